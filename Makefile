@@ -1,0 +1,42 @@
+# Everything runs in a virtual environment of its own, made on first use.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo lint check test bench docs clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+install: $(STAMP) ## Make the virtual environment with everything the project needs
+
+$(STAMP): pyproject.toml scripts/install.sh
+	PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/install.sh
+	@touch $(STAMP)
+
+demo: $(STAMP) ## Set up, index this repository, answer a few searches
+	@sh scripts/demo.sh "$(abspath $(BIN))"
+
+lint: $(STAMP) ## Format and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+check: lint ## Lint, types, import contracts, file sizes and names
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/gate.py
+
+docs: $(STAMP) ## Write the tool reference anew
+	$(BIN)/python scripts/reference.py
+
+test: check ## Everything that CI runs
+	$(BIN)/python scripts/reference.py --check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(STAMP) ## The benchmarks (long); see benchmarks/README.md
+	$(BIN)/python benchmarks/run.py
+
+clean: ## Remove what make made
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

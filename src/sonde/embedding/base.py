@@ -1,0 +1,30 @@
+"""What an embedding provider promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mode = Literal["query", "passage"]
+Vectors = NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Texts -> unit vectors. Safe to call from several threads."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the vectors; vectors of two names are never compared."""
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers per vector."""
+
+    def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
+        """One unit row per text, in order; a text without any known token gives a zero row."""
+
+    def close(self) -> None:
+        """Free the model's memory; the next call loads it again."""

@@ -1,0 +1,278 @@
+"""Every error sonde raises on purpose.
+
+    SondeError                      code, user message, developer message, next action
+    ├── InvalidRequest              the call itself is wrong            -> JSON-RPC -32602
+    │   ├── UnknownArgument
+    │   ├── EmptyQuery
+    │   └── BadCursor
+    ├── InternalFailure             search or embedding broke           -> JSON-RPC -32603
+    │   └── EmbeddingFailed
+    └── CatalogError                the RFC's catalogue                 -> an error result
+        ├── IndexNotFound           INDEX_NOT_FOUND
+        ├── DocsIndexNotFound       DOCS_INDEX_NOT_FOUND
+        ├── IndexCorrupt            INDEX_CORRUPT
+        ├── IndexTooNew             INDEX_TOO_NEW
+        ├── IndexBusy               INDEX_BUSY
+        ├── ModelDownloadFailed     MODEL_DOWNLOAD_FAILED
+        ├── FileLimitWarning        FILE_LIMIT_WARNING
+        ├── PermissionDenied        PERMISSION_DENIED
+        ├── DiskFull                DISK_FULL
+        ├── FileMissing             FILE_NOT_FOUND
+        ├── FileNotAdmitted         FILE_NOT_INDEXABLE
+        ├── InvalidPattern          INVALID_PATTERN
+        ├── ProjectNotDetected      PROJECT_NOT_DETECTED
+        ├── SymlinkNotAllowed       SYMLINK_NOT_ALLOWED
+        ├── OutsideRoots            OUTSIDE_ROOTS
+        ├── StorageUnusable         STORAGE_UNUSABLE
+        ├── MissingExtra            MISSING_EXTRA
+        ├── Cancelled               CANCELLED
+        └── ConfirmationRequired    CONFIRMATION_REQUIRED
+
+Catch `SondeError` to catch them all, a leaf to recover from one thing. Every
+error says in `next_action` what the caller can do about it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SondeError(Exception):
+    """The root: a code for programs, a message for people, one for developers, and a way on."""
+
+    code = "ERROR"
+    user_message = "Something went wrong."
+    next_action = "Run `sonde doctor` and look at the log."
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        user_message: str | None = None,
+        next_action: str | None = None,
+        **facts: Any,
+    ) -> None:
+        self.facts = facts
+        self.user_message = (user_message or type(self).user_message).format(**facts)
+        self.next_action = (next_action or type(self).next_action).format(**facts)
+        self.developer_message = f"{self.code}: {detail or self.user_message}"
+        super().__init__(self.developer_message)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape every surface shows."""
+        return {
+            "code": self.code,
+            "userMessage": self.user_message,
+            "developerMessage": self.developer_message,
+            "nextAction": self.next_action,
+        }
+
+
+class InvalidRequest(SondeError):
+    """The call is malformed; the same call will fail again."""
+
+    code = "INVALID_REQUEST"
+    user_message = "The request is not valid."
+    next_action = "Correct the arguments and call again."
+
+
+class UnknownArgument(InvalidRequest):
+    """An argument, tool or setting nobody knows."""
+
+    code = "UNKNOWN_ARGUMENT"
+
+
+class EmptyQuery(InvalidRequest):
+    """Nothing to search for."""
+
+    code = "EMPTY_QUERY"
+    user_message = "The query is empty."
+    next_action = "Pass the words or the question to search for in `query`."
+
+
+class BadCursor(InvalidRequest):
+    """A cursor that is forged, foreign, truncated, expired or of another query."""
+
+    code = "BAD_CURSOR"
+    user_message = "This cursor cannot be used."
+    next_action = "Repeat the search without a cursor to get a fresh first page."
+
+
+class InternalFailure(SondeError):
+    """Search itself broke."""
+
+    code = "SEARCH_FAILED"
+    user_message = "The search could not be completed."
+    next_action = "Try again; if it happens again, run `sonde doctor`."
+
+
+class EmbeddingFailed(InternalFailure):
+    """Text could not be turned into a vector."""
+
+    code = "EMBEDDING_FAILED"
+    user_message = "The embedding model did not answer."
+    next_action = "Search with mode=lexical, or run `sonde doctor`."
+
+
+class CatalogError(SondeError):
+    """An expected situation with a code of its own."""
+
+
+class IndexNotFound(CatalogError):
+    """The project has no index."""
+
+    code = "INDEX_NOT_FOUND"
+    user_message = "This project hasn't been indexed yet. Would you like to index it now?"
+    next_action = "Call create_index, or run `sonde index` in the project."
+
+
+class DocsIndexNotFound(CatalogError):
+    """The project has no documentation index."""
+
+    code = "DOCS_INDEX_NOT_FOUND"
+    user_message = (
+        "No documentation has been indexed yet. Run create_index to index your project."
+    )
+    next_action = "Call create_index with indexDocs on, or run `sonde index`."
+
+
+class IndexCorrupt(CatalogError):
+    """The stored index cannot be read."""
+
+    code = "INDEX_CORRUPT"
+    user_message = "The search index seems corrupted. Rebuilding it now..."
+    next_action = "Wait for the rebuild, or call reindex_project."
+
+
+class IndexTooNew(CatalogError):
+    """Written by a newer version than this one."""
+
+    code = "INDEX_TOO_NEW"
+    user_message = "This index was written by a newer version of sonde."
+    next_action = "Upgrade sonde, or delete the index and create it again."
+
+
+class IndexBusy(CatalogError):
+    """Another process is writing this index."""
+
+    code = "INDEX_BUSY"
+    user_message = "Another process is updating this index right now."
+    next_action = "Searches go on meanwhile; try again in a moment."
+
+
+class ModelDownloadFailed(CatalogError):
+    """A model asked for by name could not be fetched."""
+
+    code = "MODEL_DOWNLOAD_FAILED"
+    user_message = (
+        "Couldn't set up the search engine. Please check your internet connection and try again."
+    )
+    next_action = "Use the bundled model, or pass the path of a model folder."
+
+
+class FileLimitWarning(CatalogError):
+    """More files than the soft limit."""
+
+    code = "FILE_LIMIT_WARNING"
+    user_message = (
+        "This project is very large ({count} files). Indexing may take several minutes. Continue?"
+    )
+    next_action = "Confirm to go on, or narrow `include`/`exclude` in the project's config.json."
+
+
+class PermissionDenied(CatalogError):
+    """The operating system refused."""
+
+    code = "PERMISSION_DENIED"
+    user_message = "Can't access some files in this project. Check folder permissions."
+    next_action = "Give read access to the path named in the developer message."
+
+
+class DiskFull(CatalogError):
+    """No room left for the index."""
+
+    code = "DISK_FULL"
+    user_message = (
+        "Not enough disk space to create the search index. Free up some space and try again."
+    )
+    next_action = "Free space or set SONDE_HOME to another disk; what was indexed before is intact."
+
+
+class FileMissing(CatalogError):
+    """No such file in the project or the index."""
+
+    code = "FILE_NOT_FOUND"
+    user_message = "The file '{path}' doesn't exist or isn't indexed."
+    next_action = "Look the name up with search_by_path."
+
+
+class FileNotAdmitted(CatalogError):
+    """The policy keeps this file out."""
+
+    code = "FILE_NOT_INDEXABLE"
+    user_message = "The file '{path}' is not indexed: {reason}."
+    next_action = "Look at `exclude` and `maxFileSize` in config.json; the deny list is fixed."
+
+
+class InvalidPattern(CatalogError):
+    """A glob or regular expression that does not parse."""
+
+    code = "INVALID_PATTERN"
+    user_message = "The search pattern '{pattern}' is invalid. Please check the syntax."
+    next_action = "Correct the pattern at the position named in the developer message."
+
+
+class ProjectNotDetected(CatalogError):
+    """No marker in any folder above."""
+
+    code = "PROJECT_NOT_DETECTED"
+    user_message = "Could not detect project root. Please choose a directory."
+    next_action = "Pass the project's folder, or start sonde inside it."
+
+
+class SymlinkNotAllowed(CatalogError):
+    """A symbolic link where a file was expected."""
+
+    code = "SYMLINK_NOT_ALLOWED"
+    user_message = "Symbolic links are not allowed for security reasons."
+    next_action = "Name the real file inside the project."
+
+
+class OutsideRoots(CatalogError):
+    """A path that leaves the project."""
+
+    code = "OUTSIDE_ROOTS"
+    user_message = "That path is outside the project."
+    next_action = "Name a path inside the project, relative to its root."
+
+
+class StorageUnusable(CatalogError):
+    """The storage root cannot be written or read."""
+
+    code = "STORAGE_UNUSABLE"
+    user_message = "The folder where sonde keeps its indexes cannot be used."
+    next_action = "Set SONDE_HOME to a folder you can write to."
+
+
+class MissingExtra(CatalogError):
+    """An optional dependency is not installed."""
+
+    code = "MISSING_EXTRA"
+    user_message = "This needs an optional part of sonde that is not installed."
+    next_action = "Install it: pip install 'sonde[{extra}]'."
+
+
+class Cancelled(CatalogError):
+    """The user or the client stopped the work."""
+
+    code = "CANCELLED"
+    user_message = "The operation was cancelled. What was done so far is kept."
+    next_action = "Start it again to go on from where it stopped."
+
+
+class ConfirmationRequired(CatalogError):
+    """A call that changes things must be confirmed first."""
+
+    code = "CONFIRMATION_REQUIRED"
+    user_message = "{question}"
+    next_action = "Repeat the call with confirm='{token}' within 2 minutes."

@@ -1,0 +1,89 @@
+"""Text -> search words: identifiers whole and in parts, accents folded, CJK as bigrams.
+
+One definition of "word" serves the lexical index, the static model and the ranking, so that
+what one finds the other can score.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+_WORD = re.compile(r"\w+", re.UNICODE)
+_ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]+"
+)
+_SYMBOL = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff]")
+_LONGEST = 64
+_CACHE_SIZE = 200_000
+
+_cache: dict[str, tuple[str, ...]] = {}
+
+
+def _fold(text: str) -> str:
+    """Lower case without accents (`Übung` -> `ubung`)."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    kept = "".join(c for c in decomposed if not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", kept)
+
+
+def _bigrams(run: str) -> list[str]:
+    return [run] if len(run) < 2 else [run[i : i + 2] for i in range(len(run) - 1)]
+
+
+def split_identifier(word: str) -> list[str]:
+    """The folded parts of an identifier (`getHTTPResponse_2` -> get, http, response, 2)."""
+    parts: list[str] = []
+    for part in _PART.findall(word):
+        folded = _fold(part)
+        position = 0
+        for run in _UNSPACED.finditer(folded):
+            if run.start() > position:
+                parts.append(folded[position : run.start()])
+            parts.extend(_bigrams(run.group()))
+            position = run.end()
+        if position < len(folded):
+            parts.append(folded[position:])
+    return parts
+
+
+def _terms_of(word: str) -> tuple[str, ...]:
+    known = _cache.get(word)
+    if known is not None:
+        return known
+    if len(_cache) > _CACHE_SIZE:
+        _cache.clear()
+    parts = [part[:_LONGEST] for part in split_identifier(word)]
+    if len(parts) > 1 and word.isascii():
+        whole = "".join(parts)
+        if len(whole) <= _LONGEST:
+            parts.insert(0, whole)
+    result = tuple(parts)
+    _cache[word] = result
+    return result
+
+
+def find_words(text: str) -> list[str]:
+    """The identifiers and words of a text, as written."""
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+
+
+def index_terms(text: str) -> list[str]:
+    """Every term under which a text is found, in order, with repetitions."""
+    terms: list[str] = []
+    for word in find_words(text):
+        terms.extend(_terms_of(word))
+    if not text.isascii():
+        terms.extend(f"u{ord(symbol):x}" for symbol in _SYMBOL.findall(text))
+    return terms
+
+
+def unique(terms: Iterable[str]) -> list[str]:
+    """The distinct terms, first come first."""
+    return list(dict.fromkeys(terms))

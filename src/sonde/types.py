@@ -1,0 +1,171 @@
+"""The frozen values everyone shares. Imports nothing of ours."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Literal
+
+Kind = Literal["code", "docs"]
+"""Which of a project's two indexes a file belongs to."""
+
+SymbolKind = Literal["type", "function", "value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a file: lines are 1-based and inclusive, bytes are 0-based and half-open."""
+
+    start_line: int
+    end_line: int
+    start_byte: int
+    end_byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A name that a file defines, where, and how (`Client.send`, function, line 12)."""
+
+    name: str
+    kind: SymbolKind
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of one file as it was when it was cut.
+
+    `text` is exactly the file's text over `span`. `header` is context that is searched and
+    embedded with the text but is not in it: path, enclosing scopes, signature.
+    """
+
+    path: str
+    text: str
+    span: Span
+    header: str = ""
+    symbol: str = ""
+    """Qualified name of the definition this chunk opens, if it opens one."""
+    id: int = 0
+    """The store's key; 0 until stored."""
+
+    @property
+    def embedded_text(self) -> str:
+        """What a model sees."""
+        return f"{self.header}\n{self.text}" if self.header else self.text
+
+    @property
+    def digest(self) -> bytes:
+        """Names the embedded text: equal digests have equal vectors."""
+        return hashlib.sha256(self.embedded_text.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What is known of an indexed file; `hash` is the SHA-256 of its bytes, in hex."""
+
+    path: str
+    hash: str
+    size: int
+    mtime_ns: int
+    language: str
+    kind: Kind
+
+    @property
+    def stem(self) -> str:
+        """The name up to its first dot or backtick, for comparing with words of a query."""
+        name = PurePosixPath(self.path).name
+        head = name.lstrip(".").replace("`", ".").split(".")[0]
+        return head or name
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """A file ready to be stored: its state and everything cut from it."""
+
+    state: FileState
+    chunks: tuple[Chunk, ...]
+    symbols: tuple[Symbol, ...] = ()
+    imports: tuple[str, ...] = ()
+    """Last parts of the module names that the file imports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which chunks may be retrieved at all; acts inside retrieval."""
+
+    paths: frozenset[str] | None = None
+    """Only these files; None means all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One retrieved chunk and its raw score (higher is better)."""
+
+    id: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One answer: where, how good, and why."""
+
+    project: str
+    kind: Kind
+    path: str
+    span: Span
+    text: str
+    score: float
+    score_type: str
+    language: str = ""
+    symbol: str = ""
+    why: tuple[tuple[str, float], ...] = ()
+    stale: bool = False
+    """True when the file changed since and the text could not be brought up to date."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """How much a store holds."""
+
+    files: int
+    chunks: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a long piece of work is."""
+
+    stage: str
+    done: int = 0
+    total: int | None = None
+    message: str = ""
+    rate: float | None = None
+    """Units a second."""
+    eta_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that is left out, and why."""
+
+    path: str
+    reason: str
+    """One of the names in `policy.admit.REASONS`."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What one indexing run did."""
+
+    files_indexed: int
+    files_removed: int
+    files_unchanged: int
+    chunks_created: int
+    seconds: float
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Reason -> how many."""
+    examples: tuple[Skipped, ...] = ()
+    """A few skipped paths a user may want to know of."""

@@ -1,0 +1,42 @@
+"""How long work talks to whoever started it: progress out, cancellation and consent in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from sonde.errors import Cancelled
+from sonde.types import Progress
+
+
+class Work:
+    """One running piece of work, seen from inside: report, ask, stop when told to."""
+
+    def __init__(
+        self,
+        report: Callable[[Progress], None] | None = None,
+        ask: Callable[[str], bool | None] | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> None:
+        self._report = report
+        self._ask = ask
+        self._cancelled = cancelled or threading.Event()
+
+    def report(self, progress: Progress) -> None:
+        """Say how far the work is; raises `Cancelled` when it was called off meanwhile."""
+        self.check()
+        if self._report:
+            self._report(progress)
+
+    def ask(self, question: str) -> bool | None:
+        """Yes, no, or None when there is nobody to ask."""
+        return self._ask(question) if self._ask else None
+
+    def cancel(self) -> None:
+        """Call the work off; it stops at its next step."""
+        self._cancelled.set()
+
+    def check(self) -> None:
+        """Raise `Cancelled` if the work was called off."""
+        if self._cancelled.is_set():
+            raise Cancelled("cancelled by the caller")
