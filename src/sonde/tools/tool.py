@@ -1,0 +1,207 @@
+"""What a tool is: declared once as a typed function, everything else derived from it.
+
+A verb is a plain function `verb(app, <arguments>, *, work) -> TypedDict`. Its arguments are
+`Annotated[type, Param(...)]`; `app` and `work` are supplied by the surface that calls it and are
+no part of the schema. Schemas, validation, the command line and the reference page follow.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, NotRequired, Required, Union
+
+from sonde.errors import UnknownArgument
+from sonde.tools.arguments import Argument, Kind, Param, bind
+
+__all__ = ["TOOLSETS", "Argument", "Param", "Tool", "Toolset", "bind_arguments", "find_tool"]
+
+Toolset = Literal["code", "index", "files", "knowledge", "research"]
+TOOLSETS: tuple[Toolset, ...] = typing.get_args(Toolset)
+
+SUPPLIED = ("app", "work")
+"""Parameters of a verb that its caller fills in, not the client."""
+
+_KINDS: dict[Any, Kind] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    list: "array",
+    tuple: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One verb as every surface shows it."""
+
+    name: str
+    """Portable: letters, digits and underscores."""
+    call: Callable[..., Any]
+    toolset: Toolset
+    title: str
+    description: str
+    """Two sentences: what it finds or does, and when another tool is better."""
+    hint: str = ""
+    """Follows the description when enhanced descriptions are on."""
+    read_only: bool = True
+    destructive: bool = False
+    idempotent: bool = True
+    aliases: tuple[str, ...] = ()
+    """The spellings of the documents (`job-progress`), the first one foremost."""
+    always_load: bool = False
+    """Clients that hide tools until they are looked up should show this one at once."""
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What a client may pass, in the order of the signature."""
+        hints = typing.get_type_hints(self.call, include_extras=True)
+        return tuple(
+            _read_argument(parameter, hints[name])
+            for name, parameter in inspect.signature(self.call).parameters.items()
+            if name not in SUPPLIED
+        )
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments."""
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {argument.name: argument.schema for argument in self.arguments},
+            "additionalProperties": False,
+        }
+        required = [argument.name for argument in self.arguments if argument.required]
+        return schema | {"required": required} if required else schema
+
+    @cached_property
+    def output_schema(self) -> dict[str, Any]:
+        """JSON Schema of the answer: its keys, their types and which are always there."""
+        answer = typing.get_type_hints(self.call)["return"]
+        if not typing.is_typeddict(answer):
+            return {"type": "object"}
+        hints = typing.get_type_hints(answer, include_extras=True)
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {key: _describe_value(hint) for key, hint in hints.items()},
+        }
+        required = [key for key, hint in hints.items() if _is_required(answer, key, hint)]
+        return schema | {"required": required} if required else schema
+
+    @property
+    def annotations(self) -> dict[str, bool]:
+        """MCP's hints on what a call may do; everything happens on this machine."""
+        return {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": False,
+        }
+
+    def describe(self, *, enhanced: bool) -> str:
+        """The description, with the hint where enhanced descriptions are on."""
+        return f"{self.description} {self.hint}" if enhanced and self.hint else self.description
+
+
+def bind_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments for `tool.call`, checked; what is not given keeps its default."""
+    return bind(tool.name, tool.arguments, arguments)
+
+
+def find_tool(tools: Iterable[Tool], name: str) -> Tool:
+    """The tool of that name, in any documented spelling and letter case."""
+    known = {_fold_name(spelling): t for t in tools for spelling in (t.name, *t.aliases)}
+    found = known.get(_fold_name(name))
+    if found is not None:
+        return found
+    from difflib import get_close_matches
+
+    near = get_close_matches(_fold_name(name), known, n=3, cutoff=0.5)
+    names = list(dict.fromkeys(known[key].name for key in near))
+    raise UnknownArgument(
+        f"unknown tool {name!r}",
+        user_message="There is no tool named '{name}'.",
+        next_action="{advice}",
+        name=name,
+        advice=f"Did you mean {' or '.join(names)}?"
+        if names
+        else "List the tools for their names.",
+    )
+
+
+def _fold_name(name: str) -> str:
+    return re.sub(r"[-.\s_]+", "_", name.strip()).lower()
+
+
+def _strip(hint: Any) -> tuple[Any, Param | None, bool]:
+    """The bare type of a hint, its `Param`, and whether None is allowed."""
+    param: Param | None = None
+    optional = False
+    while True:
+        origin = typing.get_origin(hint)
+        if origin is Annotated:
+            param = next((m for m in hint.__metadata__ if isinstance(m, Param)), param)
+            hint = hint.__origin__
+        elif origin in (Required, NotRequired):
+            (hint,) = typing.get_args(hint)
+        elif origin in (Union, types.UnionType):
+            rest = [arg for arg in typing.get_args(hint) if arg is not type(None)]
+            if len(rest) == len(typing.get_args(hint)) or len(rest) != 1:
+                return hint, param, optional or len(rest) < len(typing.get_args(hint))
+            hint, optional = rest[0], True
+        else:
+            return hint, param, optional
+
+
+def _kind_of(hint: Any) -> Kind | None:
+    """The JSON type of a Python type, or None where it can be several."""
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        kinds = {_KINDS.get(type(choice)) for choice in typing.get_args(hint)}
+        return kinds.pop() if len(kinds) == 1 else None
+    if typing.is_typeddict(hint) or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        return "object"
+    return _KINDS.get(origin or hint)
+
+
+def _read_argument(parameter: inspect.Parameter, hint: Any) -> Argument:
+    bare, param, optional = _strip(hint)
+    kind = _kind_of(bare)
+    if param is None or kind is None:
+        raise TypeError(f"{parameter.name}: an argument needs a JSON type and a Param, not {hint}")
+    choices = typing.get_args(bare) if typing.get_origin(bare) is Literal else param.choices
+    inner = typing.get_args(bare)
+    missing = parameter.default is inspect.Parameter.empty
+    return Argument(
+        name=parameter.name,
+        kind=kind,
+        param=param,
+        required=missing,
+        nullable=optional,
+        default=None if missing else parameter.default,
+        choices=tuple(choices or ()),
+        items=_kind_of(inner[0]) if kind == "array" and inner else None,
+    )
+
+
+def _describe_value(hint: Any) -> dict[str, Any]:
+    bare, _, optional = _strip(hint)
+    kind = _kind_of(bare)
+    if kind is None:
+        return {}
+    return {"type": [kind, "null"] if optional else kind}
+
+
+def _is_required(answer: Any, key: str, hint: Any) -> bool:
+    # A TypedDict with postponed annotations cannot see its own NotRequired: look at the hint.
+    origin = typing.get_origin(hint)
+    if origin in (Required, NotRequired):
+        return origin is Required
+    return key in answer.__required_keys__
