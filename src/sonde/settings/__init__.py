@@ -1,0 +1,15 @@
+"""One frozen `Settings`; the only reader of the environment and of config files."""
+
+from sonde.settings.load import apply_project_config, find_home, load_settings
+from sonde.settings.render import render_config
+from sonde.settings.rules import RULES, Rule, Settings
+
+__all__ = [
+    "RULES",
+    "Rule",
+    "Settings",
+    "apply_project_config",
+    "find_home",
+    "load_settings",
+    "render_config",
+]

@@ -1,0 +1,162 @@
+"""Reading settings: explicit argument > environment > project file > user file > default.
+
+A value that is not valid never stops anything: the next source decides, and `warnings` says so.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sonde.errors import InvalidRequest, StorageUnusable, UnknownArgument
+from sonde.settings.rules import RULES, RejectedError, Settings, check_size, default_of, parse_json
+
+MAX_CONFIG_BYTES = 10 * 1024 * 1024
+UNEDITED = "_asGenerated"
+"""Key of a generated file: its values that equal the defaults are nobody's choice yet."""
+
+_BY_KEY = {rule.key: name for name, rule in RULES.items()}
+
+
+def find_home(environ: Mapping[str, str]) -> tuple[Path, str]:
+    """The storage root and where that was said; `StorageUnusable` when there is no home."""
+    chosen = environ.get("SONDE_HOME", "").strip()
+    variable = "USERPROFILE" if os.name == "nt" else "HOME"
+    user_home = environ.get(variable, "")
+    if not chosen or chosen == "~" or chosen.startswith(("~/", "~\\")):
+        if not Path(user_home).is_absolute():
+            raise StorageUnusable(
+                f"{variable} is {user_home!r} and SONDE_HOME is {chosen!r}",
+                user_message="There is no home folder to keep indexes in.",
+            )
+        chosen_path = Path(user_home, chosen[2:]) if chosen else Path(user_home, ".mcp", "search")
+    else:
+        chosen_path = Path(chosen)
+    if "\0" in str(chosen_path):
+        raise StorageUnusable(f"SONDE_HOME is {chosen!r}")
+    return chosen_path.absolute(), "environment SONDE_HOME" if chosen else "default"
+
+
+def load_settings(
+    environ: Mapping[str, str], *, project_config: Path | None = None, **explicit: Any
+) -> Settings:
+    """Settings from every source; explicit values win, those that are None are not given."""
+    given = {name: value for name, value in explicit.items() if value is not None}
+    home, home_source = (
+        (Path(given.pop("home")).absolute(), "argument") if "home" in given else find_home(environ)
+    )
+    sources = dict.fromkeys(RULES, "default") | {"home": home_source}
+    settings = Settings(home=home, sources=sources)
+    settings = _apply_file(settings, home / "config.json", over={"default"})
+    settings = _apply_environment(settings, environ)
+    settings = _apply_explicit(settings, given)
+    return apply_project_config(settings, project_config) if project_config else settings
+
+
+def apply_project_config(settings: Settings, path: Path) -> Settings:
+    """The same settings with a project's config.json put where it belongs: above the user's
+    file, below the environment and explicit arguments."""
+    return _apply_file(settings, path, over={"default", str(settings.home / "config.json")})
+
+
+def _apply_file(settings: Settings, path: Path, over: set[str]) -> Settings:
+    """Take the file's valid values for every field whose value comes from one of `over`."""
+    warnings = list(settings.warnings)
+    values: dict[str, Any] = {}
+    entries = _read_config(path, warnings)
+    unedited = UNEDITED in entries
+    for key, raw in entries.items():
+        if key.startswith("_"):
+            continue
+        name = _BY_KEY.get(key)
+        if name is None:
+            warnings.append(f"{path}: unknown setting '{key}'{_suggest(key, _BY_KEY)}")
+            continue
+        try:
+            value = RULES[name].check(raw)
+        except RejectedError:
+            warnings.append(f"{path}: {_complain(key, name, raw)}")
+            continue
+        mine = unedited and value == default_of(name)
+        if settings.sources[name] in over and not mine:
+            values[name] = value
+    sources = {**settings.sources, **dict.fromkeys(values, str(path))}
+    return replace(settings, **values, sources=sources, warnings=tuple(warnings))
+
+
+def _apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    warnings = list(settings.warnings)
+    values: dict[str, Any] = {}
+    sources = dict(settings.sources)
+    for variable, text in sorted(environ.items()):
+        name = variable.removeprefix("SONDE_").lower()
+        if not variable.startswith("SONDE_") or name == "home" or not text.strip():
+            continue
+        if name not in RULES:
+            known = [f"SONDE_{field_name.upper()}" for field_name in ("home", *RULES)]
+            warnings.append(f"environment: unknown {variable}{_suggest(variable, known)}")
+            continue
+        try:
+            values[name] = RULES[name].check(RULES[name].read(text))
+            sources[name] = f"environment {variable}"
+        except ValueError:
+            warnings.append(f"environment: {_complain(variable, name, text)}")
+    return replace(settings, **values, sources=sources, warnings=tuple(warnings))
+
+
+def _apply_explicit(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    values: dict[str, Any] = {}
+    for name, raw in given.items():
+        if name not in RULES:
+            raise UnknownArgument(
+                name, user_message=f"Unknown setting '{name}'{_suggest(name, RULES)}."
+            )
+        try:
+            check = check_size if name == "max_file_size" else RULES[name].check
+            values[name] = check(raw)
+        except RejectedError as error:
+            message = f"{name} must be {RULES[name].expects}, not {_shorten(raw)}."
+            raise InvalidRequest(message, user_message=message) from error
+    sources = {**settings.sources, **dict.fromkeys(values, "argument")}
+    return replace(settings, **values, sources=sources)
+
+
+def _read_config(path: Path, warnings: list[str]) -> Mapping[str, Any]:
+    """What the file says; nothing, and a warning, when it cannot be used at all."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            reason = "it is not a regular file"
+        elif found.st_size > MAX_CONFIG_BYTES:
+            reason = "it is over 10 MB"
+        else:
+            entries = parse_json(path.read_text(encoding="utf-8-sig"))
+            if isinstance(entries, dict):
+                return entries
+            reason = "it is not a JSON object"
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        reason = str(error) or type(error).__name__
+    warnings.append(f"{path}: ignored, {reason}")
+    return {}
+
+
+def _complain(label: str, name: str, raw: object) -> str:
+    return f"{label} must be {RULES[name].expects}, not {_shorten(raw)}; this value is ignored"
+
+
+def _shorten(raw: object) -> str:
+    text = json.dumps(raw, ensure_ascii=False, default=repr)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _suggest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,208 @@
+"""What settings there are: the values, and for each how it is written, checked and explained."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+Strategy = Literal["realtime", "lazy", "git"]
+Chunking = Literal["syntax", "recursive"]
+StoreName = Literal["sqlite", "lance"]
+Embedding = Literal["auto", "static", "deep", "none"]
+ToolNames = Literal["portable", "documented", "both"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+TOOLSETS = ("code", "index", "files", "knowledge", "research", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting, and in `sources` where each one came from."""
+
+    home: Path
+    include: tuple[str, ...] = ("**/*",)
+    exclude: tuple[str, ...] = ()
+    respect_gitignore: bool = True
+    max_file_size: int = 1024 * 1024
+    """In bytes."""
+    max_files: int = 50_000
+    doc_patterns: tuple[str, ...] = ("**/*.md", "**/*.txt")
+    index_docs: bool = True
+    enhanced_tool_descriptions: bool = False
+    indexing_strategy: Strategy = "realtime"
+    lazy_idle_threshold: int = 30
+    """In seconds."""
+    roots: tuple[str, ...] = ()
+    """As written; relative ones are relative to the project's root."""
+    chunking: Chunking = "syntax"
+    store: StoreName = "sqlite"
+    embedding: Embedding = "auto"
+    tool_names: ToolNames = "portable"
+    toolsets: tuple[str, ...] = ("code", "index", "research")
+    max_tokens: int = 2000
+    assume_yes: bool = False
+    log_level: LogLevel = "warning"
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Field -> 'argument', 'environment SONDE_X', the path of a file, or 'default'."""
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+
+class RejectedError(ValueError):
+    """A value that does not fit its setting."""
+
+
+def _check_strings(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise RejectedError
+    if not all(isinstance(item, str) and item and "\0" not in item for item in value):
+        raise RejectedError
+    return tuple(value)
+
+
+def _check_toolsets(value: object) -> tuple[str, ...]:
+    names = _check_strings(value)
+    if not names or not set(names) <= set(TOOLSETS):
+        raise RejectedError
+    return names
+
+
+def _check_flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise RejectedError
+    return value
+
+
+def _check_count(value: object, most: int = 2**53) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise RejectedError
+    return value
+
+
+def check_size(value: object) -> int:
+    """Bytes, or text such as '500KB'."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = re.fullmatch("([0-9]{1,12})(KB|MB)", value) if isinstance(value, str) else None
+    if match is None:
+        raise RejectedError
+    return int(match[1]) * (1024 if match[2] == "KB" else 1024 * 1024)
+
+
+def _check_size_text(value: object) -> int:
+    if not isinstance(value, str):
+        raise RejectedError
+    return check_size(value)
+
+
+def _check_choice(choices: Any) -> Callable[[object], Any]:
+    names = get_args(choices)
+
+    def check(value: object) -> Any:
+        if not isinstance(value, str) or value not in names:
+            raise RejectedError
+        return value
+
+    return check
+
+
+def _read_list(text: str) -> object:
+    """A JSON array, or parts between commas that are not inside braces (`*.{c,h},*.py`)."""
+    if text.lstrip().startswith("["):
+        return parse_json(text)
+    return [part.strip() for part in re.split(r",(?![^{]*\})", text) if part.strip()]
+
+
+def _read_flag(text: str) -> object:
+    words = {"1": True, "true": True, "yes": True, "on": True}
+    words |= {"0": False, "false": False, "no": False, "off": False}
+    return words.get(text.strip().lower(), text)
+
+
+def _read_number(text: str) -> object:
+    return int(text) if re.fullmatch(" *[0-9]{1,15} *", text) else text
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How one setting is written, checked and explained."""
+
+    key: str
+    """Its name in config.json; empty when it cannot stand there."""
+    expects: str
+    check: Callable[[object], Any]
+    read: Callable[[str], object] = str.strip
+    """Environment text -> the value as config.json would hold it."""
+    about: str = ""
+
+
+_STRINGS = "an array of strings"
+_FLAG = "true or false"
+_COUNT = "a positive whole number"
+
+RULES: dict[str, Rule] = {
+    "include": Rule("include", _STRINGS, _check_strings, _read_list,
+        "Glob patterns for files to index. Default: all files."),
+    "exclude": Rule("exclude", _STRINGS, _check_strings, _read_list,
+        "Glob patterns to skip (in addition to hardcoded excludes)."),
+    "respect_gitignore": Rule("respectGitignore", _FLAG, _check_flag, _read_flag,
+        "If true, also excludes files matching .gitignore."),
+    "max_file_size": Rule("maxFileSize", "a size such as '500KB' or '1MB'", _check_size_text,
+        about="Skip files larger than this. Supports: '500KB', '1MB', '2MB'."),
+    "max_files": Rule("maxFiles", _COUNT, _check_count, _read_number,
+        "Warn if project exceeds this many files."),
+    "doc_patterns": Rule("docPatterns", _STRINGS, _check_strings, _read_list,
+        "Glob patterns for documentation files. Default: ['**/*.md', '**/*.txt']."),
+    "index_docs": Rule("indexDocs", _FLAG, _check_flag, _read_flag,
+        "If true, index documentation files with prose-optimized chunking. Default: true."),
+    "enhanced_tool_descriptions": Rule("enhancedToolDescriptions", _FLAG, _check_flag, _read_flag,
+        "If true, tool descriptions include AI hints. Default: false."),
+    "indexing_strategy": Rule("indexingStrategy", "'realtime', 'lazy' or 'git'",
+        _check_choice(Strategy), about="Indexing strategy: 'realtime' (immediate), "
+        "'lazy' (on idle/search), 'git' (on commit). Default: 'realtime'."),
+    "lazy_idle_threshold": Rule("lazyIdleThreshold", _COUNT, _check_count, _read_number,
+        "Seconds of inactivity before lazy indexing triggers. Default: 30."),
+    "roots": Rule("roots", "an array of folders", _check_strings, _read_list,
+        "Folders that together form this one project. Default: the project's root alone."),
+    "chunking": Rule("chunking", "'syntax' or 'recursive'", _check_choice(Chunking),
+        about="How code is cut: 'syntax' (whole definitions) or 'recursive' (fixed size). "
+        "Default: 'syntax'."),
+    "store": Rule("store", "'sqlite' or 'lance'", _check_choice(StoreName),
+        about="Where chunks are kept: 'sqlite' or 'lance' (pip install 'sonde[lance]'). "
+        "Default: 'sqlite'."),
+    "embedding": Rule("embedding", "'auto', 'static', 'deep' or 'none'", _check_choice(Embedding),
+        about="'auto' (static at once, deep when idle), 'static', 'deep', or 'none' (words only). "
+        "Default: 'auto'."),
+    "tool_names": Rule("toolNames", "'portable', 'documented' or 'both'", _check_choice(ToolNames),
+        about="Which spellings of tool names are listed: 'portable', 'documented' or 'both'. "
+        "Default: 'portable'."),
+    "toolsets": Rule("toolsets", f"an array of names among {', '.join(TOOLSETS)}",
+        _check_toolsets, _read_list,
+        "Which tools are listed to clients. Default: ['code', 'index', 'research']."),
+    "max_tokens": Rule("maxTokens", "a whole number from 1 to 20000",
+        lambda value: _check_count(value, 20_000), _read_number,
+        "Size of one answer, in tokens of 4 characters; at most 20000. Default: 2000."),
+    "assume_yes": Rule("assumeYes", _FLAG, _check_flag, _read_flag,
+        "If true, the command line does not ask for confirmation. Default: false."),
+    "log_level": Rule("logLevel", "'debug', 'info', 'warning' or 'error'",
+        _check_choice(LogLevel),
+        about="How much is logged: 'debug', 'info', 'warning' or 'error'. Default: 'warning'."),
+}  # fmt: skip
+
+
+def default_of(name: str) -> Any:
+    """The built-in value of a setting."""
+    return Settings.__dataclass_fields__[name].default
+
+
+def parse_json(text: str) -> Any:
+    """Strict JSON: no NaN, no Infinity."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
