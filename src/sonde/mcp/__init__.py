@@ -1,0 +1,1 @@
+"""MCP: the tools over the protocol that agents speak."""

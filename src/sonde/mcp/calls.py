@@ -1,0 +1,169 @@
+"""One call of a tool: its verb in a worker thread, tied to the client by progress, consent, cancel.
+
+The verb is synchronous and knows only `Work`. What it reports becomes progress notifications;
+what it asks becomes a form the client shows: on the spot where the protocol lets a server ask
+(up to 2025-11-25), else by handing the question back as the result, upon which the client calls
+again with the answer (2026-07-28).
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import mcp_types as types
+from mcp.server import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from sonde.errors import Cancelled
+from sonde.types import Progress
+from sonde.work import Work
+
+Context = ServerRequestContext[Any, Any]
+
+PROGRESS_INTERVAL_S = 0.2
+"""Clients redraw on every notification."""
+
+_FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {"confirm": {"type": "boolean", "title": "Go ahead", "default": True}},
+    "required": ["confirm"],
+}
+_KEY = "confirm"
+
+
+class AnswerNeeded(Exception):  # noqa: N818 - not a failure: the call goes on in the client's next one
+    """Unwinds a verb whose question travels back as the result of the call."""
+
+    def __init__(self, question: str, answers: dict[str, bool]) -> None:
+        super().__init__(question)
+        form = types.ElicitRequestFormParams(message=question, requested_schema=_FORM)
+        self.result = types.InputRequiredResult(
+            input_requests={_KEY: types.ElicitRequest(params=form)},
+            request_state=json.dumps({"question": question, "answers": answers}),
+        )
+
+
+class Calls:
+    """The verbs that are running now, so that shutting down can stop and await them."""
+
+    def __init__(self) -> None:
+        self._running: set[Work] = set()
+        self._changed = threading.Condition()
+
+    async def run(self, verb: Callable[[Work], Any], work: Work) -> Any:
+        """Run a verb in a worker thread; if the caller goes away, the work is called off."""
+        try:
+            return await anyio.to_thread.run_sync(
+                self._run_tracked, verb, work, abandon_on_cancel=True
+            )
+        except anyio.get_cancelled_exc_class():
+            work.cancel()
+            raise
+
+    def stop(self, timeout: float) -> bool:
+        """Call everything off; true when all of it has ended in time."""
+        with self._changed:
+            for work in self._running:
+                work.cancel()
+            return self._changed.wait_for(lambda: not self._running, timeout)
+
+    def _run_tracked(self, verb: Callable[[Work], Any], work: Work) -> Any:
+        with self._changed:
+            self._running.add(work)
+        try:
+            work.check()
+            return verb(work)
+        finally:
+            with self._changed:
+                self._running.discard(work)
+                self._changed.notify_all()
+
+
+def open_work(ctx: Context, params: types.CallToolRequestParams) -> Work:
+    """The `Work` through which a verb reaches the client that called it."""
+    return Work(report=_Reporter(ctx).report, ask=_choose_ask(ctx, params))
+
+
+class _Reporter:
+    """Progress of several stages as one number that only grows, at a bearable rate."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._stage: str | None = None
+        self._base = 0
+        self._sent = -1
+        self._next = 0.0
+
+    def report(self, progress: Progress) -> None:
+        if progress.stage != self._stage:
+            self._stage, self._base = progress.stage, max(self._sent, 0)
+            self._next = 0.0
+        value = self._base + progress.done
+        complete = progress.total is not None and progress.done >= progress.total
+        if value <= self._sent or (time.monotonic() < self._next and not complete):
+            return
+        self._sent = value
+        self._next = time.monotonic() + PROGRESS_INTERVAL_S
+        total = None if progress.total is None else self._base + progress.total
+        message = progress.message or progress.stage
+        _call_loop(self._ctx.session.report_progress, value, total, message)
+
+
+def _choose_ask(
+    ctx: Context, params: types.CallToolRequestParams
+) -> Callable[[str], bool | None] | None:
+    """How to ask this client, or None when it did not say that it can show a form."""
+    capabilities = ctx.session.client_capabilities
+    offered = capabilities.elicitation if capabilities else None
+    if offered is None or (offered.form is None and offered.url is not None):
+        return None
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return _ReturnedAnswers(params).ask
+
+    def ask(question: str) -> bool | None:
+        try:
+            result = _call_loop(ctx.session.elicit_form, question, _FORM, ctx.request_id)
+        except (MCPError, ValidationError):
+            return None
+        return _is_consent(result)
+
+    return ask
+
+
+class _ReturnedAnswers:
+    """What the client has answered so far, as it came back with this call."""
+
+    def __init__(self, params: types.CallToolRequestParams) -> None:
+        # The state was sealed when it left and is unsealed by the SDK's boundary: it is our own.
+        state = json.loads(params.request_state or "{}")
+        self._answers: dict[str, bool] = state.get("answers", {})
+        given = (params.input_responses or {}).get(_KEY)
+        if "question" in state and isinstance(given, types.ElicitResult):
+            self._answers[state["question"]] = _is_consent(given)
+
+    def ask(self, question: str) -> bool | None:
+        if question not in self._answers:
+            raise AnswerNeeded(question, self._answers)
+        return self._answers[question]
+
+
+def _is_consent(result: types.ElicitResult) -> bool:
+    return result.action == "accept" and (result.content or {}).get(_KEY) is True
+
+
+def _call_loop(call: Callable[..., Any], *args: Any) -> Any:
+    """Run a coroutine function on the event loop from a worker thread."""
+    try:
+        return anyio.from_thread.run(call, *args)
+    except (concurrent.futures.CancelledError, anyio.RunFinishedError) as error:
+        raise Cancelled("the client went away") from error

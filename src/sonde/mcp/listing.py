@@ -1,0 +1,89 @@
+"""What a client is shown: the tools of the asked-for toolsets, in a fixed order, as plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from sonde.tools.tool import TOOLSETS, Tool, Toolset
+
+Spelling = Literal["portable", "documented", "both"]
+"""Which names are listed; every spelling can be called all the same."""
+
+DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("code", "index", "research")
+
+LIST_TTL_MS = 300_000
+"""How long a client may keep the list; it never changes while a server runs."""
+
+INSTRUCTIONS = """\
+sonde searches the code and documents of projects on this machine and answers with exact file \
+paths and line numbers, in pieces small enough for a context window. Nothing leaves the machine.
+
+Which tool:
+- search_code: where or how something is done in the code, in plain words or by identifier. Start \
+here instead of reading whole files.
+- search_docs: the same for prose (.md, .txt and other documentation); also for follow-up \
+questions about a document that is already in the conversation.
+- search_by_path: files by name or glob, when the name is known and the content is not needed.
+- get_index_status: whether the project is indexed, how much of it, and how fresh.
+- create_index: once per project, when a search says INDEX_NOT_FOUND. Later edits are picked up \
+by themselves; reindex_file and reindex_project are for when something looks wrong.
+- list_projects: what else on this machine is indexed.
+
+A short, concrete query works best ("where are retries configured", "parse_header"). Open only \
+the lines a result names. When an answer says there is more, pass its cursor back instead of \
+asking again. create_index, reindex_project and delete_index change things and ask the user \
+first; if the client cannot ask, the answer carries a token to repeat the call with. Every error \
+says in nextAction what to do about it."""
+
+
+def read_version() -> str:
+    """The version of the installed package."""
+    from importlib.metadata import version
+
+    return version("sonde")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Which tools are shown, and how."""
+
+    tools: tuple[Tool, ...]
+    """All there are; the ones that are not shown can be called too."""
+    toolsets: tuple[str, ...] = DEFAULT_TOOLSETS
+    """Names of toolsets; `all` stands for every one."""
+    spelling: Spelling = "portable"
+    enhanced: bool = False
+
+    @cached_property
+    def entries(self) -> list[dict[str, Any]]:
+        """The answer to `tools/list`."""
+        wanted = TOOLSETS if "all" in self.toolsets else self.toolsets
+        return [
+            _describe_tool(tool, name, enhanced=self.enhanced)
+            for tool in self.tools
+            if tool.toolset in wanted
+            for name in _list_names(tool, self.spelling)
+        ]
+
+
+def _list_names(tool: Tool, spelling: Spelling) -> Iterator[str]:
+    documented = tool.aliases[:1] or (tool.name,)
+    if spelling != "documented":
+        yield tool.name
+    if spelling == "documented" or (spelling == "both" and tool.aliases):
+        yield from documented
+
+
+def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": name,
+        "title": tool.title,
+        "description": tool.describe(enhanced=enhanced),
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+        "annotations": tool.annotations,
+    }
+    return entry | {"_meta": {"anthropic/alwaysLoad": True}} if tool.always_load else entry

@@ -1,0 +1,81 @@
+"""TOOLS -> MCP server: lists and calls the tools, over whatever transport runs it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import mcp_types as types
+from mcp.server import CacheHint, Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+
+from sonde.mcp.calls import AnswerNeeded, Calls, Context, open_work
+from sonde.mcp.errors import shape_answer, translate_error
+from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing, read_version
+from sonde.tools.tool import bind_arguments, find_tool
+
+
+class Closable(Protocol):
+    """What the server needs to know of an app."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class LazyApp:
+    """The app, built by the first call that needs it."""
+
+    def __init__(self, open_app: Callable[[], Closable]) -> None:
+        self._open_app = open_app
+        self._lock = threading.Lock()
+        self._app: Closable | None = None
+
+    def get(self) -> Closable:
+        """The app; the first caller waits until it is there."""
+        with self._lock:
+            if self._app is None:
+                self._app = self._open_app()
+            return self._app
+
+    def close(self) -> None:
+        """Close the app if there is one."""
+        with self._lock:
+            if self._app is not None:
+                self._app.close()
+                self._app = None
+
+
+def build_server(listing: Listing, app: LazyApp, calls: Calls) -> Server[Any]:
+    """An MCP server for these tools, serving both eras of the protocol."""
+
+    async def list_tools(_ctx: Context, _params: types.PaginatedRequestParams) -> dict[str, Any]:
+        return {"tools": listing.entries}
+
+    async def call_tool(
+        ctx: Context, params: types.CallToolRequestParams
+    ) -> dict[str, Any] | types.InputRequiredResult:
+        try:
+            tool = find_tool(listing.tools, params.name)
+            arguments = bind_arguments(tool, params.arguments or {})
+            work = open_work(ctx, params)
+            answer = await calls.run(lambda w: tool.call(app.get(), **arguments, work=w), work)
+            return shape_answer(answer)
+        except AnswerNeeded as needed:
+            return needed.result
+        except Exception as error:  # noqa: BLE001 - the one place that turns errors into protocol
+            return translate_error(error)
+
+    hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
+    server = Server[Any](
+        "sonde",
+        version=read_version(),
+        title="sonde",
+        instructions=INSTRUCTIONS,
+        cache_hints={"tools/list": hint, "server/discover": hint},
+    )
+    server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
+    server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
+    seal = RequestStateSecurity.ephemeral()
+    server.middleware.append(RequestStateBoundary(seal, default_audience="sonde"))
+    return server

@@ -1,0 +1,139 @@
+"""A server with small tools, for what the protocol does with any tool; run as a script."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from sonde.errors import ConfirmationRequired, EmbeddingFailed, IndexNotFound
+from sonde.mcp.listing import Listing
+from sonde.mcp.stdio import serve_stdio
+from sonde.tools.tool import Param, Tool
+from sonde.types import Progress
+from sonde.work import Work
+
+
+class Said(TypedDict):
+    """An answer."""
+
+    said: str
+    times: int
+
+
+class Nothing(TypedDict, total=False):
+    """An answer without anything."""
+
+    done: bool
+
+
+class Toy:
+    """The app: writes down what happens to it."""
+
+    def __init__(self, diary: Path) -> None:
+        self._diary = diary
+        self.write("opened")
+
+    def write(self, event: str) -> None:
+        """Add an event."""
+        with self._diary.open("a") as file:
+            file.write(event + "\n")
+
+    def close(self) -> None:
+        """Note the end."""
+        self.write("closed")
+
+
+def say(
+    app: Toy,
+    query: Annotated[str, Param("What to say", min_length=1)],
+    times: Annotated[int, Param("How often", minimum=1, maximum=5)] = 1,
+    *,
+    work: Work,
+) -> Said:
+    return {"said": query, "times": times}
+
+
+def fail(
+    app: Toy, kind: Annotated[str, Param("Which error")] = "catalog", *, work: Work
+) -> Nothing:
+    if kind == "catalog":
+        raise IndexNotFound("no index at {here}")
+    if kind == "internal":
+        raise EmbeddingFailed("the model fell over")
+    raise ValueError("a secret that must not leave")
+
+
+def count(app: Toy, to: Annotated[int, Param("How far")] = 3, *, work: Work) -> Nothing:
+    for stage in ("read", "write"):
+        for done in range(1, to + 1):
+            work.report(Progress(stage, done, to))
+    return {"done": True}
+
+
+def wait(app: Toy, *, work: Work) -> Nothing:
+    """Go on until called off."""
+    app.write("waiting")
+    pause = threading.Event()
+    try:
+        for step in range(3000):
+            work.report(Progress("wait", step))
+            pause.wait(0.01)
+    finally:
+        app.write("stopped")
+    return {"done": True}
+
+
+def hang(app: Toy, *, work: Work) -> Nothing:
+    """Never look up, as foreign code does."""
+    app.write("hanging")
+    threading.Event().wait(60)
+    return {"done": True}
+
+
+def remove(app: Toy, *, work: Work) -> Nothing:
+    app.write("asking")
+    consent = work.ask("Really remove {it}?")
+    if consent is None:
+        raise ConfirmationRequired("", question="Really?", token="t1")
+    app.write(f"consent {consent}")
+    if consent:
+        sure = work.ask("Sure?")
+        app.write(f"sure {sure}")
+    return {"done": consent}
+
+
+def chatter(app: Toy, *, work: Work) -> Nothing:
+    print("noise from python")
+    os.write(1, b"noise from C\n")
+    os.system("echo noise from a child; cat > /dev/null")
+    return {"done": True}
+
+
+def odd(app: Toy, *, work: Work) -> dict[str, Any]:
+    return {"name": "caf\u00e9 \udce9 \u2028", "nothing": None}
+
+
+TOYS = (
+    Tool("say", say, "code", "Say", "Says it. Nothing else does.", "Loudly.", always_load=True),
+    Tool("fail", fail, "code", "Fail", "Fails. Always."),
+    Tool("count_up", count, "code", "Count", "Counts.", aliases=("count-up", "count.up")),
+    Tool("wait", wait, "code", "Wait", "Waits."),
+    Tool("hang", hang, "code", "Hang", "Hangs."),
+    Tool("remove", remove, "index", "Remove", "Removes.", read_only=False, destructive=True),
+    Tool("chatter", chatter, "files", "Chatter", "Prints."),
+    Tool("odd", odd, "files", "Odd", "Answers with an odd name."),
+)
+
+
+def main() -> None:
+    print("noise before serving")
+    diary = Path(sys.argv[1])
+    serve_stdio(lambda: Toy(diary), Listing(TOYS))
+    print("noise after serving")
+
+
+if __name__ == "__main__":
+    main()
