@@ -1,0 +1,1 @@
+"""Texts -> vectors; `providers.PROVIDERS` names the ways."""

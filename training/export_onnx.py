@@ -1,0 +1,182 @@
+"""BERT weights (safetensors) -> the int8 ONNX graph that the package ships.
+
+    python training/export_onnx.py WEIGHTS.safetensors OUT.onnx [--fp32] [--calibrate FILE...]
+
+The graph is written node by node with the `onnx` helper, so that it holds exactly what the
+CPU runtime has fast kernels for: rows of the int8 token table, one product for query, key and
+value, dynamic quantisation of activations inside each product, fused attention, normalisation
+and pooling. `--calibrate` names text files (one passage per paragraph of 1,500 characters)
+whose activations decide how outlier channels are moved from activations into weights
+(SmoothQuant), which costs nothing at run time and keeps more of the accuracy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+LAYERS, HIDDEN, HEADS, EPSILON = 6, 384, 12, 1e-12
+MICROSOFT = "com.microsoft"
+Weights = dict[str, NDArray[np.float32]]
+
+
+def read_safetensors(path: Path) -> Weights:
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    head = json.loads(data[8 : 8 + size])
+    kinds = {"F16": np.float16, "F32": np.float32}
+    weights = {}
+    for name, entry in head.items():
+        if name == "__metadata__" or entry["dtype"] not in kinds:
+            continue
+        start, stop = (8 + size + x for x in entry["data_offsets"])
+        flat = np.frombuffer(data[start:stop], kinds[entry["dtype"]])
+        weights[name] = flat.reshape(entry["shape"]).astype(np.float32)
+    return weights
+
+
+def quantise_columns(weight: NDArray[np.float32], bits: int) -> tuple[NDArray, NDArray]:
+    """Symmetric int8 with one scale per column; 7 bits cannot overflow on CPUs without VNNI."""
+    top = 2 ** (bits - 1) - 1
+    scale = np.maximum(np.abs(weight).max(0), 1e-9) / top
+    return np.clip(np.round(weight / scale), -top, top).astype(np.int8), scale.astype(np.float32)
+
+
+class Graph:
+    """Nodes and constants under construction."""
+
+    def __init__(self, *, quantised: bool, bits: int) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.quantised, self.bits = quantised, bits
+
+    def constant(self, name: str, value: NDArray) -> str:
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def add(self, kind: str, inputs: list[str], output: str, domain: str = "", **settings) -> str:
+        self.nodes.append(helper.make_node(kind, inputs, [output], domain=domain, **settings))
+        return output
+
+    def multiply(self, x: str, weight: NDArray, bias: NDArray, name: str) -> str:
+        """x @ weight + bias."""
+        b = self.constant(f"{name}.bias", bias)
+        if not self.quantised:
+            w = self.constant(f"{name}.weight", weight)
+            product = self.add("MatMul", [x, w], f"{name}.product")
+            return self.add("Add", [product, b], name)
+        values, scale = quantise_columns(weight, self.bits)
+        inputs = [
+            x,
+            self.constant(f"{name}.weight", values),
+            self.constant(f"{name}.scale", scale),
+            self.constant(f"{name}.zero", np.zeros(len(scale), np.int8)),
+            b,
+        ]
+        return self.add("DynamicQuantizeMatMul", inputs, name, MICROSOFT)
+
+    def look_up(self, table: NDArray, ids: str, name: str) -> str:
+        if not self.quantised:
+            return self.add("Gather", [self.constant(f"{name}.table", table), ids], name)
+        scale = np.maximum(np.abs(table).max(1, keepdims=True), 1e-9) / 127
+        values = np.round(table / scale).astype(np.int8)
+        rows = self.add("Gather", [self.constant(f"{name}.table", values), ids], f"{name}.rows")
+        real = self.add("Cast", [rows], f"{name}.real", to=TensorProto.FLOAT)
+        scales = self.constant(f"{name}.scales", scale.astype(np.float32))
+        factor = self.add("Gather", [scales, ids], f"{name}.factor")
+        return self.add("Mul", [real, factor], name)
+
+    def normalise(self, x: str, skip: str, w: Weights, key: str, name: str) -> str:
+        inputs = [
+            x,
+            skip,
+            self.constant(f"{name}.gamma", w[f"{key}.weight"]),
+            self.constant(f"{name}.beta", w[f"{key}.bias"]),
+        ]
+        return self.add("SkipLayerNormalization", inputs, name, MICROSOFT, epsilon=EPSILON)
+
+
+def build(w: Weights, *, quantised: bool, bits: int = 8) -> onnx.ModelProto:
+    """The encoder with mean pooling and unit length: ids, mask -> vectors."""
+    g = Graph(quantised=quantised, bits=bits)
+    fixed = w["embeddings.token_type_embeddings.weight"][0]
+    g.constant("zero", np.array([0], np.int64))
+    g.constant("one", np.array([1], np.int64))
+    words = g.look_up(w["embeddings.word_embeddings.weight"], "ids", "words")
+    shape = g.add("Shape", ["ids"], "shape")
+    length = g.add("Slice", [shape, "one", g.constant("two", np.array([2], np.int64))], "length")
+    table = g.constant("positions.table", w["embeddings.position_embeddings.weight"] + fixed)
+    positions = g.add("Slice", [table, "zero", length, "zero"], "positions")
+    row = g.add("Unsqueeze", [positions, "zero"], "positions.row")
+    words_placed = g.add("Add", [words, row], "placed")
+    gamma = g.constant("embedded.gamma", w["embeddings.LayerNorm.weight"])
+    beta = g.constant("embedded.beta", w["embeddings.LayerNorm.bias"])
+    x = g.add("LayerNormalization", [words_placed, gamma, beta], "embedded", epsilon=EPSILON)
+    g.add("Cast", ["mask"], "mask.int32", to=TensorProto.INT32)
+    for i in range(LAYERS):
+        key, at = f"encoder.layer.{i}", f"layer{i}"
+        parts = [f"{key}.attention.self.{part}" for part in ("query", "key", "value")]
+        weight = np.concatenate([w[f"{part}.weight"].T for part in parts], 1)
+        bias = np.concatenate([w[f"{part}.bias"] for part in parts])
+        together = g.multiply(x, weight, bias, f"{at}.qkv")
+        outputs = [f"{at}.{part}" for part in ("query", "key", "value")]
+        g.nodes.append(helper.make_node("Split", [together], outputs, axis=2, num_outputs=3))
+        attended = g.add(
+            "MultiHeadAttention",
+            [*outputs, "", "mask.int32"],
+            f"{at}.attended",
+            MICROSOFT,
+            num_heads=HEADS,
+        )
+        dense = f"{key}.attention.output.dense"
+        mixed = g.multiply(attended, w[f"{dense}.weight"].T, w[f"{dense}.bias"], f"{at}.mixed")
+        x = g.normalise(mixed, x, w, f"{key}.attention.output.LayerNorm", f"{at}.middle")
+        dense = f"{key}.intermediate.dense"
+        wide = g.multiply(x, w[f"{dense}.weight"].T, w[f"{dense}.bias"], f"{at}.wide")
+        bent = g.add("Gelu", [wide], f"{at}.bent", MICROSOFT)
+        dense = f"{key}.output.dense"
+        narrow = g.multiply(bent, w[f"{dense}.weight"].T, w[f"{dense}.bias"], f"{at}.narrow")
+        x = g.normalise(narrow, x, w, f"{key}.output.LayerNorm", f"{at}.out")
+    real = g.add("Cast", ["mask"], "mask.float", to=TensorProto.FLOAT)
+    column = g.add("Unsqueeze", [real, g.constant("last", np.array([-1], np.int64))], "mask.column")
+    kept = g.add("Mul", [x, column], "kept")
+    total = g.add("ReduceSum", [kept, "one"], "total", keepdims=0)
+    # The mean and the sum of a text's rows have one direction, and only that is kept.
+    norm = g.add("ReduceL2", [total, "one"], "norm", keepdims=1)
+    g.add("Div", [total, norm], "vectors")
+    kind = TensorProto.INT64
+    graph = helper.make_graph(
+        g.nodes,
+        "encoder",
+        [
+            helper.make_tensor_value_info("ids", kind, ["batch", "length"]),
+            helper.make_tensor_value_info("mask", kind, ["batch", "length"]),
+        ],
+        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", HIDDEN])],
+        g.constants,
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(MICROSOFT, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--fp32", action="store_true", help="do not quantise (for comparison)")
+    parser.add_argument("--bits", type=int, default=8)
+    options = parser.parse_args()
+    weights = read_safetensors(options.weights)
+    onnx.save(build(weights, quantised=not options.fp32, bits=options.bits), str(options.out))
+    print(f"{options.out}: {options.out.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
