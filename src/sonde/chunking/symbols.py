@@ -1,0 +1,307 @@
+"""What a syntax tree defines: one table of node types, one walk over containers only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from sonde.types import Symbol
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Role = Literal["type", "function", "value", "scope", "through", "call"]
+"""`scope` qualifies names without defining one (`impl Foo`); `through` is only passed."""
+
+_JS = {
+    "type": "class_declaration class abstract_class_declaration interface_declaration "
+    "type_alias_declaration enum_declaration internal_module module",
+    "function": "function_declaration generator_function_declaration method_definition "
+    "function_signature abstract_method_signature",
+    "value": "variable_declarator assignment_expression field_definition public_field_definition",
+}
+_CPP = {
+    "type": "struct_specifier union_specifier enum_specifier class_specifier type_definition "
+    "alias_declaration concept_definition",
+    "function": "function_definition preproc_function_def",
+    "value": "declaration preproc_def",
+}
+_TABLE: dict[str, dict[str, str]] = {
+    "bash": {"function": "function_definition", "value": "variable_assignment"},
+    "c": _CPP,
+    "cpp": _CPP,
+    "csharp": {
+        "type": "class_declaration struct_declaration interface_declaration enum_declaration "
+        "record_declaration record_struct_declaration delegate_declaration",
+        "function": "method_declaration constructor_declaration destructor_declaration "
+        "operator_declaration conversion_operator_declaration local_function_statement",
+        "value": "variable_declarator property_declaration indexer_declaration",
+    },
+    "elixir": {"call": "call"},
+    "go": {
+        "type": "type_spec type_alias",
+        "function": "function_declaration method_declaration",
+        "value": "const_spec var_spec",
+    },
+    "haskell": {
+        "type": "data_type newtype type_synonym type_synomym class type_family data_family",
+        "function": "function foreign_import",
+        "value": "bind pattern_synonym",
+        "scope": "instance",
+    },
+    "java": {
+        "type": "class_declaration interface_declaration enum_declaration record_declaration "
+        "annotation_type_declaration",
+        "function": "method_declaration constructor_declaration compact_constructor_declaration",
+        "value": "variable_declarator",
+    },
+    "javascript": _JS,
+    "kotlin": {
+        "type": "class_declaration object_declaration type_alias",
+        "function": "function_declaration secondary_constructor",
+        "value": "property_declaration",
+        "through": "companion_object",
+    },
+    "lua": {"function": "function_declaration", "value": "assignment_statement"},
+    "php": {
+        "type": "class_declaration interface_declaration trait_declaration enum_declaration",
+        "function": "function_definition method_declaration",
+        "value": "const_element",
+    },
+    "python": {
+        "type": "class_definition type_alias_statement",
+        "function": "function_definition",
+        "value": "assignment",
+    },
+    "ruby": {
+        "type": "class module",
+        "function": "method singleton_method",
+        "value": "assignment",
+    },
+    "rust": {
+        "type": "struct_item enum_item union_item trait_item type_item mod_item associated_type",
+        "function": "function_item function_signature_item macro_definition",
+        "value": "const_item static_item",
+        "scope": "impl_item",
+    },
+    "scala": {
+        "type": "class_definition object_definition trait_definition enum_definition "
+        "type_definition package_object given_definition",
+        "function": "function_definition function_declaration",
+        "value": "val_definition var_definition",
+    },
+    "swift": {
+        "type": "class_declaration protocol_declaration typealias_declaration "
+        "associatedtype_declaration",
+        "function": "function_declaration protocol_function_declaration init_declaration "
+        "subscript_declaration macro_declaration",
+        "value": "property_declaration",
+    },
+    "zig": {"function": "function_declaration", "value": "variable_declaration"},
+}
+_TABLE["tsx"] = _TABLE["typescript"] = _JS
+_THROUGH = (
+    "ERROR ambient_declaration block body_statement class_body class_declarations companion_object "
+    "compound_statement const_declaration const_spec_list declaration_list declarations "
+    "declaration_command decorated_definition do_block elif_clause else else_clause enum_body "
+    "enum_body_declarations enum_class_body enum_declaration_list except_clause export_statement "
+    "expression_statement extension_definition field_declaration field_declaration_list "
+    "finally_clause foreign_mod_item function_body if_statement instance_declarations "
+    "interface_body lexical_declaration linkage_specification namespace_declaration "
+    "namespace_definition package_clause preproc_elif preproc_else preproc_if preproc_ifdef "
+    "protocol_body singleton_class statement_block struct_declaration enum_declaration "
+    "union_declaration template_body template_declaration try_statement type_declaration "
+    "var_declaration var_spec_list variable_declaration with_statement with_template_body "
+    "annotation_type_body stable_symbol_body imports"
+)
+_MEMBER_VALUES = frozenset({"java", "csharp", "kotlin", "php", "ruby", "rust", "scala", "swift"})
+_NAME_FIELDS = ("name", "declarator", "property", "left", "pattern", "bound_identifier")
+_WHOLE_NAMES = frozenset(
+    "qualified_identifier scope_resolution member_expression dot_index_expression "
+    "method_index_expression qualified_name nested_identifier destructor_name operator_name "
+    "template_function user_type module generic_type scoped_type_identifier".split()
+)
+_FUNCTION_VALUE = re.compile("function|lambda|arrow|closure")
+_TYPE_VALUE = re.compile(r"^(?:class|struct_declaration|enum_declaration|union_declaration)$")
+_IMPORTING = re.compile(rb"=\s*(?:await\s+)?(?:require|@import|import)\b")
+_BAD_NAME = re.compile(r"[\s{}()\[\],;=\"']")
+_GENERIC = re.compile(r"<[^<>]*>|\[[^\]]*\]")
+_NAME_NOISE = re.compile(r"\b(?:module\.exports|exports|prototype|window|this|global)\.")
+_ELIXIR = re.compile(
+    rb"(def(?:module|protocol|impl|guardp?|delegate|macrop?|p|struct|exception)?)\b[\s(]+"
+    rb"([\w.?!]+)"
+)
+_ELIXIR_ROLES: dict[bytes, Role] = {
+    b"defmodule": "type",
+    b"defprotocol": "type",
+    b"defimpl": "scope",
+}
+_RECEIVER = re.compile(rb"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
+
+
+@dataclass(slots=True)
+class Definition:
+    """A named piece of a tree: where it is, what it is called, and the node that says more."""
+
+    start: int
+    end: int
+    name: str
+    role: Role
+    node: Node
+
+
+@dataclass(slots=True)
+class Outline:
+    """The definitions of one file in document order."""
+
+    definitions: list[Definition] = field(default_factory=list)
+
+    def symbols(self, data: bytes) -> tuple[Symbol, ...]:
+        """The names a file defines; equations of one function count once."""
+        found: list[Symbol] = []
+        last = ""
+        # Lines are counted here: `Node.start_point` of tree-sitter 0.26 crashes the process.
+        line, counted = 1, 0
+        for one in self.definitions:
+            if one.name == last:
+                continue
+            role = one.role
+            if role == "type" or role == "function" or role == "value":
+                last = one.name
+                line += data.count(b"\n", counted, one.start)
+                counted = one.start
+                found.append(Symbol(one.name, role, line))
+        return tuple(found)
+
+
+@cache
+def roles_of(grammar: str) -> dict[str, Role]:
+    """Node type -> role in that grammar."""
+    roles: dict[str, Role] = dict.fromkeys(_THROUGH.split(), "through")
+    order: tuple[Role, ...] = ("type", "function", "value", "scope", "call", "through")
+    for role in order:
+        for node_type in _TABLE[grammar].get(role, "").split():
+            roles[node_type] = role
+    return roles
+
+
+def _clean_name(text: str) -> str:
+    name = _NAME_NOISE.sub("", _GENERIC.sub("", text)).replace("::", ".").replace("\\", ".")
+    name = name.replace(":", ".").strip().strip(".*&?$")
+    return "" if len(name) > 120 or _BAD_NAME.search(name) else name
+
+
+def _read(node: Node, data: bytes) -> str:
+    return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def _name_of(node: Node, data: bytes) -> str:
+    found = node
+    for _ in range(10):
+        inner = None
+        for name in _NAME_FIELDS:
+            inner = found.child_by_field_name(name)
+            if inner is not None:
+                break
+        if inner is None:
+            break
+        found = inner
+        if found.child_count == 0 or found.type in _WHOLE_NAMES:
+            break
+    if found is node:
+        for child in node.named_children:
+            if child.type.endswith(("identifier", "name", "constant", "variable", "word")):
+                found = child
+                break
+            if child.type in ("variable_list", "variable_declaration"):
+                return _name_of(child, data)
+        else:
+            return ""
+    return _clean_name(_read(found, data))
+
+
+def _role_of_value(node: Node, data: bytes) -> Role | None:
+    """A value that holds a function or a class is one; one that imports is none."""
+    value = node.child_by_field_name("value") or node.child_by_field_name("right")
+    if value is None and node.named_child_count:
+        value = node.named_children[-1]
+        if value.type == "expression_list" and value.named_child_count:
+            value = value.named_children[0]
+    if value is not None:
+        if _FUNCTION_VALUE.search(value.type) and "call" not in value.type:
+            return "function"
+        if _TYPE_VALUE.match(value.type):
+            return "type"
+    return (
+        None
+        if _IMPORTING.search(data, node.start_byte, min(node.end_byte, node.start_byte + 200))
+        else "value"
+    )
+
+
+def find_definitions(root: Node, data: bytes, grammar: str) -> Outline:
+    """Every definition outside function bodies, qualified by the types around it."""
+    roles = roles_of(grammar)
+    outline = Outline()
+    members = grammar in _MEMBER_VALUES
+    stack: list[tuple[Node, str]] = [(root, "")]
+    while stack:
+        container, prefix = stack.pop()
+        for node in container.children:
+            role = roles.get(node.type)
+            if role is None:
+                continue
+            if role == "through":
+                stack.append((node, prefix))
+                continue
+            if role == "value":
+                role = _role_of_value(node, data)
+                if role is None or (role == "value" and prefix and not members):
+                    continue
+            name = ""
+            if role == "call":
+                match = _ELIXIR.match(data, node.start_byte, node.end_byte)
+                if match is None:
+                    continue
+                role = _ELIXIR_ROLES.get(match[1], "function")
+                name = match[2].decode("utf-8", "replace")
+            if not _record(outline, node, role, prefix, name, data):
+                continue
+            if role in ("type", "scope"):
+                stack.append((node, outline.definitions[-1].name))
+    outline.definitions.sort(key=lambda one: (one.start, -one.end))
+    return outline
+
+
+def _record(outline: Outline, node: Node, role: Role, prefix: str, name: str, data: bytes) -> bool:
+    kind = node.type
+    if kind.endswith("_specifier") and node.child_by_field_name("body") is None:
+        return False
+    if kind == "declaration":
+        declarator = node.child_by_field_name("declarator")
+        if declarator is None or declarator.type != "init_declarator":
+            return False
+    if not name:
+        if kind == "impl_item":
+            target = node.child_by_field_name("type")
+            name = _clean_name(_read(target, data)) if target else ""
+        else:
+            name = _name_of(node, data)
+        if not name and kind == "init_declaration":
+            name = "init"
+    if not name:
+        return False
+    if kind == "method_declaration":
+        receiver = node.child_by_field_name("receiver")
+        found = receiver and _RECEIVER.search(data, receiver.start_byte, receiver.end_byte)
+        if found:
+            prefix = found[1].decode("utf-8", "replace")
+    if kind == "class_declaration" and role == "type":
+        keyword = node.child_by_field_name("declaration_kind")
+        if keyword is not None and keyword.type == "extension":
+            role = "scope"
+    qualified = f"{prefix}.{name}" if prefix else name
+    outline.definitions.append(Definition(node.start_byte, node.end_byte, qualified, role, node))
+    return True
