@@ -1,0 +1,1 @@
+"""What is kept: one protocol per kind in `base`, one module per backend."""

@@ -60,13 +60,18 @@ class ChunkStore(Protocol):
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         """Folded stem -> how many files import it."""
 
-    def lexical(
-        self, terms: Sequence[str], limit: int, where: Filter = EVERYTHING
-    ) -> list[Scored]:
+    def lexical(self, terms: Sequence[str], limit: int, where: Filter = EVERYTHING) -> list[Scored]:
         """BM25 over path, defined names and text; `terms` come from `tokens.index_terms`."""
 
     def term_counts(self, terms: Collection[str]) -> Mapping[str, int]:
         """Term -> how many chunks hold it."""
+
+    def trigram_candidates(self, literals: Collection[str], where: Filter = EVERYTHING) -> set[str]:
+        """Files that can hold all these strings (of any length; letter case is ignored).
+
+        A file with a line that holds them all is never missing, one without may be there.
+        Strings shorter than three bytes exclude nothing.
+        """
 
     def dense(
         self, model: str, vector: Vectors, limit: int, where: Filter = EVERYTHING

@@ -1,0 +1,255 @@
+"""The chunk store that keeps everything in dictionaries: the reference for all others."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from sonde.stores import grams, lexicon
+from sonde.stores.base import EVERYTHING, Vectors
+from sonde.types import Chunk, FileState, Filter, ParsedFile, Scored, StoreCounts, Symbol
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A stored chunk and how often each of its columns holds a term."""
+
+    chunk: Chunk
+    digest: bytes
+    columns: tuple[Counter[str], ...]
+
+    @property
+    def length(self) -> int:
+        return sum(column.total() for column in self.columns)
+
+    def holds(self, term: str) -> bool:
+        return any(term in column for column in self.columns)
+
+
+def _locked(
+    method: Callable[Concatenate[MemoryChunks, P], R],
+) -> Callable[Concatenate[MemoryChunks, P], R]:
+    @wraps(method)
+    def run(self: MemoryChunks, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return run
+
+
+class MemoryChunks:
+    """A `ChunkStore` without a disk."""
+
+    def __init__(self, postings: float = lexicon.POSTINGS) -> None:
+        self._postings = postings
+        self._lock = threading.RLock()
+        self._generation = 0
+        self._next_id = 1
+        self._files: dict[str, ParsedFile] = {}
+        self._grams: dict[str, frozenset[str]] = {}
+        self._entries: dict[int, _Entry] = {}
+        self._vectors: dict[str, dict[bytes, Vectors]] = {}
+
+    @_locked
+    def generation(self) -> int:
+        """How many changes were made."""
+        return self._generation
+
+    @_locked
+    def counts(self) -> StoreCounts:
+        """Files and chunks; nothing is on disk."""
+        return StoreCounts(files=len(self._files), chunks=len(self._entries), bytes=0)
+
+    @_locked
+    def files(self) -> Mapping[str, FileState]:
+        """Every file by path."""
+        return {path: file.state for path, file in self._files.items()}
+
+    @_locked
+    def replace(self, files: Sequence[ParsedFile]) -> None:
+        """Put these files in place of their predecessors."""
+        for file in files:
+            self._forget(file.state.path)
+            stored = []
+            for chunk in sorted(file.chunks, key=lambda chunk: chunk.span.start_byte):
+                chunk = replace(chunk, id=self._next_id)
+                columns = tuple(map(Counter, lexicon.describe_chunk(chunk)))
+                self._entries[chunk.id] = _Entry(chunk, chunk.digest, columns)
+                self._next_id += 1
+                stored.append(chunk)
+            self._files[file.state.path] = replace(file, chunks=tuple(stored))
+            self._grams[file.state.path] = frozenset(grams.describe_file(file).split())
+        self._generation += 1
+
+    @_locked
+    def touch(self, states: Sequence[FileState]) -> None:
+        """Record new states of known files."""
+        for state in states:
+            if state.path in self._files:
+                self._files[state.path] = replace(self._files[state.path], state=state)
+        self._generation += 1
+
+    @_locked
+    def remove(self, paths: Collection[str]) -> None:
+        """Forget these files."""
+        for path in paths:
+            self._forget(path)
+        self._generation += 1
+
+    @_locked
+    def clear(self) -> None:
+        """Forget everything."""
+        for kept in (self._files, self._grams, self._entries, self._vectors):
+            kept.clear()
+        self._generation += 1
+
+    @_locked
+    def chunks(self, ids: Sequence[int]) -> list[Chunk]:
+        """The chunks with these ids that exist."""
+        return [self._entries[key].chunk for key in ids if key in self._entries]
+
+    @_locked
+    def chunks_of(self, path: str) -> list[Chunk]:
+        """A file's chunks in file order."""
+        return list(self._files[path].chunks) if path in self._files else []
+
+    @_locked
+    def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
+        """What each of these files defines."""
+        return {path: list(self._files[path].symbols) for path in paths if path in self._files}
+
+    @_locked
+    def paths_named(self, names: Collection[str]) -> set[str]:
+        """Files known by one of these names."""
+        wanted = set(map(lexicon.fold_name, names))
+        return {path for path, file in self._files.items() if wanted & lexicon.list_names(file)}
+
+    @_locked
+    def importers(self, stems: Collection[str]) -> Mapping[str, int]:
+        """How many files import each of these."""
+        wanted = set(map(lexicon.fold_name, stems))
+        counted = Counter(
+            name for file in self._files.values() for name in lexicon.list_imports(file)
+        )
+        return {name: counted[name] for name in wanted if counted[name]}
+
+    @_locked
+    def lexical(self, terms: Sequence[str], limit: int, where: Filter = EVERYTHING) -> list[Scored]:
+        """BM25, computed as FTS5 does."""
+        counts = self.term_counts(lexicon.list_query_terms(terms))
+        kept = lexicon.choose_terms(counts, self._postings)
+        ranked = self._rank(kept, counts, limit, where)
+        if where.paths is not None and len(ranked) < limit:
+            every = lexicon.choose_terms(counts, float("inf"))
+            ranked = self._rank(every, counts, limit, where)
+        return ranked
+
+    @_locked
+    def term_counts(self, terms: Collection[str]) -> Mapping[str, int]:
+        """How many chunks hold each term."""
+        return {term: sum(entry.holds(term) for entry in self._entries.values()) for term in terms}
+
+    @_locked
+    def trigram_candidates(self, literals: Collection[str], where: Filter = EVERYTHING) -> set[str]:
+        """Files that can hold all these strings."""
+        return {
+            path
+            for path, words in self._grams.items()
+            if _allows(where, path) and grams.may_hold(words, literals)
+        }
+
+    @_locked
+    def dense(
+        self, model: str, vector: Vectors, limit: int, where: Filter = EVERYTHING
+    ) -> list[Scored]:
+        """Exact cosine similarity."""
+        known = self._vectors.get(model, {})
+        scored = {}
+        for key, entry in self._entries.items():
+            stored = known.get(entry.digest)
+            if stored is not None and stored.any() and _allows(where, entry.chunk.path):
+                scored[key] = float(stored @ vector)
+        return self._order(scored, limit) if np.any(vector) else []
+
+    @_locked
+    def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
+        """The vectors of these chunks."""
+        known = self._vectors.get(model, {})
+        present = {key: self._entries[key].digest for key in ids if key in self._entries}
+        return {key: known[digest] for key, digest in present.items() if digest in known}
+
+    @_locked
+    def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
+        """Keep one vector per digest."""
+        rows = np.array(vectors, np.float32)
+        self._vectors.setdefault(model, {}).update(zip(digests, rows, strict=True))
+        self._generation += 1
+
+    @_locked
+    def missing(self, model: str, limit: int) -> list[Chunk]:
+        """Chunks without a vector, newest files first."""
+        known = self._vectors.get(model, {})
+        lacking = [e.chunk for e in self._entries.values() if e.digest not in known]
+        lacking.sort(key=lambda c: (-self._files[c.path].state.mtime_ns, c.path, c.id))
+        return lacking[:limit]
+
+    @_locked
+    def coverage(self, model: str) -> tuple[int, int]:
+        """Chunks with a vector, and all chunks."""
+        known = self._vectors.get(model, {})
+        return sum(e.digest in known for e in self._entries.values()), len(self._entries)
+
+    @_locked
+    def compact(self) -> None:
+        """Drop vectors that no chunk needs."""
+        needed = {entry.digest for entry in self._entries.values()}
+        for known in self._vectors.values():
+            for digest in known.keys() - needed:
+                del known[digest]
+
+    def verify(self) -> list[str]:
+        """Nothing can break."""
+        return []
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _forget(self, path: str) -> None:
+        file = self._files.pop(path, None)
+        for chunk in file.chunks if file else ():
+            del self._entries[chunk.id]
+        self._grams.pop(path, None)
+
+    def _rank(
+        self, terms: Sequence[str], counts: Mapping[str, int], limit: int, where: Filter
+    ) -> list[Scored]:
+        total = len(self._entries)
+        mean = sum(entry.length for entry in self._entries.values()) / max(total, 1)
+        weights = {term: lexicon.weigh_term(counts[term], total) for term in terms}
+        scored: dict[int, float] = {}
+        for key, entry in self._entries.items():
+            if not _allows(where, entry.chunk.path):
+                continue
+            for term in filter(entry.holds, terms):
+                hits = [column[term] for column in entry.columns]
+                share = lexicon.score_term(weights[term], hits, entry.length, mean)
+                scored[key] = scored.get(key, 0.0) + share
+        return self._order(scored, limit)
+
+    def _order(self, scored: Mapping[int, float], limit: int) -> list[Scored]:
+        path_of = {key: self._entries[key].chunk.path for key in scored}
+        ranked = sorted(scored, key=lambda key: (-scored[key], path_of[key], key))
+        return [Scored(key, scored[key]) for key in ranked[:limit]]
+
+
+def _allows(where: Filter, path: str) -> bool:
+    return where.paths is None or path in where.paths
