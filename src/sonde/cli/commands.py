@@ -1,0 +1,84 @@
+"""The commands about indexes, and the one that serves agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sonde.cli.render import render_facts, render_projects
+from sonde.cli.session import Session
+from sonde.errors import FileLimitWarning
+
+FOUND, NOTHING = 0, 1
+_LARGE = FileLimitWarning.user_message.split("{", maxsplit=1)[0]
+
+
+def run_index(session: Session) -> int:
+    """Index the project; typing the command is consent, save for a very large one."""
+    from sonde.tools.index import create_index
+
+    project = session.args.path or session.project
+    with session.working(waved=lambda question: not question.startswith(_LARGE)) as work:
+        answer = create_index(session.app, project=project, work=work)
+    if session.args.json:
+        session.print_json(answer)
+        return FOUND
+    paint = session.out.paint
+    session.print_lines(
+        [
+            f"{paint('good', '✓')} {answer['filesIndexed']:,} files, "
+            f"{answer['chunksCreated']:,} chunks in {answer['duration']}  "
+            f"{paint('path', answer['projectPath'])}"
+        ]
+    )
+    skipped: Any = answer.get("skipped") or {}
+    if skipped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+        session.note(f"left out: {reasons}")
+    return FOUND
+
+
+def run_reindex(session: Session) -> int:
+    """Build the index anew, once confirmed."""
+    from sonde.tools.index import reindex_project
+
+    return _run_plain(session, reindex_project)
+
+
+def run_delete(session: Session) -> int:
+    """Delete the index, once confirmed."""
+    from sonde.tools.index import delete_index
+
+    return _run_plain(session, delete_index)
+
+
+def run_status(session: Session) -> int:
+    """Show how the index is."""
+    from sonde.tools.index import get_index_status
+
+    return _run_plain(session, get_index_status)
+
+
+def _run_plain(session: Session, verb: Callable[..., Any]) -> int:
+    with session.working() as work:
+        answer = verb(session.app, project=session.project, work=work)
+    if session.args.json:
+        session.print_json(answer)
+    else:
+        session.print_lines(render_facts(answer, session.out))
+    return FOUND
+
+
+def run_projects(session: Session) -> int:
+    """List every indexed project of this machine."""
+    from sonde.tools.index import list_projects
+
+    with session.working() as work:
+        answer = list_projects(session.app, work=work)
+    if session.args.json:
+        session.print_json(answer)
+    else:
+        session.print_lines(render_projects(answer, session.out))
+        if not answer["projects"]:
+            session.note("no project is indexed yet; run `sonde index` in one")
+    return FOUND if answer["projects"] else NOTHING

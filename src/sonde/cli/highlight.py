@@ -1,0 +1,91 @@
+"""Where the words of a query stand in a line, and which lines of a snippet say most."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+
+from sonde.errors import InvalidPattern
+from sonde.tokens import find_words, split_identifier
+
+Span = tuple[int, int]
+Finder = Callable[[str], list[Span]]
+
+_WORD = re.compile(r"\w+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PLAIN_WORDS = re.compile(
+    "an?|and|are|as|at|be|by|can|do|does|for|from|how|i|in|into|is|it|of|on|or|that|the|this|to"
+    "|was|what|when|where|which|who|why|with",
+    re.IGNORECASE,
+)
+_ENDING = 3
+"""Two words that differ by at most this many last letters are shown as one (`index`, `indexes`)."""
+
+
+def find_query_words(query: str) -> Finder:
+    """A finder for the words of a query, as parts of identifiers too."""
+    words = [word for word in find_words(query) if not _PLAIN_WORDS.fullmatch(word)]
+    terms = {part for word in words for part in split_identifier(word) if len(part) > 1}
+    foreign = [word for word in words if not word.isascii()]
+    terms.update(map(_fold, foreign))
+    literal = re.compile("|".join(map(re.escape, foreign)) or r"(?!)", re.IGNORECASE)
+
+    def find(line: str) -> list[Span]:
+        spans: list[Span] = []
+        for word in _WORD.finditer(line):
+            if word[0].isascii():
+                parts = _PART.finditer(line, word.start(), word.end())
+                spans += [part.span() for part in parts if _resembles(part[0].lower(), terms)]
+            elif _resembles(_fold(word[0]), terms):
+                spans.append(word.span())
+            else:
+                spans += [m.span() for m in literal.finditer(line, word.start(), word.end())]
+        return spans
+
+    return find
+
+
+def find_pattern(pattern: str) -> Finder:
+    """A finder for a regular expression, in linear time; finds nothing when it cannot compile."""
+    from sonde.searching.regex import compile_pattern
+
+    try:
+        compiled = compile_pattern(pattern)
+    except InvalidPattern:
+        return lambda _line: []
+
+    def find(line: str) -> list[Span]:
+        return [found.span() for found in compiled.finditer(line) if found.end() > found.start()]
+
+    return find
+
+
+def choose_window(lines: Sequence[str], find: Finder, size: int) -> tuple[int, int]:
+    """The run of at most `size` lines that holds most found words; the first such run."""
+    if len(lines) <= size:
+        return 0, len(lines)
+    weights = [len({line[a:b].lower() for a, b in find(line)}) for line in lines]
+    current = best = sum(weights[:size])
+    start = 0
+    for index in range(size, len(lines)):
+        current += weights[index] - weights[index - size]
+        if current > best:
+            best, start = current, index - size + 1
+    return start, start + size
+
+
+def _fold(word: str) -> str:
+    plain = unicodedata.normalize("NFKD", word.casefold())
+    return "".join(char for char in plain if not unicodedata.combining(char))
+
+
+def _resembles(part: str, terms: set[str]) -> bool:
+    if part in terms:
+        return True
+    return any(
+        min(len(part), len(term)) >= 4
+        and abs(len(part) - len(term)) <= _ENDING
+        and (part.startswith(term) or term.startswith(part))
+        for term in terms
+    )

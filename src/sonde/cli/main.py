@@ -1,0 +1,127 @@
+"""Entry point: read argv, run one command, turn errors into messages and exit codes.
+
+0: found or done. 1: nothing found. 2: an error. 130: interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from sonde.cli.parse import build_parser, find_command
+
+if TYPE_CHECKING:
+    from sonde.cli.session import Session
+    from sonde.errors import SondeError
+
+FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    _prepare_streams()
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough. Point stdout nowhere, or Python complains as it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FOUND
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.version:
+        from importlib.metadata import version
+
+        print(f"sonde {version('sonde')}")
+        return FOUND
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return FAILED
+    if args.command == "completion":
+        from sonde.cli.completion import run_completion
+
+        return run_completion(args.shell)
+
+    from sonde.cli.session import Session
+
+    session = Session(args, os.environ)
+    if args.json:
+        _keep_json_whole()
+    return _run_command(session)
+
+
+def _run_command(session: Session) -> int:
+    from sonde.errors import Cancelled, SondeError
+
+    module, function = find_command(session.args.command).run.split(":")
+    try:
+        code: int = getattr(import_module(f"sonde.cli.{module}"), function)(session)
+    except Cancelled as error:
+        _show_error(session, error)
+        return INTERRUPTED
+    except SondeError as error:
+        _show_error(session, error)
+        return FAILED
+    except (OSError, RecursionError, MemoryError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        told = f"{type(error).__name__}: {error}"
+        _show_error(session, SondeError(told, user_message="{told}", told=told))
+        return FAILED
+    else:
+        return code
+    finally:
+        session.close()
+
+
+def _show_error(session: Session, error: SondeError) -> None:
+    from sonde.cli.terminal import escape_controls
+    from sonde.errors import ConfirmationRequired
+
+    if session.args.json:
+        print(json.dumps(error.as_dict(), ensure_ascii=False))
+        return
+    action = error.next_action
+    if isinstance(error, ConfirmationRequired):
+        action = "Repeat the command with --yes, or set SONDE_ASSUME_YES=1."
+    paint = session.err.paint
+    lines = [f"{paint('bad', 'sonde:')} {escape_controls(error.user_message)}"]
+    lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")
+    if session.args.verbose:
+        lines.append(paint("dim", f"  {escape_controls(error.developer_message)}"))
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _prepare_streams() -> None:
+    """No character and no missing stream may stop the output.
+
+    Names that are not UTF-8 leave a pipe as the bytes they are, so that `xargs` finds the file,
+    and appear on a terminal as escapes.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+            setattr(sys, name, stream)
+        bytes_pass = not stream.isatty() and stream.encoding.lower() == "utf-8"
+        stream.reconfigure(errors="surrogateescape" if bytes_pass else "backslashreplace")
+
+
+def _keep_json_whole() -> None:
+    """In JSON, a byte that is not UTF-8 is written as the escape of its surrogate."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""The commands and their options, declared once; parser and completion follow.
+
+Nothing heavy is imported here: `sonde --help` and every typing error end in this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+MODES = ("auto", "hybrid", "semantic", "lexical", "regex")
+SHELLS = ("bash", "zsh", "fish")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One argument as argparse takes it."""
+
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: what it is for, its arguments, and `module:function` that runs it."""
+
+    name: str
+    about: str
+    run: str
+    options: tuple[Option, ...] = ()
+    example: str = ""
+
+
+def _option(*names: str, **settings: Any) -> Option:
+    return Option(names, settings)
+
+
+def _flag(*names: str, about: str) -> Option:
+    return Option(names, {"action": "store_true", "help": about})
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}")
+        return value
+
+    number.__name__ = "whole number"
+    return number
+
+
+GLOBALS = (
+    _option("-p", "--project", metavar="PATH", help="the project's folder (default: detected)"),
+    _flag("--json", about="print the answer as JSON"),
+    _flag("-y", "--yes", about="answer yes to every question"),
+    _flag("-q", "--quiet", about="print results only: no progress, no notes"),
+    _flag("--verbose", about="with errors, show the technical message too"),
+    _option(
+        "--color",
+        choices=("auto", "always", "never"),
+        help="colour: auto (default), always or never",
+    ),
+)
+_FULL = _flag("--full", about="show whole snippets and whole lines")
+
+COMMANDS = (
+    Command(
+        "index",
+        "index a project, or bring its index up to date",
+        "commands:run_index",
+        (_option("path", nargs="?", metavar="PATH", help="the project (default: detected)"),),
+        "sonde index ~/code/app",
+    ),
+    Command(
+        "search",
+        "search by meaning and by words",
+        "searches:run_search",
+        (
+            _option("query", nargs="+", metavar="QUERY", help="a question, words, or a name"),
+            _option("--path", metavar="P", help="only files under this path or glob"),
+            _option("--mode", choices=MODES, help="how to search (default: auto)"),
+            _option("-n", "--limit", type=_whole(1), metavar="N", help="results (default: 10)"),
+            _flag("--docs", about="search documentation instead of code"),
+            _flag("--all-projects", about="search every indexed project"),
+            _flag("--explain", about="say why each result ranks where it does"),
+            _flag("--scores", about="show scores"),
+            _option("--max-tokens", type=_whole(1), metavar="N", help="size of the answer"),
+            _FULL,
+        ),
+        "sonde search 'where are retries limited?' --path src/",
+    ),
+    Command(
+        "grep",
+        "find lines that match a regular expression",
+        "searches:run_grep",
+        (
+            _option("pattern", metavar="PATTERN", help="a regular expression (RE2 syntax)"),
+            _option("paths", nargs="*", metavar="PATH", help="only under these files or folders"),
+            _flag("-i", "--ignore-case", about="upper and lower case are the same"),
+            _flag("-w", "--word-regexp", about="match whole words only"),
+            _flag("-F", "--fixed-strings", about="the pattern is plain text"),
+            _flag("-n", "--line-number", about="show line numbers (the default)"),
+            _flag("-N", "--no-line-number", about="do not show line numbers"),
+            _flag("-l", "--files-with-matches", about="print only the names of files"),
+            _flag("-c", "--count", about="print only how many lines match in each file"),
+            _option("-A", "--after-context", type=_whole(0), metavar="N", help="lines after"),
+            _option("-B", "--before-context", type=_whole(0), metavar="N", help="lines before"),
+            _option("-C", "--context", type=_whole(0), metavar="N", help="lines around"),
+            _option(
+                "-g",
+                "--glob",
+                action="append",
+                metavar="GLOB",
+                help="only files that match; !GLOB leaves out; may be repeated",
+            ),
+            _option("-t", "--type", metavar="LANGUAGE", help="only files of this language"),
+            _option("-m", "--max-count", type=_whole(1), metavar="N", help="matches in each file"),
+            _option("--limit", type=_whole(1), metavar="N", help="matches in all"),
+            _FULL,
+        ),
+        r"sonde grep -i 'def \w+_retry' src -t python",
+    ),
+    Command(
+        "files",
+        "find files by name",
+        "searches:run_files",
+        (
+            _option("glob", metavar="GLOB", help="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
+            _option("-n", "--limit", type=_whole(1), metavar="N", help="matches (default: 20)"),
+        ),
+        "sonde files '**/test_*.py'",
+    ),
+    Command("status", "show how the project's index is", "commands:run_status"),
+    Command("projects", "list every indexed project", "commands:run_projects"),
+    Command("reindex", "build the project's index anew", "commands:run_reindex"),
+    Command("delete", "delete the project's index", "commands:run_delete"),
+    Command("doctor", "check that everything works, and say what does not", "doctor:run_doctor"),
+    Command(
+        "config",
+        "show settings and where each came from",
+        "config:run_config",
+        (
+            _option(
+                "action",
+                nargs="?",
+                choices=("show", "path", "edit"),
+                default="show",
+                help="show values (default), show file paths, or edit the project's file",
+            ),
+        ),
+    ),
+    Command("mcp", "serve agents: MCP over stdin and stdout", "commands:run_mcp"),
+    Command(
+        "completion",
+        "print the completion script of a shell",
+        "completion:run_completion",
+        (_option("shell", choices=SHELLS, help="which shell"),),
+        'eval "$(sonde completion bash)"',
+    ),
+)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="sonde",
+        description="Find anything in code and documents: by meaning, by words, by pattern.",
+        epilog="`sonde COMMAND --help` explains a command. Exit: 0 found, 1 nothing, 2 error.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    _add_globals(parser, suppress=False)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in COMMANDS:
+        child = commands.add_parser(
+            command.name,
+            help=command.about,
+            description=f"{command.about[0].upper()}{command.about[1:]}.",
+            epilog=f"example: {command.example}" if command.example else None,
+            allow_abbrev=False,
+        )
+        for option in command.options:
+            child.add_argument(*option.names, **option.settings)
+        _add_globals(child, suppress=True)
+    return parser
+
+
+def find_command(name: str) -> Command:
+    """The command of that name."""
+    return next(command for command in COMMANDS if command.name == name)
+
+
+def _add_globals(parser: argparse.ArgumentParser, *, suppress: bool) -> None:
+    """Global options stand before or after the command; given after, they win."""
+    group = parser.add_argument_group("everywhere")
+    for option in GLOBALS:
+        extra = {"default": argparse.SUPPRESS} if suppress else {}
+        group.add_argument(*option.names, **option.settings, **extra)

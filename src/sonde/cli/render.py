@@ -1,0 +1,218 @@
+"""Answers of the verbs -> lines for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from sonde.cli.highlight import Finder, choose_window
+from sonde.cli.terminal import Screen, Span, cut_line, escape_controls, measure, prepare_line
+
+Answer = Mapping[str, Any]
+_SNIPPET_LINES = 10
+_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How results are shown: where, with which paths, and how much of them."""
+
+    screen: Screen
+    show_path: Callable[[str, str | None], str] = lambda path, _project: path
+    full: bool = False
+    scores: bool = False
+
+    def path(self, path: str, project: str | None = None) -> str:
+        """A path as printed: relative to the person; without control characters, on a terminal."""
+        shown = self.show_path(path, project)
+        return self.screen.paint("path", escape_controls(shown) if self.screen.tty else shown)
+
+    def cut(self, text: str, spans: Sequence[Span], taken: int) -> str:
+        """A line of a file with its matches marked, in what is left of the width."""
+        shown, moved = prepare_line(text, spans)
+        width = None if self.full or self.screen.width is None else self.screen.width - taken
+        return self.screen.mark(cut_line(shown, width), moved)
+
+
+def render_search(answer: Answer, look: Look, find: Finder) -> Iterator[str]:
+    """Each result: its place, then the lines that say most."""
+    for index, result in enumerate(answer["results"]):
+        if index:
+            yield ""
+        yield _render_place(result, look)
+        yield from _render_snippet(result, look, find)
+        for name, value in _read_reasons(result.get("why", ())):
+            yield look.screen.paint("dim", f"    {value:+8.3f}  {name}")
+
+
+def _render_place(result: Answer, look: Look) -> str:
+    start, end = result["startLine"], result["endLine"]
+    lines = str(start) if start == end else f"{start}-{end}"
+    parts = [
+        f"{look.path(result['path'], result.get('project'))}:{look.screen.paint('line', lines)}"
+    ]
+    if result.get("symbol"):
+        parts.append(look.screen.paint("bold", escape_controls(result["symbol"])))
+    if look.scores:
+        parts.append(look.screen.paint("dim", f"{result['score']:.3f}"))
+    if result.get("stale"):
+        parts.append(look.screen.paint("warn", "(the file changed since)"))
+    return "  ".join(parts)
+
+
+def _render_snippet(result: Answer, look: Look, find: Finder) -> Iterator[str]:
+    lines = result["text"].removesuffix("\n").split("\n")
+    size = len(lines) if look.full else _SNIPPET_LINES
+    start, end = choose_window(lines, find, size)
+    gutter = len(str(result["startLine"] + len(lines) - 1))
+    for index in range(start, end):
+        number = look.screen.paint("dim", f"  {result['startLine'] + index:>{gutter}} │ ")
+        line = lines[index].removesuffix("\r")
+        yield (number + look.cut(line, find(line), gutter + 5)).rstrip()
+    hidden = len(lines) - (end - start)
+    if hidden:
+        note = f"  {'':>{gutter}} ⋮ {hidden} more line{'s' if hidden > 1 else ''}"
+        yield look.screen.paint("dim", note)
+
+
+def _read_reasons(why: Any) -> Iterator[tuple[str, float]]:
+    pairs = why.items() if isinstance(why, Mapping) else why
+    for name, value in pairs:
+        yield escape_controls(str(name)), float(value)
+
+
+def describe_search(answer: Answer) -> list[str]:
+    """What a person should know beside the results: how many, how fresh, what was cut."""
+    shown, total = len(answer["results"]), answer.get("totalResults", 0)
+    count = f"{shown}" if shown == total else f"{shown} of {total}"
+    notes = [f"{count} result{'' if total == 1 else 's'} in {answer.get('searchTimeMs', 0)} ms"]
+    if answer.get("truncated"):
+        notes.append("cut to the size limit; see more with --max-tokens or --limit")
+    freshness = answer.get("metadata", {}).get("freshness")
+    if isinstance(freshness, Mapping):
+        note = freshness.get("note") or freshness.get("message")
+        notes += [escape_controls(str(note))] if note else []
+    return notes
+
+
+def render_grep(answer: Answer, look: Look, *, heading: bool, numbers: bool) -> Iterator[str]:
+    """Matching lines as grep prints them; grouped under their file on a terminal."""
+    files = groupby(answer["matches"], key=lambda match: match["path"])
+    for index, (path, group) in enumerate(files):
+        matches = list(group)
+        context = any(match.get("before") or match.get("after") for match in matches)
+        if index and (heading or context):
+            yield "" if heading else "--"
+        if heading:
+            yield look.path(path)
+        prefix = "" if heading else look.path(path)
+        yield from _render_lines(_merge_context(matches), prefix, look, numbers)
+
+
+def _merge_context(matches: Sequence[Answer]) -> dict[int, tuple[str, list[Span] | None]]:
+    """Line number -> text and its matches; None marks a line that is only context."""
+    lines: dict[int, tuple[str, list[Span] | None]] = {}
+    for match in matches:
+        line = match["line"]
+        before, after = match.get("before", ()), match.get("after", ())
+        for offset, text in enumerate(before, -len(before)):
+            lines.setdefault(line + offset, (text, None))
+        for offset, text in enumerate(after, 1):
+            lines.setdefault(line + offset, (text, None))
+        lines[line] = (match["text"], [(a, b) for a, b in match.get("spans", ())])
+    return dict(sorted(lines.items()))
+
+
+def _render_lines(
+    lines: Mapping[int, tuple[str, list[Span] | None]], prefix: str, look: Look, numbers: bool
+) -> Iterator[str]:
+    previous: int | None = None
+    context = any(spans is None for _, spans in lines.values())
+    plain = measure(re.sub("\x1b\\[[0-9;]*m", "", prefix))
+    for number, (text, spans) in lines.items():
+        if context and previous is not None and number > previous + 1:
+            yield look.screen.paint("dim", "--")
+        previous = number
+        mark = "-" if spans is None else ":"
+        head = f"{prefix}{mark}" if prefix else ""
+        if numbers:
+            head += look.screen.paint("line", str(number)) + mark
+        taken = plain + len(mark) * bool(prefix) + (len(str(number)) + 1) * numbers
+        if look.screen.tty or look.screen.color:
+            yield head + look.cut(text, spans or (), taken)
+        else:
+            yield head + text
+
+
+def render_facts(facts: Answer, screen: Screen, indent: str = "") -> Iterator[str]:
+    """A flat answer as aligned `Label  value` lines; nested ones follow, indented."""
+    shown = {key: value for key, value in facts.items() if value not in (None, "", [], {})}
+    width = max((len(_label(key)) for key in shown), default=0)
+    for key, value in shown.items():
+        label = screen.paint("dim", f"{_label(key):<{width}}")
+        if isinstance(value, Mapping):
+            yield f"{indent}{label}".rstrip()
+            yield from render_facts(value, screen, indent + "  ")
+        elif isinstance(value, list | tuple):
+            yield f"{indent}{label}".rstrip()
+            yield from (f"{indent}  {_show_item(item)}" for item in value)
+        else:
+            yield f"{indent}{label}  {_show_value(value)}"
+
+
+def _label(key: str) -> str:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]", " ", str(key)).lower()
+    return escape_controls(words[:1].upper() + words[1:])
+
+
+def _show_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return escape_controls(str(value))
+
+
+def _show_item(item: object) -> str:
+    if isinstance(item, Mapping):
+        return "  ".join(_show_value(value) for value in item.values())
+    return _show_value(item)
+
+
+def render_projects(answer: Answer, screen: Screen) -> Iterator[str]:
+    """One line per project: where, how it is, how big, how old."""
+    rows = [
+        (
+            escape_controls(project["projectPath"]),
+            str(project.get("status", "")),
+            f"{project.get('totalFiles', 0):,} files",
+            f"{project.get('totalChunks', 0):,} chunks",
+            str(project.get("storageSize", "")),
+            str(project.get("lastUpdated") or "never"),
+        )
+        for project in answer["projects"]
+    ]
+    widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
+    for path, *rest in rows:
+        cells = [
+            cell.rjust(width)
+            if cell[:1].isdigit() and index != len(rest) - 1
+            else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(rest, widths[1:], strict=True))
+        ]
+        padding = " " * (widths[0] - measure(path))
+        yield f"{screen.paint('path', path)}{padding}  {'  '.join(cells)}".rstrip()
+
+
+def format_bytes(size: float) -> str:
+    """A size as people say it: 512 bytes, 3.4 MB."""
+    for unit in _UNITS[:-1]:
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} {_UNITS[-1]}"

@@ -1,0 +1,134 @@
+"""What the terminal can do: colour, width, safe characters, questions."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+ColorChoice = Literal["auto", "always", "never"]
+Span = tuple[int, int]
+
+_STYLES = {
+    "path": "35",
+    "line": "32",
+    "match": "1;31",
+    "dim": "2",
+    "bold": "1",
+    "good": "32",
+    "bad": "31",
+    "warn": "33",
+    "bar": "36",
+}
+# C0 and C1 controls, and the marks that reorder text: shown, never obeyed.
+_UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_TAB = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One output stream: whether it is a terminal, takes colour, and how wide it is."""
+
+    color: bool = False
+    tty: bool = False
+    width: int | None = None
+    """None: lines are not cut."""
+
+    def paint(self, style: str, text: str) -> str:
+        """The text in a colour, where there is colour."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.color and text else text
+
+    def mark(self, text: str, spans: Iterable[Span], style: str = "match") -> str:
+        """The text with the character ranges in `spans` painted."""
+        if not self.color:
+            return text
+        parts: list[str] = []
+        end = 0
+        for start, stop in sorted(spans):
+            start = max(start, end)
+            stop = min(stop, len(text))
+            if start >= stop:
+                continue
+            parts += [text[end:start], self.paint(style, text[start:stop])]
+            end = stop
+        return "".join([*parts, text[end:]])
+
+
+def open_screen(stream: TextIO, color: ColorChoice, environ: Mapping[str, str]) -> Screen:
+    """Look at a stream: colour as asked for or as NO_COLOR and TERM allow, width of COLUMNS."""
+    tty = stream.isatty()
+    wanted = tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    columns = environ.get("COLUMNS", "")
+    width: int | None = None
+    if columns.isdecimal() and int(columns) > 0:
+        width = max(20, int(columns))
+    elif tty:
+        width = max(20, shutil.get_terminal_size().columns)
+    return Screen(color == "always" or (color == "auto" and wanted), tty, width)
+
+
+def escape_controls(text: str) -> str:
+    """The text with control characters written out, so that no file can drive the terminal."""
+    return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def prepare_line(text: str, spans: Iterable[Span] = ()) -> tuple[str, list[Span]]:
+    """Tabs widened and controls escaped; spans move along."""
+    position = [0]
+    shown: list[str] = []
+    column = 0
+    for char in text:
+        piece = " " * (_TAB - column % _TAB) if char == "\t" else escape_controls(char)
+        shown.append(piece)
+        column += len(piece)
+        position.append(column)
+    last = len(text)
+    return "".join(shown), [(position[min(a, last)], position[min(b, last)]) for a, b in spans]
+
+
+def measure(text: str) -> int:
+    """How many columns a text without controls takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(char) for char in text)
+
+
+def cut_line(text: str, width: int | None) -> str:
+    """At most `width` columns, with an ellipsis where something is missing."""
+    if width is None or measure(text) <= width:
+        return text
+    used = 0
+    for index, char in enumerate(text):
+        used += _columns(char)
+        if used > width - 1:
+            return text[:index] + "…"
+    return text
+
+
+def _columns(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def ask_yes(question: str) -> bool:
+    """Put a question to the person at the terminal; anything but yes is no."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def ask_line(question: str) -> str:
+    """One line typed by the person at the terminal; empty at end of input."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()
+
+
+def is_interactive() -> bool:
+    """Is there a person who sees a question and can answer it?"""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
