@@ -1,0 +1,211 @@
+"""Which names may be looked at: the fixed deny list, then the user's own rules.
+
+The deny list is matched against every name on the way to a file, as it is spelled and as it reads
+(see `roots.clean_path`), so that no invisible character lets one through. Secrets are matched in
+any letter case everywhere, the rest where the file system folds case. Nothing overrides it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from sonde.globs import Glob, compile_glob
+from sonde.policy.roots import clean_path
+
+REASONS: Mapping[str, str] = {
+    "denied": "it is on the fixed deny list",
+    "excluded": "it matches `exclude` in config.json",
+    "not_included": "it matches nothing in `include` in config.json",
+    "ignored": "an ignore file (.gitignore or .sondeignore) leaves it out",
+    "symlink": "it is a symbolic link",
+    "hard_link": "it has another name, which may lie outside the project",
+    "special": "it is not a regular file",
+    "folder": "it is a folder",
+    "too_deep": "it lies too many folders deep",
+    "too_large": "it is larger than `maxFileSize`",
+    "unreadable": "the operating system does not let it be read",
+    "missing": "it does not exist",
+    "bad_name": "its name is not valid UTF-8",
+    "binary": "it is a binary file",
+    "secret_content": "it holds a secret",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a project's settings say about which files belong to it."""
+
+    include: tuple[str, ...] = ("**/*",)
+    exclude: tuple[str, ...] = ()
+    """Leaves out a file, or a folder with all that is below it."""
+    respect_gitignore: bool = True
+    max_file_bytes: int = 1024 * 1024
+    max_depth: int = 20
+    """How many folders may lie between the root and a file."""
+    folds_case: bool = sys.platform in ("win32", "darwin")
+    hard_links: bool = False
+    """Whether to read files with several names. A second name may be a file outside the project,
+    and nothing tells cheaply; trees made with `cp -al` and the like need this on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A row of the deny list. A pattern is `name`, `*.suffix` or `prefix*`; `name/` is a folder."""
+
+    category: str
+    patterns: tuple[str, ...]
+    secret: bool = False
+    files_only: bool = False
+    """Whether patterns without a slash leave folders of that name alone."""
+
+
+DENY_LIST = (
+    Denial(
+        "dependencies",
+        ("node_modules/", "jspm_packages/", "bower_components/", "vendor/", ".venv/", "venv/"),
+    ),
+    Denial("version control", (".git/", ".hg/", ".svn/", ".git")),
+    Denial(
+        "build artifacts",
+        ("dist/", "build/", "out/", "target/", "__pycache__/", ".next/", ".nuxt/"),
+    ),
+    Denial("secrets", (".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx"), secret=True),
+    Denial(
+        "logs/locks",
+        (
+            "*.log", "*.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Gemfile.lock",
+            "poetry.lock",
+        ),
+        files_only=True,
+    ),
+    Denial("IDE config", (".idea/", ".vscode/", ".DS_Store", "*.swp", "*.swo")),
+    Denial("test coverage", ("coverage/", ".nyc_output/", ".pytest_cache/")),
+    # Beyond the specification: other places where credentials are kept by habit.
+    Denial(
+        "more secrets",
+        (
+            ".ssh/", ".gnupg/", ".aws/", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.ppk",
+            "*.jks", "*.keystore", "*.kdbx", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
+            ".htpasswd", ".git-credentials", "credentials", "credentials.json", "*.tfstate",
+        ),
+        secret=True,
+        files_only=True,
+    ),
+)  # fmt: skip
+
+# Extensions of files that are never text; saves opening them. Everything else is told by content.
+_BINARY_SUFFIXES = frozenset((
+    "png", "jpg", "jpeg", "gif", "bmp", "ico", "icns", "webp", "avif", "heic", "tif", "tiff",
+    "psd", "xcf", "mp3", "mp4", "m4a", "m4v", "mov", "avi", "mkv", "webm", "wav", "flac", "ogg",
+    "opus", "aac", "wma", "wmv", "zip", "gz", "tgz", "bz2", "xz", "zst", "7z", "rar", "tar",
+    "jar", "war", "ear", "whl", "egg", "deb", "rpm", "apk", "dmg", "iso", "exe", "dll", "so",
+    "dylib", "a", "o", "pdb", "class", "pyc", "pyo", "pyd", "wasm", "node", "bin", "db", "sqlite",
+    "sqlite3", "mdb", "parquet", "arrow", "feather", "npy", "npz", "h5", "hdf5", "pkl", "pickle",
+    "pt", "pth", "onnx", "safetensors", "gguf", "tflite", "pdf", "docx", "xls", "xlsx", "ppt",
+    "pptx", "odt", "ods", "odp", "epub", "mobi", "ttf", "otf", "woff", "woff2", "eot", "blend",
+    "fbx", "glb", "swf",
+))  # fmt: skip
+
+
+class _Names(NamedTuple):
+    """Patterns in the form in which a name is looked up."""
+
+    whole: dict[str, str]
+    suffixes: tuple[tuple[str, str], ...]
+    prefixes: tuple[tuple[str, str], ...]
+
+    def find(self, name: str) -> str | None:
+        if name in self.whole:
+            return self.whole[name]
+        for suffix, why in self.suffixes:
+            if name.endswith(suffix):
+                return why
+        for prefix, why in self.prefixes:
+            if name.startswith(prefix):
+                return why
+        return None
+
+
+class Gate:
+    """Rules made ready for many questions about names."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._secret = {folder: _collect(secret=True, folder=folder) for folder in (False, True)}
+        self._plain = {
+            folder: _collect(secret=False, folder=folder, fold=rules.folds_case)
+            for folder in (False, True)
+        }
+        fold = rules.folds_case
+        self._exclude: list[Glob] = [compile_glob(p, fold_case=fold) for p in rules.exclude]
+        everything = "**/*" in rules.include or "**" in rules.include or not rules.include
+        self._include: list[Glob] | None = (
+            None if everything else [compile_glob(p, fold_case=fold) for p in rules.include]
+        )
+
+    def find_denial(self, name: str, *, folder: bool) -> str | None:
+        """The row of the deny list that a name falls under ("*.pem (secrets)")."""
+        found = self._look_up(name, folder=folder)
+        if found is None and not (name.isascii() and name[-1:] not in (" ", ".")):
+            # Windows drops trailing dots and spaces when it opens a file.
+            found = self._look_up(clean_path(name).rstrip(" ."), folder=folder)
+        return found
+
+    def _look_up(self, name: str, *, folder: bool) -> str | None:
+        folded = name.casefold()
+        return self._secret[folder].find(folded) or self._plain[folder].find(
+            folded if self.rules.folds_case else name
+        )
+
+    def excludes(self, path: str) -> bool:
+        """Whether `exclude` names this file or folder."""
+        return any(glob.matches(path) for glob in self._exclude)
+
+    def includes(self, path: str) -> bool:
+        """Whether `include` names this file."""
+        return self._include is None or any(glob.matches(path) for glob in self._include)
+
+
+@lru_cache(maxsize=64)
+def compile_rules(rules: Rules) -> Gate:
+    """The gate of these rules."""
+    return Gate(rules)
+
+
+def _collect(*, secret: bool, folder: bool, fold: bool = True) -> _Names:
+    whole: dict[str, str] = {}
+    suffixes: list[tuple[str, str]] = []
+    prefixes: list[tuple[str, str]] = []
+    for row in DENY_LIST:
+        for pattern in row.patterns if row.secret == secret else ():
+            applies = folder if pattern.endswith("/") else not (folder and row.files_only)
+            if not applies:
+                continue
+            why = f"{pattern} ({row.category})"
+            key = pattern.rstrip("/").casefold() if fold else pattern.rstrip("/")
+            if key.startswith("*"):
+                suffixes.append((key[1:], why))
+            elif key.endswith("*"):
+                prefixes.append((key[:-1], why))
+            else:
+                whole.setdefault(key, why)
+    return _Names(whole, tuple(suffixes), tuple(prefixes))
+
+
+def has_binary_suffix(name: str) -> bool:
+    """Whether the name alone says that the file is not text."""
+    _, dot, suffix = name.rpartition(".")
+    return bool(dot) and suffix.lower() in _BINARY_SUFFIXES
+
+
+def public_deny_list() -> list[str]:
+    """The deny list as the generated config.json shows it."""
+    return [
+        "// These patterns are ALWAYS excluded and cannot be overridden:",
+        *(f"// - {', '.join(dict.fromkeys(row.patterns))}  ({row.category})" for row in DENY_LIST),
+        "// - Binary files (images, videos, etc.) are auto-detected and skipped",
+    ]

@@ -1,0 +1,112 @@
+"""A user's folder held open, so that nothing can be swapped for a link while it is used.
+
+Where the system offers it, every step is relative to the descriptor of the folder above and
+follows no link. Elsewhere (Windows) each step is checked by path, before and after.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+# O_NONBLOCK: a FIFO put in the place of a file must not make us wait for a writer.
+_FILE = (
+    os.O_RDONLY
+    | _NO_FOLLOW
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+class Folder:
+    """One folder; `enter` goes down by one name. Close it, or use it in a `with`."""
+
+    def __init__(self, place: Path, *, above: int | None = None) -> None:
+        self._place = place
+        self._descriptor: int | None = None
+        if above is not None:
+            self._descriptor = os.open(place.name, _FOLDER | _NO_FOLLOW, dir_fd=above)
+        elif _BY_DESCRIPTOR:
+            self._descriptor = os.open(place, _FOLDER)
+        elif not stat.S_ISDIR(place.lstat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(place))
+
+    def enter(self, name: str) -> Folder:
+        """The folder of that name in this one; raises `OSError` when it is a link."""
+        return Folder(self._place / name, above=self._descriptor)
+
+    def scan(self) -> list[os.DirEntry[str]]:
+        """What is in it, in the order of names; entries are good until the folder is closed."""
+        where: int | Path = self._place if self._descriptor is None else self._descriptor
+        with os.scandir(where) as entries:
+            return sorted(entries, key=_name_of)
+
+    def look_at(self, name: str) -> os.stat_result:
+        """The facts about one name, of the link itself if it is one."""
+        if self._descriptor is None:
+            return (self._place / name).lstat()
+        return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+
+    def open_file(self, name: str) -> tuple[int, os.stat_result]:
+        """A descriptor of a regular file in this folder, and its facts.
+
+        Raises `OSError`; anything that is not a regular file is not opened, and if it is put there
+        between the look and the opening, it is closed at once.
+        """
+        seen = self.look_at(name)
+        if not stat.S_ISREG(seen.st_mode):
+            raise OSError(_code_of(seen.st_mode), "not a regular file", name)
+        if self._descriptor is None:
+            descriptor = os.open(self._place / name, _FILE)
+        else:
+            descriptor = os.open(name, _FILE, dir_fd=self._descriptor)
+        facts = os.fstat(descriptor)
+        same = self._descriptor is not None or os.path.samestat(seen, facts)
+        if not (stat.S_ISREG(facts.st_mode) and same):
+            os.close(descriptor)
+            raise OSError(_code_of(facts.st_mode), "replaced while it was opened", name)
+        return descriptor, facts
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def tell_reason(error: OSError) -> str:
+    """The name in `admit.REASONS` for what the system said."""
+    if error.errno in (errno.ELOOP, errno.EMLINK):
+        return "symlink"
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return "missing"
+    if error.errno == errno.EISDIR:
+        return "folder"
+    return "special" if error.errno in (errno.ENXIO, errno.ENODEV) else "unreadable"
+
+
+def _code_of(mode: int) -> int:
+    if stat.S_ISLNK(mode):
+        return errno.ELOOP
+    return errno.EISDIR if stat.S_ISDIR(mode) else errno.ENXIO
+
+
+def _name_of(entry: os.DirEntry[str]) -> str:
+    return entry.name

@@ -1,0 +1,84 @@
+"""Finds private keys and well-known tokens in text that is about to be indexed.
+
+Only shapes that say themselves what they are: a match means a credential, not "looks random".
+Examples as documentation prints them (AKIAIOSFODNN7EXAMPLE, ghp_xxxx…, an elided key) pass. JSON
+web tokens are left alone: they expire, and texts about them are full of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+
+class _Shape(NamedTuple):
+    kind: str
+    hints: tuple[str, ...]
+    """Substrings, one of which every match holds: looking for them first is what makes it fast."""
+    regex: str
+
+
+_SHAPES = (
+    _Shape(
+        "private key",
+        ("PRIVATE KEY",),
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"""(?:[\s"'+,#*>]|\\[nr]){0,60}(?:[A-Za-z-]{1,30}: ?[^\n]{0,120}\n\s{0,20}){0,4}"""
+        r"([A-Za-z0-9+/]{40,})",
+    ),
+    _Shape("PuTTY private key", ("PuTTY-User-Key-File-",), r"(PuTTY-User-Key-File-[23]: \S+)"),
+    _Shape("AWS access key", ("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)([A-Z2-7]{16})\b"),
+    _Shape(
+        "GitHub token",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        r"\b(?:gh[pousr]_([A-Za-z0-9]{36,255})|github_pat_([A-Za-z0-9]{22}_[A-Za-z0-9]{59}))\b",
+    ),
+    _Shape("GitLab token", ("glpat-",), r"\bglpat-([A-Za-z0-9_-]{20,64})"),
+    _Shape("Slack token", ("xox",), r"\bxox[abeoprs]-([0-9]{8,}-[A-Za-z0-9-]{12,})"),
+    _Shape(
+        "Slack webhook",
+        ("hooks.slack.com/services/",),
+        r"hooks\.slack\.com/services/(T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,})",
+    ),
+    _Shape("Google API key", ("AIza",), r"\bAIza([A-Za-z0-9_-]{35})(?:[^A-Za-z0-9_-]|$)"),
+    _Shape(
+        "OpenAI key",
+        ("T3BlbkFJ",),
+        r"\bsk-(?:[a-z]{1,12}-)?([A-Za-z0-9_-]{16,}T3BlbkFJ[A-Za-z0-9_-]{16,})",
+    ),
+    _Shape("Anthropic key", ("sk-ant-",), r"\bsk-ant-[a-z]+[0-9]{2}-([A-Za-z0-9_-]{80,})"),
+    _Shape("Stripe key", ("k_live_",), r"\b[rs]k_live_([A-Za-z0-9]{20,})"),
+    _Shape("npm token", ("npm_",), r"\bnpm_([A-Za-z0-9]{36})\b"),
+    _Shape("PyPI token", ("pypi-AgEI",), r"\bpypi-AgEI([A-Za-z0-9_-]{50,})"),
+    _Shape("Hugging Face token", ("hf_",), r"\bhf_([A-Za-z]{34})\b"),
+    _Shape("SendGrid key", ("SG.",), r"\bSG\.([A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43})"),
+    _Shape("DigitalOcean token", ("dop_v1_",), r"\bdop_v1_([a-f0-9]{64})\b"),
+)
+_EXAMPLE_WORDS = (
+    "example", "sample", "placeholder", "redacted", "dummy", "fake", "your", "test", "xxxx",
+    "0000", "1234", "abcd",
+)  # fmt: skip
+
+
+def secret_in(text: str) -> str | None:
+    """What secret a text holds and where ("AWS access key on line 3"); never its value."""
+    for shape in _SHAPES:
+        if not any(hint in text for hint in shape.hints):
+            continue
+        for match in _compile(shape.regex).finditer(text):
+            value = next(group for group in match.groups() if group)
+            if not _is_example(value):
+                return f"{shape.kind} on line {text.count(chr(10), 0, match.start()) + 1}"
+    return None
+
+
+def _is_example(value: str) -> bool:
+    folded = value.lower()
+    return len(set(value)) * 4 < min(len(value), 64) or any(w in folded for w in _EXAMPLE_WORDS)
+
+
+@cache
+def _compile(regex: str) -> Any:
+    import re2
+
+    return re2.compile(regex)

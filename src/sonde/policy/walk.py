@@ -1,0 +1,181 @@
+"""Lists the files of a project that may be indexed, and says why each other one may not.
+
+`walk_files` and `check_path` ask the same questions in the same order, so they agree: a path that
+the walk yields is admitted alone too, and what the walk leaves out is left out for the same reason.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from sonde.policy.admit import Gate, Rules, compile_rules, has_binary_suffix
+from sonde.policy.folder import Folder, tell_reason
+from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
+from sonde.policy.roots import split_inside
+from sonde.types import Skipped
+
+
+class Entry(NamedTuple):
+    """A file that may be indexed; `path` is relative to the root, with slashes."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+class _Level(NamedTuple):
+    """A folder that is being walked."""
+
+    folder: Folder
+    prefix: str
+    scope: Scope | None
+    entries: Iterator[os.DirEntry[str]]
+
+
+def walk_files(root: Path, rules: Rules) -> Iterator[Entry | Skipped]:
+    """Every file below the root in the order of names, admitted or skipped with a reason.
+
+    A folder that is left out is one `Skipped` for all that is in it. Links are never followed. A
+    repository inside the project is part of it, without its `.git`.
+    """
+    gate = compile_rules(rules)
+    levels = [_open_level(Folder(root.resolve()), "", None, rules)]
+    try:
+        while levels:
+            folder, prefix, scope, entries = levels[-1]
+            for entry in entries:
+                found = _judge_entry(entry, prefix + entry.name, gate, scope)
+                if found is not None:
+                    yield found
+                    continue
+                try:
+                    inner = folder.enter(entry.name)
+                except OSError as error:
+                    yield _skip_unreadable(prefix + entry.name, error)
+                    continue
+                try:
+                    levels.append(_open_level(inner, f"{prefix}{entry.name}/", scope, rules))
+                except OSError as error:
+                    inner.close()
+                    yield _skip_unreadable(prefix + entry.name, error)
+                    continue
+                break
+            else:
+                levels.pop().folder.close()
+    finally:
+        for level in levels:
+            level.folder.close()
+
+
+def check_path(root: Path, path: str, rules: Rules) -> Entry | Skipped:
+    """The verdict of the walk on one path; raises `OutsideRoots` when it is not below the root."""
+    gate = compile_rules(rules)
+    names = split_inside(root, path)
+    relative = "/".join(names)
+    if not names:
+        return Skipped(".", "folder")
+    scope: Scope | None = None
+    folder = Folder(root.resolve())
+    try:
+        for index, name in enumerate(names):
+            scope = _read_scope(folder, "/".join(names[:index]), scope, rules)
+            facts = folder.look_at(name)
+            at = "/".join(names[: index + 1])
+            found = _judge_name(at, name, _tell_kind(facts.st_mode), gate, scope)
+            if found is not None:
+                return Skipped(_show(relative), found.reason, found.detail)
+            if not stat.S_ISDIR(facts.st_mode):
+                last = index == len(names) - 1
+                return _judge_file(at, facts, gate) if last else Skipped(relative, "missing")
+            inner = folder.enter(name)
+            folder.close()
+            folder = inner
+        folder.scan()
+        return Skipped(relative, "folder")
+    except OSError as error:
+        return _skip_unreadable(_show(relative), error)
+    finally:
+        folder.close()
+
+
+def _open_level(folder: Folder, prefix: str, scope: Scope | None, rules: Rules) -> _Level:
+    entries = folder.scan()
+    names = {entry.name for entry in entries}
+    if OWN_FILE in names or GIT_FILE in names:
+        scope = _read_scope(folder, prefix[:-1], scope, rules)
+    return _Level(folder, prefix, scope, iter(entries))
+
+
+def _read_scope(folder: Folder, path: str, above: Scope | None, rules: Rules) -> Scope | None:
+    return open_scope(above, folder, path, git=rules.respect_gitignore, fold_case=rules.folds_case)
+
+
+def _judge_entry(
+    entry: os.DirEntry[str], path: str, gate: Gate, scope: Scope | None
+) -> Entry | Skipped | None:
+    """None for a folder that is to be walked."""
+    if entry.is_dir(follow_symlinks=False):
+        return _judge_name(path, entry.name, "folder", gate, scope)
+    kind = "file"
+    if not entry.is_file(follow_symlinks=False):
+        kind = "symlink" if entry.is_symlink() else "special"
+    found = _judge_name(path, entry.name, kind, gate, scope)
+    if found is not None:
+        return found
+    try:
+        facts = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        return _skip_unreadable(path, error)
+    return _judge_file(path, facts, gate)
+
+
+def _judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None) -> Skipped | None:
+    """What the name and the kind of thing say; None when they say nothing against it."""
+    folder = kind == "folder"
+    if not name.isascii() and _show(name) != name:
+        return Skipped(_show(path), "bad_name")
+    denial = gate.find_denial(name, folder=folder)
+    if denial is not None:
+        return Skipped(path, "denied", denial)
+    if kind in ("symlink", "special"):
+        return Skipped(path, kind)
+    if folder and path.count("/") >= gate.rules.max_depth:
+        return Skipped(path, "too_deep", f"more than {gate.rules.max_depth} folders deep")
+    if gate.excludes(path):
+        return Skipped(path, "excluded")
+    if scope is not None and scope.ignores(path, folder=folder):
+        return Skipped(path, "ignored")
+    if not folder and has_binary_suffix(name):
+        return Skipped(path, "binary")
+    return None
+
+
+def _judge_file(path: str, facts: os.stat_result, gate: Gate) -> Entry | Skipped:
+    if facts.st_size > gate.rules.max_file_bytes:
+        return Skipped(path, "too_large", f"{facts.st_size} bytes")
+    if facts.st_nlink > 1 and not gate.rules.hard_links:
+        return Skipped(path, "hard_link")
+    if not gate.includes(path):
+        return Skipped(path, "not_included")
+    return Entry(path, facts.st_size, facts.st_mtime_ns)
+
+
+def _tell_kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "folder"
+    if stat.S_ISLNK(mode):
+        return "symlink"
+    return "file" if stat.S_ISREG(mode) else "special"
+
+
+def _skip_unreadable(path: str, error: OSError) -> Skipped:
+    return Skipped(path, tell_reason(error), error.strerror or "")
+
+
+def _show(path: str) -> str:
+    """The path with bytes that are not UTF-8 written as escapes."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
