@@ -1,0 +1,32 @@
+"""sonde: find anything in your code and documents, in answers small enough for a context window.
+
+The verbs of the command line and of MCP as plain functions:
+
+    import sonde
+
+    sonde.index("~/src/project")
+    for hit in sonde.search("where are sessions refreshed?", project="~/src/project"):
+        print(hit["path"], hit["startLine"], hit["score"])
+
+Each call opens what it needs and closes it again; `open` keeps it open for many calls.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sonde.api import Sonde, find_files, grep, index, open, projects, search, status
+
+__version__ = _version("sonde")
+__all__ = ["Sonde", "find_files", "grep", "index", "open", "projects", "search", "status"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the verbs on first use, so that `import sonde` costs nothing."""
+    if name in __all__:
+        from sonde import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'sonde' has no attribute {name!r}")

@@ -1,0 +1,120 @@
+"""Every verb, listed once; MCP, the command line and the reference page follow from here."""
+
+from __future__ import annotations
+
+from sonde.tools.code import search_by_path, search_code, search_docs
+from sonde.tools.index import (
+    create_index,
+    delete_index,
+    get_index_status,
+    list_projects,
+    reindex_file,
+    reindex_project,
+)
+from sonde.tools.tool import Tool
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="search_code",
+        call=search_code,
+        toolset="code",
+        title="Search code",
+        description=(
+            "Search your codebase for relevant code by question, words or symbol name. "
+            "Prefer search_docs for prose and search_by_path for file names."
+        ),
+        hint=(
+            "TIP: Prefer this over reading full files when looking for specific functions, "
+            "patterns, or implementations."
+        ),
+        always_load=True,
+    ),
+    Tool(
+        name="search_docs",
+        call=search_docs,
+        toolset="code",
+        title="Search documentation",
+        description=(
+            "Search documentation files (.md, .txt). Prefer search_code for source code."
+        ),
+        hint=(
+            "TIP: For follow-up questions about a doc already in context, use this tool instead "
+            "of re-reading the entire file - more precise results, less context usage."
+        ),
+    ),
+    Tool(
+        name="search_by_path",
+        call=search_by_path,
+        toolset="code",
+        title="Find files by path",
+        description=(
+            "Find files whose path matches a glob pattern. "
+            "Prefer search_code when you know what the file does but not its name."
+        ),
+    ),
+    Tool(
+        name="create_index",
+        call=create_index,
+        toolset="index",
+        title="Create the index",
+        description=(
+            "Index the contents of the current project so that it can be searched. "
+            "Asks for confirmation; an existing index is brought up to date."
+        ),
+        read_only=False,
+    ),
+    Tool(
+        name="get_index_status",
+        call=get_index_status,
+        toolset="index",
+        title="Index status",
+        description=(
+            "Show how large, fresh and complete the project's index is and what was left out. "
+            "Use list_projects to see every project."
+        ),
+    ),
+    Tool(
+        name="reindex_project",
+        call=reindex_project,
+        toolset="index",
+        title="Rebuild the index",
+        description=(
+            "Rebuild the entire index from scratch; asks for confirmation. "
+            "Rarely needed: changed files are picked up by themselves."
+        ),
+        read_only=False,
+        destructive=True,
+    ),
+    Tool(
+        name="reindex_file",
+        call=reindex_file,
+        toolset="index",
+        title="Index one file again",
+        description=(
+            "Index a single file again right now. Rarely needed: searches notice changed files."
+        ),
+        read_only=False,
+    ),
+    Tool(
+        name="delete_index",
+        call=delete_index,
+        toolset="index",
+        title="Delete the index",
+        description=(
+            "Delete the index of the current project; asks for confirmation. "
+            "The project's own files are not touched."
+        ),
+        read_only=False,
+        destructive=True,
+    ),
+    Tool(
+        name="list_projects",
+        call=list_projects,
+        toolset="index",
+        title="List projects",
+        description=(
+            "List every indexed project on this machine with its size and age. "
+            "Pass a project's path as `project` to search it."
+        ),
+    ),
+)

@@ -1,0 +1,133 @@
+"""`import sonde`: the verbs as plain typed functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from sonde.settings import load_settings
+from sonde.tools import code
+from sonde.tools import index as indexes
+from sonde.types import Progress
+from sonde.wiring import build_app
+from sonde.work import Work
+
+Report = Callable[[Progress], None]
+Mode = Literal["auto", "hybrid", "semantic", "lexical"]
+
+
+class Sonde:
+    """An open installation: indexes and models stay loaded between calls."""
+
+    def __init__(self, project: str | Path = ".", *, home: str | Path | None = None) -> None:
+        settings = load_settings(os.environ, home=home, assume_yes=True)
+        start = Path(project).expanduser().resolve()
+        self._app = build_app(settings, start=start)
+        self._project = str(start)
+
+    def __enter__(self) -> Sonde:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every file."""
+        self._app.close()
+
+    def index(self, *, report: Report | None = None) -> dict[str, Any]:
+        """Index the project, or bring its index up to date."""
+        return dict(indexes.create_index(self._app, self._project, work=Work(report=report)))
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        docs: bool = False,
+        mode: Mode = "auto",
+        path: str | None = None,
+        max_tokens: int = 20_000,
+        explain: bool = False,
+    ) -> list[dict[str, Any]]:
+        """The best places for a question, words or a symbol; `docs` searches documentation."""
+        verb = code.search_docs if docs else code.search_code
+        answer = verb(
+            self._app,
+            query,
+            limit,
+            self._project,
+            path,
+            mode,
+            max_tokens,
+            explain,
+            work=Work(),
+        )
+        return answer["results"]
+
+    def grep(self, pattern: str, **options: Any) -> list[dict[str, Any]]:
+        """Lines that match a regular expression; options as of the `grep` verb."""
+        answer = code.grep(self._app, pattern, project=self._project, work=Work(), **options)
+        return answer["matches"]
+
+    def find_files(self, pattern: str, *, limit: int = 1000) -> list[str]:
+        """Indexed files whose path fits a glob."""
+        answer = code.search_by_path(self._app, pattern, limit, self._project, work=Work())
+        return answer["matches"]
+
+    def status(self) -> dict[str, Any]:
+        """How large, fresh and complete the index is."""
+        return dict(indexes.get_index_status(self._app, self._project, work=Work()))
+
+    def projects(self) -> list[dict[str, Any]]:
+        """Every indexed project of this machine."""
+        return indexes.list_projects(self._app, work=Work())["projects"]
+
+
+def open(project: str | Path = ".", *, home: str | Path | None = None) -> Sonde:  # noqa: A001
+    """An open installation for many calls; use it with `with`."""
+    return Sonde(project, home=home)
+
+
+def index(project: str | Path = ".", *, report: Report | None = None) -> dict[str, Any]:
+    """Index a project, or bring its index up to date."""
+    with Sonde(project) as sonde:
+        return sonde.index(report=report)
+
+
+def search(query: str, project: str | Path = ".", **options: Any) -> list[dict[str, Any]]:
+    """The best places in a project for a question, words or a symbol."""
+    with Sonde(project) as sonde:
+        return sonde.search(query, **options)
+
+
+def grep(pattern: str, project: str | Path = ".", **options: Any) -> list[dict[str, Any]]:
+    """Lines of a project that match a regular expression."""
+    with Sonde(project) as sonde:
+        return sonde.grep(pattern, **options)
+
+
+def find_files(pattern: str, project: str | Path = ".") -> list[str]:
+    """Indexed files of a project whose path fits a glob."""
+    with Sonde(project) as sonde:
+        return sonde.find_files(pattern)
+
+
+def status(project: str | Path = ".") -> dict[str, Any]:
+    """How large, fresh and complete a project's index is."""
+    with Sonde(project) as sonde:
+        return sonde.status()
+
+
+def projects() -> list[dict[str, Any]]:
+    """Every indexed project of this machine."""
+    with Sonde() as sonde:
+        return sonde.projects()

@@ -1,0 +1,129 @@
+"""App: the bundle of parts that every verb works on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sonde.embedding.base import Embedder
+from sonde.indexing.lock import WriterLock
+from sonde.indexing.sources import Tree
+from sonde.jobs import Jobs
+from sonde.paging.results import ResultSets
+from sonde.stores.base import ChunkStore
+from sonde.types import Kind
+
+
+class Project:
+    """One project: its files, its index folder, and the stores once they are opened."""
+
+    def __init__(
+        self,
+        root: Path,
+        folder: Path,
+        tree: Tree,
+        open_store: Callable[[Kind], ChunkStore],
+        *,
+        store_name: str,
+        max_files: int,
+        config_text: str,
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        self.root = root
+        self.folder = folder
+        self.tree = tree
+        self.lock = WriterLock(folder)
+        self.store_name = store_name
+        self.max_files = max_files
+        self.config_text = config_text
+        """What config.json says when it is generated."""
+        self.warnings = warnings
+        self.refreshed_at = 0.0
+        self._open_store = open_store
+        self._stores: dict[Kind, ChunkStore] = {}
+        self._guard = threading.Lock()
+
+    @property
+    def key(self) -> str:
+        """Names the project among jobs and cursors."""
+        return str(self.root)
+
+    def is_indexed(self) -> bool:
+        """An index was begun here; it may still be growing."""
+        return (self.folder / "metadata.json").exists()
+
+    def stores(self) -> Mapping[Kind, ChunkStore]:
+        """Both stores, opened on first use."""
+        with self._guard:
+            if not self._stores:
+                self._stores = {"code": self._open_store("code"), "docs": self._open_store("docs")}
+            return dict(self._stores)
+
+    def close(self) -> None:
+        """Close the stores; they open again on the next use."""
+        with self._guard:
+            for store in self._stores.values():
+                store.close()
+            self._stores = {}
+
+
+class Projects:
+    """The projects in use, opened when first asked for."""
+
+    def __init__(self, open_project: Callable[[Path], Project]) -> None:
+        self._open_project = open_project
+        self._open: dict[Path, Project] = {}
+        self._guard = threading.Lock()
+
+    def get(self, root: Path) -> Project:
+        """The project at this root."""
+        with self._guard:
+            project = self._open.get(root)
+            if project is None:
+                project = self._open[root] = self._open_project(root)
+            return project
+
+    def forget(self, root: Path) -> None:
+        """Close one, so that its settings are read again next time."""
+        with self._guard:
+            project = self._open.pop(root, None)
+        if project:
+            project.close()
+
+    def close(self) -> None:
+        """Close all."""
+        for root in list(self._open):
+            self.forget(root)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """Everything a verb needs; no verbs of its own."""
+
+    home: Path
+    start: Path
+    """Where the project is looked for when a call names none."""
+    key: bytes
+    """Signs cursors and confirmations of this installation."""
+    projects: Projects
+    jobs: Jobs
+    results: ResultSets
+    static: Embedder | None
+    deep: Embedder | None
+    max_tokens: int
+    assume_yes: bool
+    enhanced_descriptions: bool
+    toolsets: tuple[str, ...]
+    tool_names: str
+    stays: bool
+    """True in a server: background work may go on after the answer."""
+
+    def close(self) -> None:
+        """Stop background work and close every file."""
+        self.jobs.close()
+        self.projects.close()
+        for embedder in (self.static, self.deep):
+            if embedder:
+                embedder.close()

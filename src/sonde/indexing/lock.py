@@ -1,0 +1,81 @@
+"""One writer per index, across threads and processes, by a lock that dies with its holder."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sonde.errors import IndexBusy
+from sonde.work import Work
+
+if os.name == "nt":  # pragma: no cover - exercised on Windows only
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+_POLL_S = 0.05
+
+
+class WriterLock:
+    """The right to write one index folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "writer.lock"
+        self._thread = threading.RLock()
+        self._depth = 0
+        self._descriptor = -1
+
+    @contextmanager
+    def held(self, work: Work | None = None, wait_s: float | None = None) -> Iterator[None]:
+        """Hold the lock for a block; wait for it (`wait_s` None: as long as it takes)."""
+        deadline = None if wait_s is None else time.monotonic() + wait_s
+        while not self._try():
+            if work:
+                work.check()
+            if deadline is not None and time.monotonic() >= deadline:
+                raise IndexBusy(f"{self._path} is held by another process")
+            time.sleep(_POLL_S)
+        try:
+            yield
+        finally:
+            self._release()
+
+    def _try(self) -> bool:
+        if not self._thread.acquire(blocking=False):
+            return False
+        if self._depth == 0:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if not _try_lock(descriptor):
+                os.close(descriptor)
+                self._thread.release()
+                return False
+            self._descriptor = descriptor
+        self._depth += 1
+        return True
+
+    def _release(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        self._thread.release()

@@ -1,0 +1,181 @@
+"""Disk -> stores: read, cut, embed, write, in bounded batches, resumable at any point.
+
+A batch is one atomic write that holds a file's chunks and its fingerprint together, so a crash
+means "index again", never "indexed" without chunks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sonde.chunking.parse import parse_text
+from sonde.embedding.base import Embedder
+from sonde.indexing.diff import Diff, compare_paths, compare_tree
+from sonde.indexing.sources import Tree
+from sonde.languages import language_of
+from sonde.policy.read import FileContent
+from sonde.stores.base import ChunkStore
+from sonde.types import FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
+from sonde.work import Work
+
+_BATCH_FILES = 128
+_BATCH_CHARS = 1_000_000
+_RACY_NS = 20_000_000
+"""A file changed this shortly before it was read may change again within the same time stamp."""
+
+Stores = Mapping[Kind, ChunkStore]
+
+
+@dataclass(slots=True)
+class _Tally:
+    began: float
+    total: int
+    read: int = 0
+    indexed: int = 0
+    chunks: int = 0
+
+    def progress(self) -> Progress:
+        seconds = max(time.monotonic() - self.began, 1e-6)
+        rate = self.read / seconds
+        left = (self.total - self.read) / rate if rate else None
+        return Progress("indexing", self.read, self.total, rate=rate, eta_s=left)
+
+
+def update_index(
+    tree: Tree,
+    stores: Stores,
+    embedder: Embedder | None,
+    work: Work,
+    *,
+    paths: set[str] | None = None,
+    force: bool = False,
+) -> IndexReport:
+    """Bring the stores in step with the disk (or with the named files); `force` reads all again."""
+    began = time.monotonic()
+    known: dict[Kind, Mapping[str, FileState]] = {
+        kind: store.files() for kind, store in stores.items()
+    }
+    if force:
+        fresh: dict[Kind, Mapping[str, FileState]] = {kind: {} for kind in known}
+        diff = _walk_or_check(tree, fresh, paths, work)
+        current = {path for _, path in diff.changed}
+        if paths is None:
+            diff.removed = [(k, p) for k, files in known.items() for p in files if p not in current]
+    else:
+        diff = _walk_or_check(tree, known, paths, work)
+    tally = _Tally(began, len(diff.changed))
+    for kind, store in stores.items():
+        gone = [path for other, path in diff.removed if other == kind]
+        if gone:
+            store.remove(gone)
+    for kind, batch in _batches(tree, diff, tally, work):
+        _write_batch(
+            tree, stores[kind], embedder, kind, batch, {} if force else known[kind], tally
+        )
+        work.report(tally.progress())
+    return IndexReport(
+        files_indexed=tally.indexed,
+        files_removed=len(diff.removed),
+        files_unchanged=diff.unchanged + (tally.read - tally.indexed),
+        chunks_created=tally.chunks,
+        seconds=time.monotonic() - began,
+        skipped=dict(diff.omitted.counts),
+        examples=tuple(diff.omitted.examples),
+    )
+
+
+def _walk_or_check(
+    tree: Tree,
+    known: Mapping[Kind, Mapping[str, FileState]],
+    paths: set[str] | None,
+    work: Work,
+) -> Diff:
+    if paths is None:
+        return compare_tree(tree, known, work)
+    return compare_paths(tree, known, paths)
+
+
+def _batches(
+    tree: Tree, diff: Diff, tally: _Tally, work: Work
+) -> Iterator[tuple[Kind, list[FileContent | Skipped]]]:
+    """Read the changed files and group them, one index at a time, within bounded memory."""
+    for kind in ("code", "docs"):
+        batch: list[FileContent | Skipped] = []
+        size = 0
+        for other, path in diff.changed:
+            if other != kind:
+                continue
+            work.check()
+            content = tree.read(path)
+            tally.read += 1
+            if isinstance(content, Skipped):
+                diff.omitted.add(content)
+            else:
+                size += len(content.text)
+            batch.append(content)
+            if len(batch) >= _BATCH_FILES or size >= _BATCH_CHARS:
+                yield kind, batch
+                batch, size = [], 0
+        if batch:
+            yield kind, batch
+
+
+def _write_batch(
+    tree: Tree,
+    store: ChunkStore,
+    embedder: Embedder | None,
+    kind: Kind,
+    batch: Sequence[FileContent | Skipped],
+    known: Mapping[str, FileState],
+    tally: _Tally,
+) -> None:
+    parsed: list[ParsedFile] = []
+    same: list[FileState] = []
+    gone: list[str] = []
+    for content in batch:
+        if isinstance(content, Skipped):
+            if content.path in known:
+                gone.append(content.path)
+            continue
+        state = _state_of(content, kind)
+        before = known.get(content.path)
+        if before and before.hash == state.hash and before.language == state.language:
+            same.append(state)
+            continue
+        cut = parse_text(content.path, content.text, kind=kind, method=tree.chunking)
+        parsed.append(ParsedFile(state, cut.chunks, cut.symbols, cut.imports))
+    if gone:
+        store.remove(gone)
+    if same:
+        store.touch(same)
+    if parsed:
+        if embedder:
+            _embed_batch(store, embedder, parsed)
+        store.replace(parsed)
+        tally.indexed += len(parsed)
+        tally.chunks += sum(len(file.chunks) for file in parsed)
+
+
+def _embed_batch(store: ChunkStore, embedder: Embedder, parsed: Sequence[ParsedFile]) -> None:
+    texts = {chunk.digest: chunk.embedded_text for file in parsed for chunk in file.chunks}
+    if texts:
+        digests = list(texts)
+        vectors = embedder.embed([texts[digest] for digest in digests], "passage")
+        store.put_vectors(embedder.name, digests, vectors)
+
+
+def _state_of(content: FileContent, kind: Kind) -> FileState:
+    state = FileState(
+        path=content.path,
+        hash=content.hash,
+        size=content.size,
+        mtime_ns=content.mtime_ns,
+        language=language_of(content.path).name,
+        kind=kind,
+    )
+    if abs(time.time_ns() - content.mtime_ns) < _RACY_NS:
+        return replace(state, mtime_ns=0)
+    return state
+

@@ -1,0 +1,208 @@
+"""Evidence about a file -> numbers that one linear model can weigh; pure.
+
+Each feature is named once in `FEATURES` with its reason; `ranking.weights` gives each a weight.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from sonde.ranking.words import Question, fold_name, overlap_of, shorten
+from sonde.tokens import split_identifier
+from sonde.types import FileState, Symbol
+
+FEATURES: Mapping[str, str] = {
+    "lexical_top": "mean standard score of the file's three best chunks by BM25",
+    "lexical_rel": "its best chunk against the query's best",
+    "dense_rel": "the same by similarity of meaning",
+    "dense_mean": "mean standard score by meaning over its retrieved chunks",
+    "dense_many": "how many of the twenty nearest chunks are its own",
+    "stem_f1": "query words against words of the file's name",
+    "stem_f1_rel": "the same against the best name among the candidates",
+    "stem_precision": "share of the file name's words that the query says",
+    "stem_length": "long names are specific: they need more words matched",
+    "stem_joined": "neighbouring query words written together are the file's name",
+    "stem_said": "the file's name is a word of the query",
+    "folder_precision": "share of its folder's words that the query says",
+    "holds_name": "holds an identifier that the query spells out",
+    "defines_symbol": "the query is one identifier and this file defines it",
+    "stem_is_symbol": "the query is one identifier and this file is called so",
+    "definition_f1": "query words against the best of the names it defines",
+    "is_test": "a test, and",
+    "test_asked": "the question is about tests",
+    "is_example": "an example, sample or benchmark, and",
+    "example_asked": "the question is about examples",
+    "is_legacy": "compatibility, vendored or generated code, and",
+    "legacy_asked": "the question is about that",
+    "is_shadowed_header": "a header whose implementation lies beside it",
+    "is_barrel": "only re-exports: __init__, index, mod, package-info",
+    "depth": "folders above it",
+    "length": "logarithm of its size: long files match by chance",
+    "definitions": "logarithm of how many names it defines",
+    "importers": "logarithm of how many files import it",
+}
+
+_TEST = re.compile(
+    r"(^|/)(tests?|testing|spec|specs|__tests__|testdata|fixtures?|mocks?|e2e)(/|$)"
+    r"|(^|/)(test_[^/]*|conftest)\.\w+$|[._-](test|tests|spec|specs)\.\w+$|(Test|Tests|Spec)\.\w+$",
+)
+_EXAMPLE = re.compile(
+    r"(^|/)(examples?|samples?|demos?|docs?|bench|benches|benchmarks?|tutorials?|playground)(/|$)"
+    r"|[._-](bench|benchmark|example)\.\w+$",
+    re.IGNORECASE,
+)
+_LEGACY = re.compile(
+    r"(^|/)(compat|legacy|deprecated|vendor(ed)?|third_party|thirdparty|generated|gen|backports?|"
+    r"_vendor|v0|old)(/|$)|[._-](compat|legacy|deprecated|generated|pb|min)\.\w+$|(^|/)_?compat\.\w+$",
+    re.IGNORECASE,
+)
+_ABOUT_TESTS = frozenset("test mock fixture assert spec".split())
+_ABOUT_EXAMPLES = frozenset("exampl sampl demo benchmark tutorial bench".split())
+_ABOUT_LEGACY = frozenset("compat legacy deprecat vendor generat backport old".split())
+_BARREL_STEMS = frozenset("__init__ index mod package-info init lib".split())
+_HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
+_KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3}
+
+
+@dataclass(slots=True)
+class FileEvidence:
+    """What retrieval and the index know about one candidate file."""
+
+    state: FileState
+    lexical: list[float] = field(default_factory=list)
+    """BM25 of its retrieved chunks, best first."""
+    dense: list[float] = field(default_factory=list)
+    """Similarities of its retrieved chunks, best first."""
+    dense_near: int = 0
+    """How many of the twenty nearest chunks are its own."""
+    symbols: Sequence[Symbol] = ()
+    importers: int = 0
+    holds_name: bool = False
+    has_implementation: bool = False
+    """For a header: a source file of the same stem lies in the index."""
+
+
+def measure_files(
+    question: Question, files: Sequence[FileEvidence]
+) -> list[dict[str, float]]:
+    """One row of features per file; some compare a file with the other candidates."""
+    lexical = _spread([score for file in files for score in file.lexical])
+    dense = _spread([score for file in files for score in file.dense])
+    rows = [_measure(question, file, lexical, dense) for file in files]
+    best_stem = max((row["stem_f1"] for row in rows), default=0.0)
+    for row in rows:
+        row["stem_f1_rel"] = row["stem_f1"] / best_stem if best_stem else 0.0
+    return rows
+
+
+def _spread(scores: Sequence[float]) -> tuple[float, float, float]:
+    """Mean, deviation and maximum."""
+    if not scores:
+        return 0.0, 1.0, 0.0
+    mean = sum(scores) / len(scores)
+    deviation = math.sqrt(sum((s - mean) ** 2 for s in scores) / len(scores))
+    return mean, deviation or 1.0, max(scores)
+
+
+def _measure(
+    question: Question,
+    file: FileEvidence,
+    lexical: tuple[float, float, float],
+    dense: tuple[float, float, float],
+) -> dict[str, float]:
+    row = {
+        **_measure_scores(file, lexical, dense),
+        **_measure_name(question, file.state),
+        **_measure_definitions(question, file),
+        **_measure_place(question, file),
+    }
+    row["length"] = math.log1p(file.state.size / 1500)
+    row["definitions"] = math.log1p(len(file.symbols))
+    row["importers"] = math.log1p(file.importers)
+    return row
+
+
+def _measure_scores(
+    file: FileEvidence, lexical: tuple[float, float, float], dense: tuple[float, float, float]
+) -> dict[str, float]:
+    mean, deviation, top = lexical
+    best = sorted(file.lexical, reverse=True)[:3]
+    padded = best + [0.0] * (3 - len(best))
+    d_mean, d_deviation, d_top = dense
+    return {
+        "lexical_top": sum((score - mean) / deviation for score in padded) / 3 if top else 0.0,
+        "lexical_rel": padded[0] / top if top else 0.0,
+        "dense_rel": max(file.dense, default=0.0) / d_top if d_top > 0 else 0.0,
+        "dense_mean": (
+            sum((score - d_mean) / d_deviation for score in file.dense) / len(file.dense)
+            if file.dense
+            else -1.0
+        ),
+        "dense_many": math.log1p(file.dense_near),
+    }
+
+
+def stem_words(path: str, stem: str) -> list[str]:
+    """Words of a file's name; an index file goes by its folder's name."""
+    if stem.lower() in _BARREL_STEMS:
+        stem = PurePosixPath(path).parent.name or stem
+    return [shorten(word) for word in split_identifier(stem)]
+
+
+def _measure_name(question: Question, state: FileState) -> dict[str, float]:
+    words = stem_words(state.path, state.stem)
+    precision, _, f1 = overlap_of(question.words, words)
+    folded = fold_name(state.stem)
+    parent = PurePosixPath(state.path).parent.name
+    folder = [shorten(word) for word in split_identifier(parent)]
+    return {
+        "stem_f1": f1,
+        "stem_precision": precision,
+        "stem_length": float(min(len(words), 4)),
+        "stem_joined": float(folded in question.joined),
+        "stem_said": float(shorten(folded) in question.words),
+        "folder_precision": overlap_of(question.words, folder)[0],
+        "stem_is_symbol": float(question.is_symbol and folded in question.names),
+    }
+
+
+def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, float]:
+    best_f1 = 0.0
+    defines = 0.0
+    for symbol in file.symbols:
+        last = symbol.name.rsplit(".", 1)[-1]
+        parts = split_identifier(last)
+        if question.is_symbol:
+            if "".join(parts) in question.names:
+                defines = max(defines, _KIND_WEIGHT[symbol.kind])
+        else:
+            f1 = overlap_of(question.words, [shorten(part) for part in parts])[2]
+            best_f1 = max(best_f1, f1)
+    return {
+        "holds_name": float(file.holds_name),
+        "defines_symbol": defines,
+        "definition_f1": best_f1,
+    }
+
+
+def _measure_place(question: Question, file: FileEvidence) -> dict[str, float]:
+    path = file.state.path
+    said = set(question.words)
+    is_test = bool(_TEST.search(path))
+    is_example = bool(_EXAMPLE.search(path))
+    is_legacy = bool(_LEGACY.search(path))
+    return {
+        "is_test": float(is_test),
+        "test_asked": float(is_test and bool(said & _ABOUT_TESTS)),
+        "is_example": float(is_example),
+        "example_asked": float(is_example and bool(said & _ABOUT_EXAMPLES)),
+        "is_legacy": float(is_legacy),
+        "legacy_asked": float(is_legacy and bool(said & _ABOUT_LEGACY)),
+        "is_shadowed_header": float(bool(_HEADER.search(path)) and file.has_implementation),
+        "is_barrel": float(file.state.stem.lower() in _BARREL_STEMS),
+        "depth": float(path.count("/")),
+    }

@@ -1,0 +1,136 @@
+"""What a question says, in words that can be compared with names of files and definitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sonde.tokens import find_words, index_terms, split_identifier, unique
+
+STOP_WORDS = frozenset(
+    "a an and are as at be between by can do does for from get given has have how i if in into is "
+    "it its me my of on or that the their them then there these this to use used uses using via "
+    "was we what when where which who why will with within work works would you your".split()
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
+_LONGEST_JOIN = 4
+_MOST_WORDS = 64
+"""A pasted stack trace is cut to its first distinct words for comparing with names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query, read once: terms to retrieve by, words to compare names with."""
+
+    text: str
+    terms: tuple[str, ...]
+    words: tuple[str, ...]
+    """Distinct content words, folded and shortened to their stems."""
+    names: frozenset[str]
+    """Identifiers that the query spells out, folded (`Foo.barBaz` -> `barbaz`, `foobarbaz`)."""
+    spelled: tuple[str, ...]
+    """The same identifiers as written."""
+    joined: frozenset[str]
+    """Two to four neighbouring words written together (`cookie jar` -> `cookiejar`)."""
+    is_symbol: bool
+    """The whole query is one identifier."""
+
+
+def read_question(text: str) -> Question:
+    """Take a query apart."""
+    text = text.strip()
+    spelled = _identifiers(text)
+    raw = [part for word in find_words(text) for part in split_identifier(word)]
+    content = [part for part in raw if part not in STOP_WORDS] or raw
+    words = unique(shorten(part) for part in content)[:_MOST_WORDS]
+    names = {fold_name(part) for name in spelled for part in _readings(name)}
+    return Question(
+        text=text,
+        terms=tuple(unique(t for t in index_terms(text) if t not in STOP_WORDS))
+        or tuple(unique(index_terms(text))),
+        words=tuple(words),
+        names=frozenset(name for name in names if len(name) > 1),
+        spelled=tuple(unique(name.split(".")[-1].split("::")[-1] for name in spelled)),
+        joined=frozenset(_joins([part for part in raw if part not in STOP_WORDS][:_MOST_WORDS])),
+        is_symbol=bool(_IDENTIFIER.fullmatch(text)) and len(raw) > 0,
+    )
+
+
+def _identifiers(text: str) -> list[str]:
+    """Words that can only be identifiers; a one-word query counts as one."""
+    if _IDENTIFIER.fullmatch(text):
+        return [text]
+    return unique(word for word in _IDENTIFIER.findall(text) if _looks_like_code(word))
+
+
+def _looks_like_code(word: str) -> bool:
+    inner = word.strip("_$")
+    return (
+        "_" in inner
+        or "::" in word
+        or "->" in word
+        or "." in inner
+        or any(c.isupper() for c in inner[1:])
+        and any(c.islower() for c in inner)
+    )
+
+
+def _readings(name: str) -> list[str]:
+    parts = re.split(r"\.|::|->|#", name)
+    return [parts[-1], name]
+
+
+def _joins(words: Sequence[str]) -> Iterable[str]:
+    for size in range(2, _LONGEST_JOIN + 1):
+        for start in range(len(words) - size + 1):
+            yield "".join(words[start : start + size])
+
+
+def fold_name(name: str) -> str:
+    """A name without case and separators, as stores know it."""
+    return "".join(split_identifier(name))
+
+
+def shorten(word: str) -> str:
+    """A word without its common English endings, so that `parsing` meets `parser`."""
+    for ending, put in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: len(word) - len(ending)] + put
+    return word
+
+
+_ENDINGS = (
+    ("ations", "ate"),
+    ("ation", "ate"),
+    ("izing", "ize"),
+    ("ies", "y"),
+    ("ing", ""),
+    ("ers", ""),
+    ("ors", ""),
+    ("er", ""),
+    ("or", ""),
+    ("ed", ""),
+    ("es", ""),
+    ("s", ""),
+    ("e", ""),
+)
+
+
+def words_match(one: str, other: str) -> bool:
+    """Equal, or one is the other's beginning and long enough to mean it."""
+    if one == other:
+        return True
+    short, long = sorted((one, other), key=len)
+    return len(short) >= 4 and long.startswith(short)
+
+
+def overlap_of(query: Sequence[str], name: Sequence[str]) -> tuple[float, float, float]:
+    """Precision (share of the name matched), recall (share of the query) and F1."""
+    if not query or not name:
+        return 0.0, 0.0, 0.0
+    precision = sum(any(words_match(w, q) for q in query) for w in name) / len(name)
+    if not precision:
+        return 0.0, 0.0, 0.0
+    recall = sum(any(words_match(q, w) for w in name) for q in query) / len(query)
+    return precision, recall, 2 * precision * recall / (precision + recall)

@@ -1,0 +1,193 @@
+"""Search by everything: candidates from words, meaning and names, ordered by one model.
+
+Files are ranked by the evidence about them; each then shows the chunk that answers: the one
+that defines the symbol asked for, else the best by words and meaning together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from sonde.ranking.features import FileEvidence, measure_files
+from sonde.ranking.words import Question, fold_name
+from sonde.searching.found import Found, Search
+from sonde.types import Chunk, FileState, Kind
+
+_NEAR = 20
+_NAMED_FILES = 60
+_MOST_FILES = 120
+_SCALE = 4.0
+"""Model scores are about -10..+10; divided by this they spread well over 0..1."""
+
+
+@dataclass(slots=True)
+class _Candidate:
+    state: FileState
+    chunks: dict[int, Chunk] = field(default_factory=dict)
+    lexical: dict[int, float] = field(default_factory=dict)
+    dense: dict[int, float] = field(default_factory=dict)
+    near: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RankedFile:
+    """A file with its evidence, before weighing; what `training/fit_ranking.py` fits on."""
+
+    candidate: _Candidate
+    features: dict[str, float]
+
+
+def rank_hybrid(
+    search: Search, question: Question, weights: Mapping[Kind, Mapping[str, float]]
+) -> list[Found]:
+    """Best files first, each by its answering chunk; further chunks of good files follow."""
+    files = gather_evidence(search, question)
+    scored: list[tuple[float, RankedFile, tuple[tuple[str, float], ...]]] = []
+    for file in files:
+        model = weights[file.candidate.state.kind]
+        parts = [(name, model.get(name, 0.0) * value) for name, value in file.features.items()]
+        why = tuple(
+            sorted(((n, round(v, 3)) for n, v in parts if abs(v) >= 0.05), key=lambda p: -abs(p[1]))
+        )
+        scored.append((sum(value for _, value in parts), file, why))
+    scored.sort(key=lambda row: (-row[0], row[1].candidate.state.path))
+    found: list[Found] = []
+    extra: list[Found] = []
+    for score, file, why in scored:
+        best, *others = _order_chunks(question, file.candidate)
+        relevance = round(1 / (1 + math.exp(-score / _SCALE)), 4)
+        found.append(Found(best, relevance, "relevance", why))
+        extra.extend(
+            Found(chunk, relevance, "relevance", why)
+            for chunk in others[:2]
+            if not _touches(chunk, best)
+        )
+    tail = found[-1].score if found else 0.0
+    # further chunks of a file come after every file's best, so that files are never crowded out
+    found.extend(Found(f.chunk, round(tail * f.score, 4), f.score_type, f.why) for f in extra)
+    return found[: search.limit]
+
+
+def gather_evidence(search: Search, question: Question) -> list[RankedFile]:
+    """Every candidate file with its features."""
+    store = search.store
+    lexical = store.lexical(question.terms, search.pool, search.where)
+    probe = search.probe
+    dense = store.dense(probe.model, probe.vector, search.pool, search.where) if probe else []
+    ids = list(dict.fromkeys([item.id for item in lexical] + [item.id for item in dense]))
+    chunks = store.chunks(ids)
+    states = store.files()
+    candidates: dict[str, _Candidate] = {}
+    for chunk in chunks:
+        state = states.get(chunk.path)
+        if state is not None:
+            candidate = candidates.setdefault(chunk.path, _Candidate(state))
+            candidate.chunks[chunk.id] = chunk
+    _add_named(search, question, candidates, states)
+    owner = {id_: c for c in candidates.values() for id_ in c.chunks}
+    for item in lexical:
+        if item.id in owner:
+            owner[item.id].lexical[item.id] = item.score
+    if probe:
+        for item in dense[:_NEAR]:
+            if item.id in owner:
+                owner[item.id].near += 1
+        vectors = store.vectors(probe.model, list(owner))
+        for id_, vector in vectors.items():
+            owner[id_].dense[id_] = float(vector @ probe.vector)
+    kept = list(candidates.values())[:_MOST_FILES]
+    features = measure_files(question, _evidence(search, question, kept, states))
+    return [RankedFile(c, row) for c, row in zip(kept, features, strict=True)]
+
+
+def _add_named(
+    search: Search,
+    question: Question,
+    candidates: dict[str, _Candidate],
+    states: Mapping[str, FileState],
+) -> None:
+    """Files called like something in the query, or defining it, are candidates whatever they say."""
+    wanted = question.names | question.joined
+    if not wanted:
+        return
+    allowed = search.where.paths
+    named = sorted(search.store.paths_named(wanted))
+    for path in named[:_NAMED_FILES]:
+        if path in states and (allowed is None or path in allowed):
+            candidate = candidates.setdefault(path, _Candidate(states[path]))
+            for chunk in search.store.chunks_of(path):
+                if not candidate.chunks or _defines(question, chunk):
+                    candidate.chunks.setdefault(chunk.id, chunk)
+
+
+def _evidence(
+    search: Search,
+    question: Question,
+    candidates: Sequence[_Candidate],
+    states: Mapping[str, FileState],
+) -> list[FileEvidence]:
+    paths = [c.state.path for c in candidates]
+    symbols = search.store.symbols_of(paths)
+    stems = {path: fold_name(c.state.stem) for path, c in zip(paths, candidates, strict=True)}
+    importers = search.store.importers(set(stems.values()))
+    sources = _implementations(states, candidates)
+    return [
+        FileEvidence(
+            state=c.state,
+            lexical=list(c.lexical.values()),
+            dense=list(c.dense.values()),
+            dense_near=c.near,
+            symbols=symbols.get(c.state.path, ()),
+            importers=importers.get(stems[c.state.path], 0),
+            holds_name=any(
+                name in chunk.text for name in question.spelled for chunk in c.chunks.values()
+            ),
+            has_implementation=c.state.stem in sources,
+        )
+        for c in candidates
+    ]
+
+
+def _implementations(
+    states: Mapping[str, FileState], candidates: Sequence[_Candidate]
+) -> frozenset[str]:
+    """Stems of C-family sources, asked for only when a header is among the candidates."""
+    if not any(PurePosixPath(c.state.path).suffix.startswith(".h") for c in candidates):
+        return frozenset()
+    return frozenset(
+        state.stem
+        for path, state in states.items()
+        if path.endswith((".c", ".cc", ".cpp", ".cxx", ".m", ".mm"))
+    )
+
+
+def _order_chunks(question: Question, candidate: _Candidate) -> list[Chunk]:
+    """A file's candidate chunks, the answering one first."""
+    most_words = max(candidate.lexical.values(), default=0.0) or 1.0
+    most_meaning = max(candidate.dense.values(), default=0.0) or 1.0
+
+    def strength(chunk: Chunk) -> float:
+        words = candidate.lexical.get(chunk.id, 0.0) / most_words
+        meaning = candidate.dense.get(chunk.id, 0.0) / most_meaning
+        return words + meaning + (3.0 if _defines(question, chunk) else 0.0)
+
+    return sorted(
+        candidate.chunks.values(), key=lambda chunk: (-strength(chunk), chunk.span.start_line)
+    )
+
+
+def _defines(question: Question, chunk: Chunk) -> bool:
+    return bool(chunk.symbol) and (
+        fold_name(chunk.symbol.rsplit(".", 1)[-1]) in question.names
+        or fold_name(chunk.symbol) in question.names
+    )
+
+
+def _touches(one: Chunk, other: Chunk) -> bool:
+    return (
+        one.span.start_line <= other.span.end_line + 1
+        and other.span.start_line <= one.span.end_line + 1
+    )

@@ -1,0 +1,39 @@
+"""Search by path: files whose name fits a glob."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from sonde.globs import compile_glob
+from sonde.types import Filter
+
+
+def match_paths(pattern: str, paths: Iterable[str]) -> list[str]:
+    """The paths that fit, sorted."""
+    glob = compile_glob(pattern)
+    return sorted(path for path in paths if glob.matches(path))
+
+
+def narrow(
+    paths: Collection[str],
+    *,
+    under: str = "",
+    include: Collection[str] = (),
+    exclude: Collection[str] = (),
+) -> Filter:
+    """The filter for a folder (or one file) and globs; no condition means no filter."""
+    if not under and not include and not exclude:
+        return Filter()
+    folder = under.strip("/")
+    kept = {
+        path
+        for path in paths
+        if not folder or path == folder or path.startswith(folder + "/")
+    }
+    if include:
+        globs = [compile_glob(pattern) for pattern in include]
+        kept = {path for path in kept if any(glob.matches(path) for glob in globs)}
+    for pattern in exclude:
+        glob = compile_glob(pattern)
+        kept = {path for path in kept if not glob.matches(path)}
+    return Filter(paths=frozenset(kept))

@@ -1,0 +1,113 @@
+"""Search by regular expression: exact, line by line, in linear time.
+
+RE2 does the matching, so no pattern can hang. Look-around and back-references, which RE2 does
+not have, are refused by name. Where an index is at hand, trigrams narrow the files to read;
+files that changed since are always read, so the answer is that of a full scan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sonde.errors import InvalidPattern
+from sonde.policy.read import FileContent
+from sonde.types import Skipped
+from sonde.work import Work
+
+_UNSUPPORTED = re.compile(r"(?<!\\)(?:\\\\)*(\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|\(\?\()")
+_LONGEST_LINE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class LineMatch:
+    """One matching line with the columns (in characters) that match, and its surroundings."""
+
+    path: str
+    line: int
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+def compile_pattern(
+    pattern: str, *, ignore_case: bool = False, whole_word: bool = False, fixed_string: bool = False
+) -> Any:
+    """The compiled expression; `InvalidPattern` says what is wrong and where."""
+    import re2
+
+    refused = None if fixed_string else _UNSUPPORTED.search(pattern)
+    if refused:
+        raise InvalidPattern(
+            f"{refused.group(1)!r} at position {refused.start(1)}: look-around and back-references "
+            "are not supported, since they cannot be matched in linear time",
+            pattern=pattern,
+        )
+    source = re2.escape(pattern) if fixed_string else pattern
+    if whole_word:
+        source = rf"\b(?:{source})\b"
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = not ignore_case
+    options.max_mem = 64 << 20
+    try:
+        return re2.compile(f"(?m){source}", options)
+    except re2.error as error:
+        raise InvalidPattern(_explain(pattern, error), pattern=pattern) from error
+
+
+def _explain(pattern: str, error: Exception) -> str:
+    """RE2's message, with the position that Python's own parser finds for it."""
+    message = error.args[0] if error.args else error
+    text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+    try:
+        re.compile(pattern)
+    except re.error as own:
+        return f"{text} (at position {own.pos})"
+    return text
+
+
+def grep_files(
+    expression: Any,
+    paths: Iterable[str],
+    read: Callable[[str], FileContent | Skipped],
+    work: Work,
+    *,
+    before: int = 0,
+    after: int = 0,
+    max_count: int | None = None,
+) -> Iterator[LineMatch]:
+    """Matching lines of these files, file by file in the order given."""
+    for path in paths:
+        work.check()
+        content = read(path)
+        if isinstance(content, Skipped) or not expression.search(content.text):
+            continue
+        yield from _grep_text(expression, path, content.text, before, after, max_count)
+
+
+def _grep_text(
+    expression: Any, path: str, text: str, before: int, after: int, max_count: int | None
+) -> Iterator[LineMatch]:
+    lines = text.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    count = 0
+    for index, line in enumerate(lines):
+        spans = tuple(match.span() for match in expression.finditer(line[:_LONGEST_LINE]))
+        if not spans:
+            continue
+        yield LineMatch(
+            path,
+            index + 1,
+            line,
+            spans,
+            tuple(lines[max(0, index - before) : index]),
+            tuple(lines[index + 1 : index + 1 + after]),
+        )
+        count += 1
+        if max_count is not None and count >= max_count:
+            return

@@ -1,0 +1,18 @@
+"""Search by meaning: nearest vectors."""
+
+from __future__ import annotations
+
+from sonde.ranking.words import Question
+from sonde.searching.found import Found, Search, order_found
+
+
+def rank_semantic(search: Search, question: Question) -> list[Found]:
+    """Chunks that mean the like, nearest first."""
+    del question  # the probes already hold what it means
+    probe = search.probe
+    if probe is None:
+        return []
+    scored = search.store.dense(probe.model, probe.vector, search.limit, search.where)
+    scores = {item.id: item.score for item in scored}
+    chunks = search.store.chunks(list(scores))
+    return order_found([Found(chunk, scores[chunk.id], "cosine") for chunk in chunks])

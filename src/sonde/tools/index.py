@@ -1,0 +1,221 @@
+"""Verbs on the index itself: create, rebuild, look at, delete."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Annotated, Any
+
+from sonde.app import App, Project
+from sonde.errors import Cancelled, FileMissing, FileNotAdmitted, FileLimitWarning, SondeError
+from sonde.indexing.diff import compare_tree
+from sonde.policy.admit import REASONS
+from sonde.policy.roots import resolve_inside
+from sonde.policy.walk import Entry
+from sonde.stores.records import load_metadata
+from sonde.tools.arguments import Param
+from sonde.tools.scope import find_project, indexed_project, known_roots, require_consent
+from sonde.tools.shapes.rfc import (
+    DeleteAnswer,
+    FileAnswer,
+    IndexAnswer,
+    ProjectsAnswer,
+    StatusAnswer,
+    show_duration,
+    show_size,
+)
+from sonde.tools.updating import index_job, refine_soon, update_project
+from sonde.types import IndexReport, Skipped
+from sonde.work import Work
+
+ProjectParam = Annotated[
+    str | None, Param("Folder of the project; the current one when left out", max_length=4096)
+]
+ConfirmParam = Annotated[
+    str | None, Param("Token from the answer that asked for confirmation", max_length=100)
+]
+
+
+def create_index(
+    app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
+) -> IndexAnswer:
+    """Index a project's code and docs so that they can be searched."""
+    found = find_project(app, project)
+    if not found.is_indexed():
+        question = f"Index {found.root} for searching?"
+        require_consent(app, work, "create_index", found, _limit_or(found, question, work), confirm)
+    report = _run(app, found, work)
+    return _answer(found, report)
+
+
+def reindex_project(
+    app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
+) -> IndexAnswer:
+    """Rebuild the whole index from the files."""
+    found = indexed_project(app, project)
+    question = "This will rebuild the entire index. Continue?"
+    require_consent(app, work, "reindex_project", found, question, confirm)
+    report = _run(app, found, work, force=True)
+    return {**_answer(found, report), "message": "Index rebuilt successfully"}
+
+
+def _limit_or(project: Project, question: str, work: Work) -> str:
+    """The question, or the RFC's warning when the project is over the soft limit."""
+    nothing: dict[Any, dict[str, Any]] = {"code": {}, "docs": {}}
+    count = len(compare_tree(project.tree, nothing, work).changed)
+    if count <= project.max_files:
+        return question
+    return FileLimitWarning(count=f"{count:,}").user_message
+
+
+def _run(app: App, project: Project, work: Work, *, force: bool = False) -> IndexReport:
+    """Index as a job; a caller that is cancelled takes the job with it."""
+    app.jobs.cancel(f"refine:{project.key}")
+    job = index_job(app, project, force=force)
+    try:
+        job.wait(work)
+    except Cancelled:
+        job.cancel()
+        job.wait(timeout_s=10)
+        raise
+    report: IndexReport = job.outcome()
+    refine_soon(app, project)
+    return report
+
+
+def _answer(project: Project, report: IndexReport) -> IndexAnswer:
+    counts = [store.counts() for store in project.stores().values()]
+    answer: IndexAnswer = {
+        "status": "success",
+        "projectPath": str(project.root),
+        "filesIndexed": sum(count.files for count in counts),
+        "chunksCreated": sum(count.chunks for count in counts),
+        "duration": show_duration(report.seconds),
+    }
+    if report.skipped:
+        answer["skipped"] = report.skipped
+    return answer
+
+
+def reindex_file(
+    app: App,
+    path: Annotated[
+        str,
+        Param("Relative path to the file (e.g. 'src/auth/login.ts')", min_length=1, max_length=4096),
+    ],
+    project: ProjectParam = None,
+    *,
+    work: Work,
+) -> FileAnswer:
+    """Index one file again."""
+    found = indexed_project(app, project)
+    resolved = resolve_inside(found.root, path)
+    relative = resolved.relative_to(found.root).as_posix()
+    verdict = found.tree.check(relative)
+    if isinstance(verdict, Skipped):
+        if verdict.reason == "missing":
+            update_project(app, found, work, paths={relative})
+            raise FileMissing(f"{relative} not in index", path=relative)
+        raise FileNotAdmitted(
+            f"{relative}: {verdict.reason} {verdict.detail}".strip(),
+            path=relative,
+            reason=REASONS.get(verdict.reason, verdict.reason),
+        )
+    update_project(app, found, work, paths={relative}, force=True)
+    chunks = sum(len(store.chunks_of(relative)) for store in found.stores().values())
+    return {
+        "status": "success",
+        "path": relative,
+        "chunksCreated": chunks,
+        "message": "File re-indexed successfully",
+    }
+
+
+def delete_index(
+    app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
+) -> DeleteAnswer:
+    """Delete a project's index; the project's files are not touched."""
+    found = indexed_project(app, project)
+    question = "Delete the index for this project? This cannot be undone."
+    require_consent(app, work, "delete_index", found, question, confirm)
+    for kind in ("refine", "index"):
+        app.jobs.cancel(f"{kind}:{found.key}")
+    with found.lock.held(work):
+        app.projects.forget(found.root)
+        # metadata first: from here on the index does not exist, whatever happens
+        (found.folder / "metadata.json").unlink(missing_ok=True)
+        shutil.rmtree(found.folder, ignore_errors=True)
+    return {
+        "status": "success",
+        "projectPath": str(found.root),
+        "message": "Index deleted successfully",
+    }
+
+
+def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> StatusAnswer:
+    """How large, how fresh and how complete the index is, and what was left out."""
+    del work
+    found = indexed_project(app, project)
+    stores = found.stores()
+    metadata = load_metadata(found.folder)
+    code, docs = stores["code"].counts(), stores["docs"].counts()
+    job = app.jobs.find(f"index:{found.key}")
+    indexing = job is not None and job.status == "running"
+    details: dict[str, Any] = {
+        "store": found.store_name,
+        "docs": {"totalDocs": docs.files, "totalDocChunks": docs.chunks},
+        "vectors": _coverage(app, found),
+    }
+    if job and indexing:
+        details["progress"] = {"stage": job.progress.stage, "done": job.progress.done}
+        if job.progress.total:
+            details["progress"]["total"] = job.progress.total
+    if job and isinstance(job.error, SondeError):
+        details["lastError"] = job.error.as_dict()
+    if metadata and metadata.skipped:
+        details["skipped"] = metadata.skipped
+        details["skippedExamples"] = metadata.skipped_examples
+    if found.warnings:
+        details["warnings"] = list(found.warnings)
+    incomplete = metadata is None or metadata.last_full_index is None
+    return {
+        "status": "indexing" if indexing else "incomplete" if incomplete else "ready",
+        "projectPath": str(found.root),
+        "totalFiles": code.files + docs.files,
+        "totalChunks": code.chunks + docs.chunks,
+        "lastUpdated": metadata.last_updated if metadata else None,
+        "storageSize": show_size(code.bytes + docs.bytes),
+        "watcherActive": False,
+        "details": details,
+    }
+
+
+def _coverage(app: App, project: Project) -> dict[str, str]:
+    shares = {}
+    for embedder in (app.static, app.deep):
+        if embedder:
+            pairs = [store.coverage(embedder.name) for store in project.stores().values()]
+            have, total = (sum(column) for column in zip(*pairs, strict=True))
+            shares[embedder.name] = f"{have}/{total}"
+    return shares
+
+
+def list_projects(app: App, *, work: Work) -> ProjectsAnswer:
+    """Every project on this machine that has an index."""
+    del work
+    rows: list[dict[str, Any]] = []
+    for root in known_roots(app):
+        project = app.projects.get(root)
+        metadata = load_metadata(project.folder)
+        if metadata is None:
+            continue
+        rows.append(
+            {
+                "projectPath": str(root),
+                "status": "ready" if metadata.last_full_index else "incomplete",
+                "totalFiles": metadata.total_files,
+                "totalChunks": metadata.total_chunks,
+                "lastUpdated": metadata.last_updated,
+                "storageSize": show_size(metadata.total_bytes),
+            }
+        )
+    return {"projects": rows, "totalProjects": len(rows)}

@@ -1,0 +1,113 @@
+"""Which projects a call is about, and whether it may change them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from pathlib import Path
+
+from sonde.app import App, Project
+from sonde.errors import Cancelled, ConfirmationRequired, IndexNotFound, InvalidRequest
+from sonde.policy.roots import detect_root
+from sonde.work import Work
+
+ALL = "all"
+_CONSENT_S = 120
+
+
+def find_project(app: App, project: str | None = None) -> Project:
+    """The project named, or the one around the place where sonde was started."""
+    if project is None:
+        return app.projects.get(detect_root(app.start))
+    folder = Path(project).expanduser()
+    if not folder.is_absolute():
+        folder = app.start / folder
+    try:
+        folder = folder.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidRequest(
+            f"project {project!r}: {error}", user_message="There is no folder '{p}'.", p=project
+        ) from error
+    indexed = app.projects.get(folder)
+    return indexed if indexed.is_indexed() else app.projects.get(_root_or_self(folder))
+
+
+def _root_or_self(folder: Path) -> Path:
+    from sonde.errors import ProjectNotDetected
+
+    try:
+        return detect_root(folder)
+    except ProjectNotDetected:
+        return folder
+
+
+def indexed_project(app: App, project: str | None = None) -> Project:
+    """The same, or `IndexNotFound`."""
+    found = find_project(app, project)
+    if not found.is_indexed():
+        raise IndexNotFound(f"No index at {found.folder}/")
+    return found
+
+
+def projects_in_scope(app: App, project: str | None) -> list[Project]:
+    """One project, or every indexed project of this machine for `all`."""
+    if project != ALL:
+        return [indexed_project(app, project)]
+    found = [app.projects.get(root) for root in known_roots(app)]
+    if not found:
+        raise IndexNotFound(f"No index under {app.home}/indexes/")
+    return found
+
+
+def known_roots(app: App) -> list[Path]:
+    """Roots of every project that has an index on this machine and still exists."""
+    roots = []
+    for metadata in sorted((app.home / "indexes").glob("*/metadata.json")):
+        try:
+            root = Path(json.loads(metadata.read_text("utf-8"))["projectPath"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if root.is_dir():
+            roots.append(root)
+    return roots
+
+
+def require_consent(
+    app: App, work: Work, action: str, project: Project, question: str, confirm: str | None
+) -> None:
+    """Go on only with a yes: a setting, a token of an earlier answer, or a person asked now."""
+    if app.assume_yes or _is_valid(app, action, project, confirm):
+        return
+    answer = work.ask(question)
+    if answer is None:
+        raise ConfirmationRequired(
+            question, question=question, token=_token(app, action, project)
+        )
+    if not answer:
+        raise Cancelled("declined", user_message="Declined. Nothing was changed.")
+
+
+def _token(app: App, action: str, project: Project) -> str:
+    expires = int(time.time()) + _CONSENT_S
+    return f"{expires:x}.{_seal(app, action, project, expires)}"
+
+
+def _is_valid(app: App, action: str, project: Project, token: str | None) -> bool:
+    if not token:
+        return False
+    try:
+        stamp, seal = token.split(".")
+        expires = int(stamp, 16)
+    except ValueError:
+        return False
+    good = hmac.compare_digest(seal.encode(), _seal(app, action, project, expires).encode())
+    return good and time.time() <= expires
+
+
+def _seal(app: App, action: str, project: Project, expires: int) -> str:
+    text = f"{action}\0{project.key}\0{expires}".encode("utf-8", "surrogateescape")
+    digest = hmac.new(app.key, text, hashlib.sha256).digest()[:12]
+    return base64.urlsafe_b64encode(digest).decode()

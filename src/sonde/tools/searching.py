@@ -1,0 +1,210 @@
+"""One search from question to page: rank, check against the files, freeze, cut to the budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sonde.app import App, Project
+from sonde.embedding.base import Embedder
+from sonde.errors import EmbeddingFailed, EmptyQuery, IndexBusy
+from sonde.paging.budget import fill_page, snippet_limit
+from sonde.ranking.snippets import cut_snippet
+from sonde.ranking.words import Question, read_question
+from sonde.searching.found import Probe, Search
+from sonde.searching.fresh import bring_up_to_date, find_changed
+from sonde.searching.modes import MODES
+from sonde.searching.paths import narrow
+from sonde.stores.base import ChunkStore
+from sonde.tools.scope import projects_in_scope
+from sonde.tools.shapes.rfc import SearchAnswer, show_hit
+from sonde.tools.updating import refine_soon, refresh, update_project
+from sonde.types import Hit, Kind
+from sonde.work import Work
+
+_LONGEST_QUERY = 100_000
+_CHECKED = 20
+"""Best hits whose files are compared with the disk before they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for; equal requests share a ranking."""
+
+    tool: str
+    query: str
+    kinds: tuple[Kind, ...]
+    top_k: int
+    mode: str = "auto"
+    project: str | None = None
+    under: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def parameters(self) -> dict[str, Any]:
+        """What a cursor is bound to."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def answer_search(
+    app: App,
+    request: Request,
+    work: Work,
+    *,
+    max_tokens: int | None,
+    explain: bool,
+    cursor: str | None,
+) -> SearchAnswer:
+    """The first page of a new search, or the page that a cursor points at."""
+    began = time.perf_counter()
+    metadata: dict[str, Any] = {}
+    if cursor:
+        given = {"query": request.query} if request.query else {}
+        results, offset = app.results.resume(cursor, given)
+        hits: Sequence[Hit] = results.hits
+        question = read_question(str(results.parameters["query"]))
+    else:
+        if not request.query.strip():
+            raise EmptyQuery("neither `query` nor `cursor` was given")
+        question = read_question(request.query[:_LONGEST_QUERY])
+        hits, metadata = _rank_everywhere(app, request, question, work)
+        results, offset = app.results.keep(request.parameters(), hits), 0
+    several = len({hit.project for hit in hits}) > 1
+    budget = max_tokens or app.max_tokens
+    limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
+    rows = fill_page(
+        hits[offset:],
+        lambda hit: show_hit(
+            _present(app, question, hit, limit), explain=explain, name_project=several
+        ),
+        budget,
+    )
+    answer: SearchAnswer = {
+        "results": rows,
+        "totalResults": len(hits),
+        "searchTimeMs": round((time.perf_counter() - began) * 1000),
+        "metadata": metadata,
+    }
+    next_cursor = app.results.cursor_at(results, offset + len(rows))
+    if next_cursor:
+        answer["truncated"] = True
+        answer["nextCursor"] = next_cursor
+    return answer
+
+
+def _rank_everywhere(
+    app: App, request: Request, question: Question, work: Work
+) -> tuple[list[Hit], dict[str, Any]]:
+    hits: list[Hit] = []
+    notes: list[str] = []
+    indexing = False
+    for project in projects_in_scope(app, request.project):
+        refresh(app, project, work)
+        vectors = _Vectors(question.text, [e for e in (app.deep, app.static) if e])
+        ranked = _rank_project(project, request, question, vectors)
+        if _mend(app, project, ranked[:_CHECKED], work):
+            ranked = _rank_project(project, request, question, vectors)
+        hits.extend(ranked)
+        notes.extend(vectors.notes)
+        job = app.jobs.find(f"index:{project.key}")
+        indexing = indexing or (job is not None and job.status == "running")
+        refine_soon(app, project)
+    hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
+    metadata: dict[str, Any] = {"freshness": "indexing" if indexing else "complete"}
+    if notes:
+        metadata["note"] = notes[0]
+    return hits[: request.top_k], metadata
+
+
+def _rank_project(
+    project: Project, request: Request, question: Question, vectors: _Vectors
+) -> list[Hit]:
+    hits = []
+    rank = MODES["hybrid" if request.mode == "auto" else request.mode]
+    for kind in request.kinds:
+        store = project.stores()[kind]
+        states = store.files()
+        where = narrow(
+            states, under=request.under, include=request.include, exclude=request.exclude
+        )
+        probe = None if request.mode == "lexical" else vectors.probe(store)
+        search = Search(store, where, request.top_k, probe)
+        for found in rank(search, question):
+            state = states.get(found.chunk.path)
+            hits.append(
+                Hit(
+                    project=str(project.root),
+                    kind=kind,
+                    path=found.chunk.path,
+                    span=found.chunk.span,
+                    text=found.chunk.text,
+                    score=found.score,
+                    score_type=found.score_type,
+                    language=state.language if state else "",
+                    symbol=found.chunk.symbol,
+                    why=found.why,
+                )
+            )
+    return hits
+
+
+class _Vectors:
+    """The query under each model, embedded at most once and only if a store needs it."""
+
+    def __init__(self, text: str, embedders: Sequence[Embedder]) -> None:
+        self._text = text
+        self._embedders = embedders
+        self._probes: dict[str, Probe | None] = {}
+        self.notes: list[str] = []
+
+    def probe(self, store: ChunkStore) -> Probe | None:
+        """The query for the model that has seen most of this store; the better of equals."""
+        best: Embedder | None = None
+        most = 0.0
+        for embedder in self._embedders:
+            have, total = store.coverage(embedder.name)
+            share = have / total if total else 0.0
+            if share > most:
+                best, most = embedder, share
+        return self._embed(best) if best else None
+
+    def _embed(self, embedder: Embedder) -> Probe | None:
+        if embedder.name not in self._probes:
+            try:
+                vector = embedder.embed([self._text], "query")[0]
+                self._probes[embedder.name] = Probe(embedder.name, vector)
+            except EmbeddingFailed as error:
+                self.notes.append(f"answered by words alone: {error.user_message}")
+                self._probes[embedder.name] = None
+        return self._probes[embedder.name]
+
+
+def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
+    """Index again the files among the best hits that changed meanwhile."""
+    states: Mapping[str, Any] = {
+        path: state for store in project.stores().values() for path, state in store.files().items()
+    }
+    changed = find_changed({hit.path for hit in hits}, states, project.tree.check)
+    if not changed:
+        return False
+    try:
+        with project.lock.held(work, wait_s=0.2):
+            update_project(app, project, work, paths=changed)
+    except IndexBusy:
+        return False  # whoever writes will see to it; the hits say when they are stale
+    return True
+
+
+def _present(app: App, question: Question, hit: Hit, limit: int) -> Hit:
+    """The hit as the file is now, cut to the lines that answer."""
+    project = app.projects.get(Path(hit.project))
+    state = project.stores()[hit.kind].files().get(hit.path)
+    if find_changed([hit.path], {hit.path: state} if state else {}, project.tree.check):
+        hit = bring_up_to_date(hit, project.tree.read)
+    text, span = cut_snippet(
+        question, hit.text, hit.span, limit, opens_definition=bool(hit.symbol)
+    )
+    return replace(hit, text=text, span=span)

@@ -1,0 +1,112 @@
+"""Keeping a project's index in step with its files, now or in the background."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from sonde.app import App, Project
+from sonde.indexing.pipeline import update_index
+from sonde.indexing.refine import refine_vectors
+from sonde.jobs import Job
+from sonde.stores.records import (
+    Metadata,
+    load_metadata,
+    save_fingerprints,
+    save_metadata,
+    write_text,
+)
+from sonde.types import IndexReport
+from sonde.work import Work
+
+_SYNC_FILES = 20_000
+"""Beyond this many files a one-shot command answers from the index as it is."""
+_REFRESH_S = 2.0
+
+
+def update_project(
+    app: App, project: Project, work: Work, *, paths: set[str] | None = None, force: bool = False
+) -> IndexReport:
+    """Index what changed, then write down what the index holds."""
+    with project.lock.held(work):
+        began = _now()
+        metadata = load_metadata(project.folder) or Metadata(
+            project_path=str(project.root), created_at=began, store=project.store_name
+        )
+        config = project.folder / "config.json"
+        if not config.exists():
+            write_text(config, project.config_text)
+        if not project.is_indexed():
+            save_metadata(project.folder, metadata)
+        report = update_index(
+            project.tree, project.stores(), app.static, work, paths=paths, force=force
+        )
+        if paths is None:
+            project.refreshed_at = time.monotonic()
+        if report.files_indexed or report.files_removed or metadata.last_full_index is None:
+            _record(project, metadata, report, began, full=paths is None)
+    return report
+
+
+def _record(
+    project: Project, metadata: Metadata, report: IndexReport, began: str, *, full: bool
+) -> None:
+    stores = project.stores()
+    for kind, store in stores.items():
+        save_fingerprints(project.folder, kind, store.files())
+    first = metadata.last_full_index is None or report.files_unchanged == 0
+    save_metadata(
+        project.folder,
+        metadata.updated(
+            code=stores["code"].counts(),
+            docs=stores["docs"].counts(),
+            full_index=began if full and first else None,
+            incremental=_now(),
+            report=report if full else None,
+        ),
+    )
+
+
+def index_job(app: App, project: Project, *, force: bool = False) -> Job:
+    """The job that indexes this project; there is at most one in this process."""
+    return app.jobs.submit(
+        f"index:{project.key}", "index", lambda work: update_project(app, project, work, force=force)
+    )
+
+
+def refresh(app: App, project: Project, work: Work) -> None:
+    """Look for changes since the last time; a server does it without making anyone wait."""
+    if time.monotonic() - project.refreshed_at < _REFRESH_S:
+        return
+    if app.stays:
+        index_job(app, project)
+        return
+    if project.stores()["code"].counts().files > _SYNC_FILES:
+        return
+    from sonde.errors import IndexBusy, SondeError
+
+    try:
+        with project.lock.held(work, wait_s=0):
+            update_project(app, project, work)
+    except IndexBusy:
+        return
+    except SondeError:
+        # the search still has an index to answer from; `sonde index` shows the reason
+        return
+
+
+def refine_soon(app: App, project: Project) -> None:
+    """Fill in deeper vectors when nothing else is to be done; servers only."""
+    deep = app.deep
+    if not app.stays or deep is None:
+        return
+    app.jobs.submit(
+        f"refine:{project.key}",
+        "refine",
+        lambda work: refine_vectors(project.stores(), deep, project.lock, work),
+        gently=True,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

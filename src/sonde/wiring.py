@@ -1,0 +1,147 @@
+"""Settings -> App: the only place that names a concrete store or provider."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from sonde.app import App, Project, Projects
+from sonde.embedding.base import Embedder
+from sonde.embedding.providers import load_provider
+from sonde.errors import InvalidRequest
+from sonde.globs import compile_glob
+from sonde.indexing.sources import Source, Tree
+from sonde.jobs import Jobs
+from sonde.paging.results import ResultSets
+from sonde.policy.admit import Rules, public_deny_list
+from sonde.settings import Settings, apply_project_config, render_config
+from sonde.stores.base import ChunkStore
+from sonde.stores.records import project_folder
+from sonde.types import Kind
+
+_KEY_BYTES = 32
+
+
+def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
+    """Put the parts together; nothing heavy is loaded before it is used."""
+    key = _installation_key(settings.home)
+    return App(
+        home=settings.home,
+        start=start,
+        key=key,
+        projects=Projects(lambda root: open_project(settings, root)),
+        jobs=Jobs(),
+        results=ResultSets(key),
+        static=_provider("static") if settings.embedding in ("auto", "static") else None,
+        deep=_provider("deep") if settings.embedding in ("auto", "deep") else None,
+        max_tokens=settings.max_tokens,
+        assume_yes=settings.assume_yes,
+        enhanced_descriptions=settings.enhanced_tool_descriptions,
+        toolsets=settings.toolsets,
+        tool_names=settings.tool_names,
+        stays=stays,
+    )
+
+
+def _provider(name: str) -> Embedder:
+    return load_provider(name)
+
+
+def open_project(settings: Settings, root: Path) -> Project:
+    """One project under the settings that hold for it."""
+    folder = project_folder(settings.home, root)
+    own = apply_project_config(settings, folder / "config.json")
+    rules = Rules(
+        include=own.include,
+        exclude=own.exclude,
+        respect_gitignore=own.respect_gitignore,
+        max_file_bytes=own.max_file_size,
+    )
+    docs = [compile_glob(pattern) for pattern in own.doc_patterns]
+    tree = Tree(
+        sources=_sources(root, own.roots, rules),
+        is_docs=lambda path: any(glob.matches(path) for glob in docs),
+        index_docs=own.index_docs,
+        chunking=own.chunking,
+    )
+    return Project(
+        root,
+        folder,
+        tree,
+        _store_opener(own.store, folder),
+        store_name=own.store,
+        max_files=own.max_files,
+        config_text=render_config(settings, public_deny_list()),
+        warnings=own.warnings,
+    )
+
+
+def _sources(root: Path, roots: tuple[str, ...], rules: Rules) -> tuple[Source, ...]:
+    """The project's folders: itself, or those that `roots` in its config.json names."""
+    if not roots:
+        return (Source("", root, rules),)
+    sources: dict[str, Source] = {}
+    for text in roots:
+        folder = (root / Path(text).expanduser()).resolve()
+        if not folder.is_dir():
+            raise InvalidRequest(
+                f"roots: {folder} is not a folder",
+                user_message="The project's config.json names a folder that does not exist.",
+                next_action="Correct `roots` in config.json.",
+            )
+        inside = folder.is_relative_to(root)
+        name = folder.relative_to(root).as_posix() if inside else folder.name
+        prefix = "" if name == "." else f"{name}/"
+        number = 2
+        while prefix in sources and sources[prefix].root != folder:
+            prefix, number = f"{name}-{number}/", number + 1
+        sources[prefix] = Source(prefix, folder, rules)
+    # longer prefixes first, so that a file is found under the nearest of nested roots
+    return tuple(sorted(sources.values(), key=lambda source: -len(source.prefix)))
+
+
+def _store_opener(name: str, folder: Path) -> Callable[[Kind], ChunkStore]:
+    if name == "lance":
+
+        def open_lance(kind: Kind) -> ChunkStore:
+            from sonde.stores.chunks_lance import LanceChunkStore
+
+            return LanceChunkStore(folder, kind)
+
+        return open_lance
+
+    def open_sqlite(kind: Kind) -> ChunkStore:
+        from sonde.stores.chunks_sqlite import SqliteChunkStore
+
+        return SqliteChunkStore(folder, kind)
+
+    return open_sqlite
+
+
+def _installation_key(home: Path) -> bytes:
+    """The key that signs cursors; a home that cannot be written gets one for this process."""
+    path = home / "key"
+    try:
+        key = path.read_bytes()
+        if len(key) == _KEY_BYTES:
+            return key
+    except OSError:
+        pass
+    fresh = secrets.token_bytes(_KEY_BYTES)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        temporary = home / f".key-{os.getpid()}-{secrets.token_hex(4)}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(fresh)
+        try:
+            os.link(temporary, path)  # of two processes that start at once, one wins
+        except FileExistsError:
+            fresh = path.read_bytes()
+        finally:
+            temporary.unlink()
+    except OSError:
+        pass
+    return fresh
