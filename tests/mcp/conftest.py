@@ -1,0 +1,135 @@
+"""Ways to talk to the toy server: raw lines over pipes, and the SDK's client in both eras."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from mcp import Client, StdioServerParameters
+
+TOY = Path(__file__).with_name("toy_server.py")
+BOUND_S = 30.0
+
+
+def make_environment() -> dict[str, str]:
+    """Ours, but with stdout buffered as it is for users: that is where stray output hides."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+
+
+class Diary:
+    """What the toy has written down."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def events(self) -> list[str]:
+        return self.path.read_text().splitlines() if self.path.exists() else []
+
+    def wait_for(self, event: str) -> None:
+        end = time.monotonic() + BOUND_S
+        while event not in self.events:
+            assert time.monotonic() < end, f"no {event!r} in {self.events}"
+            time.sleep(0.01)
+
+
+class RawClient:
+    """Lines in, lines out, and everything that was on the wire."""
+
+    def __init__(self, diary: Diary) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(TOY), str(diary.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=make_environment(),
+        )
+        self.received: list[dict[str, Any]] = []
+        self._number = 0
+
+    def write(self, line: bytes) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def send(self, method: str, params: dict[str, Any] | None = None, **extra: Any) -> None:
+        message = {"jsonrpc": "2.0", "method": method} | extra
+        self.write(json.dumps(message | ({"params": params} if params else {})).encode())
+
+    def receive(self) -> dict[str, Any]:
+        assert self.process.stdout
+        self.received.append(json.loads(self.process.stdout.readline()))
+        return self.received[-1]
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and take the next line as its answer."""
+        self._number += 1
+        self.send(method, params, id=self._number)
+        answer = self.receive()
+        assert answer["id"] == self._number
+        return answer
+
+    def greet(self, version: str = "2025-11-25") -> dict[str, Any]:
+        client = {"name": "test", "version": "1"}
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
+        answer = self.ask("initialize", params)
+        self.send("notifications/initialized")
+        return answer
+
+    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+        return self.ask("tools/call", {"name": name, "arguments": arguments})
+
+    def finish(self) -> tuple[bytes, str, float]:
+        """Close stdin; what was still on the wire, stderr, and the seconds it took to end."""
+        started = time.monotonic()
+        out, err = self.process.communicate(timeout=BOUND_S)
+        return out, err.decode(), time.monotonic() - started
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Diary:
+    return Diary(tmp_path / "diary")
+
+
+@pytest.fixture
+def raw(diary: Diary) -> Iterator[RawClient]:
+    client = RawClient(diary)
+    yield client
+    client.process.kill()
+    client.process.communicate()
+
+
+@pytest.fixture(params=["legacy", "auto"])
+def connect(request: pytest.FixtureRequest, diary: Diary) -> Callable[..., Client]:
+    """Open the SDK's client on a fresh process, in the older and in the newer era."""
+
+    def open_client(**options: Any) -> Client:
+        command = StdioServerParameters(
+            command=sys.executable, args=[str(TOY), str(diary.path)], env=make_environment()
+        )
+        return Client(command, mode=request.param, **options)
+
+    return open_client
+
+
+@pytest.fixture(scope="session")
+def toys() -> ModuleType:
+    """The toy server's module."""
+    spec = importlib.util.spec_from_file_location("sonde_toy_server", TOY)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    # Annotations are resolved through the module's name.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,119 @@
+"""What is on the pipes, byte for byte, and when the process ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+
+def test_nothing_but_protocol_is_ever_on_stdout(raw):
+    raw.greet()
+    raw.call("chatter")
+    out, err, _ = raw.finish()
+    assert out == b""
+    assert all(message["jsonrpc"] == "2.0" for message in raw.received)
+    for noise in ("before serving", "from python", "from C", "from a child", "after serving"):
+        assert f"noise {noise}" in err
+
+
+def test_the_handshake_is_answered_once(raw):
+    first = raw.greet()
+    assert first["result"]["serverInfo"]["name"] == "sonde"
+    assert raw.call("say", query="hello")["result"]["structuredContent"]["said"] == "hello"
+    out, _, _ = raw.finish()
+    assert out == b""
+
+
+def test_listing_needs_no_app(raw, diary):
+    raw.greet()
+    names = [tool["name"] for tool in raw.ask("tools/list")["result"]["tools"]]
+    assert names == ["say", "fail", "count_up", "wait", "hang", "remove"]
+    raw.finish()
+    assert diary.events == []
+
+
+def test_a_line_that_is_not_json_harms_nobody(raw):
+    raw.greet()
+    raw.write(b"{not json")
+    raw.write(b"[]")
+    raw.write("\u2603".encode("utf-16"))
+    assert "result" in raw.call("say", query="still here")
+
+
+def test_closing_stdin_ends_the_server_and_closes_the_app(raw, diary):
+    raw.greet()
+    raw.call("say", query="hello")
+    _, _, seconds = raw.finish()
+    assert raw.process.returncode == 0
+    assert diary.events == ["opened", "closed"]
+    assert seconds < 5
+
+
+def test_closing_stdin_stops_what_is_running(raw, diary):
+    raw.greet()
+    raw.send("tools/call", {"name": "wait", "arguments": {}}, id=9)
+    diary.wait_for("waiting")
+    raw.finish()
+    assert diary.events == ["opened", "waiting", "stopped", "closed"]
+
+
+def test_closing_stdin_ends_even_a_server_that_hangs(raw, diary):
+    raw.greet()
+    raw.send("tools/call", {"name": "hang", "arguments": {}}, id=9)
+    diary.wait_for("hanging")
+    _, _, seconds = raw.finish()
+    assert seconds < 10
+    assert "closed" not in diary.events
+
+
+def test_the_server_ends_when_its_parent_is_killed(raw, diary):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, *raw.process.args[1:]], stdout=subprocess.PIPE
+    )
+    assert parent.stdout
+    diary.wait_for("opened")
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.communicate()
+    diary.wait_for("closed")
+
+
+def test_a_request_is_answered_while_another_runs(raw, diary):
+    raw.greet()
+    raw.send("tools/call", {"name": "wait", "arguments": {}}, id=90)
+    diary.wait_for("waiting")
+    assert raw.call("say", query="meanwhile")["result"]["structuredContent"]["times"] == 1
+
+
+def test_cancelling_stops_the_work_and_is_not_answered(raw, diary):
+    raw.greet()
+    raw.send("tools/call", {"name": "wait", "arguments": {}}, id=90)
+    diary.wait_for("waiting")
+    raw.send("notifications/cancelled", {"requestId": 90})
+    diary.wait_for("stopped")
+    assert raw.call("say", query="next")["result"]
+    assert all(message["id"] != 90 for message in raw.received)
+
+
+def test_a_name_that_is_not_unicode_reaches_the_client_as_unicode(raw):
+    raw.greet()
+    result = raw.call("odd")["result"]
+    assert result["structuredContent"] == json.loads(result["content"][0]["text"])
+    assert result["structuredContent"]["name"].startswith("caf\u00e9 \ufffd")
+    assert result["structuredContent"]["nothing"] is None
+
+
+PARENT = """
+import json, subprocess, sys, time
+child = subprocess.Popen([sys.executable, *sys.argv[1:]], stdin=subprocess.PIPE)
+def send(**message):
+    child.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\\n")
+    child.stdin.flush()
+send(id=1, method="initialize", params={"protocolVersion": "2025-11-25", "capabilities": {},
+     "clientInfo": {"name": "t", "version": "1"}})
+send(method="notifications/initialized")
+send(id=2, method="tools/call", params={"name": "say", "arguments": {"query": "x"}})
+time.sleep(600)
+"""
