@@ -20,12 +20,12 @@ UNLIMITED = 1_000_000
 
 @cache
 def ours() -> WordPiece:
-    return WordPiece(read_vocabulary())
+    return WordPiece(read_vocabulary("deep-vocab.txt"))
 
 
 @cache
 def reference() -> Tokenizer:
-    vocabulary = {piece: i for i, piece in enumerate(read_vocabulary())}
+    vocabulary = {piece: i for i, piece in enumerate(read_vocabulary("deep-vocab.txt"))}
     tokenizer = Tokenizer(
         ReferenceWordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100)
     )
@@ -81,7 +81,7 @@ def test_a_limit_keeps_the_beginning(text: str, limit: int) -> None:
     ],
 )
 def test_examples(text: str, pieces: list[str]) -> None:
-    vocabulary = read_vocabulary()
+    vocabulary = read_vocabulary("deep-vocab.txt")
     assert [vocabulary[i] for i in ours().encode(text, UNLIMITED)] == pieces
 
 

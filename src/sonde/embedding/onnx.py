@@ -77,7 +77,10 @@ class OnnxEmbedder:
     def _load(self) -> tuple[Any, WordPiece]:
         with self._lock:
             if self._loaded is None:
-                self._loaded = (_open_session(self._threads), WordPiece(read_vocabulary()))
+                self._loaded = (
+                    _open_session(self._threads),
+                    WordPiece(read_vocabulary("deep-vocab.txt")),
+                )
             return self._loaded
 
 

@@ -16,9 +16,9 @@ def find_weights(name: str) -> Traversable:
 
 
 @cache
-def read_vocabulary() -> tuple[str, ...]:
+def read_vocabulary(name: str) -> tuple[str, ...]:
     """The word pieces, in the order of their ids."""
-    return tuple(find_weights("vocab.txt").read_text("utf-8").split("\n")[:-1])
+    return tuple(find_weights(name).read_text("utf-8").split("\n")[:-1])
 
 
 def map_array(name: str) -> NDArray[np.generic]:

@@ -1,0 +1,91 @@
+"""The static model: a text is the sum of one learned vector per distinct word piece in it.
+
+A thousand times cheaper than an encoder, because nothing depends on context.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonde.embedding.base import Mode, Vectors
+from sonde.embedding.models import map_array, read_vocabulary
+from sonde.embedding.wordpiece import WordPiece
+from sonde.tokens import find_words, split_identifier
+
+NAME = "sonde-static-1"
+DIMENSIONS = 256
+_CACHE_SIZE = 200_000
+
+
+class Pieces(dict[str, tuple[int, ...]]):
+    """Word as written -> the rows it stands for; remembers what it has split."""
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        super().__init__()
+        self._wordpiece = WordPiece(vocabulary)
+        self._unknown = self._wordpiece.id_of("[UNK]")
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        if len(self) > _CACHE_SIZE:
+            self.clear()
+        found: list[int] = []
+        for part in split_identifier(word):
+            ids = self._wordpiece.split_word(part)
+            if self._unknown in ids and not part.isascii():
+                # A pair of ideographs is seldom a piece, each of them mostly is.
+                ids = tuple(chain.from_iterable(map(self._wordpiece.split_word, part)))
+            found.extend(ids)
+        self[word] = result = tuple(i for i in found if i != self._unknown)
+        return result
+
+    def find_rows(self, text: str) -> list[int]:
+        """The distinct rows of a text."""
+        return list(set(chain.from_iterable(map(self.__getitem__, set(find_words(text))))))
+
+
+class StaticEmbedder:
+    """Loads on first use: 8 MB of rows stay in the file, memory-mapped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loaded: tuple[Pieces, NDArray[np.int8], NDArray[np.float32]] | None = None
+
+    @property
+    def name(self) -> str:
+        """Identifies the vectors."""
+        return NAME
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers per vector."""
+        return DIMENSIONS
+
+    def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:  # noqa: ARG002
+        """One unit row per text, in order; both modes are the same."""
+        pieces, rows, scales = self._load()
+        vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
+        for at, text in enumerate(texts):
+            ids = pieces.find_rows(text)
+            if ids:
+                np.dot(scales[ids], rows[ids].astype(np.float32), out=vectors[at])
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        vectors /= np.where(norms == 0, 1, norms)[:, None]
+        return vectors
+
+    def close(self) -> None:
+        """Forget the table and the cached words; the next call loads them again."""
+        with self._lock:
+            self._loaded = None
+
+    def _load(self) -> tuple[Pieces, NDArray[np.int8], NDArray[np.float32]]:
+        with self._lock:
+            if self._loaded is None:
+                rows = map_array("static-rows.npy").astype(np.int8, copy=False)
+                scales = np.asarray(map_array("static-scales.npy"), np.float32)
+                self._loaded = (Pieces(read_vocabulary("static-vocab.txt")), rows, scales)
+            return self._loaded
