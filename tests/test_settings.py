@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidRequest, StorageUnusable, UnknownArgument
+from sonde.policy.admit import public_deny_list
 from sonde.settings import RULES, Settings, apply_project_config, load_settings, render_config
 
 RFC_CONFIG = """\
@@ -56,9 +57,7 @@ RFC_CONFIG = """\
   }
 }
 """
-RFC_EXCLUDES = [
-    line.removeprefix("// - ") for line in json.loads(RFC_CONFIG)["_hardcodedExcludes"][1:-1]
-]
+RFC_EXCLUDES: list[str] = json.loads(RFC_CONFIG)["_hardcodedExcludes"]
 
 
 @pytest.fixture
@@ -310,10 +309,11 @@ def test_the_generated_config_is_the_documented_one_plus_our_keys() -> None:
     assert notes in text
 
 
-def test_what_is_excluded_for_good_is_named_as_given() -> None:
-    lines = ["node_modules/, vendor/, .venv/  (dependencies)"]
-    notes = json.loads(render_config(Settings(home=Path("/h")), lines))["_hardcodedExcludes"]
-    assert notes[1] == "// - node_modules/, vendor/, .venv/  (dependencies)"
+def test_what_is_excluded_for_good_is_named_in_full() -> None:
+    text = render_config(Settings(home=Path("/h")), public_deny_list())
+    notes = "\n".join(json.loads(text)["_hardcodedExcludes"])
+    for pattern in ("vendor/", ".venv/", "__pycache__/", "*.p12", "poetry.lock", ".nyc_output/"):
+        assert pattern in notes
 
 
 def test_a_generated_config_loads_cleanly_and_changes_nothing(home: Path) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sonde.cli.render import render_facts, render_projects
 from sonde.cli.session import Session
+from sonde.cli.terminal import escape_controls
 from sonde.errors import FileLimitWarning
+
+if TYPE_CHECKING:
+    from sonde.app import App
+
+log = logging.getLogger(__name__)
 
 FOUND, NOTHING = 0, 1
 _LARGE = FileLimitWarning.user_message.split("{", maxsplit=1)[0]
@@ -24,13 +32,10 @@ def run_index(session: Session) -> int:
         session.print_json(answer)
         return FOUND
     paint = session.out.paint
-    session.print_lines(
-        [
-            f"{paint('good', '✓')} {answer['filesIndexed']:,} files, "
-            f"{answer['chunksCreated']:,} chunks in {answer['duration']}  "
-            f"{paint('path', answer['projectPath'])}"
-        ]
-    )
+    counts = f"{answer['filesIndexed']:,} files, {answer['chunksCreated']:,} chunks"
+    place = paint("path", escape_controls(answer["projectPath"]))
+    done = f"{paint('good', '✓')} {counts} in {answer['duration']}  {place}"
+    session.print_lines([done])
     skipped: Any = answer.get("skipped") or {}
     if skipped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
@@ -82,3 +87,30 @@ def run_projects(session: Session) -> int:
         if not answer["projects"]:
             session.note("no project is indexed yet; run `sonde index` in one")
     return FOUND if answer["projects"] else NOTHING
+
+
+def run_mcp(session: Session) -> int:
+    """Serve agents until stdin closes; stdout carries nothing but the protocol."""
+    from sonde.mcp.listing import Listing
+    from sonde.mcp.stdio import serve_stdio
+    from sonde.tools import TOOLS
+
+    settings = session.settings
+    start = Path(session.args.project or ".").expanduser().absolute()
+    listing = Listing(
+        TOOLS,
+        toolsets=settings.toolsets,
+        spelling=settings.tool_names,
+        enhanced=settings.enhanced_tool_descriptions,
+    )
+    logging.getLogger().setLevel(settings.log_level.upper())
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+
+    def open_app() -> App:
+        from sonde.wiring import build_app
+
+        return build_app(settings, start=start, stays=True)
+
+    serve_stdio(open_app, listing)
+    return FOUND

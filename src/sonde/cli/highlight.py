@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from sonde.errors import InvalidPattern
 from sonde.tokens import find_words, split_identifier
 
 Span = tuple[int, int]
@@ -42,21 +41,6 @@ def find_query_words(query: str) -> Finder:
             else:
                 spans += [m.span() for m in literal.finditer(line, word.start(), word.end())]
         return spans
-
-    return find
-
-
-def find_pattern(pattern: str) -> Finder:
-    """A finder for a regular expression, in linear time; finds nothing when it cannot compile."""
-    from sonde.searching.regex import compile_pattern
-
-    try:
-        compiled = compile_pattern(pattern)
-    except InvalidPattern:
-        return lambda _line: []
-
-    def find(line: str) -> list[Span]:
-        return [found.span() for found in compiled.finditer(line) if found.end() > found.start()]
 
     return find
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from sonde.cli.parse import build_parser, find_command
 if TYPE_CHECKING:
     from sonde.cli.session import Session
     from sonde.errors import SondeError
+
+log = logging.getLogger(__name__)
 
 FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
 
@@ -54,6 +57,11 @@ def _run(argv: Sequence[str] | None) -> int:
 
     from sonde.cli.session import Session
 
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if args.verbose else logging.CRITICAL + 1,
+        format="%(levelname)s %(name)s: %(message)s",
+    )
     session = Session(args, os.environ)
     if args.json:
         _keep_json_whole()
@@ -72,11 +80,13 @@ def _run_command(session: Session) -> int:
     except SondeError as error:
         _show_error(session, error)
         return FAILED
-    except (OSError, RecursionError, MemoryError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        log.exception("%s broke", session.args.command)
         told = f"{type(error).__name__}: {error}"
-        _show_error(session, SondeError(told, user_message="{told}", told=told))
+        action = "Repeat it with --verbose to see where; `sonde doctor` checks the installation."
+        _show_error(session, SondeError(told, user_message="{told}", next_action=action, told=told))
         return FAILED
     else:
         return code

@@ -197,5 +197,5 @@ def _add_globals(parser: argparse.ArgumentParser, *, suppress: bool) -> None:
     """Global options stand before or after the command; given after, they win."""
     group = parser.add_argument_group("everywhere")
     for option in GLOBALS:
-        extra = {"default": argparse.SUPPRESS} if suppress else {}
+        extra: dict[str, Any] = {"default": argparse.SUPPRESS} if suppress else {}
         group.add_argument(*option.names, **option.settings, **extra)

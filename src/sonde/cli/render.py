@@ -91,10 +91,11 @@ def describe_search(answer: Answer) -> list[str]:
     notes = [f"{count} result{'' if total == 1 else 's'} in {answer.get('searchTimeMs', 0)} ms"]
     if answer.get("truncated"):
         notes.append("cut to the size limit; see more with --max-tokens or --limit")
-    freshness = answer.get("metadata", {}).get("freshness")
-    if isinstance(freshness, Mapping):
-        note = freshness.get("note") or freshness.get("message")
-        notes += [escape_controls(str(note))] if note else []
+    metadata = answer.get("metadata", {})
+    if metadata.get("freshness") == "indexing":
+        notes.append("indexing goes on; more may be found in a moment")
+    if metadata.get("note"):
+        notes.append(escape_controls(str(metadata["note"])))
     return notes
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from sonde.cli.highlight import find_pattern, find_query_words
+from sonde.cli.highlight import find_query_words
 from sonde.cli.render import Look, describe_search, render_grep, render_search
 from sonde.cli.session import Session
+from sonde.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from sonde.tools.shapes.rfc import GrepAnswer
 
 FOUND, NOTHING = 0, 1
+_MOST_LINES = 100_000
 _ROOMY = 20_000
 """Tokens: people scroll, so they get whole results; programs get the budget of the settings."""
 
@@ -20,6 +26,8 @@ def run_search(session: Session) -> int:
 
     args = session.args
     query = " ".join(args.query)
+    if args.mode == "regex":
+        return _search_lines(session, query)
     project = "all" if args.all_projects else session.project
     with session.working() as work:
         answer = (search_docs if args.docs else search_code)(
@@ -37,64 +45,79 @@ def run_search(session: Session) -> int:
         session.print_json(answer)
     else:
         look = Look(session.out, session.show_path, full=args.full, scores=args.scores)
-        find = find_pattern(query) if args.mode == "regex" else find_query_words(query)
-        session.print_lines(render_search(answer, look, find))
+        session.print_lines(render_search(answer, look, find_query_words(query)))
         session.note(" · ".join(describe_search(answer)))
     return FOUND if answer["results"] else NOTHING
 
 
 def _read_path(session: Session, path: str | None) -> str | None:
-    """A path as typed here; a glob, or anything across projects, is passed on as it is."""
-    if not path or session.args.all_projects or any(char in path for char in "*?[{"):
-        return path
-    return session.inside(path)
+    """A path as typed here; across projects it is relative to each of them."""
+    return path if not path or session.args.all_projects else session.inside(path)
+
+
+def _search_lines(session: Session, pattern: str) -> int:
+    """`--mode regex`: the lines that match."""
+    args = session.args
+    if args.all_projects or args.docs:
+        raise InvalidRequest(
+            "mode=regex",
+            user_message="A regular expression searches one project, code and docs alike.",
+            next_action="Leave out --all-projects and --docs; name the project with --project.",
+        )
+    paths = [args.path] if args.path else []
+    return _print_grep(session, _grep(session, pattern, paths, limit=args.limit or _MOST_LINES))
 
 
 def run_grep(session: Session) -> int:
     """Print the lines that match, as grep does."""
-    from sonde.tools.code import grep
-
     args = session.args
     globs = args.glob or []
     around = args.context or 0
+    answer = _grep(
+        session,
+        args.pattern,
+        args.paths,
+        ignore_case=args.ignore_case,
+        whole_word=args.word_regexp,
+        fixed_string=args.fixed_strings,
+        include=tuple(glob for glob in globs if not glob.startswith("!")),
+        exclude=tuple(glob[1:] for glob in globs if glob.startswith("!")),
+        language=args.type,
+        before=around if args.before_context is None else args.before_context,
+        after=around if args.after_context is None else args.after_context,
+        max_count=args.max_count,
+        limit=args.limit or _MOST_LINES,
+    )
+    counts = Counter(match["path"] for match in answer["matches"])
+    show = Look(session.out, session.show_path).path
+    if args.json or not (args.files_with_matches or args.count):
+        return _print_grep(session, answer, numbers=not args.no_line_number)
+    if args.files_with_matches:
+        session.print_lines(show(path) for path in counts)
+    else:
+        session.print_lines(f"{show(path)}:{count}" for path, count in counts.items())
+    return FOUND if counts else NOTHING
+
+
+def _grep(session: Session, pattern: str, paths: Sequence[str], **options: Any) -> GrepAnswer:
+    from sonde.tools.code import grep
+
+    below = tuple(session.inside(path) for path in paths)
     with session.working() as work:
-        answer = grep(
-            session.app,
-            args.pattern,
-            paths=[session.inside(path) for path in args.paths],
-            ignore_case=args.ignore_case,
-            whole_word=args.word_regexp,
-            fixed_string=args.fixed_strings,
-            include=[glob for glob in globs if not glob.startswith("!")],
-            exclude=[glob[1:] for glob in globs if glob.startswith("!")],
-            language=args.type,
-            before=around if args.before_context is None else args.before_context,
-            after=around if args.after_context is None else args.after_context,
-            max_count=args.max_count,
-            project=session.project,
-            work=work,
-            **({"limit": args.limit} if args.limit else {}),
+        return grep(
+            session.app, pattern, paths=below, project=session.project, work=work, **options
         )
-    if args.json:
+
+
+def _print_grep(session: Session, answer: GrepAnswer, *, numbers: bool = True) -> int:
+    if session.args.json:
         session.print_json(answer)
     else:
-        _print_grep(session, answer)
+        look = Look(session.out, session.show_path, full=session.args.full)
+        session.print_lines(render_grep(answer, look, heading=session.out.tty, numbers=numbers))
+        if answer["truncated"]:
+            session.note("more lines match; see them with --limit N or a narrower path", "warn")
     return FOUND if answer["matches"] else NOTHING
-
-
-def _print_grep(session: Session, answer: Any) -> None:
-    args = session.args
-    look = Look(session.out, session.show_path, full=args.full)
-    counts = Counter(match["path"] for match in answer["matches"])
-    if args.files_with_matches:
-        session.print_lines(look.path(path) for path in counts)
-    elif args.count:
-        session.print_lines(f"{look.path(path)}:{count}" for path, count in counts.items())
-    else:
-        lines = render_grep(answer, look, heading=session.out.tty, numbers=not args.no_line_number)
-        session.print_lines(lines)
-    if answer.get("truncated"):
-        session.note("more lines match; see them with --limit N or a narrower path", "warn")
 
 
 def run_files(session: Session) -> int:

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from sonde.cli.progress import ProgressLine
-from sonde.cli.terminal import Screen, ask_line, ask_yes, is_interactive, open_screen
+from sonde.cli.terminal import ColorChoice, Screen, ask_line, ask_yes, is_interactive, open_screen
 from sonde.errors import OutsideRoots, ProjectNotDetected
 from sonde.policy.roots import detect_root
 from sonde.settings import Settings, load_settings
@@ -34,7 +34,7 @@ class Session:
     def __init__(self, args: Namespace, environ: Mapping[str, str]) -> None:
         self.args = args
         self.environ = environ
-        color = args.color or "auto"
+        color: ColorChoice = args.color or "auto"
         self.out: Screen = open_screen(sys.stdout, color, environ)
         self.err: Screen = open_screen(sys.stderr, color, environ)
 
@@ -54,20 +54,27 @@ class Session:
     def project(self) -> str:
         """The project's folder: as named, as detected, as indexed before, or as the person says."""
         if self.args.project:
-            return self.args.project
+            return str(self.args.project)
         here = Path.cwd()
+        found = self._find_around(here)
+        if found:
+            return str(found)
+        if self.args.json or not is_interactive():
+            raise ProjectNotDetected(f"no marker and no index in {here} or above", cwd=str(here))
+        return str(ask_root(here))
+
+    def is_inside_project(self) -> bool:
+        """Whether the working directory lies in a project; asks nobody."""
+        return "project" in self.__dict__ or self._find_around(Path.cwd()) is not None
+
+    def _find_around(self, here: Path) -> Path | None:
         try:
-            return str(detect_root(here))
+            return detect_root(here)
         except ProjectNotDetected:
             from sonde.tools.scope import known_roots
 
             known = set(known_roots(self.app))
-            around = next((folder for folder in (here, *here.parents) if folder in known), None)
-            if around:
-                return str(around)
-            if self.args.json or not is_interactive():
-                raise
-        return str(ask_root(here))
+            return next((folder for folder in (here, *here.parents) if folder in known), None)
 
     @cached_property
     def root(self) -> Path:

@@ -27,8 +27,7 @@ _UNEDITED_NOTE = (
 
 
 def render_config(settings: Settings, hardcoded_excludes: Sequence[str]) -> str:
-    """The text of a commented config.json; the excludes are lines such as
-    `.git/, .hg/, .svn/  (version control)`."""
+    """The text of a commented config.json; the excludes are the lines shown as such."""
     groups: list[list[tuple[str, Any]]] = [
         [
             ("_comment", "Search MCP Configuration - Edit to customize indexing behavior"),
@@ -37,12 +36,7 @@ def render_config(settings: Settings, hardcoded_excludes: Sequence[str]) -> str:
         ]
     ]
     groups += [[(RULES[name].key, _write(settings, name)) for name in names] for names in _GROUPS]
-    notes = [
-        "// These patterns are ALWAYS excluded and cannot be overridden:",
-        *(f"// - {line}" for line in hardcoded_excludes),
-        "// - Binary files (images, videos, etc.) are auto-detected and skipped",
-    ]
-    groups.append([("_hardcodedExcludes", notes)])
+    groups.append([("_hardcodedExcludes", list(hardcoded_excludes))])
     groups.append([("_availableOptions", {rule.key: rule.about for rule in RULES.values()})])
     body = ",\n\n".join(",\n".join(_render(*entry) for entry in group) for group in groups)
     return f"{{\n{body}\n}}\n"
