@@ -56,14 +56,17 @@ class Glob:
     """A compiled pattern."""
 
     pattern: str
-    _spelled: str
+    _exact: str
+    _below: str
     _regex: Any
 
     def matches(self, path: str) -> bool:
         """Whether a project-relative path is one of those that the pattern names."""
-        if path.startswith(self._spelled) and path[len(self._spelled) :][:1] in ("", "/"):
-            return True
-        return self._regex.fullmatch(path) is not None
+        return (
+            path == self._exact
+            or path.startswith(self._below)
+            or self._regex.fullmatch(path) is not None
+        )
 
 
 @lru_cache(maxsize=512)
@@ -74,7 +77,8 @@ def compile_glob(pattern: str, *, fold_case: bool = False) -> Glob:
     spelled = pattern.removeprefix("./").strip("/")
     if not spelled:
         raise _error(pattern, 0, "names nothing")
-    return Glob(pattern, spelled, compile_regex("|".join(branches), pattern, fold_case=fold_case))
+    regex = compile_regex("|".join(branches), pattern, fold_case=fold_case)
+    return Glob(pattern, "" if pattern.endswith("/") else spelled, f"{spelled}/", regex)
 
 
 def translate_wildcards(pattern: str) -> str:
@@ -119,7 +123,8 @@ def _read_tokens(pattern: str, *, braces: bool) -> list[_Token]:
             if at == len(pattern):
                 raise _error(pattern, start, "a backslash with nothing after it")
             char = pattern[at]
-            tokens.append(_Token("slash" if char == "/" else "char", char, start))
+            escaped = _Token("regex", _quote(char), start)
+            tokens.append(_Token("slash", char, start) if char == "/" else escaped)
         else:
             tokens.append(_plain_token(char, start, braces=braces))
         at += 1
@@ -250,13 +255,17 @@ def _render_branch(tokens: list[_Token]) -> str:
     return body + ("/.*" if below else "(?:/.*)?" if literal else "")
 
 
+def _quote(char: str) -> str:
+    return f"\\x{{{ord(char):x}}}"
+
+
 def _render_tokens(tokens: Sequence[_Token]) -> str:
     parts: list[str] = []
     index = 0
     while index < len(tokens):
         kind, text, _ = tokens[index]
         if kind != "star":
-            parts.append(text if kind == "regex" else f"\\x{{{ord(text):x}}}")
+            parts.append(text if kind == "regex" else _quote(text))
             index += 1
             continue
         run = index
