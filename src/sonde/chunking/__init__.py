@@ -1,0 +1,1 @@
+"""Text -> chunks: pure, by syntax where there is a grammar."""

@@ -6,6 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from sonde.chunking.grammars import parse_tree
+from sonde.chunking.packing import (
+    ENTER,
+    JOIN,
+    MEMBER,
+    TARGET,
+    WHOLE,
+    Breaks,
+    pack_breaks,
+)
 from sonde.chunking.symbols import Definition, Outline, find_definitions, roles_of
 from sonde.chunking.text import cut_bytes
 from sonde.types import Chunk, Symbol
@@ -13,37 +22,12 @@ from sonde.types import Chunk, Symbol
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-TARGET = 1500
-"""Neighbours are packed together up to this many bytes."""
-LARGEST = 2500
-"""No chunk is larger."""
-_WHOLE = 2300
-"""A definition up to this size stays in one piece (with room for what closes around it)."""
-_SMALL = 250
-_HEADER_ALONE = 400
 _HEADER_LENGTH = 299
+_PATH_LENGTH = 140
+_LINE_LENGTH = 100
 
-_LEADING = re.compile(
-    "comment|attribute|annotation|decorator|^haddock|^signature$|^unary_operator$"
-)
-_SOFT_ENDS = re.compile(rb"[;,\s}](?=[^;,\s}]*\Z)")
-_PARAGRAPH = re.compile(rb"\n[ \t\r]*\n(?=[^\s])")
-
-
-class _Breaks:
-    """Where a file may be cut, in order: 0 if neighbours may be packed across, 1 if only a
-    small piece may, 2 if the border of something large runs there."""
-
-    def __init__(self) -> None:
-        self.at: list[int] = [0]
-        self.force: list[int] = [0]
-
-    def add(self, offset: int, force: int) -> None:
-        if offset > self.at[-1]:
-            self.at.append(offset)
-            self.force.append(force)
-        elif offset == self.at[-1]:
-            self.force[-1] = max(force, self.force[-1])
+_LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")
+_DEFINING = frozenset({"type", "function", "scope", "call"})
 
 
 def _line_start(data: bytes, offset: int) -> int:
@@ -52,117 +36,63 @@ def _line_start(data: bytes, offset: int) -> int:
     return start if not data[start:offset].strip() else -1
 
 
-def find_breaks(root: Node, data: bytes, grammar: str) -> _Breaks:
+class _Level:
+    """One container on the way down: what is left of it, and what it is."""
+
+    __slots__ = ("first", "large", "nodes")
+
+    def __init__(self, node: Node, *, large: bool, first: bool) -> None:
+        self.nodes = iter(node.named_children)
+        self.large = large
+        self.first = first
+        """True until the first definition in a type was seen."""
+
+
+class _Lead:
+    """Comments and attributes that belong to what follows them without a blank line."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self) -> None:
+        self.start = self.end = -1
+
+    def locate(self, node: Node, data: bytes) -> int:
+        """Where the piece that `node` ends or begins has its start, -1 if inside a line."""
+        at = _line_start(data, node.start_byte)
+        if at >= 0 and self.start >= 0 and data.count(b"\n", self.end, node.start_byte) <= 1:
+            at = self.start
+        leads = at >= 0 and node.end_byte - at <= WHOLE and _LEADING.search(node.type)
+        self.start, self.end = (at, node.end_byte) if leads else (-1, -1)
+        return at
+
+
+def find_breaks(root: Node, data: bytes, grammar: str) -> Breaks:
     """Borders between siblings, descending only into what is too large for one chunk."""
     roles = roles_of(grammar)
-    breaks = _Breaks()
-    stack: list[tuple[list[Node], int, bool]] = [(root.children, 0, False)]
-    lead = lead_end = -1
-    force = 0
+    breaks, lead = Breaks(), _Lead()
+    stack = [_Level(root, large=False, first=False)]
     while stack:
-        nodes, index, first_member = stack.pop()
-        while index < len(nodes):
-            node = nodes[index]
-            index += 1
-            if not node.is_named:
-                continue
-            start, end = node.start_byte, node.end_byte
-            at = _line_start(data, start)
-            if at < 0:
-                lead = -1
-            else:
-                if lead >= 0 and data.count(b"\n", lead_end, start) <= 1:
-                    at = lead
-                if _LEADING.search(node.type):
-                    if lead != at:
-                        lead = at
-                        breaks.add(at, force)
-                        force = 0
-                    lead_end = end
-                    if end - lead <= _WHOLE:
-                        continue
-                else:
-                    lead = -1
-            large = end - (at if at >= 0 else start) > _WHOLE
-            role = roles.get(node.type)
-            defines = role in ("type", "function", "scope", "call")
-            if at >= 0:
-                if large and defines:
-                    force = 2
-                elif first_member and defines:
-                    force = max(force, 1)
-                    first_member = False
-                breaks.add(at, force)
-                force = 0
-            if large and data.find(b"\n", start, end) >= 0:
-                stack.append((nodes, index, first_member))
-                nodes, index, first_member = node.children, 0, first_member or role == "type"
-                if defines:
-                    stack.append(([], 0, False))
-        if not nodes:
-            force = 2
-    return breaks
-
-
-def _split_lines(data: bytes, start: int, end: int) -> list[int]:
-    """Cuts that bring an oversize stretch below the limit: at lines, else at soft ends."""
-    cuts = [start]
-    pieces = -(-(end - start) // TARGET)
-    step = min(LARGEST, -(-(end - start) // pieces) + 200)
-    while end - cuts[-1] > LARGEST:
-        low = cuts[-1]
-        cut = data.rfind(b"\n", low, low + step) + 1
-        if cut <= low:
-            found = _SOFT_ENDS.search(data[low : low + LARGEST])
-            cut = low + found.end() if found else low + LARGEST
-            while cut > low + 1 and data[cut] & 0xC0 == 0x80:
-                cut -= 1
-        cuts.append(cut)
-    return cuts
-
-
-def pack_breaks(breaks: _Breaks, data: bytes) -> list[int]:
-    """Choose the breaks that become cuts."""
-    cuts = [0]
-    hard: list[bool] = [False]
-    ends = [*breaks.at[1:], len(data)]
-    for start, end, force in zip(breaks.at, ends, breaks.force, strict=True):
-        size = start - cuts[-1]
-        full = end - cuts[-1] > TARGET
-        if size and (full or force == 2 or (force == 1 and size >= _HEADER_ALONE)):
-            if size < _SMALL and not hard[-1] and end - cuts[-1] <= LARGEST and force < 2:
-                pass
-            else:
-                cuts.append(start)
-                hard.append(force == 2)
-        if end - cuts[-1] > LARGEST:
-            more = _split_lines(data, cuts[-1], end)[1:]
-            cuts.extend(more)
-            hard.extend([False] * len(more))
-    return _merge_small(cuts, hard, len(data))
-
-
-def _merge_small(cuts: list[int], hard: list[bool], size: int) -> list[int]:
-    """A sliver joins the piece before it, or the large one it leads to."""
-    kept: list[int] = [0]
-    ends = [*cuts[1:], size]
-    for index in range(1, len(cuts)):
-        before, at, end = kept[-1], cuts[index], ends[index]
-        tail = end - at < _SMALL and not hard[index]
-        lead = at - before < _SMALL and not (len(kept) > 1 and hard[index - 1])
-        if (tail or lead) and end - before <= LARGEST:
+        level = stack[-1]
+        node = next(level.nodes, None)
+        if node is None:
+            stack.pop()
+            if level.large:
+                breaks.leave()
             continue
-        kept.append(at)
-    return kept
-
-
-def pack_lines(data: bytes) -> list[int]:
-    """Cuts of a text without a grammar: paragraphs packed together, large ones by lines."""
-    breaks = _Breaks()
-    if len(data) > TARGET:
-        for match in _PARAGRAPH.finditer(data):
-            breaks.add(match.end(), 0)
-    return pack_breaks(breaks, data)
+        start, end = node.start_byte, node.end_byte
+        at = lead.locate(node, data)
+        role = roles.get(node.type)
+        large = end - (at if at >= 0 else start) > WHOLE
+        defines = role in _DEFINING
+        if at >= 0:
+            breaks.add(
+                at, ENTER if large and defines else MEMBER if level.first and defines else JOIN
+            )
+            level.first = level.first and not defines
+        if large and data.find(b"\n", start, end) >= 0:
+            first = role == "type" or (role == "through" and level.first)
+            stack.append(_Level(node, large=defines, first=first))
+    return breaks
 
 
 def _signature(one: Definition, data: bytes) -> str:
@@ -173,7 +103,7 @@ def _signature(one: Definition, data: bytes) -> str:
     if body is None:
         text = text.split(b"\n", 1)[0]
     line = " ".join(text.decode("utf-8", "replace").split()).rstrip(" :{=(")
-    return line if len(line) <= 100 else line[:99] + "…"
+    return line if len(line) <= _LINE_LENGTH else line[: _LINE_LENGTH - 1] + "…"
 
 
 def label_cuts(
@@ -183,15 +113,15 @@ def label_cuts(
     headers: list[str] = []
     symbols: list[str] = []
     definitions = outline.definitions
-    place = path if len(path) <= 140 else "…" + path[-139:]
-    open_ones: list[Definition] = []
+    place = path[-_PATH_LENGTH:]
+    scopes_open: list[Definition] = []
     at = 0
     ends = [*cuts[1:], len(data)]
     for start, end in zip(cuts, ends, strict=True):
         while at < len(definitions) and definitions[at].start < start:
-            open_ones.append(definitions[at])
+            scopes_open.append(definitions[at])
             at += 1
-        open_ones = [one for one in open_ones if one.end > start]
+        scopes_open = [one for one in scopes_open if one.end > start]
         inside = at
         symbol = ""
         while inside < len(definitions) and definitions[inside].start < end:
@@ -202,7 +132,7 @@ def label_cuts(
                 break
             if one.role == "value":
                 symbol = symbol or one.name
-        scopes = [_signature(one, data) for one in open_ones[-3:] if one.end - start > 2]
+        scopes = [_signature(one, data) for one in scopes_open[-3:]]
         headers.append("\n".join([place, *scopes])[:_HEADER_LENGTH])
         symbols.append(symbol)
     return headers, symbols

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sonde.chunking.imports import find_imports
+from sonde.chunking.packing import pack_lines
 from sonde.chunking.text import cut_bytes, encode, split_text
 from sonde.languages import language_of
 from sonde.types import Chunk, Kind, Symbol
@@ -29,16 +31,21 @@ def parse_text(
     """Cut a file's text; `recursive` uses plain character windows for the chunks."""
     if not text or text.isspace():
         return Parsed()
-    from sonde.chunking.code import chunk_code, pack_lines
-
-    symbols: tuple[Symbol, ...] = ()
     language = language_of(path)
+    imports = find_imports(text, language.name) if kind == "code" else ()
+    symbols: tuple[Symbol, ...] = ()
     data = encode(text)
     if kind == "code" and language.grammar:
+        from sonde.chunking.code import chunk_code
+
         chunks, symbols = chunk_code(path, data, language.grammar)
+    elif kind == "docs" or language.kind == "docs":
+        from sonde.chunking.markdown import chunk_document
+
+        chunks = chunk_document(path, data, language.name)
     else:
         cuts = pack_lines(data)
-        chunks = cut_bytes(path, data, cuts, [path] * len(cuts), [""] * len(cuts))
+        chunks = cut_bytes(path, data, cuts, [path[-140:]] * len(cuts), [""] * len(cuts))
     if method == "recursive":
         chunks = split_text(path, text, kind)
-    return Parsed(tuple(chunks[:MOST_CHUNKS]), symbols, (), len(chunks) > MOST_CHUNKS)
+    return Parsed(tuple(chunks[:MOST_CHUNKS]), symbols, imports, len(chunks) > MOST_CHUNKS)

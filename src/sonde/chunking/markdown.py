@@ -1,0 +1,136 @@
+"""Documents by their headings: a section with the trail of titles that leads to it.
+
+Sections up to `WHOLE` bytes stay in one piece, smaller neighbours under the same parent are packed
+to the target, larger ones are cut between paragraphs, never inside fenced code that fits.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from sonde.chunking.packing import ENTER, JOIN, TARGET, WHOLE, Breaks, add_paragraphs, pack_breaks
+from sonde.chunking.text import cut_bytes
+from sonde.types import Chunk
+
+_HEADER_LENGTH = 299
+_PATH_LENGTH = 140
+_MARKS = {
+    "markdown": rb"^ {0,3}(?P<mark>#{1,6})[ \t]+(?P<title>[^\n]*)",
+    "asciidoc": rb"^(?P<mark>={1,6})[ \t]+(?P<title>[^\n]*)",
+    "org": rb"^(?P<mark>\*{1,6})[ \t]+(?P<title>[^\n]*)",
+}
+_FENCES = {
+    "markdown": rb"^ {0,3}(?P<fence>`{3,}|~{3,})",
+    "asciidoc": rb"^(?P<fence>-{4,}|={4,}|\.{4,})[ \t\r]*$",
+}
+_SETEXT = rb"^ {0,3}(?P<text>[^\s#>|\-`~*][^\n]*)\n {0,3}(?P<under>=+|-{2,})[ \t\r]*$"
+_UNDERLINED = (
+    rb"^(?P<over>([=\-~^\"'`#*+.:_])\2{2,}[ \t\r]*\n)?[ \t]*(?P<text>\S[^\n]*)\n"
+    rb"(?P<under>={2,}|-{2,}|~{2,}|\^{2,}|\"{2,}|'{2,}|`{2,}|#{2,}|\*{2,}|\+{2,}|\.{2,})[ \t\r]*$"
+)
+_FRONT = re.compile(rb"\A(---|\+\+\+)[ \t\r]*\n(?:.*?\n)?\1[ \t\r]*(?:\n|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Where a heading stands and the titles above it, its own last; level 0 is what comes first."""
+
+    start: int
+    level: int
+    trail: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Document:
+    """The sections of a text in order, and the stretches of code fenced off in it."""
+
+    sections: list[Section]
+    fences: list[tuple[int, int]]
+
+
+@cache
+def _pattern_for(language: str) -> re.Pattern[bytes]:
+    title = _SETEXT if language == "markdown" else _UNDERLINED
+    kinds = [_FENCES.get(language), _MARKS.get(language), title]
+    return re.compile(b"|".join(kind for kind in kinds if kind), re.MULTILINE)
+
+
+def _level_of(groups: dict[str, bytes | None], styles: list[tuple[bytes, bool]]) -> int:
+    """How deep a heading is, 0 if it is none; underlines rank in the order of their first use."""
+    mark, under, text = groups.get("mark"), groups["under"] or b"", groups["text"] or b""
+    if mark:
+        return len(mark)
+    if "over" not in groups:
+        return 1 if under[:1] == b"=" else 2
+    if len(under) < len(text.decode("utf-8", "replace").strip()):
+        return 0
+    style = (under[:1], bool(groups["over"]))
+    if style not in styles:
+        styles.append(style)
+    return styles.index(style) + 1
+
+
+def read_document(data: bytes, language: str) -> Document:
+    """The headings of a text, those in fenced code and front matter passed over."""
+    document = Document([Section(0, 0, ())], [])
+    titles: list[tuple[int, str]] = []
+    styles: list[tuple[bytes, bool]] = []
+    opened: tuple[int, bytes] | None = None
+    front = _FRONT.match(data)
+    pattern = _pattern_for(language)
+    for match in pattern.finditer(data, front.end() if front else 0):
+        groups = match.groupdict()
+        fence = groups.get("fence")
+        if opened:
+            if fence and fence.startswith(opened[1]):
+                document.fences.append((opened[0], match.end()))
+                opened = None
+        elif fence:
+            opened = (match.start(), fence)
+        elif level := _level_of(groups, styles):
+            title = (groups.get("title") or groups["text"] or b"").decode("utf-8", "replace")
+            titles = [*(one for one in titles if one[0] < level), (level, title.strip("# \t\r"))]
+            trail = tuple(name for _, name in titles)
+            document.sections.append(Section(match.start(), level, trail))
+    return document
+
+
+def _find_breaks(data: bytes, document: Document) -> Breaks:
+    breaks = Breaks()
+    base = begun = 0
+    sections = document.sections
+    for one, end in zip(sections, [*(s.start for s in sections[1:]), len(data)], strict=True):
+        # A section above the one that began the current chunk has another parent.
+        leaves = one.level < base
+        breaks.add(one.start, ENTER if leaves else JOIN)
+        if leaves or end - begun > TARGET:
+            base, begun = one.level, one.start
+        if end - one.start > WHOLE:
+            at = one.start
+            for start, stop in document.fences:
+                if at <= start < end and stop - start <= WHOLE:
+                    add_paragraphs(breaks, data, at, start)
+                    at = stop
+            add_paragraphs(breaks, data, at, end)
+            breaks.leave()
+    return breaks
+
+
+def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
+    """Cut a document at its headings; each chunk's header is the path and its trail."""
+    document = read_document(data, language)
+    sections = document.sections
+    cuts = pack_breaks(_find_breaks(data, document), data)
+    headers: list[str] = []
+    index = 0
+    for cut, end in zip(cuts, [*cuts[1:], len(data)], strict=True):
+        while index + 1 < len(sections) and sections[index + 1].start <= cut:
+            index += 1
+        trail = sections[index].trail
+        if not trail and index + 1 < len(sections) and sections[index + 1].start < end:
+            trail = sections[index + 1].trail
+        place = path[-_PATH_LENGTH:]
+        headers.append(f"{place}\n{' > '.join(trail)}"[:_HEADER_LENGTH] if trail else place)
+    return cut_bytes(path, data, cuts, headers, [""] * len(cuts))
