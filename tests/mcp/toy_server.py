@@ -98,10 +98,8 @@ def remove(app: Toy, *, work: Work) -> Nothing:
     consent = work.ask("Really remove {it}?")
     if consent is None:
         raise ConfirmationRequired("", question="Really?", token="t1")
-    app.write(f"consent {consent}")
-    if consent:
-        sure = work.ask("Sure?")
-        app.write(f"sure {sure}")
+    sure = work.ask("Sure?") if consent else None
+    app.write(f"consent {consent} {sure}")
     return {"done": consent}
 
 

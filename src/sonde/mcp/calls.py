@@ -3,7 +3,7 @@
 The verb is synchronous and knows only `Work`. What it reports becomes progress notifications;
 what it asks becomes a form the client shows: on the spot where the protocol lets a server ask
 (up to 2025-11-25), else by handing the question back as the result, upon which the client calls
-again with the answer (2026-07-28).
+again with the answer (2026-07-28). So a verb asks before it changes anything: it may run anew.
 """
 
 from __future__ import annotations

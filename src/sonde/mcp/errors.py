@@ -40,4 +40,8 @@ def shape_answer(answer: dict[str, Any]) -> dict[str, Any]:
         # A file name need not be Unicode, but the protocol is.
         text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
         answer = json.loads(text)
-    return {"content": [{"type": "text", "text": text}], "structuredContent": answer}
+    return {
+        "resultType": "complete",
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": answer,
+    }

@@ -50,7 +50,7 @@ def build_server(listing: Listing, app: LazyApp, calls: Calls) -> Server[Any]:
     """An MCP server for these tools, serving both eras of the protocol."""
 
     async def list_tools(_ctx: Context, _params: types.PaginatedRequestParams) -> dict[str, Any]:
-        return {"tools": listing.entries}
+        return {"resultType": "complete", "tools": listing.entries}
 
     async def call_tool(
         ctx: Context, params: types.CallToolRequestParams

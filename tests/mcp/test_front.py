@@ -1,0 +1,119 @@
+"""The early answers are those of the SDK, and everything else is left to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.shared.message import SessionMessage
+
+from sonde.mcp.calls import Calls
+from sonde.mcp.front import HANDSHAKE_VERSIONS, MODERN_VERSION, Front
+from sonde.mcp.listing import Listing
+from sonde.mcp.server import LazyApp, build_server
+
+META = "io.modelcontextprotocol/"
+
+
+def make_request(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def make_greeting(version: str) -> dict[str, Any]:
+    client = {"name": "test", "version": "1"}
+    return make_request(
+        1, "initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
+    )
+
+
+def make_modern(number: int, method: str, **params: Any) -> dict[str, Any]:
+    meta = {
+        f"{META}protocolVersion": MODERN_VERSION,
+        f"{META}clientInfo": {"name": "test", "version": "1"},
+        f"{META}clientCapabilities": {},
+    }
+    return make_request(number, method, {"_meta": meta, **params})
+
+
+def ask_sdk(listing: Listing, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the SDK's server answers to these messages."""
+
+    async def exchange() -> list[dict[str, Any]]:
+        server = build_server(listing, LazyApp(lambda: pytest.fail("no app needed")), Calls())
+        send, receive = anyio.create_memory_object_stream[Any](10)
+        out_send, out_receive = anyio.create_memory_object_stream[Any](10)
+        answers = []
+        async with anyio.create_task_group() as group:
+            options = server.create_initialization_options()
+            group.start_soon(server.run, receive, out_send, options)
+            for message in messages:
+                parsed = types.jsonrpc_message_adapter.validate_python(message, by_name=False)
+                await send.send(SessionMessage(parsed))
+                reply = (await out_receive.receive()).message
+                answers.append(reply.model_dump(by_alias=True, exclude_unset=True, mode="json"))
+            send.close()
+        out_receive.close()
+        return answers
+
+    return anyio.run(exchange)
+
+
+@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
+def test_the_handshake_and_the_list_are_those_of_the_sdk(toys, version):
+    listing = Listing(toys.TOYS)
+    messages = [
+        make_greeting(version),
+        make_request(2, "tools/list", {}),
+        make_request(3, "tools/list", {"_meta": {"progressToken": 1}}),
+        make_request(4, "prompts/list", {}),
+        make_request(5, "resources/list", {}),
+        make_request(6, "resources/templates/list", {}),
+        make_request(7, "ping", {}),
+    ]
+    front = Front(listing)
+    assert [front.answer(message) for message in messages] == ask_sdk(listing, messages)
+
+
+def test_discovery_and_the_list_are_those_of_the_sdk_in_the_newer_era(toys):
+    listing = Listing(toys.TOYS)
+    messages = [make_modern(1, "server/discover"), make_modern(2, "tools/list")]
+    front = Front(listing)
+    assert [front.answer(message) for message in messages] == ask_sdk(listing, messages)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        make_request(1, "tools/list", {}),
+        make_greeting("2024-11-05"),
+        make_greeting("2099-01-01"),
+        make_request(1, "initialize", {"protocolVersion": "2025-11-25"}),
+        make_modern(1, "tools/call", name="say"),
+        make_modern(1, "tools/list", cursor="x"),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        [make_greeting("2025-11-25")],
+    ],
+)
+def test_what_is_not_plain_waits_for_the_sdk(toys, message):
+    assert Front(Listing(toys.TOYS)).answer(message) is None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+methods = st.sampled_from(["initialize", "tools/list", "ping", "server/discover", "x"])
+
+
+@given(json_values, methods, json_values, json_values)
+def test_no_message_breaks_the_front(toys, anything, method, number, params):
+    front = Front(Listing(toys.TOYS))
+    for message in (anything, make_greeting("2025-11-25"), {"method": method, "params": params}):
+        front.answer(message)
+    reply = front.answer({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    assert reply is None or reply["id"] == number

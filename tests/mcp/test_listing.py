@@ -1,0 +1,45 @@
+"""Which tools are shown, and under which names."""
+
+from __future__ import annotations
+
+import pytest
+
+from sonde.mcp.listing import INSTRUCTIONS, Listing
+from sonde.tools.tool import find_tool
+
+
+def names(listing: Listing) -> list[str]:
+    return [entry["name"] for entry in listing.entries]
+
+
+def test_only_the_toolsets_asked_for_are_shown_in_the_order_of_declaration(toys):
+    assert names(Listing(toys.TOYS, ("files",))) == ["chatter", "odd"]
+    assert names(Listing(toys.TOYS, ("files", "index"))) == ["remove", "chatter", "odd"]
+    assert names(Listing(toys.TOYS, ("all",))) == [tool.name for tool in toys.TOYS]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "shown"),
+    [
+        ("portable", ["count_up"]),
+        ("documented", ["count-up"]),
+        ("both", ["count_up", "count-up"]),
+    ],
+)
+def test_names_are_shown_as_asked(toys, spelling, shown):
+    counting = (find_tool(toys.TOYS, "count_up"),)
+    assert names(Listing(counting, spelling=spelling)) == shown
+
+
+def test_both_spellings_do_not_show_a_name_twice(toys):
+    assert names(Listing((find_tool(toys.TOYS, "say"),), spelling="both")) == ["say"]
+
+
+def test_hints_are_added_on_request(toys):
+    plain, enhanced = Listing(toys.TOYS), Listing(toys.TOYS, enhanced=True)
+    assert plain.entries[0]["description"] == "Says it. Nothing else does."
+    assert enhanced.entries[0]["description"] == "Says it. Nothing else does. Loudly."
+
+
+def test_instructions_fit_the_smallest_client():
+    assert len(INSTRUCTIONS) < 2000
