@@ -45,6 +45,16 @@ def search(
     raise NotImplementedError
 
 
+def resume(
+    app: object,
+    query: Annotated[str, Param("What to find")] = "",
+    cursor: Annotated[str, Param("Where to go on")] = "",
+    *,
+    work: Work,
+) -> Partial:
+    raise NotImplementedError
+
+
 def rest(app: object, *, work: Work) -> Partial:
     raise NotImplementedError
 
@@ -192,6 +202,15 @@ def test_a_wrong_argument_is_refused_precisely(given, complaint):
 def test_a_blank_query_is_an_empty_query(blank):
     with pytest.raises(EmptyQuery):
         bind_arguments(SEARCH, {"query": blank})
+
+
+def test_a_query_that_may_be_left_out_may_be_blank_too():
+    tool = Tool("resume", resume, "code", "Resume", "Goes on.")
+    assert bind_arguments(tool, {"query": " ", "cursor": "c"}) == {"query": "", "cursor": "c"}
+    assert tool.input_schema["properties"]["query"] == {
+        "type": "string",
+        "description": "What to find",
+    }
 
 
 @pytest.mark.parametrize(

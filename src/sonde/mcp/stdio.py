@@ -26,7 +26,7 @@ _log = logging.getLogger("sonde.mcp")
 def serve_stdio(open_app: Callable[[], Closable], listing: Listing) -> None:
     """Serve until stdin closes; `open_app` runs when a tool is first called."""
     wire = claim_wire()
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    logging.basicConfig(stream=sys.stderr)
     inbox = Inbox(Front(listing), wire)
     threading.Thread(target=inbox.fill, name="sonde-stdin", daemon=True).start()
 

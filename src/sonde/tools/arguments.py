@@ -83,7 +83,7 @@ class Argument:
             "maximum": self.param.maximum,
             lengths[0]: self.param.min_length,
             lengths[1]: self.param.max_length,
-            "default": self.default,
+            "default": self.default if self.default not in ("", ()) else None,
             "description": self.param.description,
         }
         return {"type": self.kind} | {key: fact for key, fact in facts.items() if fact is not None}
@@ -93,7 +93,9 @@ class Argument:
         if value is None and self.nullable:
             return None
         if self.name == "query" and isinstance(value, str) and not value.strip():
-            raise EmptyQuery
+            if self.required:
+                raise EmptyQuery
+            return self.default
         value = _convert_kind(self.name, self.kind, value)
         if self.items:
             value = [
