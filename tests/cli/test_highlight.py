@@ -1,0 +1,44 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.cli.highlight import choose_window, find_query_words
+
+
+@pytest.mark.parametrize(
+    ("query", "line", "expected"),
+    [
+        ("parse header", "def parse_header(raw):", ["parse", "header"]),
+        ("where is the response parsed?", "getHTTPResponse(parsed)", ["Response", "parsed"]),
+        ("indexes", "build_index()", ["index"]),
+        ("getUser", "get_user", ["get", "user"]),
+        ("the", "the cat", []),
+        ("to", "token", []),
+        ("retry", "retries", []),
+        ("café", "Cafe CAFÉ", ["Cafe", "CAFÉ"]),
+        ("cafe", "un café", ["café"]),
+        ("检索", "代码检索器", ["检索"]),
+        ("sqlite3", "import sqlite3", ["sqlite"]),
+        ("", "anything", []),
+    ],
+)
+def test_query_words_are_found_in_identifiers(query: str, line: str, expected: list[str]) -> None:
+    assert [line[a:b] for a, b in find_query_words(query)(line)] == expected
+
+
+@given(st.text(), st.text())
+def test_spans_lie_inside_the_line_for_any_query(query: str, line: str) -> None:
+    for start, end in find_query_words(query)(line):
+        assert 0 <= start < end <= len(line)
+
+
+@given(st.lists(st.sampled_from(["", "cat", "cat dog", "x"]), max_size=30), st.integers(1, 8))
+def test_the_window_holds_as_many_words_as_any_other(lines: list[str], size: int) -> None:
+    find = find_query_words("cat dog")
+    start, end = choose_window(lines, find, size)
+    assert end - start == min(size, len(lines))
+    weights = [len(find(line)) for line in lines]
+    best = max(
+        (sum(weights[i : i + size]) for i in range(max(1, len(lines) - size + 1))), default=0
+    )
+    assert sum(weights[start:end]) == best

@@ -1,0 +1,62 @@
+import io
+
+import pytest
+
+from sonde.cli.progress import ProgressLine, describe_progress, draw_bar, format_seconds
+from sonde.cli.terminal import Screen, measure
+from sonde.types import Progress
+
+
+def test_a_line_tells_stage_share_rate_and_time_left() -> None:
+    text = describe_progress(Progress("indexing", 450, 1000, rate=1234.4, eta_s=75))
+    assert text.split("  ")[0] == "indexing"
+    assert " 45%" in text
+    assert "450/1,000" in text
+    assert "1,234/s" in text
+    assert "1m15s left" in text
+
+
+def test_a_line_without_a_total_counts_only() -> None:
+    assert describe_progress(Progress("walking", 1200)) == "walking  1,200"
+
+
+@pytest.mark.parametrize("share", [0, 0.01, 0.333, 0.5, 0.999, 1])
+def test_the_bar_is_always_as_wide_as_itself(share: float) -> None:
+    assert measure(draw_bar(share, 10)) == 12
+    assert draw_bar(share, 10).count("█") == int(share * 10 + 0.06)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.0s"),
+        (1.26, "1.3s"),
+        (9.97, "10s"),
+        (59.7, "1m00s"),
+        (185, "3m05s"),
+        (7800, "2h10m"),
+    ],
+)
+def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+def test_a_terminal_sees_one_line_that_goes_away() -> None:
+    stream = io.StringIO()
+    with ProgressLine(stream, Screen(tty=True, width=40)) as line:
+        line.show(Progress("indexing", 1, 1000, message="a very long message " * 5))
+        line.show(Progress("indexing", 2, 1000))
+        line.show(Progress("indexing", 1000, 1000))
+    drawn = stream.getvalue().split("\r\x1b[K")
+    assert drawn[0] == ""
+    assert drawn[-1] == ""
+    assert len(drawn) == 4  # the second came too soon to be drawn
+    assert all(measure(text) < 40 for text in drawn)
+    assert "\n" not in stream.getvalue()
+
+
+def test_a_pipe_sees_nothing() -> None:
+    stream = io.StringIO()
+    with ProgressLine(stream, Screen()) as line:
+        line.show(Progress("indexing", 1, 10))
+    assert stream.getvalue() == ""

@@ -1,0 +1,172 @@
+import re
+from typing import Any
+
+from sonde.cli.highlight import find_query_words
+from sonde.cli.render import (
+    Look,
+    describe_search,
+    format_bytes,
+    render_facts,
+    render_grep,
+    render_projects,
+    render_search,
+)
+from sonde.cli.terminal import Screen, measure
+
+RESULT: dict[str, Any] = {
+    "path": "src/auth/login.py",
+    "text": "def login(user):\n    check_password(user)\n    return token\n",
+    "score": 0.91666,
+    "startLine": 9,
+    "endLine": 11,
+    "symbol": "login",
+}
+
+
+def answer(*results: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "results": list(results),
+        "totalResults": len(results),
+        "searchTimeMs": 4,
+        "metadata": {},
+        **more,
+    }
+
+
+def search(
+    screen: Screen, result: dict[str, Any], query: str = "password", **look: Any
+) -> list[str]:
+    return list(render_search(answer(result), Look(screen, **look), find_query_words(query)))
+
+
+def test_a_result_is_a_place_and_numbered_lines() -> None:
+    assert search(Screen(), RESULT) == [
+        "src/auth/login.py:9-11  login",
+        "   9 │ def login(user):",
+        "  10 │     check_password(user)",
+        "  11 │     return token",
+    ]
+
+
+def test_scores_and_reasons_are_shown_on_demand() -> None:
+    lines = search(Screen(), {**RESULT, "why": {"lexical": 1.5, "dense": -0.25}}, scores=True)
+    assert lines[0].endswith("login  0.917")
+    assert [line.split() for line in lines[-2:]] == [["+1.500", "lexical"], ["-0.250", "dense"]]
+
+
+def test_query_words_are_painted_and_the_paint_comes_off() -> None:
+    colored = search(Screen(color=True), RESULT)
+    assert "\x1b[1;31mpassword\x1b[0m" in colored[2]
+    assert [re.sub("\x1b\\[[0-9;]*m", "", line) for line in colored] == search(Screen(), RESULT)
+
+
+def test_code_lines_never_pass_the_width_unless_asked_to() -> None:
+    long = {**RESULT, "text": "x = '" + "密" * 200 + "'"}
+    assert all(measure(line) <= 60 for line in search(Screen(width=60), long)[1:])
+    assert search(Screen(width=60), long)[1].endswith("…")
+    assert long["text"] in search(Screen(width=60), long, full=True)[1]
+    assert long["text"] in search(Screen(), long)[1]
+
+
+def test_a_long_snippet_shows_the_lines_that_answer_and_counts_the_rest() -> None:
+    text = "\n".join(f"line {n}" for n in range(40)) + "\npassword\n" + "end\n" * 3
+    result = {**RESULT, "text": text, "startLine": 1, "endLine": 44}
+    lines = search(Screen(), result)
+    assert any("password" in line for line in lines)
+    assert lines[-1].strip() == "⋮ 34 more lines"
+    assert len(lines) == 12
+    assert len(search(Screen(), result, full=True)) == 45
+
+
+def test_a_hostile_file_cannot_drive_the_terminal() -> None:
+    hostile = {**RESULT, "path": "a\x1b]0;x\x07.py", "text": "\x1b[2Jgone\r\n", "symbol": "\x9b"}
+    shown = "\n".join(search(Screen(tty=True, width=80), hostile))
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "\x9b" not in shown
+
+
+def test_notes_tell_what_was_left_out_and_what_goes_on() -> None:
+    notes = describe_search(answer(RESULT, truncated=True, metadata={"freshness": "indexing"}))
+    assert notes[0] == "1 result in 4 ms"
+    assert "--max-tokens" in notes[1]
+    assert "indexing goes on" in notes[2]
+    assert describe_search(answer()) == ["0 results in 4 ms"]
+
+
+def match(line: int, text: str = "hit", path: str = "a.py", **more: Any) -> dict[str, Any]:
+    return {"path": path, "line": line, "text": text, "spans": [[0, 3]], **more}
+
+
+def grep(
+    *matches: dict[str, Any], heading: bool = False, screen: Screen | None = None
+) -> list[str]:
+    found = {"matches": list(matches), "truncated": False}
+    look = Look(screen or Screen())
+    return list(render_grep(found, look, heading=heading, numbers=True))
+
+
+def test_lines_in_a_pipe_look_like_those_of_grep() -> None:
+    assert grep(match(3), match(9), match(1, path="b.py")) == [
+        "a.py:3:hit",
+        "a.py:9:hit",
+        "b.py:1:hit",
+    ]
+
+
+def test_overlapping_context_is_printed_once_and_gaps_are_marked() -> None:
+    lines = grep(
+        match(3, before=["l2"], after=["l4"]),
+        match(5, before=["l4"], after=["l6"]),
+        match(9, before=["l8"], after=["l10"]),
+    )
+    assert lines == [
+        *("a.py-2-l2", "a.py:3:hit", "a.py-4-l4", "a.py:5:hit", "a.py-6-l6"),
+        *("--", "a.py-8-l8", "a.py:9:hit", "a.py-10-l10"),
+    ]
+
+
+def test_a_match_inside_the_context_of_another_stays_a_match() -> None:
+    lines = grep(match(3, after=["hit too"]), match(4, "hit too", before=["hit"]))
+    assert lines == ["a.py:3:hit", "a.py:4:hit too"]
+
+
+def test_a_terminal_groups_matches_under_their_file_and_paints_them() -> None:
+    lines = grep(
+        match(3), match(1, path="b.py"), heading=True, screen=Screen(color=True, tty=True, width=80)
+    )
+    assert lines == [
+        "\x1b[35ma.py\x1b[0m",
+        "\x1b[32m3\x1b[0m:\x1b[1;31mhit\x1b[0m",
+        "",
+        "\x1b[35mb.py\x1b[0m",
+        "\x1b[32m1\x1b[0m:\x1b[1;31mhit\x1b[0m",
+    ]
+
+
+def test_facts_are_aligned_labelled_and_nested() -> None:
+    facts = {"totalFiles": 12345, "watcherActive": False, "gone": None, "docs": {"totalDocs": 2}}
+    assert list(render_facts(facts, Screen())) == [
+        "Total files     12,345",
+        "Watcher active  no",
+        "Docs",
+        "  Total docs  2",
+    ]
+
+
+def test_projects_are_a_table() -> None:
+    row = {"status": "ready", "totalChunks": 7, "lastUpdated": None, "storageSize": "1MB"}
+    rows = [
+        {**row, "projectPath": "/a", "totalFiles": 1},
+        {**row, "projectPath": "/long/path", "totalFiles": 1200},
+    ]
+    first, second = render_projects({"projects": rows}, Screen())
+    assert first == "/a          ready      1 files  7 chunks  1MB  never"
+    assert second == "/long/path  ready  1,200 files  7 chunks  1MB  never"
+    assert list(render_projects({"projects": []}, Screen())) == []
+
+
+def test_sizes_read_as_people_say_them() -> None:
+    assert [format_bytes(size) for size in (0, 1023, 1536, 200 * 1024, 5 * 1024**3)] == [
+        *("0 bytes", "1023 bytes", "1.5 KB", "200 KB", "5.0 GB"),
+    ]

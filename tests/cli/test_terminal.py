@@ -1,0 +1,93 @@
+import io
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.cli.terminal import (
+    Screen,
+    cut_line,
+    escape_controls,
+    measure,
+    open_screen,
+    prepare_line,
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def strip_color(text: str) -> str:
+    return re.sub("\x1b\\[[0-9;]*m", "", text)
+
+
+@pytest.mark.parametrize(
+    ("stream", "choice", "environ", "expected"),
+    [
+        (Terminal(), "auto", {}, True),
+        (Terminal(), "auto", {"NO_COLOR": "1"}, False),
+        (Terminal(), "auto", {"NO_COLOR": ""}, True),
+        (Terminal(), "auto", {"TERM": "dumb"}, False),
+        (Terminal(), "never", {}, False),
+        (Terminal(), "always", {"NO_COLOR": "1"}, True),
+        (io.StringIO(), "auto", {}, False),
+        (io.StringIO(), "always", {}, True),
+    ],
+)
+def test_colour_is_for_terminals_and_for_those_who_ask(
+    stream: io.StringIO, choice: str, environ: dict[str, str], expected: bool
+) -> None:
+    assert open_screen(stream, choice, environ).color is expected  # type: ignore[arg-type]
+
+
+def test_the_width_is_that_of_columns_and_a_pipe_has_none() -> None:
+    assert open_screen(io.StringIO(), "auto", {}).width is None
+    assert open_screen(io.StringIO(), "auto", {"COLUMNS": "77"}).width == 77
+    assert open_screen(Terminal(), "auto", {"COLUMNS": "3"}).width == 20
+    assert open_screen(Terminal(), "auto", {"COLUMNS": "wide"}).width is not None
+
+
+@given(TEXT)
+def test_no_text_can_drive_the_terminal(text: str) -> None:
+    shown = escape_controls(text)
+    controls = [char for char in shown if unicodedata.category(char) == "Cc" and char != "\t"]
+    assert controls == []
+    assert not set("\u202e\u2066\u202a") & set(shown)
+
+
+def test_control_characters_are_shown_as_what_they_are() -> None:
+    assert escape_controls("a\x1b[2Jb\nc") == "a\\x1b[2Jb\\x0ac"
+
+
+@given(TEXT, st.integers(20, 100))
+def test_a_cut_line_fits_and_says_that_it_was_cut(text: str, width: int) -> None:
+    cut = cut_line(text, width)
+    assert measure(cut) <= width
+    if cut != text:
+        assert cut.endswith("…")
+        assert text.startswith(cut[:-1])
+
+
+def test_wide_characters_count_twice_and_accents_not_at_all() -> None:
+    assert measure("检索") == 4
+    assert measure("e\u0301") == 1
+    assert cut_line("检索代码", 5) == "检索…"
+
+
+@given(TEXT, st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=5))
+def test_marking_adds_colour_and_nothing_else(text: str, spans: list[tuple[int, int]]) -> None:
+    plain = escape_controls(text)
+    assert strip_color(Screen(color=True).mark(plain, spans)) == plain
+    assert Screen().mark(plain, spans) == plain
+
+
+def test_marks_follow_their_text_through_tabs_and_escapes() -> None:
+    shown, spans = prepare_line("\tfoo\x07bar", [(1, 4), (5, 8)])
+    assert [shown[a:b] for a, b in spans] == ["foo", "bar"]
+    assert shown == "    foo\\x07bar"
