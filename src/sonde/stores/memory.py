@@ -36,17 +36,17 @@ class _Entry:
 
 
 def _locked(
-    method: Callable[Concatenate[MemoryChunks, P], R],
-) -> Callable[Concatenate[MemoryChunks, P], R]:
+    method: Callable[Concatenate[MemoryChunkStore, P], R],
+) -> Callable[Concatenate[MemoryChunkStore, P], R]:
     @wraps(method)
-    def run(self: MemoryChunks, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def run(self: MemoryChunkStore, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._lock:
             return method(self, *args, **kwargs)
 
     return run
 
 
-class MemoryChunks:
+class MemoryChunkStore:
     """A `ChunkStore` without a disk."""
 
     def __init__(self, postings: float = lexicon.POSTINGS) -> None:

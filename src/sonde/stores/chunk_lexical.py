@@ -1,0 +1,174 @@
+"""Ranking chunks by words in SQLite: BM25 of FTS5, bounded work, filters inside."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from sonde.stores import lexicon
+from sonde.stores.chunk_tables import read_state, select_files
+from sonde.stores.sqlite import Value, read_text
+from sonde.types import Filter, Scored
+
+Ranges = NDArray[np.int64]
+"""Rows of (first chunk id, end), ascending and disjoint."""
+
+_FEW = 1_000
+"""Up to so many allowed chunks are looked up one by one."""
+_BLOCK = 1_000
+_RANKED = (
+    "SELECT rowid, -bm25(lex, {0}, {1}, {2}) AS score FROM lex WHERE lex MATCH ? {3}"
+    " ORDER BY score DESC {4}"
+)
+_ALL = _RANKED.format(*lexicon.WEIGHTS, "", "")
+_FIRST = _RANKED.format(*lexicon.WEIGHTS, "", "LIMIT ?")
+_AMONG = _RANKED.format(*lexicon.WEIGHTS, "AND rowid IN (SELECT value FROM json_each(?))", "")
+_REMEMBERED_COUNTS = 20_000
+
+
+class LexicalIndex:
+    """Ranks by words; remembers how common words and which chunks filters are."""
+
+    def __init__(self, postings: float) -> None:
+        self._postings = postings
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._counted_at = 0
+        self._ranges: tuple[int, frozenset[str], Ranges] | None = None
+
+    def rank(
+        self, connection: apsw.Connection, terms: Sequence[str], limit: int, where: Filter
+    ) -> list[Scored]:
+        """The best chunks for these terms among those allowed."""
+        counts = self._recall_counts(connection, lexicon.list_query_terms(terms))
+        allowed = self.allow(connection, where)
+        kept = lexicon.choose_terms(counts, self._postings)
+        ranked = _rank(connection, kept, limit, allowed)
+        if allowed is not None and len(ranked) < limit:
+            every = lexicon.choose_terms(counts, float("inf"))
+            if every != kept:
+                ranked = _rank(connection, every, limit, allowed)
+        return ranked
+
+    def allow(self, connection: apsw.Connection, where: Filter) -> Ranges | None:
+        """The chunks that a filter lets through; None means all."""
+        if where.paths is None:
+            return None
+        generation = read_state(connection, "generation")
+        known = self._ranges
+        if known and known[0] == generation and known[1] == where.paths:
+            return known[2]
+        files = select_files(connection, where.paths)
+        rows = ((file.first, file.first + file.size) for file in files)
+        ranges = np.array(sorted(rows), np.int64).reshape(-1, 2)
+        self._ranges = (generation, where.paths, ranges)
+        return ranges
+
+    def _recall_counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
+        """Roughly how many chunks hold each term: enough to tell rare from common."""
+        total = read_state(connection, "next_chunk")
+        with self._lock:
+            grown = abs(total - self._counted_at) * 20 > self._counted_at
+            if grown or len(self._counts) > _REMEMBERED_COUNTS:
+                self._counts, self._counted_at = {}, total
+            known = self._counts
+        counts = {}
+        for term in terms:
+            if term not in known:
+                known[term] = count_term(connection, term)
+            counts[term] = known[term]
+        return counts
+
+
+def count_term(connection: apsw.Connection, term: str) -> int:
+    """How many chunks hold a term."""
+    row = connection.execute("SELECT doc FROM lex_terms WHERE term = ?", (term,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def contains(ranges: Ranges, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of these ids lie in one of the ranges."""
+    if not len(ranges):
+        return np.zeros(len(ids), np.bool_)
+    place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
+    inside: NDArray[np.bool_] = (place >= 0) & (ids < ranges[place, 1])
+    return inside
+
+
+def order_ties(
+    connection: apsw.Connection, scored: Sequence[tuple[int, float]], limit: int
+) -> list[Scored]:
+    """The best of these by score, then path, then place in the file."""
+    keys = [key for key, _ in scored]
+    scores = [score for _, score in scored]
+    tied = [k for k, s, t in zip(keys, scores, [*scores[1:], None], strict=True) if s == t]
+    if tied:
+        path_of = read_paths(connection, keys)
+        scored = sorted(scored, key=lambda pair: (-pair[1], path_of.get(pair[0], ""), pair[0]))
+    return [Scored(key, score) for key, score in scored[:limit]]
+
+
+def read_paths(connection: apsw.Connection, ids: Collection[int]) -> Mapping[int, str]:
+    """The path of each of these chunks."""
+    query = (
+        "SELECT c.id, f.path FROM json_each(?) JOIN chunks AS c ON c.id = value"
+        " JOIN files AS f ON f.id = c.file_id"
+    )
+    rows = connection.execute(query, (json.dumps(list(ids)),))
+    return {key: read_text(path) for key, path in rows}
+
+
+def _rank(
+    connection: apsw.Connection, terms: Sequence[str], limit: int, allowed: Ranges | None
+) -> list[Scored]:
+    if not terms or limit < 1 or (allowed is not None and not len(allowed)):
+        return []
+    query = " OR ".join(f'"{term}"' for term in terms)
+    best = _take_best(_walk_ranking(connection, query, allowed, limit), limit)
+    return order_ties(connection, best, limit)
+
+
+def _take_best(ranking: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, float]]:
+    """The first `limit`, and whatever ties with the last of them."""
+    best: list[tuple[int, float]] = []
+    for pair in ranking:
+        if len(best) >= limit and pair[1] != best[limit - 1][1]:
+            break
+        best.append(pair)
+    return best
+
+
+def _walk_ranking(
+    connection: apsw.Connection, query: str, allowed: Ranges | None, limit: int
+) -> Iterator[tuple[int, float]]:
+    """Chunk ids and scores, best first."""
+    if allowed is None:
+        # the first rows come cheaper when no more are asked for; a tie at their end is rare
+        top = list(_select_scores(connection, _FIRST, (query, limit + 1)))
+        if len(top) <= limit or top[-1][1] != top[-2][1]:
+            yield from top
+            return
+    if allowed is not None and int((allowed[:, 1] - allowed[:, 0]).sum()) <= _FEW:
+        ids = [key for first, end in allowed.tolist() for key in range(first, end)]
+        yield from _select_scores(connection, _AMONG, (query, json.dumps(ids)))
+        return
+    rows = _select_scores(connection, _ALL, (query,))
+    while block := list(itertools.islice(rows, _BLOCK)):
+        if allowed is None:
+            yield from block
+            continue
+        inside = contains(allowed, np.array([key for key, _ in block], np.int64))
+        yield from itertools.compress(block, inside.tolist())
+
+
+def _select_scores(
+    connection: apsw.Connection, query: str, values: tuple[Value, ...]
+) -> Iterator[tuple[int, float]]:
+    rows: Iterator[tuple[int, float]] = iter(connection.execute(query, values))
+    return rows

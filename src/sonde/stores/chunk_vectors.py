@@ -1,0 +1,287 @@
+"""Which vector belongs to which chunk: rows in SQLite name slots in vector files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from sonde.stores.base import Vectors
+from sonde.stores.chunk_lexical import Ranges, contains
+from sonde.stores.chunk_tables import LOGGED, advance_state, read_number, read_state
+from sonde.stores.vectors import Slots, VectorFile
+
+Ids = NDArray[np.int64]
+
+_PAIR = "SELECT c.id, CASE WHEN v.speaks THEN v.slot ELSE -1 END"
+_OF_CHUNK = f"{_PAIR} FROM chunks AS c JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
+_OF_VECTOR = f"{_PAIR} FROM vectors AS v JOIN chunks AS c ON c.digest = v.digest"
+_WASTED = 0.25
+"""The share of unused rows from which a vector file is written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model whose vectors are kept, and where."""
+
+    id: int
+    name: str
+    file: VectorFile
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMap:
+    """The slot of every chunk's vector as of one generation, by ascending id."""
+
+    generation: int
+    model: Model | None
+    ids: Ids
+    slots: Slots
+    """-1 for a vector that is all zeros."""
+    next_chunk: int
+    next_slot: int
+
+    @property
+    def retrievable(self) -> NDArray[np.bool_]:
+        """Which of the ids have a vector worth comparing."""
+        return self.slots >= 0
+
+
+class VectorIndex:
+    """The vectors of one chunk database; keeps the slots of its chunks at hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._files: dict[str, VectorFile] = {}
+        self._maps: dict[str, SlotMap] = {}
+
+    def find(
+        self,
+        connection: apsw.Connection,
+        model: str,
+        query: Vectors,
+        limit: int,
+        allowed: Ranges | None,
+    ) -> list[tuple[int, float]]:
+        """The chunks nearest to a query, nearest first, with what ties with the last."""
+        known = self._refresh(connection, model)
+        length = float(np.linalg.norm(query))
+        if known.model is None or length == 0.0 or limit < 1:
+            return []
+        inside = known.retrievable
+        if allowed is not None:
+            inside = inside & contains(allowed, known.ids)
+        ids, slots = (
+            (known.ids, known.slots) if inside.all() else (known.ids[inside], known.slots[inside])
+        )
+        places, scores = known.model.file.find(query / np.float32(length), slots, limit)
+        return list(zip(ids[places].tolist(), scores.tolist(), strict=True))
+
+    def read(
+        self, connection: apsw.Connection, model: str, ids: Sequence[int]
+    ) -> Mapping[int, Vectors]:
+        """The vectors of these chunks."""
+        found = self._find_model(connection, model)
+        if found is None:
+            return {}
+        query = (
+            "SELECT c.id, v.slot FROM json_each(?) JOIN chunks AS c ON c.id = value"
+            " JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
+        )
+        slot_of = dict(connection.execute(query, (json.dumps(list(ids)), found.id)))
+        rows = found.file.read(np.array(list(slot_of.values()), np.int64))
+        return dict(zip(slot_of, rows, strict=True))
+
+    def write(
+        self, connection: apsw.Connection, model: str, digests: Sequence[bytes], vectors: Vectors
+    ) -> None:
+        """Append vectors to their file, then name their slots."""
+        rows = np.asarray(vectors, np.float32)
+        if len(rows) != len(digests):
+            raise ValueError(f"{len(digests)} digests but {len(rows)} vectors")
+        if not len(rows):
+            return
+        found = self._find_model(connection, model) or self._add_model(
+            connection, model, rows.shape[1]
+        )
+        if rows.shape[1] != found.file.dimensions:
+            raise ValueError(f"{model} has {found.file.dimensions} dimensions, not {rows.shape[1]}")
+        first = found.file.append(rows)
+        speaks: list[bool] = np.any(rows, axis=1).tolist()
+        connection.executemany(
+            "INSERT OR REPLACE INTO vectors (model_id, digest, slot, speaks) VALUES (?, ?, ?, ?)",
+            [
+                (found.id, digest, first + place, speaks[place])
+                for place, digest in enumerate(digests)
+            ],
+        )
+
+    def count(self, connection: apsw.Connection, model: str) -> int:
+        """How many chunks have a vector."""
+        return len(self._refresh(connection, model).ids)
+
+    def compact(self, connection: apsw.Connection) -> list[VectorFile]:
+        """Forget vectors that no chunk needs; returns files to delete after the commit."""
+        connection.execute(
+            "DELETE FROM vectors WHERE NOT EXISTS"
+            " (SELECT 1 FROM chunks WHERE chunks.digest = vectors.digest)"
+        )
+        replaced = []
+        for model in self._list_models(connection):
+            query = "SELECT slot FROM vectors WHERE model_id = ? ORDER BY slot"
+            live = np.array([slot for (slot,) in connection.execute(query, (model.id,))], np.int64)
+            if model.file.count_rows() * (1 - _WASTED) > len(live):
+                self._rewrite(connection, model, live)
+                replaced.append(model.file)
+        return replaced
+
+    def clear(self, connection: apsw.Connection) -> list[VectorFile]:
+        """Forget every vector; returns files to delete after the commit."""
+        files = [model.file for model in self._list_models(connection)]
+        connection.execute("DELETE FROM vectors; DELETE FROM models")
+        return files
+
+    def delete_strays(self, connection: apsw.Connection) -> None:
+        """Remove vector files that the database does not name (left by a crash)."""
+        named = {Path(file).stem for (file,) in connection.execute("SELECT file FROM models")}
+        for path in self._folder.iterdir() if self._folder.is_dir() else ():
+            if path.stem not in named and path.suffix in (".f16", ".bits"):
+                path.unlink(missing_ok=True)
+
+    def verify(self, connection: apsw.Connection) -> list[str]:
+        """Rows of the database that name slots which are not there."""
+        return [
+            f"vectors of {model.name} are missing from {model.file.path.name}"
+            for model in self._list_models(connection)
+            if model.file.count_complete() < _next_slot(connection, model)
+        ]
+
+    def measure_bytes(self) -> int:
+        """The size of all vector files."""
+        if not self._folder.is_dir():
+            return 0
+        return sum(path.stat().st_size for path in self._folder.iterdir())
+
+    def _list_models(self, connection: apsw.Connection) -> list[Model]:
+        names = connection.execute("SELECT name FROM models").fetchall()
+        found = [self._find_model(connection, str(name)) for (name,) in names]
+        return [model for model in found if model]
+
+    def _find_model(self, connection: apsw.Connection, name: str) -> Model | None:
+        query = "SELECT id, dimensions, file FROM models WHERE name = ?"
+        row = connection.execute(query, (name,)).fetchone()
+        return Model(row[0], name, self._open_file(row[2], row[1])) if row else None
+
+    def _add_model(self, connection: apsw.Connection, name: str, dimensions: int) -> Model:
+        file = self._name_file(connection, name)
+        query = "INSERT INTO models (name, dimensions, file) VALUES (?, ?, ?)"
+        connection.execute(query, (name, dimensions, file))
+        return Model(connection.last_insert_rowid(), name, self._open_file(file, dimensions))
+
+    def _name_file(self, connection: apsw.Connection, model: str) -> str:
+        slug = hashlib.sha256(model.encode()).hexdigest()[:12]
+        return f"{slug}-{advance_state(connection, 'next_vector_file')}.f16"
+
+    def _open_file(self, name: str, dimensions: int) -> VectorFile:
+        with self._lock:
+            if name not in self._files:
+                self._files[name] = VectorFile(self._folder / name, dimensions)
+            return self._files[name]
+
+    def _rewrite(self, connection: apsw.Connection, model: Model, live: Slots) -> None:
+        name = self._name_file(connection, model.name)
+        model.file.copy(live, self._open_file(name, model.file.dimensions))
+        # ascending slots only ever move down to free places, so no two meet on the way
+        connection.executemany(
+            "UPDATE vectors SET slot = ? WHERE model_id = ? AND slot = ?",
+            ((new, model.id, old) for new, old in enumerate(live.tolist())),
+        )
+        connection.execute("UPDATE models SET file = ? WHERE id = ?", (name, model.id))
+
+    def _refresh(self, connection: apsw.Connection, name: str) -> SlotMap:
+        """The slot map as of this transaction, made from the last one where that is shorter."""
+        generation = read_state(connection, "generation")
+        known = self._maps.get(name)
+        if known and known.generation == generation:
+            return known
+        model = self._find_model(connection, name)
+        with self._lock:
+            known = self._maps.get(name)
+            if known and known.generation > generation:
+                known = None
+            current = _update_map(connection, known, model, generation)
+            self._maps[name] = current
+        return current
+
+
+def _next_slot(connection: apsw.Connection, model: Model) -> int:
+    query = "SELECT max(slot) + 1 FROM vectors WHERE model_id = ?"
+    return read_number(connection, query, (model.id,))
+
+
+def _update_map(
+    connection: apsw.Connection, known: SlotMap | None, model: Model | None, generation: int
+) -> SlotMap:
+    next_chunk = read_state(connection, "next_chunk")
+    if model is None:
+        nothing = np.empty(0, np.int64)
+        return SlotMap(generation, None, nothing, nothing, next_chunk, 0)
+    next_slot = _next_slot(connection, model)
+    if (
+        known is None
+        or known.model is None
+        or known.model.file is not model.file
+        or generation - known.generation >= LOGGED
+    ):
+        ids, slots = _to_arrays(connection.execute(f"{_OF_CHUNK} ORDER BY c.id", (model.id,)))
+        return SlotMap(generation, model, ids, slots, next_chunk, next_slot)
+    ids, slots = _drop_removed(connection, known)
+    # vectors that came for chunks that were there, then chunks that came since
+    came = [
+        _to_arrays(
+            connection.execute(
+                f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot >= ? AND c.id < ? ORDER BY c.id",
+                (model.id, known.next_slot, known.next_chunk),
+            )
+        ),
+        _to_arrays(
+            connection.execute(
+                f"{_OF_CHUNK} WHERE c.id >= ? ORDER BY c.id", (model.id, known.next_chunk)
+            )
+        ),
+    ]
+    for more_ids, more_slots in came:
+        ids, slots = _merge(ids, slots, more_ids, more_slots)
+    return SlotMap(generation, model, ids, slots, next_chunk, next_slot)
+
+
+def _drop_removed(connection: apsw.Connection, known: SlotMap) -> tuple[Ids, Slots]:
+    query = "SELECT first, first + count FROM removed WHERE generation >= ? ORDER BY first"
+    rows = connection.execute(query, (known.generation,)).fetchall()
+    if not rows:
+        return known.ids, known.slots
+    kept = ~contains(np.array(rows, np.int64), known.ids)
+    return known.ids[kept], known.slots[kept]
+
+
+def _merge(ids: Ids, slots: Slots, more_ids: Ids, more_slots: Slots) -> tuple[Ids, Slots]:
+    if not len(more_ids):
+        return ids, slots
+    if not len(ids) or more_ids[0] > ids[-1]:
+        return np.concatenate([ids, more_ids]), np.concatenate([slots, more_slots])
+    # np.unique keeps the first of equals: the newcomers win
+    merged, places = np.unique(np.concatenate([more_ids, ids]), return_index=True)
+    return merged, np.concatenate([more_slots, slots])[places]
+
+
+def _to_arrays(rows: Iterator[tuple[int, int]] | Collection[tuple[int, int]]) -> tuple[Ids, Slots]:
+    pairs = np.array(list(rows), np.int64).reshape(-1, 2)
+    return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])

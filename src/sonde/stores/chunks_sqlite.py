@@ -1,0 +1,182 @@
+"""The embedded chunk store: rows and words in SQLite, vectors in mapped files beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import numpy as np
+
+from sonde.stores import chunk_tables as tables
+from sonde.stores import lexicon
+from sonde.stores.base import EVERYTHING, Vectors
+from sonde.stores.chunk_lexical import LexicalIndex, count_term, order_ties
+from sonde.stores.chunk_vectors import VectorIndex
+from sonde.stores.sqlite import Database
+from sonde.types import Chunk, FileState, Filter, Kind, ParsedFile, Scored, StoreCounts, Symbol
+
+
+class SqliteChunkStore:
+    """A `ChunkStore` in one SQLite file and a folder of vectors."""
+
+    def __init__(self, folder: Path, kind: Kind, postings: float = lexicon.POSTINGS) -> None:
+        path = folder / ("index.db" if kind == "code" else "docs.db")
+        self._database = Database(path, tables.CHUNK_FORMAT)
+        self._words = LexicalIndex(postings)
+        self._vectors = VectorIndex(tables.vector_folder(path))
+
+    def generation(self) -> int:
+        """How many changes were committed."""
+        with self._database.read() as connection:
+            return tables.read_state(connection, "generation")
+
+    def counts(self) -> StoreCounts:
+        """Files, chunks, and bytes on disk."""
+        with self._database.read() as connection:
+            files = tables.read_number(connection, "SELECT count(*) FROM files")
+            chunks = tables.count_chunks(connection)
+        size = self._database.measure_bytes() + self._vectors.measure_bytes()
+        return StoreCounts(files=files, chunks=chunks, bytes=size)
+
+    def files(self) -> Mapping[str, FileState]:
+        """Every indexed file by path."""
+        with self._database.read() as connection:
+            return tables.read_files(connection)
+
+    def replace(self, files: Sequence[ParsedFile]) -> None:
+        """Put these files in place of their predecessors."""
+        with self._change() as connection:
+            tables.write_files(connection, files)
+
+    def touch(self, states: Sequence[FileState]) -> None:
+        """Record new states of known files."""
+        with self._change() as connection:
+            tables.update_states(connection, states)
+
+    def remove(self, paths: Collection[str]) -> None:
+        """Forget these files."""
+        with self._change() as connection:
+            tables.delete_files(connection, paths)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._change() as connection:
+            tables.delete_everything(connection)
+            unused = self._vectors.clear(connection)
+        for file in unused:
+            file.delete()
+
+    def chunks(self, ids: Sequence[int]) -> list[Chunk]:
+        """The chunks with these ids that exist, in this order."""
+        condition = "WHERE c.id IN (SELECT value FROM json_each(?))"
+        with self._database.read() as connection:
+            found = tables.select_chunks(connection, condition, (json.dumps(list(ids)),))
+            chunk_of = {chunk.id: chunk for chunk in found}
+        return [chunk_of[key] for key in ids if key in chunk_of]
+
+    def chunks_of(self, path: str) -> list[Chunk]:
+        """A file's chunks in file order."""
+        with self._database.read() as connection:
+            for file in tables.select_files(connection, [path]):
+                condition = "WHERE c.id >= ? AND c.id < ? ORDER BY c.id"
+                ids = (file.first, file.first + file.size)
+                return list(tables.select_chunks(connection, condition, ids))
+        return []
+
+    def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
+        """What each of these files defines."""
+        with self._database.read() as connection:
+            return tables.read_symbols(connection, paths)
+
+    def paths_named(self, names: Collection[str]) -> set[str]:
+        """Files known by one of these names."""
+        with self._database.read() as connection:
+            return tables.find_named(connection, names)
+
+    def importers(self, stems: Collection[str]) -> Mapping[str, int]:
+        """How many files import each of these."""
+        with self._database.read() as connection:
+            return tables.count_importers(connection, stems)
+
+    def lexical(self, terms: Sequence[str], limit: int, where: Filter = EVERYTHING) -> list[Scored]:
+        """BM25 over path, defined names and text."""
+        with self._database.read() as connection:
+            return self._words.rank(connection, terms, limit, where)
+
+    def term_counts(self, terms: Collection[str]) -> Mapping[str, int]:
+        """How many chunks hold each term."""
+        with self._database.read() as connection:
+            return {term: count_term(connection, term) for term in terms}
+
+    def trigram_candidates(self, literals: Collection[str], where: Filter = EVERYTHING) -> set[str]:
+        """Files that can hold all these strings."""
+        with self._database.read() as connection:
+            found = set(tables.find_grams(connection, literals))
+        return found if where.paths is None else found & where.paths
+
+    def dense(
+        self, model: str, vector: Vectors, limit: int, where: Filter = EVERYTHING
+    ) -> list[Scored]:
+        """Cosine similarity to the stored vectors of a model."""
+        query = np.asarray(vector, np.float32).reshape(-1)
+        with self._database.read() as connection:
+            allowed = self._words.allow(connection, where)
+            found = self._vectors.find(connection, model, query, limit, allowed)
+            return order_ties(connection, found, limit)
+
+    def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
+        """The stored vectors of these chunks."""
+        with self._database.read() as connection:
+            return self._vectors.read(connection, model, ids)
+
+    def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
+        """Keep one vector per digest."""
+        with self._change() as connection:
+            self._vectors.write(connection, model, digests, vectors)
+
+    def missing(self, model: str, limit: int) -> list[Chunk]:
+        """Chunks without a vector, newest files first."""
+        condition = (
+            "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v JOIN models AS m ON m.id = v.model_id"
+            " WHERE m.name = ? AND v.digest = c.digest)"
+            " ORDER BY f.mtime_ns DESC, f.path, c.id LIMIT ?"
+        )
+        with self._database.read() as connection:
+            return list(tables.select_chunks(connection, condition, (model, limit)))
+
+    def coverage(self, model: str) -> tuple[int, int]:
+        """Chunks with a vector, and all chunks."""
+        with self._database.read() as connection:
+            return self._vectors.count(connection, model), tables.count_chunks(connection)
+
+    def compact(self) -> None:
+        """Give back the space of what was replaced."""
+        with self._change() as connection:
+            unused = self._vectors.compact(connection)
+            tables.merge_words(connection)
+        for file in unused:
+            file.delete()
+        with self._database.write() as connection:
+            self._vectors.delete_strays(connection)
+        self._database.shrink()
+
+    def verify(self) -> list[str]:
+        """What is broken inside the store."""
+        broken = self._database.check()
+        if broken:
+            return broken
+        with self._database.read() as connection:
+            return tables.find_broken(connection) + self._vectors.verify(connection)
+
+    def close(self) -> None:
+        """Release files and connections."""
+        self._database.close()
+
+    @contextmanager
+    def _change(self) -> Iterator[apsw.Connection]:
+        with self._database.write() as connection:
+            yield connection
+            tables.advance_state(connection, "generation")

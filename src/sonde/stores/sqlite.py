@@ -1,0 +1,217 @@
+"""SQLite as every store opens it: WAL, one writer, pooled readers, our errors."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+
+from sonde.errors import (
+    DiskFull,
+    IndexBusy,
+    IndexCorrupt,
+    PermissionDenied,
+    SondeError,
+    StorageUnusable,
+)
+from sonde.stores.migrations import Format, upgrade_database
+
+_BUSY_MS = 60_000
+_READ_CACHE_KB, _WRITE_CACHE_KB = 2_000, 8_000
+_IDLE_READERS = 4
+_MEGABYTE = 1 << 20
+
+Value = str | int | float | bytes | None
+
+
+@contextlib.contextmanager
+def translate_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the operating system say about `path` into our errors."""
+    try:
+        yield
+    except apsw.FullError as error:
+        raise _report_full(path) from error
+    except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
+        raise IndexCorrupt(f"{path}: {error}") from error
+    except apsw.BusyError as error:
+        raise IndexBusy(f"{path}: {error}") from error
+    except (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError) as error:
+        raise StorageUnusable(f"{path}: {error}") from error
+    except apsw.CantOpenError as error:
+        raise _report_unopened(path, str(error)) from error
+    except apsw.IOError as error:
+        raise _report_unwritten(path, str(error)) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise _report_full(path) from error
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise PermissionDenied(f"{path}: {error}") from error
+        raise StorageUnusable(f"{path}: {error}") from error
+
+
+def _report_full(path: Path) -> DiskFull:
+    free = _measure_free(path)
+    used = sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*"))
+    needed = max(used // 4, 16 * _MEGABYTE) // _MEGABYTE
+    have = free // _MEGABYTE
+    return DiskFull(
+        f"ENOSPC - need ~{needed}MB, have {have}MB at {path}", needed=needed, available=have
+    )
+
+
+def _report_unopened(path: Path, detail: str) -> SondeError:
+    with contextlib.suppress(OSError):
+        path.parent.stat()
+        if _measure_free(path) < _MEGABYTE:
+            return _report_full(path)
+    return StorageUnusable(f"{path}: {detail}")
+
+
+def _report_unwritten(path: Path, detail: str) -> SondeError:
+    """An I/O error is a full disk more often than a broken one."""
+    if _measure_free(path) < _MEGABYTE:
+        return _report_full(path)
+    return StorageUnusable(f"{path}: {detail}")
+
+
+def _measure_free(path: Path) -> int:
+    return shutil.disk_usage(path.parent).free
+
+
+class Database:
+    """One SQLite file: a writer that everyone takes turns on, and readers that never wait."""
+
+    def __init__(self, path: Path, form: Format) -> None:
+        self.path = path
+        self._writing = threading.RLock()
+        self._pooling = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._closed = False
+        with translate_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = self._connect(_WRITE_CACHE_KB)
+            try:
+                self._prepare(form)
+            except BaseException:
+                self._writer.close()
+                raise
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """A connection that sees one committed state throughout."""
+        with translate_errors(self.path):
+            connection = self._take_reader()
+            try:
+                connection.execute("BEGIN")
+                try:
+                    yield connection
+                finally:
+                    connection.execute("COMMIT")
+            finally:
+                self._give_back(connection)
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[apsw.Connection]:
+        """The writing connection inside a transaction: all of it is kept, or nothing."""
+        with self._writing, translate_errors(self.path):
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    def shrink(self) -> None:
+        """Give unused pages and the write-ahead log back to the disk."""
+        with self._writing, translate_errors(self.path):
+            self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+            # a reader that is in the middle of something keeps its part of the log: next time
+            with contextlib.suppress(apsw.BusyError):
+                self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def measure_bytes(self) -> int:
+        """The size of the database on disk, its log included."""
+        size = 0
+        for suffix in ("", "-wal"):
+            with contextlib.suppress(OSError):
+                size += Path(f"{self.path}{suffix}").stat().st_size
+        return size
+
+    def check(self) -> list[str]:
+        """What SQLite itself finds broken."""
+        # a connection that has searched before may remember segments that were merged since
+        try:
+            with translate_errors(self.path):
+                connection = self._connect(_READ_CACHE_KB)
+                found = [str(row[0]) for row in connection.execute("PRAGMA quick_check")]
+                connection.close()
+        except IndexCorrupt as error:
+            return [error.developer_message]
+        return [] if found == ["ok"] else found
+
+    def close(self) -> None:
+        """Close every connection that is not in use, and the others when they come back."""
+        with self._pooling:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        with self._writing:
+            self._writer.close()
+
+    def _connect(self, cache_kb: int) -> apsw.Connection:
+        connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(_BUSY_MS)
+        connection.execute(f"PRAGMA cache_size = -{cache_kb}; PRAGMA temp_store = MEMORY")
+        return connection
+
+    def _prepare(self, form: Format) -> None:
+        deadline = time.monotonic() + _BUSY_MS / 1000
+        while True:
+            try:
+                self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL")
+                break
+            except apsw.BusyError:
+                # changing the journal mode does not wait by itself
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        self._writer.execute("PRAGMA synchronous = FULL")
+        upgrade_database(self._writer, self.path, form)
+
+    def _take_reader(self) -> apsw.Connection:
+        with self._pooling:
+            if self._closed:
+                raise StorageUnusable(f"{self.path} is closed")
+            if self._idle:
+                return self._idle.pop()
+        return self._connect(_READ_CACHE_KB)
+
+    def _give_back(self, connection: apsw.Connection) -> None:
+        with self._pooling:
+            if not self._closed and len(self._idle) < _IDLE_READERS:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+def bind_text(text: str) -> Value:
+    """A string as SQLite can keep it: bytes where it is no valid Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def read_text(value: Value) -> str:
+    """The string that `bind_text` was given."""
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)

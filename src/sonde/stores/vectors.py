@@ -1,0 +1,146 @@
+"""Vectors in append-only files: half precision to score, sign bits to find candidates."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonde.stores.base import Vectors
+
+Slots = NDArray[np.int64]
+
+EXACT = 4_000
+"""Up to so many candidates every vector is scored."""
+_RESCORED = 1_500
+"""Beyond, so many nearest by sign bits are scored (more when more are asked for)."""
+_PER_RESULT = 4
+_COPIED = 8_192
+
+
+class VectorFile:
+    """The vectors of one model: row n of the file is slot n, and is never changed.
+
+    Rows are on disk before anything refers to them, so a crash leaves at most rows that nobody
+    knows. Maps are opened anew when the file grew; an older map stays valid for whoever has it.
+    """
+
+    def __init__(self, path: Path, dimensions: int) -> None:
+        self.path = path
+        self.dimensions = dimensions
+        self._words = -(-dimensions // 64)
+        self._lock = threading.Lock()
+        self._rows = np.empty((0, dimensions), np.float16)
+        self._bits = np.empty((0, self._words), np.uint64)
+
+    @property
+    def bits_path(self) -> Path:
+        """The file with the sign bits."""
+        return self.path.with_suffix(".bits")
+
+    def append(self, vectors: Vectors) -> int:
+        """Write rows at the end, flushed to the disk, and return the first one's slot."""
+        rows = np.ascontiguousarray(vectors, np.float16)
+        bits = self._pack(vectors)
+        first = self.count_rows()
+        for path, data in ((self.path, rows), (self.bits_path, bits)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("r+b" if path.exists() else "w+b") as file:
+                file.seek(first * data.strides[0])
+                file.write(data.tobytes())
+                file.flush()
+                os.fsync(file.fileno())
+        return first
+
+    def count_rows(self) -> int:
+        """How many rows are used, torn ones at the end included."""
+        sizes = ((self.path, self.dimensions * 2), (self.bits_path, self._words * 8))
+        return max(-(-_measure(path) // width) for path, width in sizes)
+
+    def count_complete(self) -> int:
+        """How many rows are whole in both files."""
+        rows, bits = _measure(self.path), _measure(self.bits_path)
+        return min(rows // (self.dimensions * 2), bits // (self._words * 8))
+
+    def read(self, slots: Slots) -> Vectors:
+        """The vectors in these slots."""
+        rows, _ = self._map(int(slots.max()) + 1 if len(slots) else 0)
+        return rows[slots].astype(np.float32)
+
+    def find(self, query: Vectors, slots: Slots, limit: int) -> tuple[Slots, Vectors]:
+        """Positions in `slots` of the nearest vectors and their scores, nearest first.
+
+        Whatever ties with the last one is returned too.
+        """
+        if not len(slots):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        rows, bits = self._map(int(slots.max()) + 1)
+        places = np.arange(len(slots))
+        wanted = max(_RESCORED, limit * _PER_RESULT)
+        if len(slots) > max(EXACT, wanted):
+            distance = self._measure_distances(bits, query, slots)
+            places = np.argpartition(distance, wanted)[:wanted]
+        scores = np.empty(len(places), np.float32)
+        for start in range(0, len(places), _COPIED):
+            part = slots[places[start : start + _COPIED]]
+            scores[start : start + _COPIED] = rows[part].astype(np.float32) @ query
+        if limit < len(scores):
+            least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+            chosen = np.flatnonzero(scores >= least)
+            places, scores = places[chosen], scores[chosen]
+        order = np.argsort(-scores, kind="stable")
+        return places[order], scores[order]
+
+    def copy(self, slots: Slots, target: VectorFile) -> None:
+        """Append the rows in these slots to another file."""
+        for start in range(0, len(slots), _COPIED):
+            target.append(self.read(slots[start : start + _COPIED]))
+
+    def delete(self) -> None:
+        """Remove the files; maps that are open stay readable where the system allows it."""
+        for path in (self.path, self.bits_path):
+            # a system that keeps mapped files from being removed gets another chance later
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def _pack(self, vectors: Vectors) -> NDArray[np.uint64]:
+        packed = np.zeros((len(vectors), self._words * 8), np.uint8)
+        signs = np.packbits(vectors > 0, axis=1)
+        packed[:, : signs.shape[1]] = signs
+        return packed.view(np.uint64)
+
+    def _measure_distances(
+        self, bits: NDArray[np.uint64], query: Vectors, slots: Slots
+    ) -> NDArray[np.uint16]:
+        wanted = self._pack(query[None, :])[0]
+        distance = np.zeros(len(slots), np.uint16)
+        # the usual case, slots in order without gaps, needs no copy
+        whole = bool(slots[0] == 0 and slots[-1] == len(slots) - 1 and np.all(np.diff(slots) == 1))
+        chosen = bits[: len(slots)] if whole else bits[slots]
+        for word in range(self._words):
+            distance += np.bitwise_count(chosen[:, word] ^ wanted[word])
+        return distance
+
+    def _map(self, count: int) -> tuple[NDArray[np.float16], NDArray[np.uint64]]:
+        with self._lock:
+            if count > len(self._rows):
+                self._rows = _map_rows(self.path, np.dtype(np.float16), self.dimensions)
+                self._bits = _map_rows(self.bits_path, np.dtype(np.uint64), self._words)
+            return self._rows, self._bits
+
+
+def _measure(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignore[type-arg]
+    count = _measure(path) // (width * kind.itemsize)
+    return (
+        np.memmap(path, kind, mode="r", shape=(count, width))
+        if count
+        else np.empty((0, width), kind)
+    )
