@@ -25,8 +25,9 @@ from typing import Any, Literal, NamedTuple
 
 from sonde.errors import InvalidPattern
 
-MAX_LENGTH = 500
+MAX_LENGTH = 1000
 MAX_BRANCHES = 100
+_PATH_MAX = 4096
 
 _POSIX: dict[str, tuple[tuple[int, int], ...]] = {
     "alnum": ((48, 57), (65, 90), (97, 122)),
@@ -83,7 +84,7 @@ def compile_glob(pattern: str, *, fold_case: bool = False) -> Glob:
 
 def translate_wildcards(pattern: str) -> str:
     """The RE2 expression of one pattern without braces, as git's ignore files write them."""
-    return _render_tokens(_read_tokens(pattern, braces=False))
+    return _render_tokens(_read_tokens(pattern, braces=False, limit=_PATH_MAX))
 
 
 def compile_regex(regex: str, pattern: str, *, fold_case: bool = False) -> Any:
@@ -105,9 +106,9 @@ def _error(pattern: str, at: int, problem: str) -> InvalidPattern:
     return InvalidPattern(f"{problem} at position {at}", pattern=pattern)
 
 
-def _read_tokens(pattern: str, *, braces: bool) -> list[_Token]:
-    if not pattern or len(pattern) > MAX_LENGTH:
-        raise _error(pattern, MAX_LENGTH if pattern else 0, f"1 to {MAX_LENGTH} characters; wrong")
+def _read_tokens(pattern: str, *, braces: bool, limit: int = MAX_LENGTH) -> list[_Token]:
+    if not pattern or len(pattern) > limit:
+        raise _error(pattern, limit if pattern else 0, f"1 to {limit} characters; wrong")
     tokens: list[_Token] = []
     at = 0
     while at < len(pattern):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sonde.errors import InvalidPattern
@@ -127,4 +128,10 @@ def _load_patterns(folder: Folder, name: str, *, fold_case: bool) -> Patterns | 
     except OSError:
         # As git does: an ignore file that is a link or cannot be read says nothing.
         return None
+    return _compile_patterns(data, fold_case=fold_case)
+
+
+@lru_cache(maxsize=128)
+def _compile_patterns(data: bytes, *, fold_case: bool) -> Patterns:
+    """Kept by content, as single paths are asked for again and again."""
     return Patterns(data.decode("utf-8-sig", "replace"), fold_case=fold_case)
