@@ -41,7 +41,7 @@ _FORM: dict[str, Any] = {
 _KEY = "confirm"
 
 
-class AnswerNeeded(Exception):  # noqa: N818 - not a failure: the call goes on in the client's next one
+class AnswerNeeded(Exception):
     """Unwinds a verb whose question travels back as the result of the call."""
 
     def __init__(self, question: str, answers: dict[str, bool]) -> None:

@@ -1,0 +1,126 @@
+"""Writes docs/tools.md from the declared tools; `--check` only says whether it is up to date."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sonde.tools import TOOLS
+from sonde.tools.tool import TOOLSETS, Argument, Tool
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "tools.md"
+INTRODUCTION = """\
+# Tools
+
+Written by `make docs` from the declarations in `src/sonde/tools/`; do not edit.
+
+Every tool can be called over MCP by the name below, or by one of its other spellings. Arguments \
+may be written in `snake_case` or `camelCase`. An answer is a JSON object; an error is one too, \
+with `code`, `userMessage`, `developerMessage` and `nextAction`.
+"""
+
+
+def write_page(tools: tuple[Tool, ...]) -> str:
+    """The whole page."""
+    lines = [INTRODUCTION]
+    for toolset in TOOLSETS:
+        members = [tool for tool in tools if tool.toolset == toolset]
+        if members:
+            links = ", ".join(f"[`{tool.name}`](#{tool.name})" for tool in members)
+            lines.append(f"- `{toolset}`: {links}")
+    for tool in tools:
+        lines.extend(describe_tool(tool))
+    return "\n".join(lines) + "\n"
+
+
+def describe_tool(tool: Tool) -> Iterator[str]:
+    """One section."""
+    yield f"\n## {tool.name}\n"
+    yield tool.description
+    if tool.hint:
+        yield f"\n{tool.hint}"
+    yield f"\n{describe_effect(tool)}"
+    if tool.aliases:
+        yield f"\nAlso called {', '.join(f'`{alias}`' for alias in tool.aliases)}."
+    if tool.arguments:
+        yield "\n| argument | type | default | meaning |\n|---|---|---|---|"
+        yield from (describe_argument(argument) for argument in tool.arguments)
+    else:
+        yield "\nNo arguments."
+    yield f"\nCall:\n\n```json\n{dump({'name': tool.name, 'arguments': make_example(tool)})}\n```"
+    yield "\nAnswer:\n\n| field | type | present |\n|---|---|---|"
+    required = tool.output_schema.get("required", [])
+    for field, schema in tool.output_schema.get("properties", {}).items():
+        kind = schema.get("type", "any")
+        kind = kind if isinstance(kind, str) else " or ".join(kind)
+        yield f"| `{field}` | {kind} | {'always' if field in required else 'where it applies'} |"
+
+
+def describe_effect(tool: Tool) -> str:
+    """What a call may change, in a sentence."""
+    if tool.read_only:
+        return "Changes nothing."
+    effect = "May remove what was there." if tool.destructive else "Only adds or updates."
+    return f"{effect} Calling it twice {'is as calling it once' if tool.idempotent else 'counts'}."
+
+
+def describe_argument(argument: Argument) -> str:
+    """One row of the table."""
+    default = argument.schema.get("default")
+    shown = "**required**" if argument.required else "" if default is None else f"`{default!s}`"
+    kind = f"{argument.items} array" if argument.items else argument.kind
+    bounds = describe_bounds(argument)
+    text = argument.param.description.replace("|", "\\|")
+    return f"| `{argument.name}` | {kind}{bounds} | {shown} | {text} |"
+
+
+def describe_bounds(argument: Argument) -> str:
+    """The limits, short."""
+    if argument.choices:
+        return ": " + ", ".join(f"`{choice}`" for choice in argument.choices)
+    schema = argument.schema
+    low = next((schema[key] for key in ("minimum", "minLength", "minItems") if key in schema), None)
+    high = next((schema[k] for k in ("maximum", "maxLength", "maxItems") if k in schema), None)
+    if low is None and high is None:
+        return ""
+    if (argument.kind, low, high) == ("string", 1, None):
+        return ", not empty"
+    unit = {"string": " characters", "array": " items"}.get(argument.kind, "")
+    between = f"{low} to {high}" if low is not None else f"up to {high}"
+    return f", {between if high is not None else f'from {low}'}{unit}"
+
+
+def make_example(tool: Tool) -> dict[str, Any]:
+    """Arguments for a plausible call: those that must be given or that have an example."""
+    example = {}
+    for argument in tool.arguments:
+        quoted = re.search(r"e\.g\.,? '([^']+)'", argument.param.description)
+        if argument.param.example is not None:
+            example[argument.name] = argument.param.example
+        elif argument.required:
+            example[argument.name] = quoted[1] if quoted else argument.kind
+    return example
+
+
+def dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def main() -> int:
+    page = write_page(TOOLS)
+    current = PAGE.read_text() if PAGE.exists() else ""
+    if "--check" in sys.argv[1:]:
+        if page != current:
+            print("docs/tools.md is out of date; run `make docs`")
+        return int(page != current)
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
