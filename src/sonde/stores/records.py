@@ -1,0 +1,251 @@
+"""The RFC's JSON files of a project: what is indexed, what waits, and when it was done."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sonde.errors import SondeError
+from sonde.stores.json_files import read_json, write_json, write_text
+from sonde.stores.migrations import refuse_newer
+from sonde.types import FileState, IndexReport, Kind, StoreCounts
+
+__all__ = [
+    "Metadata",
+    "load_dirty",
+    "load_fingerprints",
+    "load_metadata",
+    "project_folder",
+    "read_json",
+    "save_dirty",
+    "save_fingerprints",
+    "save_metadata",
+    "write_json",
+    "write_text",
+]
+
+VERSION = "1.0.0"
+"""What `metadata.json` gives as the version of the stored format."""
+_FINGERPRINTS: Mapping[Kind, str] = {
+    "code": "fingerprints.json",
+    "docs": "docs-fingerprints.json",
+}
+_HASH = re.compile(r"[0-9a-f]{64}")
+_NOTHING = StoreCounts(files=0, chunks=0, bytes=0)
+
+
+def project_folder(home: Path, root: Path) -> Path:
+    """The folder of a project's index, named after its real path; an old short name is kept."""
+    real = str(root.resolve()).encode("utf-8", "surrogateescape")
+    digest = hashlib.sha256(real).hexdigest()
+    folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
+    return legacy if legacy.is_dir() and not folder.is_dir() else folder
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What `metadata.json` says of an index; times are ISO 8601 in UTC."""
+
+    project_path: str
+    created_at: str
+    store: str = "sqlite"
+    last_full_index: str | None = None
+    last_incremental_update: str | None = None
+    last_docs_index: str | None = None
+    code: StoreCounts = _NOTHING
+    docs: StoreCounts = _NOTHING
+    models: tuple[str, ...] = ()
+    skipped: dict[str, int] = field(default_factory=dict)
+    skipped_examples: tuple[dict[str, str], ...] = ()
+
+    @property
+    def last_updated(self) -> str | None:
+        """When the index last changed."""
+        return self.last_incremental_update or self.last_full_index
+
+    @property
+    def total_files(self) -> int:
+        """Files of code and docs."""
+        return self.code.files + self.docs.files
+
+    @property
+    def total_chunks(self) -> int:
+        """Chunks of code and docs."""
+        return self.code.chunks + self.docs.chunks
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes on disk of code and docs."""
+        return self.code.bytes + self.docs.bytes
+
+    def updated(
+        self,
+        *,
+        code: StoreCounts,
+        docs: StoreCounts,
+        full_index: str | None = None,
+        incremental: str | None = None,
+        report: IndexReport | None = None,
+        models: Collection[str] | None = None,
+    ) -> Metadata:
+        """The same after an indexing run; what is None stays as it was."""
+        changed = replace(
+            self,
+            code=code,
+            docs=docs,
+            last_full_index=full_index or self.last_full_index,
+            last_incremental_update=incremental or self.last_incremental_update,
+            last_docs_index=full_index or incremental or self.last_docs_index,
+            models=self.models if models is None else tuple(models),
+        )
+        if report is None:
+            return changed
+        examples = [
+            {"path": each.path, "reason": each.reason, "detail": each.detail}
+            for each in report.examples
+        ]
+        return replace(changed, skipped=dict(report.skipped), skipped_examples=tuple(examples))
+
+
+def save_metadata(folder: Path, metadata: Metadata) -> None:
+    """Write `metadata.json`."""
+    code, docs = metadata.code, metadata.docs
+    write_json(
+        folder / "metadata.json",
+        {
+            "version": VERSION,
+            "projectPath": metadata.project_path,
+            "createdAt": metadata.created_at,
+            "lastFullIndex": metadata.last_full_index,
+            "lastIncrementalUpdate": metadata.last_incremental_update,
+            "stats": {
+                "totalFiles": code.files,
+                "totalChunks": code.chunks,
+                "storageSizeBytes": code.bytes,
+            },
+            "docsStats": {
+                "totalDocs": docs.files,
+                "totalDocChunks": docs.chunks,
+                "docsStorageSizeBytes": docs.bytes,
+            },
+            "lastDocsIndex": metadata.last_docs_index,
+            "formatVersion": len(_STEPS),
+            "store": metadata.store,
+            "models": list(metadata.models),
+            "skipped": metadata.skipped,
+            "skippedExamples": list(metadata.skipped_examples),
+        },
+    )
+
+
+def load_metadata(folder: Path) -> Metadata | None:
+    """What `metadata.json` says, brought up from an older format; None when there is nothing."""
+    path = folder / "metadata.json"
+    value = read_json(path)
+    if not isinstance(value, dict) or not _text(value, "projectPath"):
+        return None
+    found = _number(value, "formatVersion")
+    refuse_newer(path, max(found, _major(value)), len(_STEPS))
+    for step in _STEPS[found:]:
+        value = step(value)
+    metadata = _parse(value)
+    if found < len(_STEPS):
+        # a home that cannot be written is brought up again each time
+        with contextlib.suppress(SondeError):
+            save_metadata(folder, metadata)
+    return metadata
+
+
+def _parse(value: dict[str, Any]) -> Metadata:
+    stats, docs = _table(value, "stats"), _table(value, "docsStats")
+    models, examples = value.get("models"), value.get("skippedExamples")
+    skipped = _table(value, "skipped")
+    return Metadata(
+        project_path=str(value["projectPath"]),
+        created_at=_text(value, "createdAt") or "",
+        store=_text(value, "store") or "sqlite",
+        last_full_index=_text(value, "lastFullIndex"),
+        last_incremental_update=_text(value, "lastIncrementalUpdate"),
+        last_docs_index=_text(value, "lastDocsIndex"),
+        code=StoreCounts(
+            _number(stats, "totalFiles"),
+            _number(stats, "totalChunks"),
+            _number(stats, "storageSizeBytes"),
+        ),
+        docs=StoreCounts(
+            _number(docs, "totalDocs"),
+            _number(docs, "totalDocChunks"),
+            _number(docs, "docsStorageSizeBytes"),
+        ),
+        models=tuple(m for m in models if isinstance(m, str)) if isinstance(models, list) else (),
+        skipped={reason: _number(skipped, reason) for reason in skipped},
+        skipped_examples=tuple(
+            {str(key): str(text) for key, text in each.items()}
+            for each in (examples if isinstance(examples, list) else ())
+            if isinstance(each, dict)
+        ),
+    )
+
+
+def _forget_progress(value: dict[str, Any]) -> dict[str, Any]:
+    """Format 0 has fingerprints but none of our tables: the project must be indexed again."""
+    kept = ("projectPath", "createdAt")
+    return {key: value[key] for key in kept if key in value}
+
+
+_STEPS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_forget_progress,)
+"""Step n turns format n into n + 1; a step never changes once it was released."""
+
+
+def save_fingerprints(folder: Path, kind: Kind, files: Mapping[str, FileState]) -> None:
+    """Write the hashes of what is indexed, in the order of paths."""
+    hashes = {path: files[path].hash for path in sorted(files)}
+    write_json(folder / _FINGERPRINTS[kind], hashes)
+
+
+def load_fingerprints(folder: Path, kind: Kind) -> dict[str, str]:
+    """Path -> SHA-256; entries that are neither are left out."""
+    value = read_json(folder / _FINGERPRINTS[kind])
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {path: h for path, h in pairs if path and isinstance(h, str) and _HASH.fullmatch(h)}
+
+
+def save_dirty(folder: Path, paths: Collection[str]) -> None:
+    """Write down which files wait to be indexed."""
+    write_json(folder / "dirty-files.json", {"formatVersion": 1, "files": sorted(paths)})
+
+
+def load_dirty(folder: Path) -> set[str]:
+    """The files that wait to be indexed."""
+    path = folder / "dirty-files.json"
+    value = read_json(path)
+    if not isinstance(value, dict):
+        return set()
+    refuse_newer(path, _number(value, "formatVersion"), 1)
+    files = value.get("files")
+    return {f for f in files if isinstance(f, str) and f} if isinstance(files, list) else set()
+
+
+def _major(value: Mapping[str, Any]) -> int:
+    head = (_text(value, "version") or "").split(".")[0]
+    return int(head) if head.isascii() and head.isdigit() else 0
+
+
+def _text(value: Mapping[str, Any], key: str) -> str | None:
+    found = value.get(key)
+    return found if isinstance(found, str) and found else None
+
+
+def _number(value: Mapping[str, Any], key: str) -> int:
+    found = value.get(key)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+
+
+def _table(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
