@@ -42,7 +42,13 @@ class Folder:
 
     def enter(self, name: str) -> Folder:
         """The folder of that name in this one; raises `OSError` when it is a link."""
-        return Folder(self._place / name, above=self._descriptor)
+        try:
+            return Folder(self._place / name, above=self._descriptor)
+        except NotADirectoryError:
+            # What Linux says of a link, too.
+            if stat.S_ISLNK(self.look_at(name).st_mode):
+                raise OSError(errno.ELOOP, "symbolic link", name) from None
+            raise
 
     def scan(self) -> list[os.DirEntry[str]]:
         """What is in it, in the order of names; entries are good until the folder is closed."""
