@@ -63,7 +63,7 @@ class Tool:
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """What a client may pass, in the order of the signature."""
-        hints = typing.get_type_hints(self.call, include_extras=True)
+        hints = _read_hints(self.call)
         return tuple(
             _read_argument(parameter, hints[name])
             for name, parameter in inspect.signature(self.call).parameters.items()
@@ -84,7 +84,7 @@ class Tool:
     @cached_property
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of the answer: its keys, their types and which are always there."""
-        answer = typing.get_type_hints(self.call)["return"]
+        answer = _read_hints(self.call)["return"]
         if not typing.is_typeddict(answer):
             return {"type": "object"}
         hints = typing.get_type_hints(answer, include_extras=True)
@@ -138,6 +138,14 @@ def find_tool(tools: Iterable[Tool], name: str) -> Tool:
 
 def _fold_name(name: str) -> str:
     return re.sub(r"[-.\s_]+", "_", name.strip()).lower()
+
+
+def _read_hints(call: Callable[..., Any]) -> dict[str, Any]:
+    # Without what is supplied: a module of verbs need not import the app to declare them.
+    wanted = {name: hint for name, hint in call.__annotations__.items() if name not in SUPPLIED}
+    namespace = getattr(call, "__globals__", {})
+    holder = types.SimpleNamespace(__annotations__=wanted)
+    return typing.get_type_hints(holder, globalns=namespace, include_extras=True)
 
 
 def _strip(hint: Any) -> tuple[Any, Param | None, bool]:
