@@ -17,7 +17,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sonde.api import Sonde, find_files, grep, index, open, projects, search, status
+    from sonde.api import Sonde, find_files, grep, index, open, projects, search, status  # noqa: A004
 
 __version__ = _version("sonde")
 __all__ = ["Sonde", "find_files", "grep", "index", "open", "projects", "search", "status"]

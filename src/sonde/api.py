@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from sonde.settings import load_settings
 from sonde.tools import code
@@ -28,7 +28,7 @@ class Sonde:
         self._app = build_app(settings, start=start)
         self._project = str(start)
 
-    def __enter__(self) -> Sonde:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

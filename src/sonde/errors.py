@@ -130,9 +130,7 @@ class DocsIndexNotFound(CatalogError):
     """The project has no documentation index."""
 
     code = "DOCS_INDEX_NOT_FOUND"
-    user_message = (
-        "No documentation has been indexed yet. Run create_index to index your project."
-    )
+    user_message = "No documentation has been indexed yet. Run create_index to index your project."
     next_action = "Call create_index with indexDocs on, or run `sonde index`."
 
 

@@ -24,11 +24,9 @@ _CACHE_SIZE = 200_000
 _cache: dict[str, tuple[str, ...]] = {}
 
 
-def _fold(text: str) -> str:
-    """Lower case without accents (`Übung` -> `ubung`)."""
-    if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+def _strip_accents(text: str) -> str:
+    """The text without accents, its letter case as it was (`Übung` -> `Ubung`)."""
+    decomposed = unicodedata.normalize("NFKD", text)
     kept = "".join(c for c in decomposed if not unicodedata.combining(c))
     return unicodedata.normalize("NFC", kept)
 
@@ -39,9 +37,11 @@ def _bigrams(run: str) -> list[str]:
 
 def split_identifier(word: str) -> list[str]:
     """The folded parts of an identifier (`getHTTPResponse_2` -> get, http, response, 2)."""
+    if not word.isascii():
+        word = _strip_accents(word)
     parts: list[str] = []
     for part in _PART.findall(word):
-        folded = _fold(part)
+        folded = part.lower() if part.isascii() else part.casefold()
         position = 0
         for run in _UNSPACED.finditer(folded):
             if run.start() > position:

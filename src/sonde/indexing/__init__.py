@@ -1,0 +1,1 @@
+"""Disk -> stores: what changed, and bringing the index in step with it."""

@@ -44,9 +44,7 @@ class Diff:
         return not self.changed and not self.removed
 
 
-def compare_tree(
-    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], work: Work
-) -> Diff:
+def compare_tree(tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], work: Work) -> Diff:
     """Walk the disk once and compare sizes and times; contents are compared when read."""
     diff = Diff()
     seen: dict[Kind, set[str]] = {"code": set(), "docs": set()}
@@ -95,6 +93,4 @@ def compare_paths(
 
 
 def _is_unchanged(entry: Entry, state: FileState | None) -> bool:
-    return (
-        state is not None and entry.size == state.size and entry.mtime_ns == state.mtime_ns
-    )
+    return state is not None and entry.size == state.size and entry.mtime_ns == state.mtime_ns

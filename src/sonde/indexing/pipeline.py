@@ -71,9 +71,7 @@ def update_index(
         if gone:
             store.remove(gone)
     for kind, batch in _batches(tree, diff, tally, work):
-        _write_batch(
-            tree, stores[kind], embedder, kind, batch, {} if force else known[kind], tally
-        )
+        _write_batch(tree, stores[kind], embedder, kind, batch, {} if force else known[kind], tally)
         work.report(tally.progress())
     return IndexReport(
         files_indexed=tally.indexed,
@@ -178,4 +176,3 @@ def _state_of(content: FileContent, kind: Kind) -> FileState:
     if abs(time.time_ns() - content.mtime_ns) < _RACY_NS:
         return replace(state, mtime_ns=0)
     return state
-

@@ -1,0 +1,1 @@
+"""One ranking, many pages: result sets, signed cursors, token budgets."""

@@ -1,0 +1,1 @@
+"""Many orderings -> one; pure."""

@@ -60,10 +60,10 @@ _LEGACY = re.compile(
     r"_vendor|v0|old)(/|$)|[._-](compat|legacy|deprecated|generated|pb|min)\.\w+$|(^|/)_?compat\.\w+$",
     re.IGNORECASE,
 )
-_ABOUT_TESTS = frozenset("test mock fixture assert spec".split())
-_ABOUT_EXAMPLES = frozenset("exampl sampl demo benchmark tutorial bench".split())
-_ABOUT_LEGACY = frozenset("compat legacy deprecat vendor generat backport old".split())
-_BARREL_STEMS = frozenset("__init__ index mod package-info init lib".split())
+_ABOUT_TESTS = frozenset(["test", "mock", "fixture", "assert", "spec"])
+_ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial", "bench"])
+_ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
+_BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
 _HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3}
 
@@ -86,9 +86,7 @@ class FileEvidence:
     """For a header: a source file of the same stem lies in the index."""
 
 
-def measure_files(
-    question: Question, files: Sequence[FileEvidence]
-) -> list[dict[str, float]]:
+def measure_files(question: Question, files: Sequence[FileEvidence]) -> list[dict[str, float]]:
     """One row of features per file; some compare a file with the other candidates."""
     lexical = _spread([score for file in files for score in file.lexical])
     dense = _spread([score for file in files for score in file.dense])

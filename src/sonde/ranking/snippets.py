@@ -56,9 +56,7 @@ def _weigh_lines(question: Question, lines: Sequence[str]) -> list[float]:
     return weights
 
 
-def _best_window(
-    sizes: Sequence[int], weights: Sequence[float], limit: int
-) -> tuple[int, int]:
+def _best_window(sizes: Sequence[int], weights: Sequence[float], limit: int) -> tuple[int, int]:
     """The run of lines within `limit` characters that weighs most; the earliest of equals."""
     best = (-1.0, 0, 0)
     start, size, weight = 0, 0, 0.0

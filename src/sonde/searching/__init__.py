@@ -1,0 +1,1 @@
+"""Question -> ranked chunks, by words, meaning, path or regular expression."""

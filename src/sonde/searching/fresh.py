@@ -13,9 +13,7 @@ Check = Callable[[str], Entry | Skipped]
 Read = Callable[[str], FileContent | Skipped]
 
 
-def find_changed(
-    paths: Iterable[str], states: Mapping[str, FileState], check: Check
-) -> set[str]:
+def find_changed(paths: Iterable[str], states: Mapping[str, FileState], check: Check) -> set[str]:
     """Which of these files are no longer as they were when indexed."""
     changed = set()
     for path in paths:

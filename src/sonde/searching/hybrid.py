@@ -109,7 +109,7 @@ def _add_named(
     candidates: dict[str, _Candidate],
     states: Mapping[str, FileState],
 ) -> None:
-    """Files called like something in the query, or defining it, are candidates whatever they say."""
+    """Files named like something in the query, or defining it, are candidates in any case."""
     wanted = question.names | question.joined
     if not wanted:
         return

@@ -25,11 +25,7 @@ def narrow(
     if not under and not include and not exclude:
         return Filter()
     folder = under.strip("/")
-    kept = {
-        path
-        for path in paths
-        if not folder or path == folder or path.startswith(folder + "/")
-    }
+    kept = {path for path in paths if not folder or path == folder or path.startswith(folder + "/")}
     if include:
         globs = [compile_glob(pattern) for pattern in include]
         kept = {path for path in kept if any(glob.matches(path) for glob in globs)}

@@ -34,9 +34,7 @@ TOOLS: tuple[Tool, ...] = (
         call=search_docs,
         toolset="code",
         title="Search documentation",
-        description=(
-            "Search documentation files (.md, .txt). Prefer search_code for source code."
-        ),
+        description=("Search documentation files (.md, .txt). Prefer search_code for source code."),
         hint=(
             "TIP: For follow-up questions about a doc already in context, use this tool instead "
             "of re-reading the entire file - more precise results, less context usage."

@@ -54,9 +54,7 @@ def search_code(
 ) -> SearchAnswer:
     """Search a project's code."""
     request = Request("search_code", query, ("code",), top_k, mode, project, path or "")
-    return answer_search(
-        app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor
-    )
+    return answer_search(app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor)
 
 
 def search_docs(
@@ -80,15 +78,14 @@ def search_docs(
             if project != "all" and not found.tree.index_docs:
                 raise DocsIndexNotFound(f"No docs index at {found.folder}/")
     request = Request("search_docs", query, ("docs",), top_k, mode, project, path or "")
-    return answer_search(
-        app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor
-    )
+    return answer_search(app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor)
 
 
 def search_by_path(
     app: App,
     pattern: Annotated[
-        str, Param("Glob pattern (e.g. '**/auth*.ts', 'src/**/*.md')", min_length=1, max_length=1000)
+        str,
+        Param("Glob pattern (e.g. '**/auth*.ts', 'src/**/*.md')", min_length=1, max_length=1000),
     ],
     limit: Annotated[int, Param("Maximum results to return", minimum=1, maximum=1000)] = 20,
     project: Annotated[
@@ -176,4 +173,3 @@ def _files_to_read(
         wanted = language.lower()
         kept = {path for path in kept if language_of(path).name.lower() == wanted}
     return sorted(kept)
-

@@ -6,11 +6,10 @@ import shutil
 from typing import Annotated, Any
 
 from sonde.app import App, Project
-from sonde.errors import Cancelled, FileMissing, FileNotAdmitted, FileLimitWarning, SondeError
+from sonde.errors import Cancelled, FileLimitWarning, FileMissing, FileNotAdmitted, SondeError
 from sonde.indexing.diff import compare_tree
 from sonde.policy.admit import REASONS
 from sonde.policy.roots import resolve_inside
-from sonde.policy.walk import Entry
 from sonde.stores.records import load_metadata
 from sonde.tools.arguments import Param
 from sonde.tools.scope import find_project, indexed_project, known_roots, require_consent
@@ -100,7 +99,9 @@ def reindex_file(
     app: App,
     path: Annotated[
         str,
-        Param("Relative path to the file (e.g. 'src/auth/login.ts')", min_length=1, max_length=4096),
+        Param(
+            "Relative path to the file (e.g. 'src/auth/login.ts')", min_length=1, max_length=4096
+        ),
     ],
     project: ProjectParam = None,
     *,

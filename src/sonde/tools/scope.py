@@ -83,9 +83,7 @@ def require_consent(
         return
     answer = work.ask(question)
     if answer is None:
-        raise ConfirmationRequired(
-            question, question=question, token=_token(app, action, project)
-        )
+        raise ConfirmationRequired(question, question=question, token=_token(app, action, project))
     if not answer:
         raise Cancelled("declined", user_message="Declined. Nothing was changed.")
 

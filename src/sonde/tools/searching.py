@@ -204,7 +204,5 @@ def _present(app: App, question: Question, hit: Hit, limit: int) -> Hit:
     state = project.stores()[hit.kind].files().get(hit.path)
     if find_changed([hit.path], {hit.path: state} if state else {}, project.tree.check):
         hit = bring_up_to_date(hit, project.tree.read)
-    text, span = cut_snippet(
-        question, hit.text, hit.span, limit, opens_definition=bool(hit.symbol)
-    )
+    text, span = cut_snippet(question, hit.text, hit.span, limit, opens_definition=bool(hit.symbol))
     return replace(hit, text=text, span=span)

@@ -70,7 +70,9 @@ def _record(
 def index_job(app: App, project: Project, *, force: bool = False) -> Job:
     """The job that indexes this project; there is at most one in this process."""
     return app.jobs.submit(
-        f"index:{project.key}", "index", lambda work: update_project(app, project, work, force=force)
+        f"index:{project.key}",
+        "index",
+        lambda work: update_project(app, project, work, force=force),
     )
 
 

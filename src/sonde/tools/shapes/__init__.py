@@ -1,0 +1,1 @@
+"""One serializer per family of documents."""

@@ -1,0 +1,111 @@
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.errors import BadCursor
+from sonde.paging.cursor import Cursor, decode_cursor, encode_cursor
+from sonde.paging.results import MOST_SETS, TTL_S, ResultSets
+from sonde.types import Hit, Span
+
+KEY = b"k" * 32
+
+
+def hits(count: int) -> list[Hit]:
+    span = Span(1, 1, 0, 1)
+    return [Hit("/p", "code", f"f{i}.py", span, "x", 1.0, "bm25") for i in range(count)]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(st.text(max_size=40), st.integers(0, 10**9))
+def test_a_cursor_comes_back_as_it_went_out(session: str, offset: int) -> None:
+    cursor = Cursor(session, offset, "h")
+    assert decode_cursor(encode_cursor(cursor, KEY), KEY) == cursor
+
+
+def test_a_cursor_is_the_documented_json_in_base64url() -> None:
+    text = encode_cursor(Cursor("s", 50, "hash"), KEY)
+    payload = text.split(".")[0]
+    body = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    assert body.keys() == {"session_id", "offset", "search_params_hash", "timestamp", "version"}
+    assert body["offset"] == 50
+    assert body["timestamp"] > 1_600_000_000_000  # milliseconds
+
+
+@given(st.data())
+def test_one_changed_character_is_refused(data: st.DataObject) -> None:
+    text = encode_cursor(Cursor("session", 10, "hash"), KEY)
+    at = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.characters(codec="ascii").filter(lambda c: c != text[at]))
+    with pytest.raises(BadCursor):
+        decode_cursor(text[:at] + other + text[at + 1 :], KEY)
+
+
+@given(st.text(max_size=200))
+def test_any_text_that_is_no_cursor_is_refused(text: str) -> None:
+    with pytest.raises(BadCursor):
+        decode_cursor(text, KEY)
+
+
+def test_a_cursor_of_another_installation_is_refused() -> None:
+    text = encode_cursor(Cursor("s", 0, "h"), b"other" * 8)
+    with pytest.raises(BadCursor, match="another installation"):
+        decode_cursor(text, KEY)
+
+
+@given(st.integers(1, 60), st.integers(1, 20))
+def test_pages_rebuild_the_ranking(total: int, size: int) -> None:
+    sets = ResultSets(KEY)
+    everything = hits(total)
+    results = sets.keep({"query": "q"}, everything)
+    seen = list(everything[:size])
+    cursor = sets.cursor_at(results, size)
+    while cursor:
+        same, offset = sets.resume(cursor, {})
+        seen.extend(same.hits[offset : offset + size])
+        cursor = sets.cursor_at(same, offset + size)
+    assert seen == everything
+
+
+def test_a_set_lives_five_minutes_from_its_last_use() -> None:
+    clock = Clock()
+    sets = ResultSets(KEY, clock)
+    cursor = sets.cursor_at(sets.keep({"query": "q"}, hits(3)), 1)
+    assert cursor
+    clock.now = TTL_S - 1
+    sets.resume(cursor, {})
+    clock.now += TTL_S - 1
+    sets.resume(cursor, {})
+    clock.now += TTL_S + 1
+    with pytest.raises(BadCursor, match="expired"):
+        sets.resume(cursor, {})
+    assert len(sets) == 0
+
+
+def test_the_hundred_and_first_set_puts_out_the_least_recently_used() -> None:
+    sets = ResultSets(KEY)
+    cursors = [sets.cursor_at(sets.keep({"query": str(i)}, hits(2)), 1) for i in range(MOST_SETS)]
+    assert all(cursors)
+    sets.resume(cursors[0] or "", {})
+    sets.keep({"query": "one more"}, hits(2))
+    sets.resume(cursors[0] or "", {})
+    with pytest.raises(BadCursor):
+        sets.resume(cursors[1] or "", {})
+
+
+def test_parameters_given_with_a_cursor_must_agree() -> None:
+    sets = ResultSets(KEY)
+    cursor = sets.cursor_at(sets.keep({"query": "one"}, hits(2)), 1)
+    assert cursor
+    sets.resume(cursor, {"query": "one"})
+    with pytest.raises(BadCursor, match="query"):
+        sets.resume(cursor, {"query": "two"})

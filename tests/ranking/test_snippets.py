@@ -1,0 +1,45 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.ranking.snippets import cut_snippet
+from sonde.ranking.words import read_question
+from sonde.types import Span
+
+
+def span_of(text: str) -> Span:
+    lines = text.count("\n") + (0 if text.endswith("\n") else 1)
+    return Span(1, max(lines, 1), 0, len(text.encode()))
+
+
+@given(
+    st.text(alphabet="abcd \n\u00e9\u6771", min_size=1, max_size=600),
+    st.integers(20, 400),
+    st.booleans(),
+)
+def test_a_snippet_is_what_the_file_says_at_its_span(text: str, limit: int, opens: bool) -> None:
+    question = read_question("abc d")
+    shown, span = cut_snippet(question, text, span_of(text), limit, opens_definition=opens)
+    assert len(shown) <= max(limit, min(len(text), limit))
+    assert text.encode()[span.start_byte : span.end_byte].decode() == shown
+    first_line = text.encode()[: span.start_byte].count(b"\n") + 1
+    assert span.start_line == first_line
+    assert span.end_line - span.start_line == shown.count("\n")
+
+
+def test_the_lines_with_the_words_are_shown() -> None:
+    text = (
+        "\n".join(f"filler line {i}" for i in range(60))
+        + "\nretry with backoff here\n"
+        + "x\n" * 60
+    )
+    shown, span = cut_snippet(
+        read_question("retry backoff"), text, span_of(text), 200, opens_definition=False
+    )
+    assert "retry with backoff here" in shown
+    assert span.start_line <= 61 <= span.end_line
+
+
+def test_a_definition_keeps_its_first_line() -> None:
+    text = "def send(self):\n" + "    pass\n" * 100 + "    retry()\n"
+    shown, _ = cut_snippet(read_question("retry"), text, span_of(text), 150, opens_definition=True)
+    assert shown.startswith("def send(self):")

@@ -1,0 +1,69 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.ranking.words import fold_name, overlap_of, read_question, words_match
+from sonde.tokens import index_terms, split_identifier
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("getHTTPResponse_2", ["get", "http", "response", "2"]),
+        ("snake_case_name", ["snake", "case", "name"]),
+        ("XMLParser", ["xml", "parser"]),
+        ("Übung", ["ubung"]),
+        ("naïveCafé", ["naive", "cafe"]),
+    ],
+)
+def test_identifiers_fall_into_their_parts(word: str, parts: list[str]) -> None:
+    assert split_identifier(word) == parts
+
+
+def test_unspaced_scripts_become_bigrams() -> None:
+    assert index_terms("東京都") == ["東京", "京都"]
+    assert index_terms("検索") == ["検索"]
+    assert "u1f680" in index_terms("launch 🚀")
+
+
+@given(st.text(max_size=300))
+def test_any_text_gives_terms_that_pass_a_plain_tokenizer(text: str) -> None:
+    for term in index_terms(text):
+        assert term
+        assert not any(c.isspace() or c == '"' for c in term)
+
+
+@given(st.text(max_size=500))
+def test_any_string_is_a_legal_question(text: str) -> None:
+    question = read_question(text)
+    assert len(question.words) <= 64
+
+
+@pytest.mark.parametrize(
+    ("text", "is_symbol", "names"),
+    [
+        ("QuerySet", True, {"queryset"}),
+        ("Session.send", True, {"send", "sessionsend"}),
+        ("how does HttpClient retry", False, {"httpclient"}),
+        ("parse_config in the loader", False, {"parseconfig"}),
+        ("how are requests retried", False, set()),
+    ],
+)
+def test_questions_show_the_identifiers_they_spell_out(
+    text: str, is_symbol: bool, names: set[str]
+) -> None:
+    question = read_question(text)
+    assert question.is_symbol == is_symbol
+    assert question.names == names
+
+
+def test_neighbouring_words_are_also_read_together() -> None:
+    assert "cookiejar" in read_question("the cookie jar").joined
+    assert fold_name("CookieJar") == "cookiejar"
+
+
+def test_endings_do_not_keep_words_apart() -> None:
+    question = read_question("parsing requests")
+    precision, recall, f1 = overlap_of(question.words, ["pars", "request"])
+    assert (precision, recall, f1) == (1.0, 1.0, 1.0)
+    assert not words_match("get", "getter")
