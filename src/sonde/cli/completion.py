@@ -66,7 +66,7 @@ _sonde() {{
 {cases}
     esac
 }}
-compdef _sonde sonde
+if [[ $funcstack[1] == _sonde ]]; then _sonde "$@"; else compdef _sonde sonde; fi
 """
 
 
@@ -143,4 +143,4 @@ def _flags(options: tuple[Option, ...]) -> str:
 
 def _plain(text: str) -> str:
     """Help text without the characters that shells read."""
-    return text.translate({ord(char): None for char in "'\"`[]:!\\"})
+    return text.replace("'", "’").translate(dict.fromkeys(map(ord, '"`[]:!\\')))

@@ -80,7 +80,7 @@ COMMANDS = (
         "searches:run_search",
         (
             _option("query", nargs="+", metavar="QUERY", help="a question, words, or a name"),
-            _option("--path", metavar="P", help="only files under this path or glob"),
+            _option("--path", metavar="P", help="only files under this folder"),
             _option("--mode", choices=MODES, help="how to search (default: auto)"),
             _option("-n", "--limit", type=_whole(1), metavar="N", help="results (default: 10)"),
             _flag("--docs", about="search documentation instead of code"),

@@ -9,7 +9,7 @@ import difflib
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,8 +99,8 @@ def _apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settin
         if not variable.startswith("SONDE_") or name == "home" or not text.strip():
             continue
         if name not in RULES:
-            known = [f"SONDE_{field_name.upper()}" for field_name in ("home", *RULES)]
-            warnings.append(f"environment: unknown {variable}{_suggest(variable, known)}")
+            near = _suggest(name, ("home", *RULES), write=lambda known: f"SONDE_{known.upper()}")
+            warnings.append(f"environment: unknown {variable}{near}")
             continue
         try:
             values[name] = RULES[name].check(RULES[name].read(text))
@@ -156,6 +156,8 @@ def _shorten(raw: object) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def _suggest(name: str, known: Iterable[str]) -> str:
+def _suggest(
+    name: str, known: Iterable[str], write: Callable[[str], str] = lambda found: found
+) -> str:
     near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    return f"; did you mean '{write(near[0])}'?" if near else ""

@@ -1,0 +1,175 @@
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .conftest import Shell
+
+
+def test_a_search_prints_places_and_lines(indexed: Shell) -> None:
+    done = indexed.run("search", "total", "price", "of", "the", "cart")
+    assert done.returncode == 0
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("src/cart.py:")
+    assert "compute_total_price" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "\r" not in done.stderr
+
+
+def test_line_numbers_are_those_of_the_file(indexed: Shell) -> None:
+    done = indexed.run("search", "send invoice", "--full")
+    lines = (indexed.folder / "src/mail/send.py").read_text("utf-8").splitlines()
+    shown = [line.split("│", 1) for line in done.stdout.splitlines() if "│" in line]
+    checked = 0
+    for number, text in shown:
+        if "smtp" in text or "send_invoice" in text:
+            assert lines[int(number) - 1] == text[1:]
+            checked += 1
+    assert checked >= 2
+
+
+def test_json_is_the_verbs_answer(indexed: Shell) -> None:
+    done = indexed.run("search", "send invoice", "--json", "--limit", "1")
+    answer = json.loads(done.stdout)
+    (result,) = answer["results"]
+    assert result["path"] == "src/mail/send.py"
+    assert {"path", "text", "score", "startLine", "endLine"} <= result.keys()
+    assert {"totalResults", "searchTimeMs", "metadata"} <= answer.keys()
+    assert done.stderr == ""
+
+
+def test_a_terminal_gets_colour_and_cut_lines(indexed: Shell) -> None:
+    code, screen = indexed.type("search", "send invoice")
+    assert code == 0
+    assert "\x1b[1;31minvoice\x1b[0m" in screen
+    assert "src/mail/send.py" in screen
+    assert "result" in screen
+
+
+def test_docs_are_searched_apart(indexed: Shell) -> None:
+    done = indexed.run("search", "when do parcels leave", "--docs")
+    assert done.stdout.startswith("docs/shipping.md")
+    assert "src/" not in done.stdout
+
+
+def test_the_path_is_read_from_where_one_stands(indexed: Shell) -> None:
+    done = indexed.run("search", "invoice cart", "--path", ".", cwd=indexed.folder / "src/mail")
+    places = [line for line in done.stdout.splitlines() if line and line[0] != " "]
+    assert places
+    assert all(place.startswith("send.py:") for place in places)
+
+
+def test_a_path_outside_the_project_is_refused(indexed: Shell) -> None:
+    done = indexed.run("search", "x", "--path", "..")
+    assert done.returncode == 2
+    assert "outside the project" in done.stderr
+
+
+def test_scores_and_reasons_come_on_demand(indexed: Shell) -> None:
+    plain = indexed.run("search", "invoice").stdout
+    explained = indexed.run("search", "invoice", "--scores", "--explain").stdout
+    assert len(explained) > len(plain)
+
+
+def test_all_projects_are_searched_from_anywhere(indexed: Shell, tmp_path: Path) -> None:
+    done = indexed.run("search", "invoice", "--all-projects", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["results"][0]["path"] == "src/mail/send.py"
+
+
+@pytest.mark.skipif(shutil.which("grep") is None, reason="compares with grep")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-n", "item"],
+        ["-n", "-i", "CART"],
+        ["-n", "-w", "item"],
+        ["-n", "-F", "(item, quantity)"],
+        ["-n", "-A", "1", "def "],
+        ["-n", "-B", "2", "append"],
+        ["-n", "-C", "1", "quantity"],
+        ["-n", "-m", "1", "item"],
+        ["-l", "invoice"],
+        ["-n", "opens at"],
+        ["-n", "no such thing anywhere"],
+    ],
+)
+def test_grep_prints_what_grep_prints(indexed: Shell, flags: list[str]) -> None:
+    ours = indexed.run("grep", *flags, "src", "docs")
+    theirs = subprocess.run(
+        ["grep", "-r", "-E", *flags, "src", "docs"]
+        if "-F" not in flags
+        else ["grep", "-r", *flags, "src", "docs"],
+        cwd=indexed.folder,
+        capture_output=True,
+        text=True,
+    )
+    assert ours.returncode == theirs.returncode
+    assert sorted(ours.stdout.splitlines()) == sorted(theirs.stdout.splitlines())
+
+
+def test_grep_needs_no_index_and_reads_only_what_is_admitted(shell: Shell) -> None:
+    (shell.folder / ".env").write_text("item=secret\n")
+    done = shell.run("grep", "item", "-l")
+    assert done.stdout == "src/cart.py\n"
+
+
+def test_grep_counts_and_globs(indexed: Shell) -> None:
+    assert indexed.run("grep", "-c", "invoice", "-g", "*.py").stdout == "src/mail/send.py:3\n"
+    assert indexed.run("grep", "-l", "e", "-g", "!docs/**", "-t", "python").stdout == (
+        "src/cart.py\nsrc/mail/send.py\n"
+    )
+
+
+def test_a_terminal_sees_matches_under_the_name_of_their_file(indexed: Shell) -> None:
+    code, screen = indexed.type("grep", "append")
+    assert code == 0
+    assert "src/cart.py\x1b[0m\r\n" in screen
+    assert "\x1b[1;31mappend\x1b[0m" in screen
+
+
+def test_a_pattern_that_does_not_compile_is_an_error_with_its_place(indexed: Shell) -> None:
+    done = indexed.run("grep", "(open", "--verbose")
+    assert done.returncode == 2
+    assert "'(open' is invalid" in done.stderr
+    assert "INVALID_PATTERN" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_regex_mode_of_search_prints_lines(indexed: Shell) -> None:
+    done = indexed.run("search", r"def \w+_item", "--mode", "regex")
+    assert done.stdout == "src/cart.py:4:    def add_item(self, item, quantity):\n"
+    assert indexed.run("search", "a", "--mode", "regex", "--all-projects").returncode == 2
+
+
+def test_files_are_found_by_glob(indexed: Shell) -> None:
+    done = indexed.run("files", "**/*.py")
+    assert done.stdout == "src/cart.py\nsrc/mail/send.py\n"
+    assert indexed.run("files", "*.rs").returncode == 1
+    assert json.loads(indexed.run("files", "docs/*", "--json").stdout)["totalMatches"] == 2
+
+
+def test_nothing_found_is_one_and_an_error_is_two(indexed: Shell) -> None:
+    assert indexed.run("grep", "nothing like this").returncode == 1
+    assert indexed.run("search", "   ").returncode == 2
+    assert indexed.run("search").returncode == 2
+
+
+def test_a_reader_that_leaves_early_is_no_error(indexed: Shell) -> None:
+    done = subprocess.run(
+        ["bash", "-c", 'set -o pipefail; "$@" | head -c 1', "-", *indexed_command("grep", "")],
+        cwd=indexed.folder,
+        env=indexed.environ,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    assert len(done.stdout) == 1
+
+
+def indexed_command(*args: str) -> list[str]:
+    from .conftest import SONDE
+
+    return [*SONDE, *args]

@@ -1,0 +1,155 @@
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .conftest import PATIENCE_S, SONDE, Shell
+
+
+def test_index_says_what_it_did_and_a_second_run_is_idle(shell: Shell) -> None:
+    done = shell.run("index")
+    assert done.returncode == 0
+    assert done.stdout.startswith("✓ 5 files, ")
+    assert str(shell.folder) in done.stdout
+    assert "1 denied" in done.stderr
+    again = shell.run("index", "--json")
+    assert json.loads(again.stdout)["filesIndexed"] == 5
+    assert shell.run("index", "--quiet").stderr == ""
+
+
+def test_a_path_names_the_project_to_index(shell: Shell, tmp_path: Path) -> None:
+    assert shell.run("index", "shop", cwd=tmp_path).returncode == 0
+    assert shell.run("search", "invoice", "--project", "shop", cwd=tmp_path).returncode == 0
+
+
+def test_a_terminal_sees_progress_that_goes_away(shell: Shell) -> None:
+    code, screen = shell.type("index")
+    assert code == 0
+    assert "\r\x1b[K" in screen
+    last = screen.rstrip().splitlines()
+    assert any("✓" in line for line in last)
+
+
+def test_a_project_over_the_limit_is_asked_about(shell: Shell) -> None:
+    shell.extra["SONDE_MAX_FILES"] = "2"
+    refused = shell.run("index")
+    assert refused.returncode == 2
+    assert "very large" in refused.stderr
+    assert "--yes" in refused.stderr
+    code, screen = shell.type("index", answers=(("[y/N]", "n"),))
+    assert code != 0
+    assert "Nothing was changed" in screen
+    assert shell.run("index", "--yes").returncode == 0
+
+
+def test_status_shows_the_index_and_its_absence_is_an_error(shell: Shell) -> None:
+    missing = shell.run("status")
+    assert missing.returncode == 2
+    assert "hasn't been indexed yet" in missing.stderr
+    assert "sonde index" in missing.stderr
+    told = json.loads(shell.run("status", "--json").stdout)
+    assert told["code"] == "INDEX_NOT_FOUND"
+    assert told["nextAction"]
+    shell.run("index")
+    assert "Total files" in shell.run("status").stdout
+    assert json.loads(shell.run("status", "--json").stdout)["status"] == "ready"
+
+
+def test_projects_are_listed_once_there_are_any(shell: Shell, tmp_path: Path) -> None:
+    assert shell.run("projects", cwd=tmp_path).returncode == 1
+    shell.run("index")
+    listed = shell.run("projects", cwd=tmp_path)
+    assert listed.returncode == 0
+    assert listed.stdout.startswith(str(shell.folder))
+
+
+def test_delete_asks_and_only_yes_is_yes(shell: Shell) -> None:
+    shell.run("index")
+    asked = shell.run("delete")
+    assert asked.returncode == 2
+    assert "--yes" in asked.stderr
+    code, screen = shell.type("delete", answers=(("[y/N]", "maybe"),))
+    assert code != 0
+    assert "Delete the index for this project? This cannot be undone. [y/N]" in screen
+    assert shell.run("status").returncode == 0
+    code, screen = shell.type("delete", answers=(("[y/N]", "y"),))
+    assert code == 0
+    assert "deleted successfully" in screen
+    assert shell.run("status").returncode == 2
+    assert (shell.folder / "src/cart.py").exists()
+
+
+def test_the_environment_can_answer_for_a_script(shell: Shell) -> None:
+    shell.run("index")
+    assert shell.run("reindex").returncode == 2
+    assert shell.run("reindex", SONDE_ASSUME_YES="1").returncode == 0
+    assert shell.run("delete", "--yes", "--json").returncode == 0
+
+
+@pytest.fixture
+def bare(shell: Shell, tmp_path: Path) -> Path:
+    """A folder without any marker, and none above."""
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    (folder / "notes.py").write_text("def remember(): pass\n")
+    return folder
+
+
+def test_no_project_is_an_error_where_nobody_can_be_asked(shell: Shell, bare: Path) -> None:
+    done = shell.run("index", cwd=bare)
+    assert done.returncode == 2
+    assert "Could not detect project root" in done.stderr
+    assert json.loads(shell.run("index", "--json", cwd=bare).stdout)["code"] == (
+        "PROJECT_NOT_DETECTED"
+    )
+
+
+def test_a_person_is_asked_for_the_root_once(shell: Shell, bare: Path) -> None:
+    code, screen = shell.type("index", cwd=bare, answers=(("Choice: ", "1"),))
+    assert code == 0, screen
+    assert f"[1] Use current directory: {bare}" in screen
+    assert "[2] Enter a custom path" in screen
+    found = shell.run("search", "remember", cwd=bare)
+    assert found.returncode == 0, found.stderr
+
+
+def test_a_custom_root_can_be_typed(shell: Shell, bare: Path) -> None:
+    answers = (("Choice: ", "2"), ("Path: ", str(shell.folder)))
+    code, screen = shell.type("index", cwd=bare, answers=answers)
+    assert code == 0
+    assert str(shell.folder) in screen
+    code, screen = shell.type("status", cwd=bare, answers=(("Choice: ", ""),))
+    assert code == 2
+
+
+def test_a_project_that_does_not_exist_is_named(shell: Shell) -> None:
+    done = shell.run("status", "--project", "nowhere/{at} all")
+    assert done.returncode == 2
+    assert "nowhere/{at} all" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupted_index_stops_cleanly_and_goes_on_later(shell: Shell) -> None:
+    for number in range(3000):
+        (shell.folder / f"src/f{number}.py").write_text(f"def f{number}(): return {number}\n" * 20)
+    process = subprocess.Popen(
+        [*SONDE, "index"],
+        cwd=shell.folder,
+        env=shell.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    folder = shell.home / ".mcp/search/indexes"
+    while process.poll() is None and not list(folder.glob("*/metadata.json")):
+        os.sched_yield()
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert "cancelled" in told
+    assert "Traceback" not in told
+    assert shell.run("index").returncode == 0
+    assert json.loads(shell.run("status", "--json").stdout)["totalFiles"] == 3005
