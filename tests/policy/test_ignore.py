@@ -39,7 +39,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["git", "init", "-q", root], check=True)
     for folder in _FOLDERS:
         (root / folder).mkdir(exist_ok=True)
-        for name in _NAMES:
+        for name in _NAMES if folder in ("", "a/b") else _NAMES[:3]:
             (root / folder / name).write_text("x")
     return root
 

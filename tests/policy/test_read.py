@@ -121,6 +121,11 @@ def test_paths_outside_are_errors_even_beside_the_root(tmp_path: Path) -> None:
             read_file(tmp_path / "proj", path, RULES)
 
 
+def test_a_name_that_is_not_utf8_is_shown_readably(tmp_path: Path) -> None:
+    found = read_file(tmp_path, os.fsdecode(b"bad\xff.py"), RULES)
+    assert found == Skipped("bad\\xff.py", "bad_name")
+
+
 def test_special_files_neither_hang_nor_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with socket.socket(socket.AF_UNIX) as server:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sonde.errors import InvalidPattern, OutsideRoots
+from sonde.errors import FileMissing, InvalidPattern, OutsideRoots
 from sonde.policy.admit import REASONS, Rules
 from sonde.policy.walk import Entry, check_path, walk_files
 from sonde.types import Skipped
@@ -59,6 +59,19 @@ def test_exclude_drops_files_and_whole_folders(tmp_path: Path) -> None:
         "src/d.js": "ok",
         "src/gen": "excluded",
     }
+
+
+@pytest.mark.parametrize("pattern", ["gen/", "gen/**", "/gen/*", "g*/", "{gen,other}"])
+def test_an_excluded_folder_is_one_entry(tmp_path: Path, pattern: str) -> None:
+    make_files(tmp_path, "gen/a.py", "gen/b/c.py", "a.py")
+    assert tell(tmp_path, Rules(exclude=(pattern,))) == {"a.py": "ok", "gen": "excluded"}
+
+
+def test_a_root_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
+    make_files(tmp_path, "a.py")
+    for root in (tmp_path / "gone", tmp_path / "a.py"):
+        with pytest.raises(FileMissing):
+            list(walk_files(root, Rules()))
 
 
 def test_exclude_looks_at_nothing_above_the_project(tmp_path: Path) -> None:

@@ -161,9 +161,11 @@ class Gate:
             folded if self.rules.folds_case else name
         )
 
-    def excludes(self, path: str) -> bool:
-        """Whether `exclude` names this file or folder."""
-        return any(glob.matches(path) for glob in self._exclude)
+    def excludes(self, path: str, *, folder: bool) -> bool:
+        """Whether `exclude` names this file, or this folder, or all that is in it."""
+        return any(
+            glob.matches(path) or (folder and glob.matches(f"{path}/")) for glob in self._exclude
+        )
 
     def includes(self, path: str) -> bool:
         """Whether `include` names this file."""

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from sonde.errors import FileMissing, PermissionDenied
+
 _BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -95,6 +97,16 @@ class Folder:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         self.close()
+
+
+def open_root(root: Path) -> Folder:
+    """The project's own folder; the one place where a link may be followed."""
+    try:
+        return Folder(root.resolve())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileMissing(f"{root} is not a folder", path=str(root)) from error
+    except PermissionError as error:
+        raise PermissionDenied(f"EACCES reading {root}", path=str(root)) from error
 
 
 def tell_reason(error: OSError) -> str:

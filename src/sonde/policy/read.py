@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.policy.admit import Rules, compile_rules, has_binary_suffix
-from sonde.policy.folder import Folder, tell_reason
-from sonde.policy.roots import split_inside
+from sonde.policy.folder import open_root, tell_reason
+from sonde.policy.roots import show_path, split_inside
 from sonde.policy.secrets import secret_in
 from sonde.types import Skipped
 
@@ -52,6 +52,8 @@ def read_file(root: Path, path: str, rules: Rules) -> FileContent | Skipped:
     """
     names = split_inside(root, path)
     relative = "/".join(names)
+    if show_path(relative) != relative:
+        return Skipped(show_path(relative), "bad_name")
     refusal = _refuse_names(names, rules)
     if refusal is not None:
         return Skipped(relative, *refusal)
@@ -117,7 +119,7 @@ def _refuse_names(names: tuple[str, ...], rules: Rules) -> tuple[str, str] | Non
 
 
 def _open_below(root: Path, names: tuple[str, ...]) -> tuple[int, os.stat_result]:
-    folder = Folder(root.resolve())
+    folder = open_root(root)
     try:
         for name in names[:-1]:
             inner = folder.enter(name)

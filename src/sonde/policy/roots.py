@@ -53,6 +53,13 @@ def clean_path(text: str) -> str:
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
+def show_path(path: str) -> str:
+    """The path with bytes that are not UTF-8 written as escapes; itself when there are none."""
+    if path.isascii():
+        return path
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def split_inside(root: Path, path: str) -> tuple[str, ...]:
     """The names from the root down to `path`, or `OutsideRoots`; looks at nothing on disk."""
     if "\0" in path:

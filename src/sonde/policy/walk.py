@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sonde.policy.admit import Gate, Rules, compile_rules, has_binary_suffix
-from sonde.policy.folder import Folder, tell_reason
+from sonde.policy.folder import Folder, open_root, tell_reason
 from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
-from sonde.policy.roots import split_inside
+from sonde.policy.roots import show_path, split_inside
 from sonde.types import Skipped
 
 
@@ -43,7 +43,7 @@ def walk_files(root: Path, rules: Rules) -> Iterator[Entry | Skipped]:
     repository inside the project is part of it, without its `.git`.
     """
     gate = compile_rules(rules)
-    levels = [_open_level(Folder(root.resolve()), "", None, rules)]
+    levels = [_open_level(open_root(root), "", None, rules)]
     try:
         while levels:
             folder, prefix, scope, entries = levels[-1]
@@ -79,7 +79,7 @@ def check_path(root: Path, path: str, rules: Rules) -> Entry | Skipped:
     if not names:
         return Skipped(".", "folder")
     scope: Scope | None = None
-    folder = Folder(root.resolve())
+    folder = open_root(root)
     try:
         for index, name in enumerate(names):
             scope = _read_scope(folder, "/".join(names[:index]), scope, rules)
@@ -87,7 +87,7 @@ def check_path(root: Path, path: str, rules: Rules) -> Entry | Skipped:
             at = "/".join(names[: index + 1])
             found = _judge_name(at, name, _tell_kind(facts.st_mode), gate, scope)
             if found is not None:
-                return Skipped(_show(relative), found.reason, found.detail)
+                return Skipped(show_path(relative), found.reason, found.detail)
             if not stat.S_ISDIR(facts.st_mode):
                 last = index == len(names) - 1
                 return _judge_file(at, facts, gate) if last else Skipped(relative, "missing")
@@ -97,7 +97,7 @@ def check_path(root: Path, path: str, rules: Rules) -> Entry | Skipped:
         folder.scan()
         return Skipped(relative, "folder")
     except OSError as error:
-        return _skip_unreadable(_show(relative), error)
+        return _skip_unreadable(show_path(relative), error)
     finally:
         folder.close()
 
@@ -136,8 +136,8 @@ def _judge_entry(
 def _judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None) -> Skipped | None:
     """What the name and the kind of thing say; None when they say nothing against it."""
     folder = kind == "folder"
-    if not name.isascii() and _show(name) != name:
-        return Skipped(_show(path), "bad_name")
+    if show_path(name) != name:
+        return Skipped(show_path(path), "bad_name")
     denial = gate.find_denial(name, folder=folder)
     if denial is not None:
         return Skipped(path, "denied", denial)
@@ -145,7 +145,7 @@ def _judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None
         return Skipped(path, kind)
     if folder and path.count("/") >= gate.rules.max_depth:
         return Skipped(path, "too_deep", f"more than {gate.rules.max_depth} folders deep")
-    if gate.excludes(path):
+    if gate.excludes(path, folder=folder):
         return Skipped(path, "excluded")
     if scope is not None and scope.ignores(path, folder=folder):
         return Skipped(path, "ignored")
@@ -174,8 +174,3 @@ def _tell_kind(mode: int) -> str:
 
 def _skip_unreadable(path: str, error: OSError) -> Skipped:
     return Skipped(path, tell_reason(error), error.strerror or "")
-
-
-def _show(path: str) -> str:
-    """The path with bytes that are not UTF-8 written as escapes."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
