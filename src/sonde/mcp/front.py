@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing, read_version
+from sonde import __version__
+from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing
 
 HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
@@ -24,7 +25,7 @@ class Front:
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
         self._greeted = False
-        self._info = {"name": "sonde", "title": "sonde", "version": read_version()}
+        self._info = {"name": "sonde", "title": "sonde", "version": __version__}
 
     def answer(self, message: Any) -> dict[str, Any] | None:
         """The response to a request that can be answered at once, else None."""

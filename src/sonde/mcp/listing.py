@@ -39,13 +39,6 @@ first; if the client cannot ask, the answer carries a token to repeat the call w
 says in nextAction what to do about it."""
 
 
-def read_version() -> str:
-    """The version of the installed package."""
-    from importlib.metadata import version
-
-    return version("sonde")
-
-
 @dataclass(frozen=True)
 class Listing:
     """Which tools are shown, and how."""

@@ -10,9 +10,10 @@ import mcp_types as types
 from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
+from sonde import __version__
 from sonde.mcp.calls import AnswerNeeded, Calls, Context, open_work
 from sonde.mcp.errors import shape_answer, translate_error
-from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing, read_version
+from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing
 from sonde.tools.tool import bind_arguments, find_tool
 
 
@@ -69,7 +70,7 @@ def build_server(listing: Listing, app: LazyApp, calls: Calls) -> Server[Any]:
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     server = Server[Any](
         "sonde",
-        version=read_version(),
+        version=__version__,
         title="sonde",
         instructions=INSTRUCTIONS,
         cache_hints={"tools/list": hint, "server/discover": hint},
