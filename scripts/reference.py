@@ -71,7 +71,7 @@ def describe_effect(tool: Tool) -> str:
 def describe_argument(argument: Argument) -> str:
     """One row of the table."""
     default = argument.schema.get("default")
-    shown = "**required**" if argument.required else "" if default is None else f"`{default!s}`"
+    shown = "**required**" if argument.required else "" if default is None else f"`{dump(default)}`"
     kind = f"{argument.items} array" if argument.items else argument.kind
     bounds = describe_bounds(argument)
     text = argument.param.description.replace("|", "\\|")
@@ -101,6 +101,8 @@ def make_example(tool: Tool) -> dict[str, Any]:
         quoted = re.search(r"e\.g\.,? '([^']+)'", argument.param.description)
         if argument.param.example is not None:
             example[argument.name] = argument.param.example
+        elif argument.name == "query":
+            example[argument.name] = "where are retries configured?"
         elif argument.required:
             example[argument.name] = quoted[1] if quoted else argument.kind
     return example
