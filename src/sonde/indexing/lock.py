@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from sonde.errors import IndexBusy
 from sonde.work import Work
 
-if os.name == "nt":  # pragma: no cover - exercised on Windows only
+if sys.platform == "win32":
     import msvcrt
 
     def _try_lock(descriptor: int) -> bool:

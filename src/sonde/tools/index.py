@@ -38,7 +38,7 @@ def create_index(
     app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
 ) -> IndexAnswer:
     """Index a project's code and docs so that they can be searched."""
-    found = find_project(app, project)
+    found = find_project(app, project, work)
     if not found.is_indexed():
         question = f"Index {found.root} for searching?"
         require_consent(app, work, "create_index", found, _limit_or(found, question, work), confirm)

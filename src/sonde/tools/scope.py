@@ -10,38 +10,55 @@ import time
 from pathlib import Path
 
 from sonde.app import App, Project
-from sonde.errors import Cancelled, ConfirmationRequired, IndexNotFound, InvalidRequest
+from sonde.errors import (
+    Cancelled,
+    ConfirmationRequired,
+    IndexNotFound,
+    InvalidRequest,
+    ProjectNotDetected,
+)
 from sonde.policy.roots import detect_root
+from sonde.stores.records import project_folder
 from sonde.work import Work
 
 ALL = "all"
 _CONSENT_S = 120
 
 
-def find_project(app: App, project: str | None = None) -> Project:
-    """The project named, or the one around the place where sonde was started."""
-    if project is None:
-        return app.projects.get(detect_root(app.start))
-    folder = Path(project).expanduser()
-    if not folder.is_absolute():
-        folder = app.start / folder
+def find_project(app: App, project: str | None = None, work: Work | None = None) -> Project:
+    """The project named, or the one around the place where sonde was started.
+
+    An index that exists wins, also one of a folder above; then the markers decide. Without any,
+    a caller that can be asked (`work`) may take the folder as it is.
+    """
+    folder = app.start if project is None else _named_folder(app, project)
+    for above in (folder, *folder.parents):
+        if project_folder(app.home, above).is_dir() and app.projects.get(above).is_indexed():
+            return app.projects.get(above)
     try:
-        folder = folder.resolve(strict=True)
+        return app.projects.get(detect_root(folder))
+    except ProjectNotDetected:
+        if project is not None or (work and _may_use(app, folder, work)):
+            return app.projects.get(folder)
+        raise
+
+
+def _named_folder(app: App, project: str) -> Path:
+    folder = Path(project).expanduser()
+    try:
+        return (app.start / folder).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidRequest(
             f"project {project!r}: {error}", user_message="There is no folder '{p}'.", p=project
         ) from error
-    indexed = app.projects.get(folder)
-    return indexed if indexed.is_indexed() else app.projects.get(_root_or_self(folder))
 
 
-def _root_or_self(folder: Path) -> Path:
-    from sonde.errors import ProjectNotDetected
-
-    try:
-        return detect_root(folder)
-    except ProjectNotDetected:
-        return folder
+def _may_use(app: App, folder: Path, work: Work) -> bool:
+    """Ask whether a folder without markers is the project; a whole home or disk never is."""
+    if folder in (Path(folder.anchor), Path.home()):
+        return False
+    question = f"Could not detect project root. Use current directory: {folder}?"
+    return app.assume_yes or bool(work.ask(question))
 
 
 def indexed_project(app: App, project: str | None = None) -> Project:
