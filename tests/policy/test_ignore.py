@@ -126,6 +126,15 @@ def test_hostile_ignore_lines_take_no_time() -> None:
     assert time.process_time() - started < 3.0
 
 
+@pytest.mark.parametrize(
+    "line", ["?" * 4000, "[!é]" * 1000, "文" * 4000, "*?" * 2000, "**/é/" * 800]
+)
+def test_many_huge_lines_are_no_error(line: str) -> None:
+    patterns = Patterns(f"{line}\n" * 12 + "a.py", fold_case=True)
+    assert patterns.decide("src/a.py", folder=False)
+    assert patterns.decide("src/b.py", folder=False) is None
+
+
 def test_a_pattern_longer_than_a_path_can_be_does_no_harm(tmp_path: Path) -> None:
     make_files(tmp_path, {".gitignore": "x" * 100_000 + "\na.py", "a.py": "", "b.py": ""})
     assert list_admitted(tmp_path) == [".gitignore", "b.py"]

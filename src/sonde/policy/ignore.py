@@ -10,6 +10,7 @@ folder, the second outside the project. A path decided by a `.sondeignore` is no
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,7 +22,9 @@ from sonde.policy.folder import Folder
 GIT_FILE = ".gitignore"
 OWN_FILE = ".sondeignore"
 _MAX_BYTES = 1024 * 1024
-_BATCH = 64
+_BATCH_LINES = 64
+# Keeps an expression within what the engine gives it of memory.
+_BATCH_CHARACTERS = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +32,16 @@ class _Line:
     regex: str
     negated: bool
     folders_only: bool
-    by_name: bool
 
 
 class Patterns:
     """The lines of one ignore file."""
 
     def __init__(self, text: str, *, fold_case: bool = False) -> None:
-        lines = [line for raw in text.split("\n") if (line := _parse_line(raw))]
-        # Last line first, as the last match decides; a batch is asked with one expression.
-        lines.reverse()
         self._batches: list[tuple[Any, list[tuple[_Line, Any]]]] = []
-        for start in range(0, len(lines), _BATCH):
-            batch = lines[start : start + _BATCH]
+        # Last line first, as the last match decides; a batch is asked with one expression.
+        lines = [line for raw in reversed(text.split("\n")) if (line := _parse_line(raw))]
+        for batch in _cut_batches(lines):
             singles = [(line, compile_regex(line.regex, "", fold_case=fold_case)) for line in batch]
             union = "|".join(line.regex for line in batch)
             self._batches.append((compile_regex(union, "", fold_case=fold_case), singles))
@@ -55,6 +55,18 @@ class Patterns:
                 if (folder or not line.folders_only) and regex.fullmatch(path) is not None:
                     return not line.negated
         return None
+
+
+def _cut_batches(lines: list[_Line]) -> Iterator[list[_Line]]:
+    batch: list[_Line] = []
+    for line in lines:
+        size = sum(len(other.regex) for other in batch) + len(line.regex)
+        if batch and (len(batch) == _BATCH_LINES or size > _BATCH_CHARACTERS):
+            yield batch
+            batch = []
+        batch.append(line)
+    if batch:
+        yield batch
 
 
 def _parse_line(raw: str) -> _Line | None:
@@ -71,7 +83,7 @@ def _parse_line(raw: str) -> _Line | None:
         regex = translate_wildcards(text)
     except InvalidPattern:
         return None
-    return _Line(f"(?:.*/)?{regex}" if by_name else regex, negated, folders_only, by_name)
+    return _Line(f"(?:.*/)?{regex}" if by_name else regex, negated, folders_only)
 
 
 def _strip_spaces(text: str) -> str:
