@@ -32,6 +32,9 @@ class ChunkStore(Protocol):
     def files(self) -> Mapping[str, FileState]:
         """Every indexed file by path."""
 
+    def states(self, paths: Collection[str]) -> Mapping[str, FileState]:
+        """The indexed ones of these files; the cheap way to look at a few."""
+
     def replace(self, files: Sequence[ParsedFile]) -> None:
         """Put these files in place of whatever was stored under their paths, in one step."""
 

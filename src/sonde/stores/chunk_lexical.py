@@ -19,8 +19,10 @@ from sonde.types import Filter, Scored
 Ranges = NDArray[np.int64]
 """Rows of (first chunk id, end), ascending and disjoint."""
 
-_FEW = 1_000
-"""Up to so many allowed chunks are looked up one by one."""
+_FEW = 5_000
+"""Up to so many allowed chunks SQLite is told which they are, beyond it ranks them all."""
+_SPARE = 64
+"""So many more results are fetched than asked for, because the last ones may tie."""
 _BLOCK = 1_000
 _RANKED = (
     "SELECT rowid, -bm25(lex, {0}, {1}, {2}) AS score FROM lex WHERE lex MATCH ? {3}"
@@ -28,7 +30,12 @@ _RANKED = (
 )
 _ALL = _RANKED.format(*lexicon.WEIGHTS, "", "")
 _FIRST = _RANKED.format(*lexicon.WEIGHTS, "", "LIMIT ?")
-_AMONG = _RANKED.format(*lexicon.WEIGHTS, "AND rowid IN (SELECT value FROM json_each(?))", "")
+_AMONG = _RANKED.format(
+    *lexicon.WEIGHTS,
+    # the plus keeps FTS5 from starting anew for every single id
+    "AND rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))",
+    "",
+)
 _REMEMBERED_COUNTS = 20_000
 
 
@@ -105,11 +112,8 @@ def order_ties(
     connection: apsw.Connection, scored: Sequence[tuple[int, float]], limit: int
 ) -> list[Scored]:
     """The best of these by score, then path, then place in the file."""
-    keys = [key for key, _ in scored]
-    scores = [score for _, score in scored]
-    tied = [k for k, s, t in zip(keys, scores, [*scores[1:], None], strict=True) if s == t]
-    if tied:
-        path_of = read_paths(connection, keys)
+    if len({score for _, score in scored}) < len(scored):
+        path_of = read_paths(connection, [key for key, _ in scored])
         scored = sorted(scored, key=lambda pair: (-pair[1], path_of.get(pair[0], ""), pair[0]))
     return [Scored(key, score) for key, score in scored[:limit]]
 
@@ -127,7 +131,7 @@ def read_paths(connection: apsw.Connection, ids: Collection[int]) -> Mapping[int
 def _rank(
     connection: apsw.Connection, terms: Sequence[str], limit: int, allowed: Ranges | None
 ) -> list[Scored]:
-    if not terms or limit < 1 or (allowed is not None and not len(allowed)):
+    if not terms or limit < 1 or (allowed is not None and not allowed.size):
         return []
     query = " OR ".join(f'"{term}"' for term in terms)
     best = _take_best(_walk_ranking(connection, query, allowed, limit), limit)
@@ -149,14 +153,14 @@ def _walk_ranking(
 ) -> Iterator[tuple[int, float]]:
     """Chunk ids and scores, best first."""
     if allowed is None:
-        # the first rows come cheaper when no more are asked for; a tie at their end is rare
-        top = list(_select_scores(connection, _FIRST, (query, limit + 1)))
-        if len(top) <= limit or top[-1][1] != top[-2][1]:
+        # the first rows come cheaper when not all are asked for
+        top = list(_select_scores(connection, _FIRST, (query, limit + _SPARE)))
+        if len(top) < limit + _SPARE or top[-1][1] != top[limit - 1][1]:
             yield from top
             return
-    if allowed is not None and int((allowed[:, 1] - allowed[:, 0]).sum()) <= _FEW:
+    elif int((allowed[:, 1] - allowed[:, 0]).sum()) <= _FEW:
         ids = [key for first, end in allowed.tolist() for key in range(first, end)]
-        yield from _select_scores(connection, _AMONG, (query, json.dumps(ids)))
+        yield from _select_scores(connection, _AMONG, (query, ids[0], ids[-1], json.dumps(ids)))
         return
     rows = _select_scores(connection, _ALL, (query,))
     while block := list(itertools.islice(rows, _BLOCK)):

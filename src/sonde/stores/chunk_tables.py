@@ -20,7 +20,8 @@ LOGGED = 1_000
 
 _SCHEMA = """
 CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO state VALUES ('generation', 0), ('next_chunk', 1), ('next_vector_file', 1);
+INSERT INTO state VALUES
+    ('generation', 0), ('chunks', 0), ('next_chunk', 1), ('next_vector_file', 1);
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
     path TEXT NOT NULL UNIQUE,
@@ -33,7 +34,7 @@ CREATE TABLE files (
     chunk_count INTEGER NOT NULL,
     symbols TEXT NOT NULL
 );
-CREATE INDEX files_by_time ON files (mtime_ns);
+CREATE INDEX files_by_time ON files (mtime_ns DESC, path);
 CREATE TABLE chunks (
     id INTEGER PRIMARY KEY,
     uuid BLOB NOT NULL DEFAULT (randomblob(16)),
@@ -117,7 +118,7 @@ def advance_state(connection: apsw.Connection, key: str, by: int = 1) -> int:
 
 def count_chunks(connection: apsw.Connection) -> int:
     """How many chunks there are."""
-    return read_number(connection, "SELECT sum(chunk_count) FROM files")
+    return read_state(connection, "chunks")
 
 
 def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[StoredFile]:
@@ -141,9 +142,9 @@ def write_files(connection: apsw.Connection, files: Sequence[ParsedFile]) -> Non
     """Store these files, replacing their predecessors, with everything that finds them."""
     latest = {file.state.path: file for file in files}
     delete_files(connection, latest)
-    next_chunk = advance_state(
-        connection, "next_chunk", sum(len(file.chunks) for file in latest.values())
-    )
+    count = sum(len(file.chunks) for file in latest.values())
+    next_chunk = advance_state(connection, "next_chunk", count)
+    advance_state(connection, "chunks", count)
     chunk_rows: list[tuple[Value, ...]] = []
     term_rows: list[tuple[Value, ...]] = []
     name_rows: list[tuple[Value, ...]] = []
@@ -209,6 +210,7 @@ def delete_files(connection: apsw.Connection, paths: Iterable[str]) -> None:
     connection.executemany("DELETE FROM chunks WHERE id >= ? AND id < ?", ranges)
     every = ((chunk,) for first, end in ranges for chunk in range(first, end))
     connection.executemany("DELETE FROM lex WHERE rowid = ?", every)
+    advance_state(connection, "chunks", -sum(file.size for file in found))
     ids = [(file.id,) for file in found]
     connection.executemany("DELETE FROM names WHERE rowid = ?", ids)
     connection.executemany("DELETE FROM grams WHERE rowid = ?", ids)
@@ -224,7 +226,7 @@ def delete_everything(connection: apsw.Connection) -> None:
     """Remove all files and everything that finds them; ids and generations go on."""
     connection.execute(
         "DELETE FROM files; DELETE FROM chunks; DELETE FROM lex; DELETE FROM names;"
-        " DELETE FROM grams"
+        " DELETE FROM grams; UPDATE state SET value = 0 WHERE key = 'chunks'"
     )
     generation, end = read_state(connection, "generation"), read_state(connection, "next_chunk")
     connection.execute("INSERT INTO removed VALUES (?, 0, ?)", (generation, end))
@@ -254,6 +256,9 @@ _CONTRADICTIONS = {
         "SELECT count(*) FROM files AS f WHERE chunk_count != (SELECT count(*) FROM chunks AS c"
         " WHERE c.id >= first_chunk AND c.id < first_chunk + chunk_count AND c.file_id = f.id)"
     ),
+    "chunks counted wrongly": (
+        "SELECT abs((SELECT count(*) FROM chunks) - value) FROM state WHERE key = 'chunks'"
+    ),
     "chunks of no file": (
         "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files)"
     ),
@@ -272,12 +277,19 @@ _CONTRADICTIONS = {
 }
 
 
-def read_files(connection: apsw.Connection) -> dict[str, FileState]:
-    """The state of every file."""
-    query = "SELECT path, hash, size, mtime_ns, language, kind FROM files"
-    return {
-        (path := read_text(row[0])): FileState(path, *row[1:]) for row in connection.execute(query)
-    }
+_STATE = "path, hash, size, mtime_ns, language, kind"
+
+
+def read_files(
+    connection: apsw.Connection, paths: Collection[str] | None = None
+) -> dict[str, FileState]:
+    """The state of every file, or of the known ones among these."""
+    rows = (
+        connection.execute(f"SELECT {_STATE} FROM files")
+        if paths is None
+        else select_paths(connection, _STATE, paths)
+    )
+    return {(path := read_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
 
 def update_states(connection: apsw.Connection, states: Iterable[FileState]) -> None:
@@ -290,17 +302,20 @@ def update_states(connection: apsw.Connection, states: Iterable[FileState]) -> N
 
 _CHUNK = (
     "SELECT f.path, c.text, c.start_line, c.end_line, c.start_byte, c.end_byte, c.header,"
-    " c.symbol, c.id FROM chunks AS c JOIN files AS f ON f.id = c.file_id"
+    " c.symbol, c.id"
+)
+OF_CHUNKS = f"{_CHUNK} FROM chunks AS c JOIN files AS f ON f.id = c.file_id"
+OF_FILES = (
+    f"{_CHUNK} FROM files AS f CROSS JOIN chunks AS c"
+    " ON c.id >= f.first_chunk AND c.id < f.first_chunk + f.chunk_count"
 )
 
 
 def select_chunks(
-    connection: apsw.Connection, condition: str, values: Sequence[Value]
+    connection: apsw.Connection, query: str, values: Sequence[Value]
 ) -> Iterator[Chunk]:
-    """The chunks `c` of files `f` for which the condition holds."""
-    for path, text, l1, l2, b1, b2, header, symbol, key in connection.execute(
-        f"{_CHUNK} {condition}", values
-    ):
+    """The chunks that a query of the form `OF_CHUNKS` or `OF_FILES` finds."""
+    for path, text, l1, l2, b1, b2, header, symbol, key in connection.execute(query, values):
         span = Span(l1, l2, b1, b2)
         yield Chunk(
             read_text(path), read_text(text), span, read_text(header), read_text(symbol), key

@@ -21,8 +21,11 @@ from sonde.stores.vectors import Slots, VectorFile
 Ids = NDArray[np.int64]
 
 _PAIR = "SELECT c.id, CASE WHEN v.speaks THEN v.slot ELSE -1 END"
-_OF_CHUNK = f"{_PAIR} FROM chunks AS c JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
-_OF_VECTOR = f"{_PAIR} FROM vectors AS v JOIN chunks AS c ON c.digest = v.digest"
+# the order of the joins is given: chunk rows are long, their index by digest is not
+_OF_CHUNK = (
+    f"{_PAIR} FROM chunks AS c CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
+)
+_OF_VECTOR = f"{_PAIR} FROM vectors AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
 _WASTED = 0.25
 """The share of unused rows from which a vector file is written anew."""
 
@@ -93,8 +96,8 @@ class VectorIndex:
         if found is None:
             return {}
         query = (
-            "SELECT c.id, v.slot FROM json_each(?) JOIN chunks AS c ON c.id = value"
-            " JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
+            "SELECT c.id, v.slot FROM json_each(?) CROSS JOIN chunks AS c ON c.id = value"
+            " CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
         )
         slot_of = dict(connection.execute(query, (json.dumps(list(ids)), found.id)))
         rows = found.file.read(np.array(list(slot_of.values()), np.int64))
@@ -241,7 +244,9 @@ def _update_map(
         or known.model.file is not model.file
         or generation - known.generation >= LOGGED
     ):
-        ids, slots = _to_arrays(connection.execute(f"{_OF_CHUNK} ORDER BY c.id", (model.id,)))
+        ids, slots = _to_arrays(
+            connection.execute(f"{_OF_VECTOR} WHERE v.model_id = ? ORDER BY c.id", (model.id,))
+        )
         return SlotMap(generation, model, ids, slots, next_chunk, next_slot)
     ids, slots = _drop_removed(connection, known)
     # vectors that came for chunks that were there, then chunks that came since

@@ -18,6 +18,12 @@ from sonde.stores.chunk_vectors import VectorIndex
 from sonde.stores.sqlite import Database
 from sonde.types import Chunk, FileState, Filter, Kind, ParsedFile, Scored, StoreCounts, Symbol
 
+_LACKING = (
+    "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.digest = c.digest"
+    " AND v.model_id = (SELECT id FROM models WHERE name = ?))"
+    " ORDER BY f.mtime_ns DESC, f.path, c.id LIMIT ?"
+)
+
 
 class SqliteChunkStore:
     """A `ChunkStore` in one SQLite file and a folder of vectors."""
@@ -46,6 +52,11 @@ class SqliteChunkStore:
         with self._database.read() as connection:
             return tables.read_files(connection)
 
+    def states(self, paths: Collection[str]) -> Mapping[str, FileState]:
+        """The known ones of these files."""
+        with self._database.read() as connection:
+            return tables.read_files(connection, paths)
+
     def replace(self, files: Sequence[ParsedFile]) -> None:
         """Put these files in place of their predecessors."""
         with self._change() as connection:
@@ -73,7 +84,8 @@ class SqliteChunkStore:
         """The chunks with these ids that exist, in this order."""
         condition = "WHERE c.id IN (SELECT value FROM json_each(?))"
         with self._database.read() as connection:
-            found = tables.select_chunks(connection, condition, (json.dumps(list(ids)),))
+            query = f"{tables.OF_CHUNKS} {condition}"
+            found = tables.select_chunks(connection, query, (json.dumps(list(ids)),))
             chunk_of = {chunk.id: chunk for chunk in found}
         return [chunk_of[key] for key in ids if key in chunk_of]
 
@@ -81,9 +93,8 @@ class SqliteChunkStore:
         """A file's chunks in file order."""
         with self._database.read() as connection:
             for file in tables.select_files(connection, [path]):
-                condition = "WHERE c.id >= ? AND c.id < ? ORDER BY c.id"
-                ids = (file.first, file.first + file.size)
-                return list(tables.select_chunks(connection, condition, ids))
+                query = f"{tables.OF_FILES} WHERE f.id = ? ORDER BY c.id"
+                return list(tables.select_chunks(connection, query, (file.id,)))
         return []
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
@@ -139,13 +150,9 @@ class SqliteChunkStore:
 
     def missing(self, model: str, limit: int) -> list[Chunk]:
         """Chunks without a vector, newest files first."""
-        condition = (
-            "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v JOIN models AS m ON m.id = v.model_id"
-            " WHERE m.name = ? AND v.digest = c.digest)"
-            " ORDER BY f.mtime_ns DESC, f.path, c.id LIMIT ?"
-        )
         with self._database.read() as connection:
-            return list(tables.select_chunks(connection, condition, (model, limit)))
+            query = f"{tables.OF_FILES} {_LACKING}"
+            return list(tables.select_chunks(connection, query, (model, limit)))
 
     def coverage(self, model: str) -> tuple[int, int]:
         """Chunks with a vector, and all chunks."""

@@ -15,7 +15,7 @@ WEIGHTS = (2.0, 3.0, 1.0)
 K1, B = 1.2, 0.75
 LEAST_IDF = 1e-6
 """What a word in more than half of all chunks is worth; FTS5 does the same."""
-POSTINGS = 15_000
+POSTINGS = 10_000
 """How many matches a query may touch before its commonest words are left out."""
 MOST_COUNTED, MOST_USED = 512, 64
 """How many different words of one query are looked up, and how many rank."""

@@ -134,8 +134,12 @@ class Database:
         with self._writing, translate_errors(self.path):
             self._writer.execute("PRAGMA incremental_vacuum").fetchall()
             # a reader that is in the middle of something keeps its part of the log: next time
-            with contextlib.suppress(apsw.BusyError):
-                self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._writer.set_busy_timeout(0)
+            try:
+                with contextlib.suppress(apsw.BusyError):
+                    self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                self._writer.set_busy_timeout(_BUSY_MS)
 
     def measure_bytes(self) -> int:
         """The size of the database on disk, its log included."""
@@ -184,7 +188,7 @@ class Database:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-        self._writer.execute("PRAGMA synchronous = FULL")
+        self._writer.execute("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 8388608")
         upgrade_database(self._writer, self.path, form)
 
     def _take_reader(self) -> apsw.Connection:

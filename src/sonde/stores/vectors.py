@@ -20,6 +20,8 @@ _RESCORED = 1_500
 """Beyond, so many nearest by sign bits are scored (more when more are asked for)."""
 _PER_RESULT = 4
 _COPIED = 8_192
+_SCORED_AT_ONCE = 512
+"""Small enough that the product is not spread over threads, which costs more than it gives."""
 
 
 class VectorFile:
@@ -85,9 +87,9 @@ class VectorFile:
             distance = self._measure_distances(bits, query, slots)
             places = np.argpartition(distance, wanted)[:wanted]
         scores = np.empty(len(places), np.float32)
-        for start in range(0, len(places), _COPIED):
-            part = slots[places[start : start + _COPIED]]
-            scores[start : start + _COPIED] = rows[part].astype(np.float32) @ query
+        for start in range(0, len(places), _SCORED_AT_ONCE):
+            part = slice(start, start + _SCORED_AT_ONCE)
+            scores[part] = rows[slots[places[part]]].astype(np.float32) @ query
         if limit < len(scores):
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
             chosen = np.flatnonzero(scores >= least)
