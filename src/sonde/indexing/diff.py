@@ -30,11 +30,15 @@ class Omissions:
             self.examples.append(skipped)
 
 
+Refused = dict[str, tuple[int, int, str]]
+"""Files whose content was refused: path -> size, time, reason; not read again until they change."""
+
+
 @dataclass(slots=True)
 class Diff:
     """Files to read again and files to forget, per index."""
 
-    changed: list[tuple[Kind, str]] = field(default_factory=list)
+    changed: list[tuple[Kind, Entry]] = field(default_factory=list)
     removed: list[tuple[Kind, str]] = field(default_factory=list)
     unchanged: int = 0
     omitted: Omissions = field(default_factory=Omissions)
@@ -44,7 +48,9 @@ class Diff:
         return not self.changed and not self.removed
 
 
-def compare_tree(tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], work: Work) -> Diff:
+def compare_tree(
+    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], refused: Refused, work: Work
+) -> Diff:
     """Walk the disk once and compare sizes and times; contents are compared when read."""
     diff = Diff()
     seen: dict[Kind, set[str]] = {"code": set(), "docs": set()}
@@ -60,17 +66,16 @@ def compare_tree(tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], work
         if total % _REPORT_EVERY == 0:
             work.report(Progress("scanning", done=total))
         seen[kind].add(found.path)
-        if _is_unchanged(found, known[kind].get(found.path)):
-            diff.unchanged += 1
-        else:
-            diff.changed.append((kind, found.path))
+        _judge(diff, kind, found, known[kind].get(found.path), refused)
     for kind, states in known.items():
         diff.removed.extend((kind, path) for path in states if path not in seen[kind])
+    for path in [path for path in refused if not any(path in paths for paths in seen.values())]:
+        del refused[path]
     return diff
 
 
 def compare_paths(
-    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], paths: set[str]
+    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], refused: Refused, paths: set[str]
 ) -> Diff:
     """The same for a few named files."""
     diff = Diff()
@@ -85,12 +90,17 @@ def compare_paths(
                 diff.removed.append((other, path))
         if not admitted or kind is None or isinstance(found, Skipped):
             continue
-        if _is_unchanged(found, known[kind].get(path)):
-            diff.unchanged += 1
-        else:
-            diff.changed.append((kind, path))
+        _judge(diff, kind, found, known[kind].get(path), refused)
     return diff
 
 
-def _is_unchanged(entry: Entry, state: FileState | None) -> bool:
-    return state is not None and entry.size == state.size and entry.mtime_ns == state.mtime_ns
+def _judge(diff: Diff, kind: Kind, entry: Entry, state: FileState | None, refused: Refused) -> None:
+    now = (entry.size, entry.mtime_ns)
+    if state is not None and now == (state.size, state.mtime_ns):
+        diff.unchanged += 1
+        return
+    *before, reason = refused.get(entry.path, (-1, -1, ""))
+    if tuple(before) == now:
+        diff.omitted.add(Skipped(entry.path, reason))
+    else:
+        diff.changed.append((kind, entry))

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from sonde.chunking.parse import parse_text
 from sonde.embedding.base import Embedder
-from sonde.indexing.diff import Diff, compare_paths, compare_tree
+from sonde.indexing.diff import Diff, Refused, compare_paths, compare_tree
 from sonde.indexing.sources import Tree
 from sonde.languages import language_of
 from sonde.policy.read import FileContent
+from sonde.policy.walk import Entry
 from sonde.stores.base import ChunkStore
 from sonde.types import FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
 from sonde.work import Work
@@ -49,28 +50,42 @@ def update_index(
     embedder: Embedder | None,
     work: Work,
     *,
+    refused: Refused | None = None,
     paths: set[str] | None = None,
     force: bool = False,
 ) -> IndexReport:
-    """Bring the stores in step with the disk (or with the named files); `force` reads all again."""
+    """Bring the stores in step with the disk (or with the named files); `force` reads all again.
+
+    `refused` remembers files whose content was refused, so that they are not read each time; it
+    is brought up to date in place.
+    """
     began = time.monotonic()
     known: dict[Kind, Mapping[str, FileState]] = {
         kind: store.files() for kind, store in stores.items()
     }
-    if force:
-        fresh: dict[Kind, Mapping[str, FileState]] = {kind: {} for kind in known}
-        diff = _walk_or_check(tree, fresh, paths, work)
-        current = {path for _, path in diff.changed}
-        if paths is None:
-            diff.removed = [(k, p) for k, files in known.items() for p in files if p not in current]
+    if refused is None or force:
+        refused = {} if refused is None else refused
+        refused.clear()
+    if paths is not None:
+        diff = compare_paths(tree, known, refused, paths)
+        if force:
+            diff.changed = [
+                (kind, entry)
+                for path in sorted(paths)
+                if isinstance(entry := tree.check(path), Entry) and (kind := tree.kind_of(path))
+            ]
+    elif force:
+        diff = compare_tree(tree, {kind: {} for kind in known}, refused, work)
+        current = {entry.path for _, entry in diff.changed}
+        diff.removed = [(k, p) for k, files in known.items() for p in files if p not in current]
     else:
-        diff = _walk_or_check(tree, known, paths, work)
+        diff = compare_tree(tree, known, refused, work)
     tally = _Tally(began, len(diff.changed))
     for kind, store in stores.items():
         gone = [path for other, path in diff.removed if other == kind]
         if gone:
             store.remove(gone)
-    for kind, batch in _batches(tree, diff, tally, work):
+    for kind, batch in _batches(tree, diff, refused, tally, work):
         _write_batch(tree, stores[kind], embedder, kind, batch, {} if force else known[kind], tally)
         work.report(tally.progress())
     return IndexReport(
@@ -84,32 +99,23 @@ def update_index(
     )
 
 
-def _walk_or_check(
-    tree: Tree,
-    known: Mapping[Kind, Mapping[str, FileState]],
-    paths: set[str] | None,
-    work: Work,
-) -> Diff:
-    if paths is None:
-        return compare_tree(tree, known, work)
-    return compare_paths(tree, known, paths)
-
-
 def _batches(
-    tree: Tree, diff: Diff, tally: _Tally, work: Work
+    tree: Tree, diff: Diff, refused: Refused, tally: _Tally, work: Work
 ) -> Iterator[tuple[Kind, list[FileContent | Skipped]]]:
     """Read the changed files and group them, one index at a time, within bounded memory."""
     for kind in ("code", "docs"):
         batch: list[FileContent | Skipped] = []
         size = 0
-        for other, path in diff.changed:
+        for other, entry in diff.changed:
             if other != kind:
                 continue
             work.check()
-            content = tree.read(path)
+            content = tree.read(entry.path)
             tally.read += 1
+            refused.pop(entry.path, None)
             if isinstance(content, Skipped):
                 diff.omitted.add(content)
+                refused[entry.path] = (entry.size, entry.mtime_ns, content.reason)
             else:
                 size += len(content.text)
             batch.append(content)

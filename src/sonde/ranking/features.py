@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from sonde.ranking.words import Question, fold_name, overlap_of, shorten
@@ -172,19 +173,24 @@ def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, fl
     best_f1 = 0.0
     defines = 0.0
     for symbol in file.symbols:
-        last = symbol.name.rsplit(".", 1)[-1]
-        parts = split_identifier(last)
+        folded, words = _read_name(symbol.name)
         if question.is_symbol:
-            if "".join(parts) in question.names:
+            if folded in question.names:
                 defines = max(defines, _KIND_WEIGHT[symbol.kind])
         else:
-            f1 = overlap_of(question.words, [shorten(part) for part in parts])[2]
-            best_f1 = max(best_f1, f1)
+            best_f1 = max(best_f1, overlap_of(question.words, words)[2])
     return {
         "holds_name": float(file.holds_name),
         "defines_symbol": defines,
         "definition_f1": best_f1,
     }
+
+
+@lru_cache(maxsize=50_000)
+def _read_name(name: str) -> tuple[str, tuple[str, ...]]:
+    """The last part of a defined name, folded, and its words."""
+    parts = split_identifier(name.rsplit(".", 1)[-1])
+    return "".join(parts), tuple(shorten(part) for part in parts)
 
 
 def _measure_place(question: Question, file: FileEvidence) -> dict[str, float]:

@@ -119,10 +119,9 @@ _ENDINGS = (
 
 def words_match(one: str, other: str) -> bool:
     """Equal, or one is the other's beginning and long enough to mean it."""
-    if one == other:
-        return True
-    short, long = sorted((one, other), key=len)
-    return len(short) >= 4 and long.startswith(short)
+    if len(one) > len(other):
+        one, other = other, one
+    return one == other or (len(one) >= 4 and other.startswith(one))
 
 
 def overlap_of(query: Sequence[str], name: Sequence[str]) -> tuple[float, float, float]:

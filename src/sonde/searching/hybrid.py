@@ -19,6 +19,8 @@ from sonde.types import Chunk, FileState, Kind
 _NEAR = 20
 _NAMED_FILES = 60
 _MOST_FILES = 120
+_HEADERS = (".h", ".hh", ".hpp", ".hxx")
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".m", ".mm")
 _SCALE = 4.0
 """Model scores are about -10..+10; divided by this they spread well over 0..1."""
 
@@ -79,14 +81,12 @@ def gather_evidence(search: Search, question: Question) -> list[RankedFile]:
     dense = store.dense(probe.model, probe.vector, search.pool, search.where) if probe else []
     ids = list(dict.fromkeys([item.id for item in lexical] + [item.id for item in dense]))
     chunks = store.chunks(ids)
-    states = store.files()
-    candidates: dict[str, _Candidate] = {}
+    states = store.states({chunk.path for chunk in chunks})
+    candidates = {path: _Candidate(state) for path, state in states.items()}
     for chunk in chunks:
-        state = states.get(chunk.path)
-        if state is not None:
-            candidate = candidates.setdefault(chunk.path, _Candidate(state))
-            candidate.chunks[chunk.id] = chunk
-    _add_named(search, question, candidates, states)
+        if chunk.path in candidates:
+            candidates[chunk.path].chunks[chunk.id] = chunk
+    _add_named(search, question, candidates)
     owner = {id_: c for c in candidates.values() for id_ in c.chunks}
     for item in lexical:
         if item.id in owner:
@@ -99,41 +99,34 @@ def gather_evidence(search: Search, question: Question) -> list[RankedFile]:
         for id_, vector in vectors.items():
             owner[id_].dense[id_] = float(vector @ probe.vector)
     kept = list(candidates.values())[:_MOST_FILES]
-    features = measure_files(question, _evidence(search, question, kept, states))
+    features = measure_files(question, _evidence(search, question, kept))
     return [RankedFile(c, row) for c, row in zip(kept, features, strict=True)]
 
 
-def _add_named(
-    search: Search,
-    question: Question,
-    candidates: dict[str, _Candidate],
-    states: Mapping[str, FileState],
-) -> None:
+def _add_named(search: Search, question: Question, candidates: dict[str, _Candidate]) -> None:
     """Files named like something in the query, or defining it, are candidates in any case."""
     wanted = question.names | question.joined
     if not wanted:
         return
     allowed = search.where.paths
-    named = sorted(search.store.paths_named(wanted))
-    for path in named[:_NAMED_FILES]:
-        if path in states and (allowed is None or path in allowed):
-            candidate = candidates.setdefault(path, _Candidate(states[path]))
-            for chunk in search.store.chunks_of(path):
-                if not candidate.chunks or _defines(question, chunk):
-                    candidate.chunks.setdefault(chunk.id, chunk)
+    named = sorted(
+        path for path in search.store.paths_named(wanted) if allowed is None or path in allowed
+    )
+    for path, state in search.store.states(named[:_NAMED_FILES]).items():
+        candidate = candidates.setdefault(path, _Candidate(state))
+        for chunk in search.store.chunks_of(path):
+            if not candidate.chunks or _defines(question, chunk):
+                candidate.chunks.setdefault(chunk.id, chunk)
 
 
 def _evidence(
-    search: Search,
-    question: Question,
-    candidates: Sequence[_Candidate],
-    states: Mapping[str, FileState],
+    search: Search, question: Question, candidates: Sequence[_Candidate]
 ) -> list[FileEvidence]:
     paths = [c.state.path for c in candidates]
     symbols = search.store.symbols_of(paths)
     stems = {path: fold_name(c.state.stem) for path, c in zip(paths, candidates, strict=True)}
     importers = search.store.importers(set(stems.values()))
-    sources = _implementations(states, candidates)
+    sources = _implementations(search, candidates)
     return [
         FileEvidence(
             state=c.state,
@@ -151,17 +144,13 @@ def _evidence(
     ]
 
 
-def _implementations(
-    states: Mapping[str, FileState], candidates: Sequence[_Candidate]
-) -> frozenset[str]:
-    """Stems of C-family sources, asked for only when a header is among the candidates."""
-    if not any(PurePosixPath(c.state.path).suffix.startswith(".h") for c in candidates):
-        return frozenset()
-    return frozenset(
-        state.stem
-        for path, state in states.items()
-        if path.endswith((".c", ".cc", ".cpp", ".cxx", ".m", ".mm"))
-    )
+def _implementations(search: Search, candidates: Sequence[_Candidate]) -> set[str]:
+    """Stems of the sources that belong to the headers among the candidates."""
+    headers = {c.state.stem for c in candidates if c.state.path.endswith(_HEADERS)}
+    if not headers:
+        return set()
+    named = search.store.paths_named({fold_name(stem) for stem in headers})
+    return {PurePosixPath(path).stem for path in named if path.endswith(_SOURCES)}
 
 
 def _order_chunks(question: Question, candidate: _Candidate) -> list[Chunk]:

@@ -75,6 +75,11 @@ class MemoryChunkStore:
         return {path: file.state for path, file in self._files.items()}
 
     @_locked
+    def states(self, paths: Collection[str]) -> Mapping[str, FileState]:
+        """The known ones of these files."""
+        return {path: self._files[path].state for path in paths if path in self._files}
+
+    @_locked
     def replace(self, files: Sequence[ParsedFile]) -> None:
         """Put these files in place of their predecessors."""
         for file in files:

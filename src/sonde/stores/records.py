@@ -20,11 +20,13 @@ __all__ = [
     "load_dirty",
     "load_fingerprints",
     "load_metadata",
+    "load_refused",
     "project_folder",
     "read_json",
     "save_dirty",
     "save_fingerprints",
     "save_metadata",
+    "save_refused",
     "write_json",
     "write_text",
 ]
@@ -229,6 +231,27 @@ def load_dirty(folder: Path) -> set[str]:
     refuse_newer(path, _number(value, "formatVersion"), 1)
     files = value.get("files")
     return {f for f in files if isinstance(f, str) and f} if isinstance(files, list) else set()
+
+
+def save_refused(folder: Path, refused: Mapping[str, tuple[int, int, str]]) -> None:
+    """Write down which files were read and refused, as of which size and time."""
+    files = {path: list(refused[path]) for path in sorted(refused)}
+    write_json(folder / "refused-files.json", {"formatVersion": 1, "files": files})
+
+
+def load_refused(folder: Path) -> dict[str, tuple[int, int, str]]:
+    """The files that need not be read again while they stay as they were."""
+    path = folder / "refused-files.json"
+    value = read_json(path)
+    if not isinstance(value, dict):
+        return {}
+    refuse_newer(path, _number(value, "formatVersion"), 1)
+    found = {}
+    for name, fact in _table(value, "files").items():
+        match fact:
+            case [int(size), int(time), str(reason)]:
+                found[name] = (size, time, reason)
+    return found
 
 
 def _major(value: Mapping[str, Any]) -> int:

@@ -60,7 +60,7 @@ def reindex_project(
 def _limit_or(project: Project, question: str, work: Work) -> str:
     """The question, or the RFC's warning when the project is over the soft limit."""
     nothing: dict[Any, dict[str, Any]] = {"code": {}, "docs": {}}
-    count = len(compare_tree(project.tree, nothing, work).changed)
+    count = len(compare_tree(project.tree, nothing, {}, work).changed)
     if count <= project.max_files:
         return question
     return FileLimitWarning(count=f"{count:,}").user_message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from sonde.stores.base import ChunkStore
 from sonde.tools.scope import projects_in_scope
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
 from sonde.tools.updating import refine_soon, refresh, update_project
-from sonde.types import Hit, Kind
+from sonde.types import FileState, Filter, Hit, Kind
 from sonde.work import Work
 
 _LONGEST_QUERY = 100_000
@@ -126,13 +126,11 @@ def _rank_project(
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
         store = project.stores()[kind]
-        states = store.files()
-        where = narrow(
-            states, under=request.under, include=request.include, exclude=request.exclude
-        )
+        where = _narrow(store, request)
         probe = None if request.mode == "lexical" else vectors.probe(store)
-        search = Search(store, where, request.top_k, probe)
-        for found in rank(search, question):
+        found_here = rank(Search(store, where, request.top_k, probe), question)
+        states = store.states({found.chunk.path for found in found_here})
+        for found in found_here:
             state = states.get(found.chunk.path)
             hits.append(
                 Hit(
@@ -149,6 +147,14 @@ def _rank_project(
                 )
             )
     return hits
+
+
+def _narrow(store: ChunkStore, request: Request) -> Filter:
+    if not (request.under or request.include or request.exclude):
+        return Filter()
+    return narrow(
+        store.files(), under=request.under, include=request.include, exclude=request.exclude
+    )
 
 
 class _Vectors:
@@ -184,10 +190,11 @@ class _Vectors:
 
 def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
     """Index again the files among the best hits that changed meanwhile."""
-    states: Mapping[str, Any] = {
-        path: state for store in project.stores().values() for path, state in store.files().items()
-    }
-    changed = find_changed({hit.path for hit in hits}, states, project.tree.check)
+    paths = {hit.path for hit in hits}
+    states: dict[str, FileState] = {}
+    for store in project.stores().values():
+        states |= store.states(paths)
+    changed = find_changed(paths, states, project.tree.check)
     if not changed:
         return False
     try:
@@ -201,8 +208,8 @@ def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
 def _present(app: App, question: Question, hit: Hit, limit: int) -> Hit:
     """The hit as the file is now, cut to the lines that answer."""
     project = app.projects.get(Path(hit.project))
-    state = project.stores()[hit.kind].files().get(hit.path)
-    if find_changed([hit.path], {hit.path: state} if state else {}, project.tree.check):
+    states = project.stores()[hit.kind].states([hit.path])
+    if find_changed([hit.path], states, project.tree.check):
         hit = bring_up_to_date(hit, project.tree.read)
     text, span = cut_snippet(question, hit.text, hit.span, limit, opens_definition=bool(hit.symbol))
     return replace(hit, text=text, span=span)

@@ -12,8 +12,10 @@ from sonde.jobs import Job
 from sonde.stores.records import (
     Metadata,
     load_metadata,
+    load_refused,
     save_fingerprints,
     save_metadata,
+    save_refused,
     write_text,
 )
 from sonde.types import IndexReport
@@ -38,9 +40,19 @@ def update_project(
             write_text(config, project.config_text)
         if not project.is_indexed():
             save_metadata(project.folder, metadata)
+        refused = load_refused(project.folder)
+        before = dict(refused)
         report = update_index(
-            project.tree, project.stores(), app.static, work, paths=paths, force=force
+            project.tree,
+            project.stores(),
+            app.static,
+            work,
+            refused=refused,
+            paths=paths,
+            force=force,
         )
+        if refused != before:
+            save_refused(project.folder, refused)
         if paths is None:
             project.refreshed_at = time.monotonic()
         if report.files_indexed or report.files_removed or metadata.last_full_index is None:
