@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -284,11 +284,11 @@ def read_files(
     connection: apsw.Connection, paths: Collection[str] | None = None
 ) -> dict[str, FileState]:
     """The state of every file, or of the known ones among these."""
-    rows = (
-        connection.execute(f"SELECT {_STATE} FROM files")
-        if paths is None
-        else select_paths(connection, _STATE, paths)
-    )
+    if paths is None:
+        rows: Iterable[tuple[Any, ...]] = connection.execute(f"SELECT {_STATE} FROM files")
+    else:
+        query = f"SELECT {_STATE} FROM files WHERE path = ?"
+        rows = connection.executemany(query, [(bind_text(path),) for path in paths])
     return {(path := read_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
 

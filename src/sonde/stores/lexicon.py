@@ -31,7 +31,7 @@ def make_plain(terms: Iterable[str]) -> list[str]:
 
 
 def _strip(term: str) -> str:
-    return term.translate(_ASCII_PLAIN)
+    return term.translate(_ASCII_PLAIN).encode("utf-8", "ignore").decode()
 
 
 def list_query_terms(terms: Iterable[str]) -> list[str]:

@@ -1,0 +1,103 @@
+"""What the contract suites share: files to store, and every store to put them in."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sonde.stores.base import ChunkStore
+from sonde.types import Chunk, FileState, Kind, ParsedFile, Span, Symbol
+
+HAS_LANCE = importlib.util.find_spec("lancedb") is not None
+needs_lance = pytest.mark.skipif(not HAS_LANCE, reason="needs sonde[lance]")
+BACKENDS = ["memory", "sqlite", pytest.param("lance", marks=needs_lance)]
+DIMENSIONS = 384
+
+
+def make_file(
+    path: str,
+    *texts: str,
+    mtime_ns: int = 1,
+    names: Sequence[str] = (),
+    symbols: Sequence[str] = (),
+    imports: Sequence[str] = (),
+    kind: Kind = "code",
+) -> ParsedFile:
+    """A file whose chunks are these texts, one after the other; `names` are what they open."""
+    chunks, place, line = [], 0, 1
+    for index, text in enumerate(texts):
+        end, end_line = place + len(text.encode("utf-8", "surrogatepass")), line + text.count("\n")
+        symbol = names[index] if index < len(names) else ""
+        span = Span(line, end_line, place, end)
+        chunks.append(Chunk(path, text, span, f"{path} {symbol}".strip(), symbol))
+        place, line = end, end_line
+    return ParsedFile(
+        FileState(path, f"{abs(hash(texts)):064x}"[:64], place, mtime_ns, "python", kind),
+        tuple(chunks),
+        tuple(Symbol(name, "function", 1 + at) for at, name in enumerate(symbols)),
+        tuple(imports),
+    )
+
+
+def unit(*numbers: float) -> np.ndarray:
+    """A unit vector that starts with these numbers."""
+    vector = np.zeros(DIMENSIONS, np.float32)
+    vector[: len(numbers)] = numbers
+    return vector / (np.linalg.norm(vector) or 1.0)
+
+
+def open_backend(name: str, folder: Path, **options: float) -> ChunkStore:
+    """A store of this backend in this folder."""
+    if name == "memory":
+        from sonde.stores.memory import MemoryChunkStore
+
+        return MemoryChunkStore(**options)
+    if name == "sqlite":
+        from sonde.stores.chunks_sqlite import SqliteChunkStore
+
+        return SqliteChunkStore(folder, "code", **options)
+    from sonde.stores.chunks_lance import LanceChunkStore
+
+    return LanceChunkStore(folder, "code", **options)
+
+
+@pytest.fixture(name="make_file")
+def _make_file() -> Callable[..., ParsedFile]:
+    return make_file
+
+
+@pytest.fixture(name="unit")
+def _unit() -> Callable[..., np.ndarray]:
+    return unit
+
+
+@pytest.fixture(name="open_backend")
+def _open_backend() -> Callable[..., ChunkStore]:
+    return open_backend
+
+
+@pytest.fixture(params=BACKENDS)
+def open_store(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[..., ChunkStore]]:
+    """Opens the store under test; what it opened is closed in the end."""
+    opened: list[ChunkStore] = []
+
+    def open_one(**options: float) -> ChunkStore:
+        opened.append(open_backend(request.param, tmp_path, **options))
+        return opened[-1]
+
+    open_one.backend = request.param
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: Callable[..., ChunkStore]) -> ChunkStore:
+    """An empty store of each backend in turn."""
+    return open_store()
