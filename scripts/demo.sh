@@ -34,9 +34,9 @@ printf '%ssonde, shown on its own source.%s ' "$bold" "$off"
 printf 'This index lives in a temporary folder and goes away afterwards.\n'
 
 show 'Index the project' index
-show 'Ask a question' search 'how are cursors protected against forgery?' --limit 2
+show 'Ask a question' search 'how are cursors protected against forgery?' --limit 1
 show 'Name a symbol' search load_settings --limit 1
-show 'Read the docs' search 'where does a setting come from' --docs --limit 1
+show 'Read the docs' search 'which source of a setting wins, environment or config file?' --docs --limit 1
 show 'Match a pattern' grep 'class \w+\(CatalogError\)' src --limit 5
 
 cat <<END

@@ -34,6 +34,7 @@ def test_every_setting_is_shown_with_its_source(shell: Shell) -> None:
     told = json.loads(shell.run("doctor", "--json").stdout)
     assert told["settings"]["max_files"] == {"value": 7, "source": str(config)}
     assert "exclude must be an array of strings" in told["warnings"][0]
+    assert "exclude must be an array of strings" in shell.run("search", "invoice").stderr
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")

@@ -33,12 +33,16 @@ def test_spans_lie_inside_the_line_for_any_query(query: str, line: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["", "cat", "cat dog", "x"]), max_size=30), st.integers(1, 8))
-def test_the_window_holds_as_many_words_as_any_other(lines: list[str], size: int) -> None:
+def test_the_window_holds_as_many_different_words_as_any_other(lines: list[str], size: int) -> None:
     find = find_query_words("cat dog")
     start, end = choose_window(lines, find, size)
     assert end - start == min(size, len(lines))
-    weights = [len(find(line)) for line in lines]
-    best = max(
-        (sum(weights[i : i + size]) for i in range(max(1, len(lines) - size + 1))), default=0
-    )
-    assert sum(weights[start:end]) == best
+    found = [{line[a:b] for a, b in find(line)} for line in lines]
+    runs = [set().union(*found[i : i + size]) for i in range(max(1, len(lines) - size + 1))]
+    assert len(set().union(*found[start:end])) == max(map(len, runs))
+
+
+def test_the_window_starts_a_little_above_what_was_found() -> None:
+    lines = ["x"] * 20 + ["def load_settings():"] + ["settings = load()"] * 20
+    start, end = choose_window(lines, find_query_words("load_settings"), 10)
+    assert (start, end) == (18, 28)

@@ -40,7 +40,7 @@ def test_a_project_over_the_limit_is_asked_about(shell: Shell) -> None:
     assert "very large" in refused.stderr
     assert "--yes" in refused.stderr
     code, screen = shell.type("index", answers=(("[y/N]", "n"),))
-    assert code != 0
+    assert code == 2
     assert "Nothing was changed" in screen
     assert shell.run("index", "--yes").returncode == 0
 
@@ -72,7 +72,7 @@ def test_delete_asks_and_only_yes_is_yes(shell: Shell) -> None:
     assert asked.returncode == 2
     assert "--yes" in asked.stderr
     code, screen = shell.type("delete", answers=(("[y/N]", "maybe"),))
-    assert code != 0
+    assert code == 2
     assert "Delete the index for this project? This cannot be undone. [y/N]" in screen
     assert shell.run("status").returncode == 0
     code, screen = shell.type("delete", answers=(("[y/N]", "y"),))
@@ -153,3 +153,55 @@ def test_an_interrupted_index_stops_cleanly_and_goes_on_later(shell: Shell) -> N
     assert "Traceback" not in told
     assert shell.run("index").returncode == 0
     assert json.loads(shell.run("status", "--json").stdout)["totalFiles"] == 3005
+
+
+def test_a_folder_that_is_gone_is_said_to_be(shell: Shell, tmp_path: Path) -> None:
+    program = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
+    done = subprocess.run(
+        ["bash", "-c", program, "-", *SONDE, "status"],
+        cwd=tmp_path,
+        env=shell.environ,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "current directory does not exist any more" in done.stderr
+
+
+def test_names_from_hell_leave_a_pipe_as_they_are_and_reach_no_terminal(shell: Shell) -> None:
+    (shell.folder / "src" / "a\x1b[31m\nb.py").write_text("needle = 1\n")
+    assert shell.run("grep", "needle").stdout == "src/a\x1b[31m\nb.py:1:needle = 1\n"
+    _, screen = shell.type("grep", "needle", "--color", "never")
+    assert "src/a\\x1b[31m\\x0ab.py\r\n1:needle = 1\r\n" in screen
+
+
+def test_agents_are_served_over_stdin_and_stdout(shell: Shell) -> None:
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    process = subprocess.Popen(
+        [*SONDE, "mcp"],
+        cwd=shell.folder,
+        env=shell.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write("".join(json.dumps(message) + "\n" for message in messages))
+    process.stdin.flush()
+    answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+    rest, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert rest == ""
+    assert answers[0]["result"]["serverInfo"]["name"] == "sonde"
+    assert "search_code" in {tool["name"] for tool in answers[1]["result"]["tools"]}

@@ -25,9 +25,9 @@ def run_index(session: Session) -> int:
     """Index the project; typing the command is consent, save for a very large one."""
     from sonde.tools.index import create_index
 
-    project = session.args.path or session.project
+    session.args.project = session.args.path or session.args.project
     with session.working(waved=lambda question: not question.startswith(_LARGE)) as work:
-        answer = create_index(session.app, project=project, work=work)
+        answer = create_index(session.app, project=session.project, work=work)
     if session.args.json:
         session.print_json(answer)
         return FOUND
@@ -38,7 +38,9 @@ def run_index(session: Session) -> int:
     session.print_lines([done])
     skipped: Any = answer.get("skipped") or {}
     if skipped:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+        reasons = ", ".join(
+            f"{count:,} {reason.replace('_', ' ')}" for reason, count in skipped.items()
+        )
         session.note(f"left out: {reasons}")
     return FOUND
 

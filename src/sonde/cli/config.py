@@ -39,11 +39,7 @@ def run_config(session: Session) -> int:
 
 def find_project_config(session: Session) -> Path | None:
     """The config.json of the project around here, if there is a project."""
-    from sonde.tools.scope import find_project
-
-    if not session.args.project and not session.is_inside_project():
-        return None
-    return find_project(session.app, session.project).folder / "config.json"
+    return session.opened.folder / "config.json" if session.is_inside_project() else None
 
 
 def list_settings(settings: Settings) -> dict[str, dict[str, Any]]:

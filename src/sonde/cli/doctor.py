@@ -63,7 +63,7 @@ def check_everything(session: Session) -> Iterator[Check]:
         yield _check_home(home)
         yield from _check_models(session)
         yield _check_project(session)
-        if session.args.project or session.is_inside_project():
+        if session.is_inside_project():
             yield from _check_index(session)
     except SondeError as error:
         yield Check(error.code, error.user_message, error.next_action)
@@ -115,9 +115,9 @@ def _check_models(session: Session) -> Iterator[Check]:
 
 
 def _check_project(session: Session) -> Check:
-    if not session.args.project and not session.is_inside_project():
+    if not session.is_inside_project():
         return Check("project", "none here (no marker in this folder or above)")
-    root = session.root
+    root = session.opened.root
     marker = next((name for name in MARKERS if (root / name).exists()), None)
     how = "named" if session.args.project else f"found by {marker}" if marker else "indexed before"
     return Check("project", f"{root} ({how})")
@@ -125,7 +125,6 @@ def _check_project(session: Session) -> Check:
 
 def _check_index(session: Session) -> Iterator[Check]:
     from sonde.tools.index import get_index_status
-    from sonde.tools.scope import find_project
     from sonde.work import Work
 
     try:
@@ -138,8 +137,7 @@ def _check_index(session: Session) -> Iterator[Check]:
         f"{status['storageSize']}, updated {status['lastUpdated'] or 'never'}"
     )
     yield Check("index", found)
-    project = find_project(session.app, session.project)
-    for kind, store in project.stores().items():
+    for kind, store in session.opened.stores().items():
         broken = store.verify()
         advice = "Run `sonde reindex` to build the index anew." if broken else ""
         yield Check(f"{kind} store", "; ".join(broken) or "sound", advice)

@@ -18,6 +18,8 @@ _PLAIN_WORDS = re.compile(
     "|was|what|when|where|which|who|why|with",
     re.IGNORECASE,
 )
+_LEAD = 2
+"""Lines shown above the first one that was found."""
 _ENDING = 3
 """Two words that differ by at most this many last letters are shown as one (`index`, `indexes`)."""
 
@@ -46,16 +48,16 @@ def find_query_words(query: str) -> Finder:
 
 
 def choose_window(lines: Sequence[str], find: Finder, size: int) -> tuple[int, int]:
-    """The run of at most `size` lines that holds most found words; the first such run."""
-    if len(lines) <= size:
+    """The first run of at most `size` lines that holds most different words of the query, set so
+    that what was found stands near its top."""
+    last = len(lines) - size
+    if last <= 0:
         return 0, len(lines)
-    weights = [len({line[a:b].lower() for a, b in find(line)}) for line in lines]
-    current = best = sum(weights[:size])
-    start = 0
-    for index in range(size, len(lines)):
-        current += weights[index] - weights[index - size]
-        if current > best:
-            best, start = current, index - size + 1
+    found = [{line[a:b].lower() for a, b in find(line)} for line in lines]
+    runs = [set().union(*found[start : start + size]) for start in range(last + 1)]
+    start = max(range(last + 1), key=lambda index: (len(runs[index]), -index))
+    first = next((index for index in range(start, start + size) if found[index]), start)
+    start = max(start, min(first - _LEAD, last))
     return start, start + size
 
 

@@ -69,17 +69,14 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _run_command(session: Session) -> int:
-    from sonde.errors import Cancelled, SondeError
+    from sonde.errors import SondeError
 
     module, function = find_command(session.args.command).run.split(":")
     try:
         code: int = getattr(import_module(f"sonde.cli.{module}"), function)(session)
-    except Cancelled as error:
-        _show_error(session, error)
-        return INTERRUPTED
     except SondeError as error:
         _show_error(session, error)
-        return FAILED
+        return INTERRUPTED if session.interrupted else FAILED
     except BrokenPipeError:
         raise
     except Exception as error:

@@ -15,15 +15,24 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from sonde.cli.progress import ProgressLine
-from sonde.cli.terminal import ColorChoice, Screen, ask_line, ask_yes, is_interactive, open_screen
+from sonde.cli.terminal import (
+    ColorChoice,
+    Screen,
+    ask_line,
+    ask_yes,
+    escape_controls,
+    is_interactive,
+    open_screen,
+)
 from sonde.errors import OutsideRoots, ProjectNotDetected
-from sonde.policy.roots import detect_root
 from sonde.settings import Settings, load_settings
 from sonde.work import Work
 
 if TYPE_CHECKING:
-    from sonde.app import App
+    from sonde.app import App, Project
 
+_TELL_THEMSELVES = ("doctor", "config")
+"""Commands whose own output holds the warnings."""
 _FARTHEST = 3
 """How many `..` a printed path may start with before the absolute one reads better."""
 
@@ -37,6 +46,7 @@ class Session:
         color: ColorChoice = args.color or "auto"
         self.out: Screen = open_screen(sys.stdout, color, environ)
         self.err: Screen = open_screen(sys.stderr, color, environ)
+        self.interrupted = False
 
     @cached_property
     def settings(self) -> Settings:
@@ -48,40 +58,48 @@ class Session:
         """The app, opened on first use."""
         from sonde.wiring import build_app
 
-        return build_app(self.settings, start=Path.cwd())
+        return build_app(self.settings, start=self._start())
 
-    @cached_property
-    def project(self) -> str:
-        """The project's folder: as named, as detected, as indexed before, or as the person says."""
-        if self.args.project:
-            return str(self.args.project)
-        here = Path.cwd()
-        found = self._find_around(here)
-        if found:
-            return str(found)
-        if self.args.json or not is_interactive():
-            raise ProjectNotDetected(f"no marker and no index in {here} or above", cwd=str(here))
-        return str(ask_root(here))
-
-    def is_inside_project(self) -> bool:
-        """Whether the working directory lies in a project; asks nobody."""
-        return "project" in self.__dict__ or self._find_around(Path.cwd()) is not None
-
-    def _find_around(self, here: Path) -> Path | None:
+    def _start(self) -> Path:
         try:
-            return detect_root(here)
-        except ProjectNotDetected:
-            from sonde.tools.scope import known_roots
-
-            known = set(known_roots(self.app))
-            return next((folder for folder in (here, *here.parents) if folder in known), None)
+            return Path.cwd()
+        except FileNotFoundError as error:
+            raise ProjectNotDetected(
+                "the working directory is gone",
+                user_message="The current directory does not exist any more.",
+                next_action="Change to a folder that does.",
+            ) from error
 
     @cached_property
-    def root(self) -> Path:
-        """Where the project's paths begin."""
+    def opened(self) -> Project:
+        """The project: as named, as indexed or detected around here, or as the person says."""
         from sonde.tools.scope import find_project
 
-        return find_project(self.app, self.project).root
+        try:
+            project = find_project(self.app, self.args.project)
+        except ProjectNotDetected:
+            if self.args.json or not is_interactive():
+                raise
+            project = find_project(self.app, str(ask_root(Path.cwd())))
+        if self.args.command not in _TELL_THEMSELVES:
+            for warning in project.warnings:
+                self.note(escape_controls(warning), "warn")
+        return project
+
+    @property
+    def project(self) -> str:
+        """The project as verbs want it named."""
+        return str(self.opened.root)
+
+    def is_inside_project(self) -> bool:
+        """Whether a project is named or lies around the working directory; asks nobody."""
+        from sonde.tools.scope import find_project
+
+        try:
+            find_project(self.app, self.args.project)
+        except ProjectNotDetected:
+            return False
+        return True
 
     def close(self) -> None:
         """Close what was opened."""
@@ -104,6 +122,7 @@ class Session:
         work = Work(report=line.show, ask=ask)
 
         def stop(_number: int, _frame: FrameType | None) -> None:
+            self.interrupted = True
             signal.signal(signal.SIGINT, before)
             work.cancel()
 
@@ -116,19 +135,26 @@ class Session:
 
     def show_path(self, path: str, project: str | None = None) -> str:
         """A path of the project as seen from the working directory."""
-        place = Path(project or self.root, path)
+        if project is None and self.args.command == "search" and self.args.all_projects:
+            return path
+        opened = self.app.projects.get(Path(project)) if project else self.opened
+        sources = opened.tree.sources
+        source = next(source for source in sources if path.startswith(source.prefix))
+        place = source.root / path.removeprefix(source.prefix)
         relative = os.path.relpath(place)
         climb = os.path.join(*[os.pardir] * (_FARTHEST + 1))  # noqa: PTH118 - a prefix, not a path
         return str(place) if relative.startswith(climb) else relative
 
     def inside(self, path: str) -> str:
-        """A path as typed, relative to the working directory -> relative to the project."""
-        place = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay visible
-        if not place.is_relative_to(self.root):
-            place = place.parent.resolve() / place.name
-        if not place.is_relative_to(self.root):
-            raise OutsideRoots(f"{place} is not below {self.root}")
-        return place.relative_to(self.root).as_posix()
+        """A path as typed, relative to the working directory -> as the project names it."""
+        given = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay visible
+        sources = self.opened.tree.sources
+        for place in (given, given.parent.resolve() / given.name):
+            for source in sources:
+                if place.is_relative_to(source.root):
+                    below = place.relative_to(source.root).as_posix()
+                    return (source.prefix + ("" if below == "." else below)).rstrip("/")
+        raise OutsideRoots(f"{given} is in none of the project's folders")
 
     def note(self, text: str, style: str = "dim") -> None:
         """Something beside the answer, on stderr."""

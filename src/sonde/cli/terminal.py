@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -27,6 +27,7 @@ _STYLES = {
 # C0 and C1 controls, and the marks that reorder text: shown, never obeyed.
 _UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _TAB = 4
+_NARROWEST, _USUAL = 20, 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,18 @@ def open_screen(stream: TextIO, color: ColorChoice, environ: Mapping[str, str]) 
     wanted = tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
     columns = environ.get("COLUMNS", "")
     width: int | None = None
-    if columns.isdecimal() and int(columns) > 0:
-        width = max(20, int(columns))
+    if re.fullmatch("[1-9][0-9]{0,5}", columns):
+        width = max(_NARROWEST, int(columns))
     elif tty:
-        width = max(20, shutil.get_terminal_size().columns)
+        width = max(_NARROWEST, _ask_width(stream))
     return Screen(color == "always" or (color == "auto" and wanted), tty, width)
+
+
+def _ask_width(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+    except OSError:
+        return _USUAL
 
 
 def escape_controls(text: str) -> str:
