@@ -46,9 +46,9 @@ class Diary:
 class RawClient:
     """Lines in, lines out, and everything that was on the wire."""
 
-    def __init__(self, diary: Diary) -> None:
+    def __init__(self, diary: Diary, *options: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(TOY), str(diary.path)],
+            [sys.executable, str(TOY), str(diary.path), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -102,8 +102,24 @@ def diary(tmp_path: Path) -> Diary:
 
 
 @pytest.fixture
+def permit(tmp_path: Path) -> Path:
+    """The file for which `slow_raw` waits."""
+    return tmp_path / "permit"
+
+
+@pytest.fixture
+def slow_raw(diary: Diary, permit: Path) -> Iterator[RawClient]:
+    """A client of a server that cannot import the SDK until `permit` exists."""
+    yield from run_client(RawClient(diary, str(permit)))
+
+
+@pytest.fixture
 def raw(diary: Diary) -> Iterator[RawClient]:
-    client = RawClient(diary)
+    yield from run_client(RawClient(diary))
+
+
+def run_client(client: RawClient) -> Iterator[RawClient]:
+    """Lend the client out and clean up behind it."""
     yield client
     client.process.kill()
     client.process.communicate()

@@ -115,11 +115,30 @@ def test_progress_of_several_stages_only_grows(connect):
 
 def test_a_client_that_gives_up_stops_the_work(connect, diary):
     async def check() -> None:
-        async with connect() as client, anyio.create_task_group() as group:
-            group.start_soon(client.call_tool, "wait")
-            await anyio.to_thread.run_sync(diary.wait_for, "waiting")
-            group.cancel_scope.cancel()
-        await anyio.to_thread.run_sync(diary.wait_for, "stopped")
+        async with connect() as client:
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "wait")
+                await anyio.to_thread.run_sync(diary.wait_for, "waiting")
+                group.cancel_scope.cancel()
+            await anyio.to_thread.run_sync(diary.wait_for, "stopped")
+            assert "closed" not in diary.events
+
+    anyio.run(check)
+
+
+@pytest.mark.parametrize("connect", ["legacy"], indirect=True)
+def test_a_client_that_gives_up_is_not_asked_any_longer(connect, diary):
+    async def ponder(_context: Any, _params: Any) -> ElicitResult:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def check() -> None:
+        async with connect(elicitation_callback=ponder) as client:
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "remove")
+                await anyio.to_thread.run_sync(diary.wait_for, "asking")
+                group.cancel_scope.cancel()
+            await anyio.to_thread.run_sync(diary.wait_for, "gave up asking")
 
     anyio.run(check)
 

@@ -27,6 +27,18 @@ def test_the_handshake_is_answered_once(raw):
     assert out == b""
 
 
+def test_tools_are_listed_before_the_sdk_is_there_and_nothing_is_lost(slow_raw, permit):
+    slow_raw.greet()
+    assert slow_raw.ask("tools/list")["result"]["tools"]
+    slow_raw.send("tools/call", {"name": "say", "arguments": {"query": "patience"}}, id="later")
+    assert not permit.exists()
+    permit.touch()
+    answer = slow_raw.receive()
+    assert answer["id"] == "later"
+    assert answer["result"]["structuredContent"]["said"] == "patience"
+    assert slow_raw.ask("tools/list")["result"]["tools"]
+
+
 def test_listing_needs_no_app(raw, diary):
     raw.greet()
     names = [tool["name"] for tool in raw.ask("tools/list")["result"]["tools"]]
@@ -78,6 +90,12 @@ def test_the_server_ends_when_its_parent_is_killed(raw, diary):
     os.kill(parent.pid, signal.SIGKILL)
     parent.communicate()
     diary.wait_for("closed")
+
+
+def test_messages_larger_than_any_pipe_pass(raw):
+    raw.greet()
+    query = "\N{BOX DRAWINGS LIGHT HORIZONTAL}\N{RIGHT-POINTING MAGNIFYING GLASS}" * 50_000
+    assert raw.call("say", query=query)["result"]["structuredContent"]["said"] == query
 
 
 def test_a_request_is_answered_while_another_runs(raw, diary):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from sonde.errors import ConfirmationRequired, EmbeddingFailed, IndexNotFound
+from sonde.errors import Cancelled, ConfirmationRequired, EmbeddingFailed, IndexNotFound
 from sonde.mcp.listing import Listing
 from sonde.mcp.stdio import serve_stdio
 from sonde.tools.tool import Param, Tool
@@ -67,9 +69,16 @@ def fail(
 
 
 def count(app: Toy, to: Annotated[int, Param("How far")] = 3, *, work: Work) -> Nothing:
-    for stage in ("read", "write"):
+    """Count to a number twice, the second time in a thread of its own."""
+
+    def run(stage: str) -> None:
         for done in range(1, to + 1):
             work.report(Progress(stage, done, to))
+
+    run("read")
+    writing = threading.Thread(target=run, args=("write",))
+    writing.start()
+    writing.join()
     return {"done": True}
 
 
@@ -95,7 +104,11 @@ def hang(app: Toy, *, work: Work) -> Nothing:
 
 def remove(app: Toy, *, work: Work) -> Nothing:
     app.write("asking")
-    consent = work.ask("Really remove {it}?")
+    try:
+        consent = work.ask("Really remove {it}?")
+    except Cancelled:
+        app.write("gave up asking")
+        raise
     if consent is None:
         raise ConfirmationRequired("", question="Really?", token="t1")
     sure = work.ask("Sure?") if consent else None
@@ -126,9 +139,23 @@ TOYS = (
 )
 
 
+class SlowImport(MetaPathFinder):
+    """Holds up the import of the SDK until a file is there."""
+
+    def __init__(self, permit: Path) -> None:
+        self._permit = permit
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        """Find nothing, after a while."""
+        while name == "mcp" and not self._permit.exists():
+            time.sleep(0.01)
+
+
 def main() -> None:
     print("noise before serving")
     diary = Path(sys.argv[1])
+    if len(sys.argv) > 2:
+        sys.meta_path.insert(0, SlowImport(Path(sys.argv[2])))
     serve_stdio(lambda: Toy(diary), Listing(TOYS))
     print("noise after serving")
 

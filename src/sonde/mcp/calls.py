@@ -8,6 +8,7 @@ again with the answer (2026-07-28). So a verb asks before it changes anything: i
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import json
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 
 import anyio
 import anyio.from_thread
+import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 from mcp.server import ServerRequestContext
@@ -39,6 +41,8 @@ _FORM: dict[str, Any] = {
     "required": ["confirm"],
 }
 _KEY = "confirm"
+_GONE = (asyncio.CancelledError, concurrent.futures.CancelledError)
+"""Both mean that the task on the loop was cancelled; which one arrives depends on timing."""
 
 
 class AnswerNeeded(Exception):
@@ -60,14 +64,19 @@ class Calls:
         self._running: set[Work] = set()
         self._changed = threading.Condition()
 
-    async def run(self, verb: Callable[[Work], Any], work: Work) -> Any:
+    async def run(
+        self, verb: Callable[[Work], Any], ctx: Context, params: types.CallToolRequestParams
+    ) -> Any:
         """Run a verb in a worker thread; if the caller goes away, the work is called off."""
+        line = Line()
+        work = Work(report=_Reporter(ctx, line).report, ask=_choose_ask(ctx, params, line))
         try:
             return await anyio.to_thread.run_sync(
                 self._run_tracked, verb, work, abandon_on_cancel=True
             )
         except anyio.get_cancelled_exc_class():
             work.cancel()
+            line.cut()
             raise
 
     def stop(self, timeout: float) -> bool:
@@ -89,16 +98,44 @@ class Calls:
                 self._changed.notify_all()
 
 
-def open_work(ctx: Context, params: types.CallToolRequestParams) -> Work:
-    """The `Work` through which a verb reaches the client that called it."""
-    return Work(report=_Reporter(ctx).report, ask=_choose_ask(ctx, params))
+class Line:
+    """From a verb's threads back to the event loop, until the call is over."""
+
+    def __init__(self) -> None:
+        self._token = anyio.lowlevel.current_token()
+        self._scopes: set[anyio.CancelScope] = set()
+        self._is_cut = False
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run a coroutine function on the loop and wait for it; raises `Cancelled` once cut."""
+        try:
+            return anyio.from_thread.run(self._run, function, *args, token=self._token)
+        except (*_GONE, anyio.RunFinishedError) as error:
+            raise Cancelled("the client went away") from error
+
+    def cut(self) -> None:
+        """End what is under way and refuse what comes (on the loop)."""
+        self._is_cut = True
+        for scope in self._scopes:
+            scope.cancel()
+
+    async def _run(self, function: Callable[..., Any], *args: Any) -> Any:
+        if not self._is_cut:
+            with anyio.CancelScope() as scope:
+                self._scopes.add(scope)
+                try:
+                    return await function(*args)
+                finally:
+                    self._scopes.discard(scope)
+        raise Cancelled("the client went away")
 
 
 class _Reporter:
     """Progress of several stages as one number that only grows, at a bearable rate."""
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: Context, line: Line) -> None:
         self._ctx = ctx
+        self._line = line
         self._stage: str | None = None
         self._base = 0
         self._sent = -1
@@ -116,11 +153,11 @@ class _Reporter:
         self._next = time.monotonic() + PROGRESS_INTERVAL_S
         total = None if progress.total is None else self._base + progress.total
         message = progress.message or progress.stage
-        _call_loop(self._ctx.session.report_progress, value, total, message)
+        self._line.call(self._ctx.session.report_progress, value, total, message)
 
 
 def _choose_ask(
-    ctx: Context, params: types.CallToolRequestParams
+    ctx: Context, params: types.CallToolRequestParams, line: Line
 ) -> Callable[[str], bool | None] | None:
     """How to ask this client, or None when it did not say that it can show a form."""
     capabilities = ctx.session.client_capabilities
@@ -132,7 +169,7 @@ def _choose_ask(
 
     def ask(question: str) -> bool | None:
         try:
-            result = _call_loop(ctx.session.elicit_form, question, _FORM, ctx.request_id)
+            result = line.call(ctx.session.elicit_form, question, _FORM, ctx.request_id)
         except (MCPError, ValidationError):
             return None
         return _is_consent(result)
@@ -159,11 +196,3 @@ class _ReturnedAnswers:
 
 def _is_consent(result: types.ElicitResult) -> bool:
     return result.action == "accept" and (result.content or {}).get(_KEY) is True
-
-
-def _call_loop(call: Callable[..., Any], *args: Any) -> Any:
-    """Run a coroutine function on the event loop from a worker thread."""
-    try:
-        return anyio.from_thread.run(call, *args)
-    except (concurrent.futures.CancelledError, anyio.RunFinishedError) as error:
-        raise Cancelled("the client went away") from error

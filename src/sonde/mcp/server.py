@@ -11,10 +11,11 @@ from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from sonde import __version__
-from sonde.mcp.calls import AnswerNeeded, Calls, Context, open_work
+from sonde.mcp.calls import AnswerNeeded, Calls, Context
 from sonde.mcp.errors import shape_answer, translate_error
 from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing
 from sonde.tools.tool import bind_arguments, find_tool
+from sonde.work import Work
 
 
 class Closable(Protocol):
@@ -59,9 +60,11 @@ def build_server(listing: Listing, app: LazyApp, calls: Calls) -> Server[Any]:
         try:
             tool = find_tool(listing.tools, params.name)
             arguments = bind_arguments(tool, params.arguments or {})
-            work = open_work(ctx, params)
-            answer = await calls.run(lambda w: tool.call(app.get(), **arguments, work=w), work)
-            return shape_answer(answer)
+
+            def run_verb(work: Work) -> Any:
+                return tool.call(app.get(), **arguments, work=work)
+
+            return shape_answer(await calls.run(run_verb, ctx, params))
         except AnswerNeeded as needed:
             return needed.result
         except Exception as error:  # noqa: BLE001 - the one place that turns errors into protocol
