@@ -21,8 +21,10 @@ def test_index_says_what_it_did_and_a_second_run_is_idle(shell: Shell) -> None:
 
 
 def test_a_path_names_the_project_to_index(shell: Shell, tmp_path: Path) -> None:
-    assert shell.run("index", "shop", cwd=tmp_path).returncode == 0
-    assert shell.run("search", "invoice", "--project", "shop", cwd=tmp_path).returncode == 0
+    done = shell.run("index", "shop", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = shell.run("search", "invoice", "--project", "shop", cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
 
 
 def test_a_terminal_sees_progress_that_goes_away(shell: Shell) -> None:

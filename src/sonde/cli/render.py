@@ -150,7 +150,7 @@ def _render_lines(
 
 def render_facts(facts: Answer, screen: Screen, indent: str = "") -> Iterator[str]:
     """A flat answer as aligned `Label  value` lines; nested ones follow, indented."""
-    shown = {key: value for key, value in facts.items() if value not in (None, "", [], {})}
+    shown = {key: value for key, value in facts.items() if value or isinstance(value, int)}
     width = max((len(_label(key)) for key in shown), default=0)
     for key, value in shown.items():
         label = screen.paint("dim", f"{_label(key):<{width}}")
@@ -165,8 +165,11 @@ def render_facts(facts: Answer, screen: Screen, indent: str = "") -> Iterator[st
 
 
 def _label(key: str) -> str:
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]", " ", str(key)).lower()
-    return escape_controls(words[:1].upper() + words[1:])
+    """`totalFiles` -> `Total files`; what is not such a name stays as it is."""
+    if not key.isidentifier():
+        return escape_controls(key)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", key).lower()
+    return words[:1].upper() + words[1:]
 
 
 def _show_value(value: object) -> str:
