@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
@@ -138,8 +137,13 @@ def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[
     yield from itertools.starmap(StoredFile, connection.execute(query, (json.dumps(valid),)))
 
 
-def write_files(connection: apsw.Connection, files: Sequence[ParsedFile]) -> None:
-    """Store these files, replacing their predecessors, with everything that finds them."""
+def write_files(
+    connection: apsw.Connection, files: Sequence[ParsedFile], *, keep_text: bool = True
+) -> None:
+    """Store these files, replacing their predecessors, with everything that finds them.
+
+    Without `keep_text` the texts are somewhere else; only those that are no valid Unicode stay.
+    """
     latest = {file.state.path: file for file in files}
     delete_files(connection, latest)
     count = sum(len(file.chunks) for file in latest.values())
@@ -152,7 +156,7 @@ def write_files(connection: apsw.Connection, files: Sequence[ParsedFile]) -> Non
     for file in latest.values():
         file_id = _insert_file(connection, file, next_chunk)
         for chunk in sorted(file.chunks, key=lambda chunk: chunk.span.start_byte):
-            chunk_rows.append(_make_row(chunk, next_chunk, file_id))
+            chunk_rows.append(_make_row(chunk, next_chunk, file_id, keep_text))
             terms = lexicon.describe_chunk(chunk)
             term_rows.append((next_chunk, *map(" ".join, terms)))
             next_chunk += 1
@@ -192,11 +196,14 @@ def _insert_file(connection: apsw.Connection, file: ParsedFile, first_chunk: int
     return connection.last_insert_rowid()
 
 
-def _make_row(chunk: Chunk, chunk_id: int, file_id: int) -> tuple[Value, ...]:
+def _make_row(chunk: Chunk, chunk_id: int, file_id: int, keep_text: bool) -> tuple[Value, ...]:
     span = chunk.span
+    header, text = bind_text(chunk.header), bind_text(chunk.text)
+    if not keep_text and isinstance(header, str) and isinstance(text, str):
+        header = text = ""
     return (
         chunk_id, file_id, span.start_line, span.end_line, span.start_byte, span.end_byte,
-        chunk.digest, bind_text(chunk.symbol), bind_text(chunk.header), bind_text(chunk.text),
+        chunk.digest, bind_text(chunk.symbol), header, text,
     )  # fmt: skip
 
 
@@ -277,7 +284,7 @@ _CONTRADICTIONS = {
 }
 
 
-_STATE = "path, hash, size, mtime_ns, language, kind"
+_STATES = "SELECT path, hash, size, mtime_ns, language, kind FROM files"
 
 
 def read_files(
@@ -285,9 +292,9 @@ def read_files(
 ) -> dict[str, FileState]:
     """The state of every file, or of the known ones among these."""
     if paths is None:
-        rows: Iterable[tuple[Any, ...]] = connection.execute(f"SELECT {_STATE} FROM files")
+        rows: Iterable[tuple[Any, ...]] = connection.execute(_STATES)
     else:
-        query = f"SELECT {_STATE} FROM files WHERE path = ?"
+        query = f"{_STATES} WHERE path = ?"
         rows = connection.executemany(query, [(bind_text(path),) for path in paths])
     return {(path := read_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
@@ -363,8 +370,3 @@ def find_grams(connection: apsw.Connection, literals: Collection[str]) -> Iterat
     )
     for (path,) in connection.execute(query, (wanted,) if wanted else ()):
         yield read_text(path)
-
-
-def vector_folder(database: Path) -> Path:
-    """Where the vectors of a database are."""
-    return database.with_name(f"{database.stem}.vectors")

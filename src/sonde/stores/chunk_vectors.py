@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Protocol
 
 import apsw
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sonde.stores.base import Vectors
 from sonde.stores.chunk_lexical import Ranges, contains
 from sonde.stores.chunk_tables import LOGGED, advance_state, read_number, read_state
-from sonde.stores.vectors import Slots, VectorFile
+from sonde.stores.vectors import Slots
 
 Ids = NDArray[np.int64]
 
@@ -26,8 +26,35 @@ _OF_CHUNK = (
     f"{_PAIR} FROM chunks AS c CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
 )
 _OF_VECTOR = f"{_PAIR} FROM vectors AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
+_COPIED = 8_192
 _WASTED = 0.25
 """The share of unused rows from which a vector file is written anew."""
+
+
+class VectorRows(Protocol):
+    """Vectors of one model by slot: rows are added at the end and never changed."""
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers per vector."""
+
+    def append(self, vectors: Vectors) -> int:
+        """Add rows, durably, and return the first one's slot."""
+
+    def count_rows(self) -> int:
+        """How many slots are used."""
+
+    def count_complete(self) -> int:
+        """How many slots can be read."""
+
+    def read(self, slots: Slots) -> Vectors:
+        """The vectors in these slots."""
+
+    def find(self, query: Vectors, slots: Slots, limit: int) -> tuple[Slots, Vectors]:
+        """Positions in `slots` of the nearest and their scores, with ties of the last."""
+
+    def delete(self) -> None:
+        """Remove them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +63,7 @@ class Model:
 
     id: int
     name: str
-    file: VectorFile
+    rows: VectorRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +87,10 @@ class SlotMap:
 class VectorIndex:
     """The vectors of one chunk database; keeps the slots of its chunks at hand."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, open_rows: Callable[[str, int], VectorRows]) -> None:
+        self._open = open_rows
         self._lock = threading.Lock()
-        self._files: dict[str, VectorFile] = {}
+        self._rows: dict[str, VectorRows] = {}
         self._maps: dict[str, SlotMap] = {}
 
     def find(
@@ -85,7 +112,7 @@ class VectorIndex:
         ids, slots = (
             (known.ids, known.slots) if inside.all() else (known.ids[inside], known.slots[inside])
         )
-        places, scores = known.model.file.find(query / np.float32(length), slots, limit)
+        places, scores = known.model.rows.find(query / np.float32(length), slots, limit)
         return list(zip(ids[places].tolist(), scores.tolist(), strict=True))
 
     def read(
@@ -100,7 +127,7 @@ class VectorIndex:
             " CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
         )
         slot_of = dict(connection.execute(query, (json.dumps(list(ids)), found.id)))
-        rows = found.file.read(np.array(list(slot_of.values()), np.int64))
+        rows = found.rows.read(np.array(list(slot_of.values()), np.int64))
         return dict(zip(slot_of, rows, strict=True))
 
     def write(
@@ -115,9 +142,9 @@ class VectorIndex:
         found = self._find_model(connection, model) or self._add_model(
             connection, model, rows.shape[1]
         )
-        if rows.shape[1] != found.file.dimensions:
-            raise ValueError(f"{model} has {found.file.dimensions} dimensions, not {rows.shape[1]}")
-        first = found.file.append(rows)
+        if rows.shape[1] != found.rows.dimensions:
+            raise ValueError(f"{model} has {found.rows.dimensions} dimensions, not {rows.shape[1]}")
+        first = found.rows.append(rows)
         speaks: list[bool] = np.any(rows, axis=1).tolist()
         connection.executemany(
             "INSERT OR REPLACE INTO vectors (model_id, digest, slot, speaks) VALUES (?, ?, ?, ?)",
@@ -131,7 +158,7 @@ class VectorIndex:
         """How many chunks have a vector."""
         return len(self._refresh(connection, model).ids)
 
-    def compact(self, connection: apsw.Connection) -> list[VectorFile]:
+    def compact(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget vectors that no chunk needs; returns files to delete after the commit."""
         connection.execute(
             "DELETE FROM vectors WHERE NOT EXISTS"
@@ -141,37 +168,28 @@ class VectorIndex:
         for model in self._list_models(connection):
             query = "SELECT slot FROM vectors WHERE model_id = ? ORDER BY slot"
             live = np.array([slot for (slot,) in connection.execute(query, (model.id,))], np.int64)
-            if model.file.count_rows() * (1 - _WASTED) > len(live):
+            if model.rows.count_rows() * (1 - _WASTED) > len(live):
                 self._rewrite(connection, model, live)
-                replaced.append(model.file)
+                replaced.append(model.rows)
         return replaced
 
-    def clear(self, connection: apsw.Connection) -> list[VectorFile]:
+    def clear(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget every vector; returns files to delete after the commit."""
-        files = [model.file for model in self._list_models(connection)]
+        files = [model.rows for model in self._list_models(connection)]
         connection.execute("DELETE FROM vectors; DELETE FROM models")
         return files
 
-    def delete_strays(self, connection: apsw.Connection) -> None:
-        """Remove vector files that the database does not name (left by a crash)."""
-        named = {Path(file).stem for (file,) in connection.execute("SELECT file FROM models")}
-        for path in self._folder.iterdir() if self._folder.is_dir() else ():
-            if path.stem not in named and path.suffix in (".f16", ".bits"):
-                path.unlink(missing_ok=True)
+    def list_named(self, connection: apsw.Connection) -> set[str]:
+        """The names of all vector files or tables in use."""
+        return {str(file) for (file,) in connection.execute("SELECT file FROM models")}
 
     def verify(self, connection: apsw.Connection) -> list[str]:
         """Rows of the database that name slots which are not there."""
         return [
-            f"vectors of {model.name} are missing from {model.file.path.name}"
+            f"vectors of {model.name} are missing"
             for model in self._list_models(connection)
-            if model.file.count_complete() < _next_slot(connection, model)
+            if model.rows.count_complete() < _next_slot(connection, model)
         ]
-
-    def measure_bytes(self) -> int:
-        """The size of all vector files."""
-        if not self._folder.is_dir():
-            return 0
-        return sum(path.stat().st_size for path in self._folder.iterdir())
 
     def _list_models(self, connection: apsw.Connection) -> list[Model]:
         names = connection.execute("SELECT name FROM models").fetchall()
@@ -181,27 +199,29 @@ class VectorIndex:
     def _find_model(self, connection: apsw.Connection, name: str) -> Model | None:
         query = "SELECT id, dimensions, file FROM models WHERE name = ?"
         row = connection.execute(query, (name,)).fetchone()
-        return Model(row[0], name, self._open_file(row[2], row[1])) if row else None
+        return Model(row[0], name, self._open_rows(row[2], row[1])) if row else None
 
     def _add_model(self, connection: apsw.Connection, name: str, dimensions: int) -> Model:
         file = self._name_file(connection, name)
         query = "INSERT INTO models (name, dimensions, file) VALUES (?, ?, ?)"
         connection.execute(query, (name, dimensions, file))
-        return Model(connection.last_insert_rowid(), name, self._open_file(file, dimensions))
+        return Model(connection.last_insert_rowid(), name, self._open_rows(file, dimensions))
 
     def _name_file(self, connection: apsw.Connection, model: str) -> str:
         slug = hashlib.sha256(model.encode()).hexdigest()[:12]
-        return f"{slug}-{advance_state(connection, 'next_vector_file')}.f16"
+        return f"vectors-{slug}-{advance_state(connection, 'next_vector_file')}"
 
-    def _open_file(self, name: str, dimensions: int) -> VectorFile:
+    def _open_rows(self, name: str, dimensions: int) -> VectorRows:
         with self._lock:
-            if name not in self._files:
-                self._files[name] = VectorFile(self._folder / name, dimensions)
-            return self._files[name]
+            if name not in self._rows:
+                self._rows[name] = self._open(name, dimensions)
+            return self._rows[name]
 
     def _rewrite(self, connection: apsw.Connection, model: Model, live: Slots) -> None:
         name = self._name_file(connection, model.name)
-        model.file.copy(live, self._open_file(name, model.file.dimensions))
+        target = self._open_rows(name, model.rows.dimensions)
+        for start in range(0, len(live), _COPIED):
+            target.append(model.rows.read(live[start : start + _COPIED]))
         # ascending slots only ever move down to free places, so no two meet on the way
         connection.executemany(
             "UPDATE vectors SET slot = ? WHERE model_id = ? AND slot = ?",
@@ -241,7 +261,7 @@ def _update_map(
     if (
         known is None
         or known.model is None
-        or known.model.file is not model.file
+        or known.model.rows is not model.rows
         or generation - known.generation >= LOGGED
     ):
         ids, slots = _to_arrays(

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import apsw
 import numpy as np
 
+from sonde.errors import IndexCorrupt
 from sonde.stores import chunk_tables as tables
 from sonde.stores import lexicon
 from sonde.stores.base import EVERYTHING, Vectors
 from sonde.stores.chunk_lexical import LexicalIndex, count_term, order_ties
 from sonde.stores.chunk_vectors import VectorIndex
 from sonde.stores.sqlite import Database
+from sonde.stores.vectors import VectorFile, delete_strays, measure_folder
 from sonde.types import Chunk, FileState, Filter, Kind, ParsedFile, Scored, StoreCounts, Symbol
 
+R = TypeVar("R")
 _LACKING = (
     "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.digest = c.digest"
     " AND v.model_id = (SELECT id FROM models WHERE name = ?))"
@@ -30,9 +34,10 @@ class SqliteChunkStore:
 
     def __init__(self, folder: Path, kind: Kind, postings: float = lexicon.POSTINGS) -> None:
         path = folder / ("index.db" if kind == "code" else "docs.db")
+        self._folder = path.with_name(f"{path.stem}.vectors")
         self._database = Database(path, tables.CHUNK_FORMAT)
         self._words = LexicalIndex(postings)
-        self._vectors = VectorIndex(tables.vector_folder(path))
+        self._vectors = VectorIndex(lambda name, size: VectorFile(self._folder / name, size))
 
     def generation(self) -> int:
         """How many changes were committed."""
@@ -44,7 +49,7 @@ class SqliteChunkStore:
         with self._database.read() as connection:
             files = tables.read_number(connection, "SELECT count(*) FROM files")
             chunks = tables.count_chunks(connection)
-        size = self._database.measure_bytes() + self._vectors.measure_bytes()
+        size = self._database.measure_bytes() + measure_folder(self._folder)
         return StoreCounts(files=files, chunks=chunks, bytes=size)
 
     def files(self) -> Mapping[str, FileState]:
@@ -86,7 +91,7 @@ class SqliteChunkStore:
         with self._database.read() as connection:
             query = f"{tables.OF_CHUNKS} {condition}"
             found = tables.select_chunks(connection, query, (json.dumps(list(ids)),))
-            chunk_of = {chunk.id: chunk for chunk in found}
+            chunk_of = {chunk.id: chunk for chunk in self._complete(list(found))}
         return [chunk_of[key] for key in ids if key in chunk_of]
 
     def chunks_of(self, path: str) -> list[Chunk]:
@@ -94,7 +99,7 @@ class SqliteChunkStore:
         with self._database.read() as connection:
             for file in tables.select_files(connection, [path]):
                 query = f"{tables.OF_FILES} WHERE f.id = ? ORDER BY c.id"
-                return list(tables.select_chunks(connection, query, (file.id,)))
+                return self._complete(list(tables.select_chunks(connection, query, (file.id,))))
         return []
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
@@ -133,15 +138,17 @@ class SqliteChunkStore:
     ) -> list[Scored]:
         """Cosine similarity to the stored vectors of a model."""
         query = np.asarray(vector, np.float32).reshape(-1)
-        with self._database.read() as connection:
+
+        def find(connection: apsw.Connection) -> list[Scored]:
             allowed = self._words.allow(connection, where)
             found = self._vectors.find(connection, model, query, limit, allowed)
             return order_ties(connection, found, limit)
 
+        return self._read_vectors(find)
+
     def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
         """The stored vectors of these chunks."""
-        with self._database.read() as connection:
-            return self._vectors.read(connection, model, ids)
+        return self._read_vectors(lambda c: self._vectors.read(c, model, ids))
 
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
         """Keep one vector per digest."""
@@ -152,7 +159,8 @@ class SqliteChunkStore:
         """Chunks without a vector, newest files first."""
         with self._database.read() as connection:
             query = f"{tables.OF_FILES} {_LACKING}"
-            return list(tables.select_chunks(connection, query, (model, limit)))
+            found = tables.select_chunks(connection, query, (model, limit))
+            return self._complete(list(found))
 
     def coverage(self, model: str) -> tuple[int, int]:
         """Chunks with a vector, and all chunks."""
@@ -167,7 +175,7 @@ class SqliteChunkStore:
         for file in unused:
             file.delete()
         with self._database.write() as connection:
-            self._vectors.delete_strays(connection)
+            delete_strays(self._folder, self._vectors.list_named(connection))
         self._database.shrink()
 
     def verify(self) -> list[str]:
@@ -181,6 +189,19 @@ class SqliteChunkStore:
     def close(self) -> None:
         """Release files and connections."""
         self._database.close()
+
+    def _read_vectors(self, read: Callable[[apsw.Connection], R]) -> R:
+        """Read vectors; again when they were moved by a compaction in between."""
+        try:
+            with self._database.read() as connection:
+                return read(connection)
+        except IndexCorrupt:
+            with self._database.read() as connection:
+                return read(connection)
+
+    def _complete(self, chunks: list[Chunk]) -> list[Chunk]:
+        """Add the texts where they are kept elsewhere."""
+        return chunks
 
     @contextmanager
     def _change(self) -> Iterator[apsw.Connection]:

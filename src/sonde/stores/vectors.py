@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sonde.errors import IndexCorrupt
 from sonde.stores.base import Vectors
 
 Slots = NDArray[np.int64]
@@ -19,7 +21,6 @@ EXACT = 4_000
 _RESCORED = 1_500
 """Beyond, so many nearest by sign bits are scored (more when more are asked for)."""
 _PER_RESULT = 4
-_COPIED = 8_192
 _SCORED_AT_ONCE = 512
 """Small enough that the product is not spread over threads, which costs more than it gives."""
 
@@ -32,7 +33,7 @@ class VectorFile:
     """
 
     def __init__(self, path: Path, dimensions: int) -> None:
-        self.path = path
+        self.path = path.with_suffix(".f16")
         self.dimensions = dimensions
         self._words = -(-dimensions // 64)
         self._lock = threading.Lock()
@@ -97,11 +98,6 @@ class VectorFile:
         order = np.argsort(-scores, kind="stable")
         return places[order], scores[order]
 
-    def copy(self, slots: Slots, target: VectorFile) -> None:
-        """Append the rows in these slots to another file."""
-        for start in range(0, len(slots), _COPIED):
-            target.append(self.read(slots[start : start + _COPIED]))
-
     def delete(self) -> None:
         """Remove the files; maps that are open stay readable where the system allows it."""
         for path in (self.path, self.bits_path):
@@ -132,6 +128,8 @@ class VectorFile:
             if count > len(self._rows):
                 self._rows = _map_rows(self.path, np.dtype(np.float16), self.dimensions)
                 self._bits = _map_rows(self.bits_path, np.dtype(np.uint64), self._words)
+                if count > min(len(self._rows), len(self._bits)):
+                    raise IndexCorrupt(f"{self.path} lacks vectors that the database names")
             return self._rows, self._bits
 
 
@@ -146,3 +144,15 @@ def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignor
         if count
         else np.empty((0, width), kind)
     )
+
+
+def measure_folder(folder: Path) -> int:
+    """The size of all files in a folder of vectors."""
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
+
+
+def delete_strays(folder: Path, named: Collection[str]) -> None:
+    """Remove vector files that are in nobody's name (left by a crash)."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.stem not in named and path.suffix in (".f16", ".bits"):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,190 @@
+"""The chunk store on LanceDB: chunk rows and vectors in Lance, what finds them beside it.
+
+SQLite holds the truth about which chunks exist, and the files, names, words and trigrams;
+Lance holds the rows that any LanceDB client can open. New rows are in Lance before SQLite
+commits, old ones leave after it: a crash leaves rows that no id refers to, never the reverse.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+import numpy as np
+
+from sonde.stores import chunk_tables as tables
+from sonde.stores import lexicon
+from sonde.stores.base import Vectors
+from sonde.stores.chunk_lexical import LexicalIndex
+from sonde.stores.chunk_vectors import VectorIndex
+from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.stores.lance_tables import (
+    RFC_DIMENSIONS,
+    ChunkRows,
+    LanceVectors,
+    connect,
+    list_tables,
+    optimize_table,
+)
+from sonde.stores.sqlite import Database
+from sonde.types import Chunk, Kind, ParsedFile
+
+_WRITES_PER_MERGE = 100
+"""After so many commits queries get noticeably slower."""
+
+
+class LanceChunkStore(SqliteChunkStore):
+    """A `ChunkStore` whose rows and vectors any LanceDB client can read."""
+
+    def __init__(self, folder: Path, kind: Kind, postings: float = lexicon.POSTINGS) -> None:
+        stem, table = (
+            ("index", "project_docs") if kind == "code" else ("docs", "project_docs_prose")
+        )
+        path = folder / f"{stem}.lancedb"
+        lance = connect(path)
+        self._folder = path
+        self._database = Database(folder / f"{stem}.lance.db", tables.CHUNK_FORMAT)
+        self._rows = ChunkRows(lance, table, path)
+        self._lance = lance
+        self._words = LexicalIndex(postings)
+        self._vectors = VectorIndex(lambda name, size: LanceVectors(lance, name, size, path))
+        self._writes = 0
+        self._clean = False
+        self._merging: threading.Thread | None = None
+
+    def replace(self, files: Sequence[ParsedFile]) -> None:
+        """Put these files in place of their predecessors."""
+        with self._change() as connection:
+            self._sweep(connection)
+            old = list(tables.select_files(connection, [f.state.path for f in files]))
+            tables.write_files(connection, files, keep_text=False)
+            added = self._number_chunks(connection, files)
+            if added:
+                self._rows.add(added, self._recall_vectors(connection, [c for c, _ in added]))
+        self._delete_rows(old)
+        self._clean = True
+        self._count_write()
+
+    def remove(self, paths: Collection[str]) -> None:
+        """Forget these files."""
+        with self._change() as connection:
+            old = list(tables.select_files(connection, paths))
+            tables.delete_files(connection, paths)
+        self._delete_rows(old)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        super().clear()
+        self._rows.delete("true")
+
+    def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
+        """Keep one vector per digest; of the RFC's size they show in its column as well."""
+        super().put_vectors(model, digests, vectors)
+        rows = np.asarray(vectors, np.float32)
+        if len(rows) and rows.shape[1] == RFC_DIMENSIONS:
+            self._rows.put_vectors(dict(zip(digests, rows, strict=True)))
+        self._count_write()
+
+    def compact(self) -> None:
+        """Give back the space of what was replaced, without blocking a reader."""
+        with self._change() as connection:
+            self._sweep(connection, thoroughly=True)
+            unused = self._vectors.compact(connection)
+            tables.merge_words(connection)
+        for rows in unused:
+            rows.delete()
+        self._merge()
+        self._database.shrink()
+
+    def verify(self) -> list[str]:
+        """What is broken inside the store."""
+        broken = super().verify()
+        with self._database.read() as connection:
+            needed = {key for (key,) in connection.execute("SELECT id FROM chunks")}
+            lost = len(needed - self._rows.list_ids())
+        return [*broken, f"chunks without a row in LanceDB: {lost}"] if lost else broken
+
+    def close(self) -> None:
+        """Wait for a merge that is under way, and release files and connections."""
+        if self._merging:
+            self._merging.join()
+        super().close()
+
+    def _complete(self, chunks: list[Chunk]) -> list[Chunk]:
+        lacking = [chunk.id for chunk in chunks if not chunk.text]
+        texts = self._rows.read(lacking)
+        return [
+            chunk
+            if chunk.text
+            else replace(chunk, header=texts[chunk.id][0], text=texts[chunk.id][1])
+            for chunk in chunks
+            if chunk.text or chunk.id in texts
+        ]
+
+    def _number_chunks(
+        self, connection: apsw.Connection, files: Sequence[ParsedFile]
+    ) -> list[tuple[Chunk, str]]:
+        """The chunks as they were stored, each with the hash of its file."""
+        latest = {file.state.path: file for file in files}
+        numbered = []
+        for path, file in latest.items():
+            for stored in tables.select_files(connection, [path]):
+                ordered = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
+                numbered += [
+                    (replace(chunk, id=stored.first + place), file.state.hash)
+                    for place, chunk in enumerate(ordered)
+                ]
+        return numbered
+
+    def _recall_vectors(
+        self, connection: apsw.Connection, chunks: Sequence[Chunk]
+    ) -> dict[bytes, Vectors]:
+        """Vectors of the RFC's size that are already known for these chunks."""
+        query = "SELECT name FROM models WHERE dimensions = ? ORDER BY id"
+        names = [str(name) for (name,) in connection.execute(query, (RFC_DIMENSIONS,))]
+        digest_of = {chunk.id: chunk.digest for chunk in chunks}
+        return {
+            digest_of[key]: vector
+            for name in names
+            for key, vector in self._vectors.read(connection, name, list(digest_of)).items()
+        }
+
+    def _delete_rows(self, files: Sequence[tables.StoredFile]) -> None:
+        ranges = [
+            f"(chunk >= {file.first} AND chunk < {file.first + file.size})"
+            for file in files
+            if file.size
+        ]
+        if ranges:
+            self._rows.delete(" OR ".join(ranges))
+
+    def _sweep(self, connection: apsw.Connection, *, thoroughly: bool = False) -> None:
+        """Remove rows that a crash left, before their ids are given out again."""
+        if not self._clean:
+            self._rows.delete(f"chunk >= {tables.read_state(connection, 'next_chunk')}")
+        self._clean = False
+        if thoroughly:
+            needed = {key for (key,) in connection.execute("SELECT id FROM chunks")}
+            stray = self._rows.list_ids() - needed
+            if stray:
+                self._rows.delete(f"chunk IN ({', '.join(map(str, stray))})")
+            for name in list_tables(self._lance) - self._vectors.list_named(connection):
+                if name.startswith("vectors-"):
+                    self._lance.drop_table(name)
+
+    def _count_write(self) -> None:
+        self._writes += 1
+        if self._writes >= _WRITES_PER_MERGE and not (self._merging and self._merging.is_alive()):
+            self._merging = threading.Thread(target=self._merge, name="lance-merge", daemon=True)
+            self._merging.start()
+
+    def _merge(self) -> None:
+        """Merge small pieces; writers wait for it, readers do not."""
+        with self._database.write() as connection:
+            optimize_table(self._rows.table)
+            for name in self._vectors.list_named(connection):
+                optimize_table(self._lance.open_table(name))
+        self._writes = 0
