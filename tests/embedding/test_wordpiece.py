@@ -12,7 +12,7 @@ from tokenizers.models import WordPiece as ReferenceWordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from sonde.embedding.models import read_vocabulary
+from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.embedding.wordpiece import _CASE_CHANGE, WordPiece
 
 UNLIMITED = 1_000_000
@@ -20,12 +20,12 @@ UNLIMITED = 1_000_000
 
 @cache
 def ours() -> WordPiece:
-    return WordPiece(read_vocabulary("deep-vocab.txt"))
+    return WordPiece(read_vocabulary(BUNDLED, "deep-vocab.txt"))
 
 
 @cache
 def reference() -> Tokenizer:
-    vocabulary = {piece: i for i, piece in enumerate(read_vocabulary("deep-vocab.txt"))}
+    vocabulary = {piece: i for i, piece in enumerate(read_vocabulary(BUNDLED, "deep-vocab.txt"))}
     tokenizer = Tokenizer(
         ReferenceWordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100)
     )
@@ -81,7 +81,7 @@ def test_a_limit_keeps_the_beginning(text: str, limit: int) -> None:
     ],
 )
 def test_examples(text: str, pieces: list[str]) -> None:
-    vocabulary = read_vocabulary("deep-vocab.txt")
+    vocabulary = read_vocabulary(BUNDLED, "deep-vocab.txt")
     assert [vocabulary[i] for i in ours().encode(text, UNLIMITED)] == pieces
 
 

@@ -6,12 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import as_file
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import numpy as np
 
 from sonde.embedding.base import Mode, Vectors
-from sonde.embedding.models import find_weights, read_vocabulary
+from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.embedding.wordpiece import WordPiece
 from sonde.errors import EmbeddingFailed
 
@@ -27,7 +28,10 @@ _BATCH_TOKENS = 1024
 class OnnxEmbedder:
     """Loads on first use; queries do not wait for passages that another thread embeds."""
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(
+        self, threads: int | None = None, folder: Traversable = BUNDLED, name: str = NAME
+    ) -> None:
+        self._folder, self._name = folder, name
         self._threads = threads or min(2, os.cpu_count() or 1)
         self._lock = threading.Lock()
         self._loaded: tuple[Any, WordPiece] | None = None
@@ -35,7 +39,7 @@ class OnnxEmbedder:
     @property
     def name(self) -> str:
         """Identifies the vectors."""
-        return NAME
+        return self._name
 
     @property
     def dimensions(self) -> int:
@@ -77,10 +81,9 @@ class OnnxEmbedder:
     def _load(self) -> tuple[Any, WordPiece]:
         with self._lock:
             if self._loaded is None:
-                self._loaded = (
-                    _open_session(self._threads),
-                    WordPiece(read_vocabulary("deep-vocab.txt")),
-                )
+                vocabulary = read_vocabulary(self._folder, "deep-vocab.txt")
+                session = _open_session(self._folder, self._threads)
+                self._loaded = (session, WordPiece(vocabulary))
             return self._loaded
 
 
@@ -100,7 +103,7 @@ def _plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _open_session(threads: int) -> Any:
+def _open_session(folder: Traversable, threads: int) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
@@ -117,7 +120,7 @@ def _open_session(threads: int) -> Any:
     options.enable_cpu_mem_arena = False
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        with as_file(find_weights("deep.onnx")) as path:
+        with as_file(folder / "deep.onnx") as path:
             return onnxruntime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from importlib.resources.abc import Traversable
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sonde.embedding.base import Mode, Vectors
-from sonde.embedding.models import map_array, read_vocabulary
+from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
 from sonde.embedding.wordpiece import WordPiece
 from sonde.tokens import find_words, split_identifier
 
@@ -51,14 +52,15 @@ class Pieces(dict[str, tuple[int, ...]]):
 class StaticEmbedder:
     """Loads on first use: 8 MB of rows stay in the file, memory-mapped."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Traversable = BUNDLED, name: str = NAME) -> None:
+        self._folder, self._name = folder, name
         self._lock = threading.Lock()
         self._loaded: tuple[Pieces, NDArray[np.int8], NDArray[np.float32]] | None = None
 
     @property
     def name(self) -> str:
         """Identifies the vectors."""
-        return NAME
+        return self._name
 
     @property
     def dimensions(self) -> int:
@@ -85,7 +87,8 @@ class StaticEmbedder:
     def _load(self) -> tuple[Pieces, NDArray[np.int8], NDArray[np.float32]]:
         with self._lock:
             if self._loaded is None:
-                rows = map_array("static-rows.npy").astype(np.int8, copy=False)
-                scales = np.asarray(map_array("static-scales.npy"), np.float32)
-                self._loaded = (Pieces(read_vocabulary("static-vocab.txt")), rows, scales)
+                pieces = Pieces(read_vocabulary(self._folder, "static-vocab.txt"))
+                rows = map_array(self._folder, "static-rows.npy").astype(np.int8, copy=False)
+                scales = np.asarray(map_array(self._folder, "static-scales.npy"), np.float32)
+                self._loaded = (pieces, rows, scales)
             return self._loaded
