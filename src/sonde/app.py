@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,11 @@ from sonde.indexing.sources import Tree
 from sonde.jobs import Jobs
 from sonde.paging.results import ResultSets
 from sonde.stores.base import ChunkStore
+from sonde.stores.sqlite import translate_errors
 from sonde.types import Kind
+
+_STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
+_BACKUP = ".bak"
 
 
 class Project:
@@ -43,6 +48,7 @@ class Project:
         self.refreshed_at = 0.0
         self._open_store = open_store
         self._stores: dict[Kind, ChunkStore] = {}
+        self._identity: list[tuple[int, int] | None] = []
         self._guard = threading.Lock()
 
     @property
@@ -55,11 +61,44 @@ class Project:
         return (self.folder / "metadata.json").exists()
 
     def stores(self) -> Mapping[Kind, ChunkStore]:
-        """Both stores, opened on first use."""
+        """Both stores, opened on first use, and again when their files were replaced."""
         with self._guard:
+            if self._stores and self._identify() != self._identity:
+                self._stores = {}  # not closed: whoever is reading them may finish
             if not self._stores:
-                self._stores = {"code": self._open_store("code"), "docs": self._open_store("docs")}
+                opened: dict[Kind, ChunkStore] = {}
+                try:
+                    for kind in _STEMS:
+                        opened[kind] = self._open_store(kind)
+                except BaseException:
+                    for store in opened.values():
+                        store.close()
+                    raise
+                self._stores, self._identity = opened, self._identify()
             return dict(self._stores)
+
+    def _identify(self) -> list[tuple[int, int] | None]:
+        found: list[tuple[int, int] | None] = []
+        for stem in _STEMS.values():
+            try:
+                facts = (self.folder / f"{stem}.db").stat()
+                found.append((facts.st_dev, facts.st_ino))
+            except OSError:
+                found.append(None)
+        return found
+
+    def set_aside(self) -> None:
+        """Move what the stores wrote to `<name>.bak`; the next use starts with nothing."""
+        self.close()
+        stems = tuple(f"{stem}." for stem in _STEMS.values())
+        with translate_errors(self.folder):
+            for path in list(self.folder.iterdir()):
+                if not path.name.startswith(stems) or path.name.endswith(_BACKUP):
+                    continue
+                backup = path.with_name(path.name + _BACKUP)
+                if backup.is_dir():
+                    shutil.rmtree(backup)
+                path.replace(backup)
 
     def close(self) -> None:
         """Close the stores; they open again on the next use."""

@@ -122,6 +122,8 @@ class Hit:
     why: tuple[tuple[str, float], ...] = ()
     stale: bool = False
     """True when the file changed since and the text could not be brought up to date."""
+    state: FileState | None = None
+    """The file that the text was cut from; None when it changed while it was searched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from sonde.app import App, Project, Projects
@@ -61,7 +63,7 @@ def open_project(settings: Settings, root: Path) -> Project:
     )
     docs = [compile_glob(pattern) for pattern in own.doc_patterns]
     tree = Tree(
-        sources=_sources(root, own.roots, rules),
+        sources=_sources(root, own.roots, rules, settings.home),
         is_docs=lambda path: any(glob.matches(path) for glob in docs),
         index_docs=own.index_docs,
         chunking=own.chunking,
@@ -78,28 +80,48 @@ def open_project(settings: Settings, root: Path) -> Project:
     )
 
 
-def _sources(root: Path, roots: tuple[str, ...], rules: Rules) -> tuple[Source, ...]:
+def _sources(root: Path, roots: tuple[str, ...], rules: Rules, home: Path) -> tuple[Source, ...]:
     """The project's folders: itself, or those that `roots` in its config.json names."""
     if not roots:
-        return (Source("", root, rules),)
+        return (Source("", root, _without(home, root, rules)),)
     sources: dict[str, Source] = {}
     for text in roots:
-        folder = (root / Path(text).expanduser()).resolve()
-        if not folder.is_dir():
-            raise InvalidRequest(
-                f"roots: {folder} is not a folder",
-                user_message="The project's config.json names a folder that does not exist.",
-                next_action="Correct `roots` in config.json.",
-            )
+        folder = _root_folder(root, text)
         inside = folder.is_relative_to(root)
         name = folder.relative_to(root).as_posix() if inside else folder.name
         prefix = "" if name == "." else f"{name}/"
         number = 2
-        while prefix in sources and sources[prefix].root != folder:
+        # a folder from elsewhere never takes the name of one that the project has itself
+        while (prefix in sources and sources[prefix].root != folder) or (
+            not inside and (root / prefix).exists()
+        ):
             prefix, number = f"{name}-{number}/", number + 1
-        sources[prefix] = Source(prefix, folder, rules)
+        sources[prefix] = Source(prefix, folder, _without(home, folder, rules))
     # longer prefixes first, so that a file is found under the nearest of nested roots
     return tuple(sorted(sources.values(), key=lambda source: -len(source.prefix)))
+
+
+def _root_folder(root: Path, text: str) -> Path:
+    try:
+        folder = (root / Path(text).expanduser()).resolve()
+        if folder.is_dir():
+            return folder
+    except (OSError, RuntimeError, ValueError):
+        pass
+    raise InvalidRequest(
+        f"roots: {text!r} is not a folder",
+        user_message="The project's config.json names a folder that does not exist.",
+        next_action="Correct `roots` in config.json.",
+    )
+
+
+def _without(home: Path, root: Path, rules: Rules) -> Rules:
+    """The rules with sonde's own storage left out: to index the index would never end."""
+    storage = home.resolve()
+    if not storage.is_relative_to(root) or storage == root:
+        return rules
+    pattern = re.sub(r"([*?!\[\]{}\\])", r"\\\1", storage.relative_to(root).as_posix())
+    return replace(rules, exclude=(*rules.exclude, pattern))
 
 
 def _store_opener(name: str, folder: Path) -> Callable[[Kind], ChunkStore]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sonde.errors import IndexBusy
+from sonde.stores.sqlite import translate_errors
 from sonde.work import Work
 
 if sys.platform == "win32":
@@ -63,16 +64,33 @@ class WriterLock:
     def _try(self) -> bool:
         if not self._thread.acquire(blocking=False):
             return False
-        if self._depth == 0:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if not _try_lock(descriptor):
-                os.close(descriptor)
+        try:
+            if self._depth == 0 and not self._lock_file():
                 self._thread.release()
                 return False
-            self._descriptor = descriptor
+        except BaseException:
+            self._thread.release()
+            raise
         self._depth += 1
         return True
+
+    def _lock_file(self) -> bool:
+        with translate_errors(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+            descriptor = os.open(self._path, flags, 0o600)
+        if not (_try_lock(descriptor) and self._is_in_place(descriptor)):
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        """Whether the file is still there: the lock of a deleted one keeps nobody out."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def _release(self) -> None:
         self._depth -= 1

@@ -25,6 +25,8 @@ _BATCH_FILES = 128
 _BATCH_CHARS = 1_000_000
 _RACY_NS = 20_000_000
 """A file changed this shortly before it was read may change again within the same time stamp."""
+_REFUSALS = frozenset({"binary", "secret_content"})
+"""What the content decides; other reasons can pass while size and time stay the same."""
 
 Stores = Mapping[Kind, ChunkStore]
 
@@ -76,8 +78,10 @@ def update_index(
             ]
     elif force:
         diff = compare_tree(tree, {kind: {} for kind in known}, refused, work)
-        current = {entry.path for _, entry in diff.changed}
-        diff.removed = [(k, p) for k, files in known.items() for p in files if p not in current]
+        current = {(kind, entry.path) for kind, entry in diff.changed}
+        diff.removed = [
+            (k, p) for k, files in known.items() for p in files if (k, p) not in current
+        ]
     else:
         diff = compare_tree(tree, known, refused, work)
     tally = _Tally(began, len(diff.changed))
@@ -86,7 +90,7 @@ def update_index(
         if gone:
             store.remove(gone)
     for kind, batch in _batches(tree, diff, refused, tally, work):
-        _write_batch(tree, stores[kind], embedder, kind, batch, {} if force else known[kind], tally)
+        _write_batch(tree, stores[kind], embedder, kind, batch, known[kind], tally, force=force)
         work.report(tally.progress())
     return IndexReport(
         files_indexed=tally.indexed,
@@ -110,14 +114,18 @@ def _batches(
             if other != kind:
                 continue
             work.check()
+            began = time.time_ns()
             content = tree.read(entry.path)
             tally.read += 1
             refused.pop(entry.path, None)
             if isinstance(content, Skipped):
                 diff.omitted.add(content)
-                refused[entry.path] = (entry.size, entry.mtime_ns, content.reason)
+                if content.reason in _REFUSALS and not _is_racy(entry.mtime_ns, began):
+                    refused[entry.path] = (entry.size, entry.mtime_ns, content.reason)
             else:
                 size += len(content.text)
+                if _is_racy(content.mtime_ns, began):
+                    content = replace(content, mtime_ns=0)
             batch.append(content)
             if len(batch) >= _BATCH_FILES or size >= _BATCH_CHARS:
                 yield kind, batch
@@ -134,6 +142,8 @@ def _write_batch(
     batch: Sequence[FileContent | Skipped],
     known: Mapping[str, FileState],
     tally: _Tally,
+    *,
+    force: bool,
 ) -> None:
     parsed: list[ParsedFile] = []
     same: list[FileState] = []
@@ -145,7 +155,8 @@ def _write_batch(
             continue
         state = _state_of(content, kind)
         before = known.get(content.path)
-        if before and before.hash == state.hash and before.language == state.language:
+        same_text = before and (before.hash, before.language) == (state.hash, state.language)
+        if same_text and not force:
             same.append(state)
             continue
         cut = parse_text(content.path, content.text, kind=kind, method=tree.chunking)
@@ -170,8 +181,12 @@ def _embed_batch(store: ChunkStore, embedder: Embedder, parsed: Sequence[ParsedF
         store.put_vectors(embedder.name, digests, vectors)
 
 
+def _is_racy(mtime_ns: int, read_ns: int) -> bool:
+    return abs(read_ns - mtime_ns) < _RACY_NS
+
+
 def _state_of(content: FileContent, kind: Kind) -> FileState:
-    state = FileState(
+    return FileState(
         path=content.path,
         hash=content.hash,
         size=content.size,
@@ -179,6 +194,3 @@ def _state_of(content: FileContent, kind: Kind) -> FileState:
         language=language_of(content.path).name,
         kind=kind,
     )
-    if abs(time.time_ns() - content.mtime_ns) < _RACY_NS:
-        return replace(state, mtime_ns=0)
-    return state

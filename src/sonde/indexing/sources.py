@@ -35,8 +35,16 @@ class Tree:
     def walk(self) -> Iterator[Entry | Skipped]:
         """Every file that may be indexed, and what was left out."""
         for source in self.sources:
+            nested = tuple(
+                other.prefix
+                for other in self.sources
+                if other.prefix != source.prefix and other.prefix.startswith(source.prefix)
+            )
             for found in walk_files(source.root, source.rules):
-                yield _prefixed(found, source.prefix)
+                named = _prefixed(found, source.prefix)
+                # what lies under a root inside this one comes from there, once
+                if not (nested and named.path.startswith(nested)):
+                    yield named
 
     def check(self, path: str) -> Entry | Skipped:
         """The verdict of `walk` on one file, as it is now."""

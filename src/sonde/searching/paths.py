@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Iterable
 
+from sonde.errors import OutsideRoots
 from sonde.globs import compile_glob
 from sonde.types import Filter
 
@@ -12,6 +14,14 @@ def match_paths(pattern: str, paths: Iterable[str]) -> list[str]:
     """The paths that fit, sorted."""
     glob = compile_glob(pattern)
     return sorted(path for path in paths if glob.matches(path))
+
+
+def read_folder(path: str | None) -> str:
+    """A folder or file as people write it (`./src/`, `.`) as the index names it (`src`, ``)."""
+    normal = posixpath.normpath(path or ".")
+    if normal == ".." or normal.startswith("../"):
+        raise OutsideRoots(f"'..' in {path!r}")
+    return "" if normal == "." else normal
 
 
 def narrow(

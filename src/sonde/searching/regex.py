@@ -8,6 +8,7 @@ files that changed since are always read, so the answer is that of a full scan.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from sonde.work import Work
 
 _UNSUPPORTED = re.compile(r"(?<!\\)(?:\\\\)*(\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|\(\?\()")
 _LONGEST_LINE = 20_000
+_LONGEST_MESSAGE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +57,28 @@ def compile_pattern(
     options.max_mem = 64 << 20
     try:
         return re2.compile(f"(?m){source}", options)
+    except UnicodeEncodeError as error:
+        at = next(place for place, char in enumerate(pattern) if "\ud800" <= char <= "\udfff")
+        raise InvalidPattern(f"half a character at position {at}", pattern="\ufffd") from error
     except re2.error as error:
         raise InvalidPattern(_explain(pattern, error), pattern=pattern) from error
 
 
 def _explain(pattern: str, error: Exception) -> str:
-    """RE2's message, with the position that Python's own parser finds for it."""
+    """RE2's message, with the position of the part it names or that Python's parser finds."""
     message = error.args[0] if error.args else error
     text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+    text, _, part = text[:_LONGEST_MESSAGE].partition(": ")
+    if part and part in pattern:
+        return f"{text}: {part} (at position {pattern.index(part)})"
     try:
-        re.compile(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
     except re.error as own:
         return f"{text} (at position {own.pos})"
+    except (RecursionError, OverflowError):
+        pass
     return text
 
 

@@ -61,6 +61,8 @@ class Metadata:
     last_docs_index: str | None = None
     code: StoreCounts = _NOTHING
     docs: StoreCounts = _NOTHING
+    generation: int = 0
+    """Of both stores together, when this was written."""
     models: tuple[str, ...] = ()
     skipped: dict[str, int] = field(default_factory=dict)
     skipped_examples: tuple[dict[str, str], ...] = ()
@@ -94,6 +96,7 @@ class Metadata:
         incremental: str | None = None,
         report: IndexReport | None = None,
         models: Collection[str] | None = None,
+        generation: int | None = None,
     ) -> Metadata:
         """The same after an indexing run; what is None stays as it was."""
         changed = replace(
@@ -104,6 +107,7 @@ class Metadata:
             last_incremental_update=incremental or self.last_incremental_update,
             last_docs_index=full_index or incremental or self.last_docs_index,
             models=self.models if models is None else tuple(models),
+            generation=self.generation if generation is None else generation,
         )
         if report is None:
             return changed
@@ -137,6 +141,7 @@ def save_metadata(folder: Path, metadata: Metadata) -> None:
             },
             "lastDocsIndex": metadata.last_docs_index,
             "formatVersion": len(_STEPS),
+            "generation": metadata.generation,
             "store": metadata.store,
             "models": list(metadata.models),
             "skipped": metadata.skipped,
@@ -184,6 +189,7 @@ def _parse(value: dict[str, Any]) -> Metadata:
             _number(docs, "totalDocChunks"),
             _number(docs, "docsStorageSizeBytes"),
         ),
+        generation=_number(value, "generation"),
         models=tuple(m for m in models if isinstance(m, str)) if isinstance(models, list) else (),
         skipped={reason: _number(skipped, reason) for reason in skipped},
         skipped_examples=tuple(

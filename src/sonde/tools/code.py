@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 from sonde.app import App, Project
 from sonde.errors import DocsIndexNotFound
 from sonde.languages import language_of
-from sonde.searching.paths import match_paths, narrow
+from sonde.searching.paths import match_paths, narrow, read_folder
 from sonde.searching.regex import compile_pattern, grep_files
 from sonde.tools.arguments import Param
 from sonde.tools.scope import find_project, indexed_project, projects_in_scope
 from sonde.tools.searching import Request, answer_search
 from sonde.tools.shapes.rfc import GrepAnswer, PathAnswer, SearchAnswer
+from sonde.tools.updating import rebuilding
 from sonde.types import Skipped
 from sonde.work import Work
 
@@ -53,7 +54,7 @@ def search_code(
     work: Work,
 ) -> SearchAnswer:
     """Search a project's code."""
-    request = Request("search_code", query, ("code",), top_k, mode, project, path or "")
+    request = Request("search_code", query, ("code",), top_k, mode, project, read_folder(path))
     return answer_search(app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor)
 
 
@@ -77,7 +78,7 @@ def search_docs(
         for found in projects_in_scope(app, project):
             if project != "all" and not found.tree.index_docs:
                 raise DocsIndexNotFound(f"No docs index at {found.folder}/")
-    request = Request("search_docs", query, ("docs",), top_k, mode, project, path or "")
+    request = Request("search_docs", query, ("docs",), top_k, mode, project, read_folder(path))
     return answer_search(app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor)
 
 
@@ -97,7 +98,8 @@ def search_by_path(
     """Find files by a glob on their path."""
     del work
     found = indexed_project(app, project)
-    paths = [path for store in found.stores().values() for path in store.files()]
+    with rebuilding(app, found):
+        paths = [path for store in found.stores().values() for path in store.files()]
     matches = match_paths(pattern, paths)
     return {"matches": matches[:limit], "totalMatches": len(matches)}
 
@@ -167,7 +169,7 @@ def _files_to_read(
     walked = [entry.path for entry in project.tree.walk() if not isinstance(entry, Skipped)]
     kept: set[str] = set()
     for under in paths or [""]:
-        where = narrow(walked, under=under.removeprefix("./"), include=include, exclude=exclude)
+        where = narrow(walked, under=read_folder(under), include=include, exclude=exclude)
         kept |= set(walked) if where.paths is None else where.paths
     if language:
         wanted = language.lower()

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 from sonde.app import App, Project
-from sonde.errors import Cancelled, FileLimitWarning, FileMissing, FileNotAdmitted, SondeError
+from sonde.errors import (
+    Cancelled,
+    DocsIndexNotFound,
+    FileLimitWarning,
+    FileMissing,
+    FileNotAdmitted,
+    SondeError,
+)
 from sonde.indexing.diff import compare_tree
 from sonde.policy.admit import REASONS
 from sonde.policy.roots import resolve_inside
-from sonde.stores.records import load_metadata
+from sonde.stores.records import Metadata, load_metadata, project_folder
+from sonde.stores.sqlite import translate_errors
 from sonde.tools.arguments import Param
-from sonde.tools.scope import find_project, indexed_project, known_roots, require_consent
+from sonde.tools.scope import (
+    find_project,
+    indexed_project,
+    known_roots,
+    require_consent,
+    require_index,
+)
 from sonde.tools.shapes.rfc import (
     DeleteAnswer,
     FileAnswer,
@@ -22,7 +38,7 @@ from sonde.tools.shapes.rfc import (
     show_duration,
     show_size,
 )
-from sonde.tools.updating import index_job, refine_soon, update_project
+from sonde.tools.updating import index_job, rebuilding, refine_soon, update_project
 from sonde.types import IndexReport, Skipped
 from sonde.work import Work
 
@@ -69,6 +85,9 @@ def _limit_or(project: Project, question: str, work: Work) -> str:
 def _run(app: App, project: Project, work: Work, *, force: bool = False) -> IndexReport:
     """Index as a job; a caller that is cancelled takes the job with it."""
     app.jobs.cancel(f"refine:{project.key}")
+    running = app.jobs.find(f"index:{project.key}")
+    if force and running:
+        running.wait(work)  # to join it would be to rebuild nothing
     job = index_job(app, project, force=force)
     try:
         job.wait(work)
@@ -116,12 +135,12 @@ def reindex_file(
         if verdict.reason == "missing":
             update_project(app, found, work, paths={relative})
             raise FileMissing(f"{relative} not in index", path=relative)
-        raise FileNotAdmitted(
-            f"{relative}: {verdict.reason} {verdict.detail}".strip(),
-            path=relative,
-            reason=REASONS.get(verdict.reason, verdict.reason),
-        )
-    update_project(app, found, work, paths={relative}, force=True)
+        raise _not_admitted(relative, verdict.reason, verdict.detail)
+    report = update_project(app, found, work, paths={relative}, force=True)
+    for reason in report.skipped:
+        raise _not_admitted(relative, reason)
+    if found.tree.kind_of(relative) is None:
+        raise DocsIndexNotFound(f"No docs index at {found.folder}/")
     chunks = sum(len(store.chunks_of(relative)) for store in found.stores().values())
     return {
         "status": "success",
@@ -131,11 +150,16 @@ def reindex_file(
     }
 
 
+def _not_admitted(path: str, reason: str, detail: str = "") -> FileNotAdmitted:
+    told = REASONS.get(reason, reason)
+    return FileNotAdmitted(f"{path}: {reason} {detail}".strip(), path=path, reason=told)
+
+
 def delete_index(
     app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
 ) -> DeleteAnswer:
     """Delete a project's index; the project's files are not touched."""
-    found = indexed_project(app, project)
+    found = require_index(find_project(app, project))
     question = "Delete the index for this project? This cannot be undone."
     require_consent(app, work, "delete_index", found, question, confirm)
     for kind in ("refine", "index"):
@@ -143,7 +167,12 @@ def delete_index(
     with found.lock.held(work):
         app.projects.forget(found.root)
         # metadata first: from here on the index does not exist, whatever happens
-        (found.folder / "metadata.json").unlink(missing_ok=True)
+        with translate_errors(found.folder):
+            (found.folder / "metadata.json").unlink(missing_ok=True)
+        # the lock last: while its file is there, no other process can begin a new index here
+        for path in found.folder.iterdir():
+            if path.name != "writer.lock":
+                _remove(path)
         shutil.rmtree(found.folder, ignore_errors=True)
     return {
         "status": "success",
@@ -152,10 +181,23 @@ def delete_index(
     }
 
 
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
 def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> StatusAnswer:
     """How large, how fresh and how complete the index is, and what was left out."""
     del work
     found = indexed_project(app, project)
+    with rebuilding(app, found):
+        return _describe(app, found)
+
+
+def _describe(app: App, found: Project) -> StatusAnswer:
     stores = found.stores()
     metadata = load_metadata(found.folder)
     code, docs = stores["code"].counts(), stores["docs"].counts()
@@ -205,14 +247,16 @@ def list_projects(app: App, *, work: Work) -> ProjectsAnswer:
     del work
     rows: list[dict[str, Any]] = []
     for root in known_roots(app):
-        project = app.projects.get(root)
-        metadata = load_metadata(project.folder)
-        if metadata is None:
-            continue
+        metadata, status = Metadata(str(root), ""), "incomplete"
+        try:
+            metadata = load_metadata(project_folder(app.home, root)) or metadata
+            status = "ready" if metadata.last_full_index else status
+        except SondeError as error:
+            status = error.code.lower()
         rows.append(
             {
                 "projectPath": str(root),
-                "status": "ready" if metadata.last_full_index else "incomplete",
+                "status": status,
                 "totalFiles": metadata.total_files,
                 "totalChunks": metadata.total_chunks,
                 "lastUpdated": metadata.last_updated,

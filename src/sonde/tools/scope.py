@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
+import logging
 import time
 from pathlib import Path
 
@@ -16,13 +16,17 @@ from sonde.errors import (
     IndexNotFound,
     InvalidRequest,
     ProjectNotDetected,
+    SondeError,
+    StorageUnusable,
 )
 from sonde.policy.roots import detect_root
-from sonde.stores.records import project_folder
+from sonde.stores.records import load_metadata, project_folder, read_json
 from sonde.work import Work
 
 ALL = "all"
 _CONSENT_S = 120
+
+log = logging.getLogger(__name__)
 
 
 def find_project(app: App, project: str | None = None, work: Work | None = None) -> Project:
@@ -33,7 +37,7 @@ def find_project(app: App, project: str | None = None, work: Work | None = None)
     """
     folder = app.start if project is None else _named_folder(app, project)
     for above in (folder, *folder.parents):
-        if project_folder(app.home, above).is_dir() and app.projects.get(above).is_indexed():
+        if _has_folder(app, above) and app.projects.get(above).is_indexed():
             return app.projects.get(above)
     try:
         return app.projects.get(detect_root(folder))
@@ -43,10 +47,16 @@ def find_project(app: App, project: str | None = None, work: Work | None = None)
         raise
 
 
-def _named_folder(app: App, project: str) -> Path:
-    folder = Path(project).expanduser()
+def _has_folder(app: App, root: Path) -> bool:
     try:
-        return (app.start / folder).resolve(strict=True)
+        return project_folder(app.home, root).is_dir()
+    except OSError as error:
+        raise StorageUnusable(f"{app.home}: {error}") from error
+
+
+def _named_folder(app: App, project: str) -> Path:
+    try:
+        return (app.start / Path(project).expanduser()).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidRequest(
             f"project {project!r}: {error}", user_message="There is no folder '{p}'.", p=project
@@ -55,25 +65,40 @@ def _named_folder(app: App, project: str) -> Path:
 
 def _may_use(app: App, folder: Path, work: Work) -> bool:
     """Ask whether a folder without markers is the project; a whole home or disk never is."""
-    if folder in (Path(folder.anchor), Path.home()):
+    try:
+        home = Path.home()
+    except RuntimeError:  # nobody's home is known
+        home = folder
+    if folder in (Path(folder.anchor), home):
         return False
     question = f"Could not detect project root. Use current directory: {folder}?"
     return app.assume_yes or bool(work.ask(question))
 
 
 def indexed_project(app: App, project: str | None = None) -> Project:
-    """The same, or `IndexNotFound`."""
-    found = find_project(app, project)
-    if not found.is_indexed():
-        raise IndexNotFound(f"No index at {found.folder}/")
+    """The same, or `IndexNotFound`; `IndexTooNew` when a newer version has written it."""
+    found = require_index(find_project(app, project))
+    load_metadata(found.folder)
     return found
+
+
+def require_index(project: Project) -> Project:
+    """The project if it has an index of any format, or `IndexNotFound`."""
+    if not project.is_indexed():
+        raise IndexNotFound(f"No index at {project.folder}/")
+    return project
 
 
 def projects_in_scope(app: App, project: str | None) -> list[Project]:
     """One project, or every indexed project of this machine for `all`."""
     if project != ALL:
         return [indexed_project(app, project)]
-    found = [app.projects.get(root) for root in known_roots(app)]
+    found = []
+    for root in known_roots(app):
+        try:
+            found.append(app.projects.get(root))
+        except SondeError as error:
+            log.warning("%s is left out: %s", root, error)
     if not found:
         raise IndexNotFound(f"No index under {app.home}/indexes/")
     return found
@@ -84,11 +109,11 @@ def known_roots(app: App) -> list[Path]:
     roots = []
     for metadata in sorted((app.home / "indexes").glob("*/metadata.json")):
         try:
-            root = Path(json.loads(metadata.read_text("utf-8"))["projectPath"])
+            root = Path((read_json(metadata) or {})["projectPath"])
+            if root.is_dir() and project_folder(app.home, root) == metadata.parent:
+                roots.append(root)
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        if root.is_dir():
-            roots.append(root)
     return roots
 
 
@@ -118,7 +143,9 @@ def _is_valid(app: App, action: str, project: Project, token: str | None) -> boo
         expires = int(stamp, 16)
     except ValueError:
         return False
-    good = hmac.compare_digest(seal.encode(), _seal(app, action, project, expires).encode())
+    good = hmac.compare_digest(
+        seal.encode("utf-8", "replace"), _seal(app, action, project, expires).encode()
+    )
     return good and time.time() <= expires
 
 

@@ -10,7 +10,15 @@ from typing import Any
 
 from sonde.app import App, Project
 from sonde.embedding.base import Embedder
-from sonde.errors import EmbeddingFailed, EmptyQuery, IndexBusy
+from sonde.errors import (
+    Cancelled,
+    CatalogError,
+    EmbeddingFailed,
+    EmptyQuery,
+    FileMissing,
+    PermissionDenied,
+    SondeError,
+)
 from sonde.paging.budget import fill_page, snippet_limit
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.words import Question, read_question
@@ -19,9 +27,9 @@ from sonde.searching.fresh import bring_up_to_date, find_changed
 from sonde.searching.modes import MODES
 from sonde.searching.paths import narrow
 from sonde.stores.base import ChunkStore
-from sonde.tools.scope import projects_in_scope
+from sonde.tools.scope import ALL, projects_in_scope
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
-from sonde.tools.updating import refine_soon, refresh, update_project
+from sonde.tools.updating import rebuilding, refine_soon, refresh, update_project
 from sonde.types import FileState, Filter, Hit, Kind
 from sonde.work import Work
 
@@ -101,22 +109,46 @@ def _rank_everywhere(
     hits: list[Hit] = []
     notes: list[str] = []
     indexing = False
-    for project in projects_in_scope(app, request.project):
-        refresh(app, project, work)
+    failed: CatalogError | None = None
+    projects = projects_in_scope(app, request.project)
+    for project in projects:
         vectors = _Vectors(question.text, [e for e in (app.deep, app.static) if e])
-        ranked = _rank_project(project, request, question, vectors)
-        if _mend(app, project, ranked[:_CHECKED], work):
-            ranked = _rank_project(project, request, question, vectors)
-        hits.extend(ranked)
+        try:
+            hits.extend(_rank_fresh(app, project, request, question, vectors, work))
+        except Cancelled:
+            raise
+        except CatalogError as error:
+            # of many projects one may be broken; alone it is the answer
+            failed = error
+            notes.append(f"{project.root}: {error.user_message}")
+            continue
         notes.extend(vectors.notes)
         job = app.jobs.find(f"index:{project.key}")
         indexing = indexing or (job is not None and job.status == "running")
         refine_soon(app, project)
+    if failed and (request.project != ALL or not hits):
+        raise failed
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     metadata: dict[str, Any] = {"freshness": "indexing" if indexing else "complete"}
     if notes:
         metadata["note"] = notes[0]
     return hits[: request.top_k], metadata
+
+
+def _rank_fresh(
+    app: App,
+    project: Project,
+    request: Request,
+    question: Question,
+    vectors: _Vectors,
+    work: Work,
+) -> list[Hit]:
+    with rebuilding(app, project):
+        refresh(app, project, work)
+        ranked = _rank_project(project, request, question, vectors)
+        if _mend(app, project, ranked[:_CHECKED], work):
+            ranked = _rank_project(project, request, question, vectors)
+        return ranked
 
 
 def _rank_project(
@@ -128,8 +160,10 @@ def _rank_project(
         store = project.stores()[kind]
         where = _narrow(store, request)
         probe = None if request.mode == "lexical" else vectors.probe(store)
+        generation = store.generation()
         found_here = rank(Search(store, where, request.top_k, probe), question)
         states = store.states({found.chunk.path for found in found_here})
+        steady = store.generation() == generation
         for found in found_here:
             state = states.get(found.chunk.path)
             hits.append(
@@ -144,6 +178,7 @@ def _rank_project(
                     language=state.language if state else "",
                     symbol=found.chunk.symbol,
                     why=found.why,
+                    state=state if steady else None,
                 )
             )
     return hits
@@ -200,16 +235,22 @@ def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
     try:
         with project.lock.held(work, wait_s=0.2):
             update_project(app, project, work, paths=changed)
-    except IndexBusy:
-        return False  # whoever writes will see to it; the hits say when they are stale
+    except Cancelled:
+        raise
+    except SondeError:
+        # busy: whoever writes will see to it; not writable: the hits say when they are stale
+        return False
     return True
 
 
 def _present(app: App, question: Question, hit: Hit, limit: int) -> Hit:
     """The hit as the file is now, cut to the lines that answer."""
-    project = app.projects.get(Path(hit.project))
-    states = project.stores()[hit.kind].states([hit.path])
-    if find_changed([hit.path], states, project.tree.check):
-        hit = bring_up_to_date(hit, project.tree.read)
+    tree = app.projects.get(Path(hit.project)).tree
+    states = {hit.path: hit.state} if hit.state else {}
+    try:
+        if find_changed([hit.path], states, tree.check):
+            hit = bring_up_to_date(hit, tree.read)
+    except (FileMissing, PermissionDenied):  # the project's folder itself is gone
+        hit = replace(hit, stale=True)
     text, span = cut_snippet(question, hit.text, hit.span, limit, opens_definition=bool(hit.symbol))
     return replace(hit, text=text, span=span)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from sonde.app import App, Project
+from sonde.errors import Cancelled, IndexCorrupt, SondeError
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.refine import refine_vectors
 from sonde.jobs import Job
@@ -24,40 +29,70 @@ from sonde.work import Work
 _SYNC_FILES = 20_000
 """Beyond this many files a one-shot command answers from the index as it is."""
 _REFRESH_S = 2.0
+_SET_ASIDE_S = 0.2
+
+log = logging.getLogger(__name__)
 
 
 def update_project(
     app: App, project: Project, work: Work, *, paths: set[str] | None = None, force: bool = False
 ) -> IndexReport:
-    """Index what changed, then write down what the index holds."""
+    """Index what changed, then write down what the index holds.
+
+    An index that turns out to be corrupt is set aside and built anew.
+    """
     with project.lock.held(work):
-        began = _now()
-        metadata = load_metadata(project.folder) or Metadata(
-            project_path=str(project.root), created_at=began, store=project.store_name
-        )
-        config = project.folder / "config.json"
-        if not config.exists():
-            write_text(config, project.config_text)
-        if not project.is_indexed():
-            save_metadata(project.folder, metadata)
-        refused = load_refused(project.folder)
-        before = dict(refused)
-        report = update_index(
-            project.tree,
-            project.stores(),
-            app.static,
-            work,
-            refused=refused,
-            paths=paths,
-            force=force,
-        )
-        if refused != before:
-            save_refused(project.folder, refused)
-        if paths is None:
-            project.refreshed_at = time.monotonic()
-        if report.files_indexed or report.files_removed or metadata.last_full_index is None:
-            _record(project, metadata, report, began, full=paths is None)
+        try:
+            return _update(app, project, work, paths, force=force)
+        except IndexCorrupt as error:
+            log.warning("rebuilding the index of %s: %s", project.root, error)
+            _set_aside(project)
+        return _update(app, project, work, None, force=False)
+
+
+def _update(
+    app: App, project: Project, work: Work, paths: set[str] | None, *, force: bool
+) -> IndexReport:
+    began = _now()
+    metadata = load_metadata(project.folder) or Metadata(
+        project_path=str(project.root), created_at=began, store=project.store_name
+    )
+    config = project.folder / "config.json"
+    if not config.exists():
+        write_text(config, project.config_text)
+    if not project.is_indexed():
+        save_metadata(project.folder, metadata)
+    refused = load_refused(project.folder)
+    before = dict(refused)
+    report = update_index(
+        project.tree,
+        project.stores(),
+        app.static,
+        work,
+        refused=refused,
+        paths=paths,
+        force=force,
+    )
+    if refused != before:
+        save_refused(project.folder, refused)
+    if paths is None:
+        project.refreshed_at = time.monotonic()
+    # a run that was killed has changed the stores without writing down what it did
+    unrecorded = metadata.generation != _generation(project)
+    if unrecorded or metadata.last_full_index is None:
+        _record(project, metadata, report, began, full=paths is None)
     return report
+
+
+def _generation(project: Project) -> int:
+    return sum(store.generation() for store in project.stores().values())
+
+
+def _set_aside(project: Project) -> None:
+    project.set_aside()
+    metadata = load_metadata(project.folder)
+    if metadata:
+        save_metadata(project.folder, replace(metadata, last_full_index=None, generation=0))
 
 
 def _record(
@@ -75,6 +110,7 @@ def _record(
             full_index=began if full and first else None,
             incremental=_now(),
             report=report if full else None,
+            generation=_generation(project),
         ),
     )
 
@@ -97,16 +133,32 @@ def refresh(app: App, project: Project, work: Work) -> None:
         return
     if project.stores()["code"].counts().files > _SYNC_FILES:
         return
-    from sonde.errors import IndexBusy, SondeError
-
     try:
         with project.lock.held(work, wait_s=0):
             update_project(app, project, work)
-    except IndexBusy:
-        return
-    except SondeError:
+    except Cancelled:
+        raise
+    except SondeError as error:
         # the search still has an index to answer from; `sonde index` shows the reason
-        return
+        log.info("%s is not brought up to date: %s", project.root, error)
+
+
+@contextmanager
+def rebuilding(app: App, project: Project) -> Iterator[None]:
+    """Around reads: an index found corrupt is set aside, so that the next run builds it anew."""
+    try:
+        yield
+    except IndexCorrupt as error:
+        with suppress(SondeError), project.lock.held(wait_s=_SET_ASIDE_S):
+            _set_aside(project)
+        if app.stays:
+            index_job(app, project)
+            raise
+        raise IndexCorrupt(
+            str(error).removeprefix(f"{error.code}: "),
+            user_message="The search index is corrupted.",
+            next_action="Run `sonde index` to build it anew; nothing of the project is lost.",
+        ) from error
 
 
 def refine_soon(app: App, project: Project) -> None:
