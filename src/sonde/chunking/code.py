@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from sonde.chunking.grammars import parse_tree
+from sonde.chunking.grammars import can_parse, parse_tree
 from sonde.chunking.packing import (
     ENTER,
     JOIN,
@@ -14,6 +14,7 @@ from sonde.chunking.packing import (
     WHOLE,
     Breaks,
     pack_breaks,
+    pack_lines,
 )
 from sonde.chunking.symbols import Definition, Outline, find_definitions, roles_of
 from sonde.chunking.text import cut_bytes
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _HEADER_LENGTH = 299
 _PATH_LENGTH = 140
 _LINE_LENGTH = 100
+_INDENT = 400
 
 _LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")
 _DEFINING = frozenset({"type", "function", "scope", "call"})
@@ -32,7 +34,9 @@ _DEFINING = frozenset({"type", "function", "scope", "call"})
 
 def _line_start(data: bytes, offset: int) -> int:
     """The start of the line if only blanks precede `offset` on it, otherwise -1."""
-    start = data.rfind(b"\n", 0, offset) + 1
+    start = data.rfind(b"\n", max(0, offset - _INDENT), offset) + 1
+    if not start and offset > _INDENT:
+        return -1
     return start if not data[start:offset].strip() else -1
 
 
@@ -98,10 +102,14 @@ def find_breaks(root: Node, data: bytes, grammar: str) -> Breaks:
 def _signature(one: Definition, data: bytes) -> str:
     """The line that opens a definition, without its body."""
     body = one.node.child_by_field_name("body")
-    end = body.start_byte if body is not None and body.start_byte > one.start else one.end
-    text = data[one.start : min(end, one.start + 400)]
-    if body is None:
-        text = text.split(b"\n", 1)[0]
+    if body is not None and body.start_byte > one.start:
+        text = data[one.start : min(body.start_byte, one.start + 4 * _LINE_LENGTH)]
+        lines = text.split(b"\n")
+        # A comment may stand between the signature and the body.
+        ends = (i for i, line in enumerate(lines) if line.rstrip().endswith((b":", b"{")))
+        text = b"\n".join(lines[: next(ends, len(lines)) + 1])
+    else:
+        text = data[one.start : min(one.end, one.start + 4 * _LINE_LENGTH)].split(b"\n", 1)[0]
     line = " ".join(text.decode("utf-8", "replace").split()).rstrip(" :{=(")
     return line if len(line) <= _LINE_LENGTH else line[: _LINE_LENGTH - 1] + "…"
 
@@ -140,8 +148,10 @@ def label_cuts(
 
 def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple[Symbol, ...]]:
     """Cut a source at its definitions; also returns what it defines."""
-    tree = parse_tree(grammar, data)
-    root = tree.root_node
+    if not can_parse(data):
+        cuts = pack_lines(data)
+        return cut_bytes(path, data, cuts, [path[-_PATH_LENGTH:]] * len(cuts), [""] * len(cuts)), ()
+    root = parse_tree(grammar, data).root_node
     outline = find_definitions(root, data, grammar)
     cuts = pack_breaks(find_breaks(root, data, grammar), data) if len(data) > TARGET else [0]
     headers, symbols = label_cuts(path, data, cuts, outline)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import threading
-import time
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -17,9 +16,10 @@ _MODULES = {
     "tsx": ("tree_sitter_typescript", "language_tsx"),
     "typescript": ("tree_sitter_typescript", "language_typescript"),
 }
-_AT_ONCE = 128 * 1024
-_READ = 16 * 1024
-_SECONDS = 2.0
+_LARGEST = 1024 * 1024
+_LINE = 400
+"""Minified and generated sources have longer lines than this on average."""
+_STRIDE, _BLOCK, _PERIOD, _RUN = 512, 64, 16, 600
 
 _parsers = threading.local()
 
@@ -43,14 +43,31 @@ def _parser_for(grammar: str) -> Parser:
     return known
 
 
+def _repeats(data: bytes) -> bool:
+    """Whether a long stretch is one short token over and over.
+
+    Error recovery takes quadratic time and more on such text (8 kB can take a minute), and
+    a parse cannot be stopped: the progress callback of tree-sitter 0.26 crashes the process.
+    """
+    for at in range(0, len(data) - _BLOCK - _PERIOD, _STRIDE):
+        block = data[at : at + _BLOCK]
+        for period in range(1, _PERIOD + 1):
+            if block == data[at + period : at + period + _BLOCK] and not block.isspace():
+                low = max(0, at - _STRIDE)
+                window = data[low : at + _RUN + _STRIDE]
+                unit = block[:period] * (_RUN // period)
+                if unit in window:
+                    return True
+    return False
+
+
+def can_parse(data: bytes) -> bool:
+    """Whether a source is worth a syntax tree: not huge, not minified, not one token repeated."""
+    if len(data) > min(_LARGEST, _LINE * (data.count(b"\n") + 2)):
+        return False
+    return not _repeats(data)
+
+
 def parse_tree(grammar: str, data: bytes) -> Tree:
-    """The syntax tree of a source; of a very slow one, only as far as the time allows."""
-    parser = _parser_for(grammar)
-    if len(data) <= _AT_ONCE:
-        return parser.parse(data)
-    deadline = time.monotonic() + _SECONDS
-
-    def read(offset: int, _point: object) -> bytes:
-        return data[offset : offset + _READ] if time.monotonic() < deadline else b""
-
-    return parser.parse(read)
+    """The syntax tree of a source, broken or not."""
+    return _parser_for(grammar).parse(data)

@@ -32,14 +32,18 @@ _PATTERNS: dict[str, tuple[_How, str]] = {
     "lua": ("name", rf"\brequire\s{{0,20}}\(?\s{{0,20}}{_QUOTED}"),
     "php": (
         "name",
-        r"^[ \t]*use[ \t]+(?:function[ \t]+|const[ \t]+)?([\w\\][^;(]{0,2000});"
-        r"|\b(?:require|include)(?:_once)?\b[^;\"'\n]{0,200}[\"']([^\"'\n]+)\.\w+[\"']",
+        (
+            r"^[ \t]*use[ \t]+(?:function[ \t]+|const[ \t]+)?([\w\\][^;(]{0,2000});"
+            r"|\b(?:require|include)(?:_once)?\b[^;\"'\n]{0,200}[\"']([^\"'\n]+)\.\w+[\"']"
+        ),
     ),
     "protobuf": ("file", rf"^import\s+(?:public\s+|weak\s+)?{_QUOTED}"),
     "python": (
         "name",
-        r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+c?import[ \t]*(\([^)]{0,20000}\)|[^\n(]+)"
-        r"|c?import[ \t]+([^\n]+))",
+        (
+            r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+c?import[ \t]*(\([^)]{0,20000}\)|[^\n(]+)"
+            r"|c?import[ \t]+([^\n]+))"
+        ),
     ),
     "ruby": ("file", rf"\b(?:require|require_relative|load|autoload[ \t]+:\w+,)[ \t(]*{_QUOTED}"),
     "rust": (
@@ -49,8 +53,10 @@ _PATTERNS: dict[str, tuple[_How, str]] = {
     "scala": ("name", r"^[ \t]*import[ \t]+([\w.$]+(?:\{[^}]{0,2000}\})?)"),
     "swift": (
         "name",
-        r"^[ \t]*(?:@\w+[ \t]+)?import[ \t]+(?:(?:class|struct|enum|protocol|func|let|var)[ \t]+)?"
-        r"([\w.]+)",
+        (
+            r"^[ \t]*(?:@\w+[ \t]+)?import[ \t]+"
+            r"(?:(?:class|struct|enum|protocol|func|let|var)[ \t]+)?([\w.]+)"
+        ),
     ),
     "zig": ("file", r'@import\(\s{0,20}"([^"\n]{1,300})"'),
 }
@@ -76,7 +82,7 @@ _STRING = re.compile(r'"([^"\n]+)"')
 _SEPARATOR = re.compile(r"[\W_]+")
 _VERSION = re.compile(r"v\d+$")
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
-_NO_NAMES = frozenset("crate self super std core alloc pub in as given import".split())  # noqa: SIM905
+_NO_NAMES = frozenset({"crate", "self", "super", "std", "core", "alloc", "pub", "given", "_"})
 
 
 def _names_in(text: str, how: _How) -> Iterator[str]:

@@ -118,10 +118,10 @@ _THROUGH = (
 )
 _MEMBER_VALUES = frozenset({"java", "csharp", "kotlin", "php", "ruby", "rust", "scala", "swift"})
 _NAME_FIELDS = ("name", "declarator", "property", "left", "pattern", "bound_identifier")
-_WHOLE_NAMES = frozenset(
-    "qualified_identifier scope_resolution member_expression dot_index_expression "
-    "method_index_expression qualified_name nested_identifier destructor_name operator_name "
-    "template_function user_type module generic_type scoped_type_identifier".split()
+_WHOLE_NAMES = re.compile(
+    "^(?:qualified_identifier|scope_resolution|member_expression|dot_index_expression"
+    "|method_index_expression|qualified_name|nested_identifier|destructor_name|operator_name"
+    "|template_function|user_type|module|generic_type|scoped_type_identifier)$"
 )
 _FUNCTION_VALUE = re.compile("function|lambda|arrow|closure")
 _TYPE_VALUE = re.compile(r"^(?:class|struct_declaration|enum_declaration|union_declaration)$")
@@ -198,6 +198,11 @@ def _read(node: Node, data: bytes) -> str:
 
 
 def _name_of(node: Node, data: bytes) -> str:
+    if node.type == "init_declaration":
+        return "init"
+    if node.type == "impl_item":
+        target = node.child_by_field_name("type")
+        return _clean_name(_read(target, data)) if target else ""
     found = node
     for _ in range(10):
         inner = None
@@ -208,7 +213,7 @@ def _name_of(node: Node, data: bytes) -> str:
         if inner is None:
             break
         found = inner
-        if found.child_count == 0 or found.type in _WHOLE_NAMES:
+        if found.child_count == 0 or _WHOLE_NAMES.match(found.type):
             break
     if found is node:
         for child in node.named_children:
@@ -267,41 +272,39 @@ def find_definitions(root: Node, data: bytes, grammar: str) -> Outline:
                     continue
                 role = _ELIXIR_ROLES.get(match[1], "function")
                 name = match[2].decode("utf-8", "replace")
-            if not _record(outline, node, role, prefix, name, data):
-                continue
+            one = _define(node, role, prefix, name or _name_of(node, data), data)
+            if one:
+                outline.definitions.append(one)
             if role in ("type", "scope"):
-                stack.append((node, outline.definitions[-1].name))
+                stack.append((node, one.name if one else prefix))
     outline.definitions.sort(key=lambda one: (one.start, -one.end))
     return outline
 
 
-def _record(outline: Outline, node: Node, role: Role, prefix: str, name: str, data: bytes) -> bool:
-    kind = node.type
-    if kind.endswith("_specifier") and node.child_by_field_name("body") is None:
-        return False
-    if kind == "declaration":
+def _declares_only(node: Node) -> bool:
+    """Whether a node names something that is defined elsewhere (`struct S;`, a prototype)."""
+    if node.type.endswith("_specifier"):
+        return node.child_by_field_name("body") is None
+    if node.type == "declaration":
         declarator = node.child_by_field_name("declarator")
-        if declarator is None or declarator.type != "init_declarator":
-            return False
-    if not name:
-        if kind == "impl_item":
-            target = node.child_by_field_name("type")
-            name = _clean_name(_read(target, data)) if target else ""
-        else:
-            name = _name_of(node, data)
-        if not name and kind == "init_declaration":
-            name = "init"
-    if not name:
-        return False
+        return declarator is None or declarator.type != "init_declarator"
+    return False
+
+
+def _define(node: Node, role: Role, prefix: str, name: str, data: bytes) -> Definition | None:
+    kind = node.type
+    if not name or _declares_only(node):
+        return None
     if kind == "method_declaration":
         receiver = node.child_by_field_name("receiver")
         found = receiver and _RECEIVER.search(data, receiver.start_byte, receiver.end_byte)
         if found:
             prefix = found[1].decode("utf-8", "replace")
-    if kind == "class_declaration" and role == "type":
+    elif kind == "class_declaration":
         keyword = node.child_by_field_name("declaration_kind")
         if keyword is not None and keyword.type == "extension":
             role = "scope"
+    elif kind == "type_item" and prefix:
+        role = "value"
     qualified = f"{prefix}.{name}" if prefix else name
-    outline.definitions.append(Definition(node.start_byte, node.end_byte, qualified, role, node))
-    return True
+    return Definition(node.start_byte, node.end_byte, qualified, role, node)
