@@ -1,0 +1,149 @@
+"""What only the embedded store does: large vector sets, several processes, its own file."""
+
+from __future__ import annotations
+
+import apsw
+import numpy as np
+import pytest
+
+from sonde.errors import IndexCorrupt, IndexTooNew
+from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.types import Chunk, FileState, Filter, ParsedFile, Span
+
+DIMENSIONS = 64
+
+
+def make_files(count, chunks_each=50):
+    files = []
+    for number in range(count):
+        path = f"d{number % 7}/f{number}.py"
+        chunks = tuple(
+            Chunk(path, f"text {number} {n}\n", Span(n + 1, n + 1, n * 20, n * 20 + 20))
+            for n in range(chunks_each)
+        )
+        files.append(
+            ParsedFile(FileState(path, "0" * 64, chunks_each * 20, 1, "python", "code"), chunks)
+        )
+    return files
+
+
+def make_rows(count, seed=1):
+    pick = np.random.default_rng(seed)
+    centres = pick.standard_normal((400, DIMENSIONS))
+    rows = centres[pick.integers(400, size=count)] + 0.7 * pick.standard_normal((count, DIMENSIONS))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = SqliteChunkStore(tmp_path, "code")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def full_store(store):
+    files = make_files(500)
+    store.replace(files)
+    digests = [chunk.digest for file in files for chunk in file.chunks]
+    store.put_vectors("m", digests, make_rows(len(digests)))
+    return store
+
+
+def rank_exactly(store, query, where=None):
+    ids = [
+        chunk.id
+        for path in store.files()
+        if where is None or path in where
+        for chunk in store.chunks_of(path)
+    ]
+    vectors = store.vectors("m", ids)
+    return sorted(((float(vectors[key] @ query), key) for key in ids), reverse=True)
+
+
+def test_candidates_by_sign_bits_find_nearly_all_true_neighbours(full_store):
+    found = wanted = 0
+    for query in make_rows(20, seed=2):
+        exact = {key for _, key in rank_exactly(full_store, query)[:10]}
+        found += len(exact & {each.id for each in full_store.dense("m", query, 10)})
+        wanted += 10
+    assert found / wanted > 0.97
+
+
+def test_a_filter_among_many_vectors_is_exact(full_store):
+    chosen = frozenset(path for path in full_store.files() if path.startswith("d3/"))
+    query = make_rows(1, seed=3)[0]
+    exact = [key for _, key in rank_exactly(full_store, query, chosen)[:20]]
+    assert [each.id for each in full_store.dense("m", query, 20, Filter(chosen))] == exact
+
+
+def test_another_process_sees_every_change_of_words_and_vectors(tmp_path, store):
+    other = SqliteChunkStore(tmp_path, "code")
+    query = np.eye(1, DIMENSIONS, dtype=np.float32)[0]
+    for turn in range(3):
+        files = make_files(3 + turn, chunks_each=2)
+        store.replace(files)
+        digests = [chunk.digest for file in files for chunk in file.chunks]
+        store.put_vectors("m", digests, np.repeat(query[None, :], len(digests), axis=0))
+        assert other.generation() == store.generation()
+        assert len(other.dense("m", query, 100)) == len(digests)
+        assert other.lexical(["text"], 100) == store.lexical(["text"], 100)
+        store.remove([files[0].state.path])
+        assert len(other.dense("m", query, 100)) == len(digests) - 2
+        store.compact()
+        assert len(other.dense("m", query, 100)) == len(digests) - 2
+    store.clear()
+    assert other.dense("m", query, 100) == []
+    other.close()
+
+
+def test_compacting_gives_the_space_of_dead_vectors_back(full_store):
+    before = full_store.counts().bytes
+    full_store.remove(list(full_store.files())[20:])
+    full_store.compact()
+    assert full_store.counts().bytes < before / 3
+    assert full_store.coverage("m") == (1_000, 1_000)
+    assert full_store.verify() == []
+
+
+def test_a_damaged_vector_file_is_noticed_and_named(full_store, tmp_path):
+    (path,) = (tmp_path / "index.vectors").glob("*.i8")
+    path.write_bytes(path.read_bytes()[:1000])
+    assert full_store.verify() == ["vectors of m are missing"]
+    fresh = SqliteChunkStore(tmp_path, "code")
+    with pytest.raises(IndexCorrupt):
+        fresh.dense("m", make_rows(1)[0], 5)
+    fresh.close()
+
+
+def test_vectors_of_another_size_are_refused(full_store):
+    digest = full_store.chunks_of("d0/f0.py")[0].digest
+    with pytest.raises(ValueError, match="64 dimensions, not 8"):
+        full_store.put_vectors("m", [digest], np.ones((1, 8), np.float32))
+
+
+def test_the_file_shows_the_documented_columns(full_store, tmp_path):
+    connection = apsw.Connection(str(tmp_path / "index.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    cursor = connection.execute("SELECT * FROM project_docs LIMIT 1")
+    columns = [name for name, _ in cursor.get_description()]
+    assert columns == ["id", "path", "text", "start_line", "end_line", "content_hash"]
+    (row,) = cursor.fetchall()
+    assert len(row[0]) == 36
+    assert row[0][14] == "4"
+    connection.close()
+
+
+def test_code_and_docs_are_kept_apart(tmp_path, store):
+    docs = SqliteChunkStore(tmp_path, "docs")
+    docs.replace(make_files(2))
+    assert store.counts().files == 0
+    assert (tmp_path / "docs.db").exists()
+    docs.close()
+
+
+def test_an_index_of_a_newer_version_is_refused(tmp_path, store):
+    connection = apsw.Connection(str(tmp_path / "index.db"))
+    connection.pragma("user_version", 99)
+    connection.close()
+    with pytest.raises(IndexTooNew):
+        SqliteChunkStore(tmp_path, "code")
