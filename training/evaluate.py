@@ -108,6 +108,7 @@ def main() -> None:
     parser.add_argument("--cosqa", type=Path)
     parser.add_argument("--queries", type=Path)
     parser.add_argument("--corpora", type=Path)
+    parser.add_argument("--only", nargs="+", help="names of repositories")
     options = parser.parse_args()
     for name in options.providers:
         model = open_model(name)
@@ -119,10 +120,12 @@ def main() -> None:
             entries = json.loads(options.queries.read_text())
             means = {}
             for entry in entries:
+                if options.only and entry["name"] not in options.only:
+                    continue
                 means[entry["name"]] = np.mean(
                     measure_repository(model, options.corpora / entry["name"], entry)
                 )
-            line += f"  repositories NDCG@10 {np.mean(list(means.values())):.4f}"
+            line += f"  {len(means)} repositories NDCG@10 {np.mean(list(means.values())):.4f}"
             print({k: round(float(v), 2) for k, v in means.items()})
         print(f"{line}  ({time.process_time() - started:.0f} CPU s)")
 

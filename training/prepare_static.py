@@ -4,7 +4,8 @@
 
 Chooses the vocabulary (the encoder's word pieces that occur in the pairs, plus the words of code
 that those pieces would cut up), gives every piece its first vector (the deep model's, in its
-256 leading directions, rarer pieces longer), and turns the pairs into rows of the table.
+256 leading directions, rarer pieces longer: a model in its own right), and turns the pairs into
+rows of the table.
 """
 
 from __future__ import annotations
@@ -129,9 +130,10 @@ def main() -> None:
         passage_starts=passage_starts,
         kinds=np.array([kinds.index(pair["k"]) for pair in pairs], np.uint8),
     )
-    np.save(
-        options.folder / "start.npy", place_vocabulary(vocabulary, frequency).astype(np.float16)
-    )
+    table = place_vocabulary(vocabulary, frequency)
+    scales = np.maximum(np.abs(table).max(1), 1e-9) / 127
+    np.save(options.folder / "static-rows.npy", np.round(table / scales[:, None]).astype(np.int8))
+    np.save(options.folder / "static-scales.npy", scales.astype(np.float32))
     print(f"{len(pairs)} pairs, {len(passage_rows) / len(pairs):.0f} rows a passage, kinds {kinds}")
 
 

@@ -1,9 +1,10 @@
 """Trains the static table: a description is to be nearest to its own passage among thousands.
 
-    python3 training/train_static.py training/data/static OUT [--batch 8192] [--epochs 12]
+    python3 training/train_static.py training/data/static OUT [--start FOLDER] [--batch 8192]
 
 Needs torch and numpy alone, uses a GPU where there is one, and writes `static-rows.npy`,
-`static-scales.npy` and `static-vocab.txt` to OUT. `--epochs 0` writes the distilled start.
+`static-scales.npy` and `static-vocab.txt` to OUT. `--start` names the table to begin from, by
+default the distilled one beside the pairs.
 """
 
 from __future__ import annotations
@@ -69,8 +70,7 @@ def train(options: argparse.Namespace, device: str) -> torch.Tensor:
     kinds = data["kinds"][usable]
     random = np.random.default_rng(0)
     torch.manual_seed(0)
-    start = torch.from_numpy(np.load(options.folder / "start.npy").astype(np.float32)).to(device)
-    table = torch.nn.Parameter(start.clone())
+    table = torch.nn.Parameter(read_table(options.start or options.folder).to(device))
     optimiser = torch.optim.Adam([table], lr=options.rate)
     check = torch.from_numpy(held).to(device)
     print(f"{len(usable)} pairs, {device}, start {measure(table, queries, passages, check):.4f}")
@@ -102,6 +102,11 @@ def train(options: argparse.Namespace, device: str) -> torch.Tensor:
     return table.detach()
 
 
+def read_table(folder: Path) -> torch.Tensor:
+    rows, scales = np.load(folder / "static-rows.npy"), np.load(folder / "static-scales.npy")
+    return torch.from_numpy(rows.astype(np.float32) * scales[:, None])
+
+
 def write(table: torch.Tensor, options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     values = table.float().cpu().numpy()
@@ -115,6 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--start", type=Path)
     parser.add_argument("--batch", type=int, default=8192)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--rate", type=float, default=2e-3)

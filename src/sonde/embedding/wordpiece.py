@@ -23,7 +23,7 @@ _IDEOGRAPHS = (
     (0x2F800, 0x2FA1F),
 )
 _LONGEST_WORD = 100
-_CACHE_SIZE = 200_000
+_CACHE_SIZE = 50_000
 
 
 class _Normalised(dict[int, str]):

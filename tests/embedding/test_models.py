@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
+from sonde.embedding.onnx import OnnxEmbedder
+
+MEGABYTE = 1_000_000
+REFERENCE_TEXTS = [
+    "def read_file(path):\n    with open(path) as file:\n        return file.read()",
+    "how to find all occurrences of an element in a list",
+    "public final class HttpClientBuilder { private int timeoutMillis = 30_000; }",
+    "The cache is invalidated when any of its files changes on disk. Übung 漢字",
+    "fn main() -> Result<(), Box<dyn Error>> { let n: u64 = args().len(); Ok(()) }" * 12,
+]
+
+
+@pytest.mark.parametrize(("prefix", "most"), [("static-", 10 * MEGABYTE), ("deep", 32 * MEGABYTE)])
+def test_a_bundled_model_stays_within_its_size(prefix: str, most: int) -> None:
+    sizes = [len(f.read_bytes()) for f in BUNDLED.iterdir() if f.name.startswith(prefix)]
+    assert 0 < sum(sizes) <= most
+
+
+def test_the_static_table_has_a_row_and_a_scale_for_every_piece() -> None:
+    pieces = read_vocabulary(BUNDLED, "static-vocab.txt")
+    assert len(set(pieces)) == len(pieces)
+    assert map_array(BUNDLED, "static-rows.npy").shape == (len(pieces), 256)
+    assert map_array(BUNDLED, "static-scales.npy").shape == (len(pieces),)
+
+
+def test_the_static_table_stays_in_its_file() -> None:
+    assert isinstance(map_array(BUNDLED, "static-rows.npy"), np.memmap)
+
+
+def test_quantised_vectors_stay_near_those_of_the_full_precision_model() -> None:
+    """The reference comes from the same weights exported with `export_onnx.py --fp32`."""
+    reference = np.load(Path(__file__).with_name("deep_reference.npy")).astype(np.float32)
+    vectors = OnnxEmbedder(threads=1).embed(REFERENCE_TEXTS, "passage")
+    assert (vectors * reference).sum(1).min() > 0.985
