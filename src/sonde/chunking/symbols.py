@@ -123,7 +123,7 @@ _WHOLE_NAMES = re.compile(
     "|method_index_expression|qualified_name|nested_identifier|destructor_name|operator_name"
     "|template_function|user_type|module|generic_type|scoped_type_identifier)$"
 )
-_FUNCTION_VALUE = re.compile("function|lambda|arrow|closure")
+_FUNCTION_VALUE = re.compile("^(?!builtin).*(?:function|lambda|arrow|closure)")
 _TYPE_VALUE = re.compile(r"^(?:class|struct_declaration|enum_declaration|union_declaration)$")
 _IMPORTING = re.compile(rb"=\s*(?:await\s+)?(?:require|@import|import)\b")
 _BAD_NAME = re.compile(r"[\s{}()\[\],;=\"']")
@@ -229,6 +229,8 @@ def _name_of(node: Node, data: bytes) -> str:
 
 def _role_of_value(node: Node, data: bytes) -> Role | None:
     """A value that holds a function or a class is one; one that imports is none."""
+    if _IMPORTING.search(data, node.start_byte, min(node.end_byte, node.start_byte + 200)):
+        return None
     value = node.child_by_field_name("value") or node.child_by_field_name("right")
     if value is None and node.named_child_count:
         value = node.named_children[-1]
@@ -239,11 +241,7 @@ def _role_of_value(node: Node, data: bytes) -> Role | None:
             return "function"
         if _TYPE_VALUE.match(value.type):
             return "type"
-    return (
-        None
-        if _IMPORTING.search(data, node.start_byte, min(node.end_byte, node.start_byte + 200))
-        else "value"
-    )
+    return "value"
 
 
 def find_definitions(root: Node, data: bytes, grammar: str) -> Outline:
@@ -275,7 +273,7 @@ def find_definitions(root: Node, data: bytes, grammar: str) -> Outline:
             one = _define(node, role, prefix, name or _name_of(node, data), data)
             if one:
                 outline.definitions.append(one)
-            if role in ("type", "scope"):
+            if role in ("type", "scope") and node.type != "type_definition":
                 stack.append((node, one.name if one else prefix))
     outline.definitions.sort(key=lambda one: (one.start, -one.end))
     return outline

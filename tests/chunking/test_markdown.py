@@ -1,0 +1,72 @@
+"""Documents are cut at headings and know the trail that leads to them."""
+
+from __future__ import annotations
+
+from sonde.chunking.parse import parse_text
+from sonde.types import Chunk
+
+PROSE = "This sentence stands here to take some room in the section. " * 12
+
+
+def chunks_of(path: str, text: str) -> tuple[Chunk, ...]:
+    return parse_text(path, text, kind="docs").chunks
+
+
+def trails(chunks: tuple[Chunk, ...]) -> list[str]:
+    return [chunk.header.partition("\n")[2] for chunk in chunks]
+
+
+def test_sections_carry_their_breadcrumb() -> None:
+    two = PROSE * 2
+    text = f"# Guide\n{two}\n## Install\n{two}\n### Linux\n{two}\n## Use\n{two}\n"
+    chunks = chunks_of("docs/a.md", text)
+    assert trails(chunks) == ["Guide", "Guide > Install", "Guide > Install > Linux", "Guide > Use"]
+    assert chunks[2].header == "docs/a.md\nGuide > Install > Linux"
+
+
+def test_small_sections_share_a_chunk() -> None:
+    text = "# Guide\n\n## A\na\n\n## B\nb\n"
+    assert trails(chunks_of("a.md", text)) == ["Guide"]
+
+
+def test_a_chunk_does_not_run_on_into_another_parent() -> None:
+    text = f"# G\n{PROSE}{PROSE}\n## A\n{PROSE}\n### A1\n{PROSE}\n### A2\n{PROSE}\n## B\nshort\n"
+    for chunk in chunks_of("a.md", text):
+        assert not ("### A2" in chunk.text and "## B" in chunk.text and "## A\n" not in chunk.text)
+
+
+def test_underlined_titles_count() -> None:
+    text = f"Guide\n=====\n\n{PROSE}{PROSE}\n\nInstall\n-------\n\n{PROSE}{PROSE}\n"
+    assert trails(chunks_of("a.md", text)) == ["Guide", "Guide > Install"]
+
+
+def test_rst_underlines_rank_by_first_use() -> None:
+    two = PROSE * 2
+    text = f"=====\nGuide\n=====\n{two}\n``x``\n~~~~~\n{two}\nDeep\n----\n{two}\n"
+    assert trails(chunks_of("a.rst", text)) == ["Guide", "Guide > ``x``", "Guide > ``x`` > Deep"]
+
+
+def test_headings_in_fenced_code_are_none() -> None:
+    fence = "```sh\n# not a heading\n~~~\n## nor this\n```\n"
+    text = f"# Guide\n{fence}{PROSE}\n## Next\n{PROSE}{PROSE}\n"
+    assert trails(chunks_of("a.md", text)) == ["Guide", "Guide > Next"]
+
+
+def test_fenced_code_that_fits_is_not_cut() -> None:
+    fence = "```py\n" + "x = 1\n\n" * 150 + "```\n"
+    chunks = chunks_of("a.md", f"# G\n\n{PROSE}\n\n{PROSE}\n\n{fence}\n{PROSE}\n\n{PROSE}\n")
+    assert any(fence in chunk.text for chunk in chunks)
+
+
+def test_front_matter_is_kept_and_is_no_heading() -> None:
+    text = "---\ntitle: x\n---\n\n# Guide\ntext\n"
+    (chunk,) = chunks_of("a.md", text)
+    assert chunk.text == text
+    assert trails((chunk,)) == ["Guide"]
+
+
+def test_a_long_section_is_cut_between_paragraphs_and_keeps_its_trail() -> None:
+    chunks = chunks_of("a.md", "# Guide\n\n" + (PROSE + "\n\n") * 8)
+    assert len(chunks) > 3
+    assert set(trails(chunks)) == {"Guide"}
+    assert all(chunk.text.endswith("\n\n") for chunk in chunks)
