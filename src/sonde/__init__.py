@@ -13,14 +13,24 @@ Each call opens what it needs and closes it again; `open` keeps it open for many
 
 from __future__ import annotations
 
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
+
+from sonde.version import __version__
 
 if TYPE_CHECKING:
     from sonde.api import Sonde, find_files, grep, index, open, projects, search, status  # noqa: A004
 
-__version__ = _version("sonde")
-__all__ = ["Sonde", "find_files", "grep", "index", "open", "projects", "search", "status"]
+__all__ = [
+    "Sonde",
+    "__version__",
+    "find_files",
+    "grep",
+    "index",
+    "open",
+    "projects",
+    "search",
+    "status",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sonde import __version__
 from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing
+from sonde.version import __version__
 
 HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"

@@ -10,11 +10,11 @@ import mcp_types as types
 from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
-from sonde import __version__
 from sonde.mcp.calls import AnswerNeeded, Calls, Context
 from sonde.mcp.errors import shape_answer, translate_error
 from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing
 from sonde.tools.tool import bind_arguments, find_tool
+from sonde.version import __version__
 from sonde.work import Work
 
 

@@ -32,24 +32,29 @@ log = logging.getLogger(__name__)
 def find_project(app: App, project: str | None = None, work: Work | None = None) -> Project:
     """The project named, or the one around the place where sonde was started.
 
-    An index that exists wins, also one of a folder above; then the markers decide. Without any,
-    a caller that can be asked (`work`) may take the folder as it is.
+    Going up from there, the first folder that has an index or that the markers show to be a root
+    is the project. Without any, a caller that can be asked (`work`) may take the folder as it is.
     """
     folder = app.start if project is None else _named_folder(app, project)
+    marked = _marked_root(folder)
     for above in (folder, *folder.parents):
-        if _has_folder(app, above) and app.projects.get(above).is_indexed():
+        if above == marked or _has_index(app, above):
             return app.projects.get(above)
+    if project is not None or (work and _may_use(app, folder, work)):
+        return app.projects.get(folder)
+    raise ProjectNotDetected(f"no markers in {folder} or above", cwd=str(folder))
+
+
+def _marked_root(folder: Path) -> Path | None:
     try:
-        return app.projects.get(detect_root(folder))
+        return detect_root(folder)
     except ProjectNotDetected:
-        if project is not None or (work and _may_use(app, folder, work)):
-            return app.projects.get(folder)
-        raise
+        return None
 
 
-def _has_folder(app: App, root: Path) -> bool:
+def _has_index(app: App, folder: Path) -> bool:
     try:
-        return project_folder(app.home, root).is_dir()
+        return (project_folder(app.home, folder) / "metadata.json").exists()
     except OSError as error:
         raise StorageUnusable(f"{app.home}: {error}") from error
 

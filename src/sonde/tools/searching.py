@@ -80,7 +80,7 @@ def answer_search(
         question = read_question(request.query[:_LONGEST_QUERY])
         hits, metadata = _rank_everywhere(app, request, question, work)
         results, offset = app.results.keep(request.parameters(), hits), 0
-    several = len({hit.project for hit in hits}) > 1
+    several = results.parameters["project"] == ALL
     budget = max_tokens or app.max_tokens
     limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
     rows = fill_page(

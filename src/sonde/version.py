@@ -1,0 +1,3 @@
+"""The version, once; the package's metadata is read from here."""
+
+__version__ = "0.1.0"
