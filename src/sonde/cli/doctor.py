@@ -70,9 +70,9 @@ def check_everything(session: Session) -> Iterator[Check]:
 
 
 def _check_programs() -> Iterator[Check]:
-    from importlib.metadata import version
+    from sonde.version import __version__
 
-    yield Check("sonde", version("sonde"))
+    yield Check("sonde", __version__)
     yield Check("python", f"{platform.python_version()} on {platform.platform(terse=True)}")
     import apsw
 

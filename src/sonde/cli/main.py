@@ -43,9 +43,9 @@ def _run(argv: Sequence[str] | None) -> int:
     parser = build_parser()
     args = parser.parse_args(argv)
     if args.version:
-        from importlib.metadata import version
+        from sonde.version import __version__
 
-        print(f"sonde {version('sonde')}")
+        print(f"sonde {__version__}")
         return FOUND
     if args.command is None:
         parser.print_help(sys.stderr)

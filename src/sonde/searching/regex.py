@@ -19,8 +19,11 @@ from sonde.types import Skipped
 from sonde.work import Work
 
 _UNSUPPORTED = re.compile(r"(?<!\\)(?:\\\\)*(\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|\(\?\()")
-_LONGEST_LINE = 20_000
 _LONGEST_MESSAGE = 300
+_TOKEN = re.compile(
+    r"(?P<plain>[A-Za-z0-9_ ])|(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<other>\\.|.)", re.DOTALL
+)
+_REPEATS = frozenset("?*{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,28 @@ def compile_pattern(
         raise InvalidPattern(f"half a character at position {at}", pattern="\ufffd") from error
     except re2.error as error:
         raise InvalidPattern(_explain(pattern, error), pattern=pattern) from error
+
+
+def required_literals(pattern: str, *, fixed_string: bool = False) -> list[str]:
+    """Plain strings that every match holds; empty when none can be told for sure.
+
+    Only what is plain to see is used: a pattern with alternatives or groups tells nothing.
+    """
+    if fixed_string:
+        return [pattern]
+    if "|" in pattern or "(" in pattern:
+        return []
+    runs = [""]
+    for token in _TOKEN.finditer(pattern):
+        if token.lastgroup == "plain":
+            runs[-1] += token.group()
+            continue
+        if token.group() in _REPEATS:
+            runs[-1] = runs[-1][:-1]
+            if token.group() == "{":
+                return []
+        runs.append("")
+    return [run for run in runs if len(run) >= 3]
 
 
 def _explain(pattern: str, error: Exception) -> str:
@@ -109,7 +134,7 @@ def _grep_text(
         lines.pop()
     count = 0
     for index, line in enumerate(lines):
-        spans = tuple(match.span() for match in expression.finditer(line[:_LONGEST_LINE]))
+        spans = tuple(match.span() for match in expression.finditer(line))
         if not spans:
             continue
         yield LineMatch(

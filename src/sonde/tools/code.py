@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Literal
 
 from sonde.app import App, Project
 from sonde.errors import DocsIndexNotFound
 from sonde.languages import language_of
+from sonde.policy.walk import Entry
 from sonde.searching.paths import match_paths, narrow, read_folder
-from sonde.searching.regex import compile_pattern, grep_files
+from sonde.searching.regex import compile_pattern, grep_files, required_literals
 from sonde.tools.arguments import Param
 from sonde.tools.scope import find_project, indexed_project, projects_in_scope
 from sonde.tools.searching import Request, answer_search
 from sonde.tools.shapes.rfc import GrepAnswer, PathAnswer, SearchAnswer
 from sonde.tools.updating import rebuilding
-from sonde.types import Skipped
 from sonde.work import Work
 
 _MOST_LINES = 10_000
@@ -127,7 +127,9 @@ def grep(
     expression = compile_pattern(
         pattern, ignore_case=ignore_case, whole_word=whole_word, fixed_string=fixed_string
     )
-    candidates = _files_to_read(found, paths, include, exclude, language)
+    scope = _files_in_scope(found, paths, include, exclude, language)
+    literals = required_literals(pattern, fixed_string=fixed_string)
+    candidates = _files_to_read(found, scope, literals)
     stream = grep_files(
         expression,
         candidates,
@@ -158,15 +160,15 @@ def grep(
     }
 
 
-def _files_to_read(
+def _files_in_scope(
     project: Project,
     paths: Sequence[str],
     include: Sequence[str],
     exclude: Sequence[str],
     language: str | None,
-) -> list[str]:
-    """Every admitted file in scope."""
-    walked = [entry.path for entry in project.tree.walk() if not isinstance(entry, Skipped)]
+) -> dict[str, Entry]:
+    """Every admitted file that the call asks for."""
+    walked = {entry.path: entry for entry in project.tree.walk() if isinstance(entry, Entry)}
     kept: set[str] = set()
     for under in paths or [""]:
         where = narrow(walked, under=read_folder(under), include=include, exclude=exclude)
@@ -174,4 +176,25 @@ def _files_to_read(
     if language:
         wanted = language.lower()
         kept = {path for path in kept if language_of(path).name.lower() == wanted}
-    return sorted(kept)
+    return {path: walked[path] for path in sorted(kept)}
+
+
+def _files_to_read(
+    project: Project, scope: Mapping[str, Entry], literals: Sequence[str]
+) -> list[str]:
+    """The files that can match: those whose trigrams fit, and those the index does not know as
+    they are now."""
+    if not literals or not project.is_indexed():
+        return list(scope)
+    unfit: set[str] = set()
+    for store in project.stores().values():
+        fitting = store.trigram_candidates(literals)
+        for path, state in store.files().items():
+            entry = scope.get(path)
+            if (
+                entry
+                and path not in fitting
+                and (entry.size, entry.mtime_ns) == (state.size, state.mtime_ns)
+            ):
+                unfit.add(path)
+    return [path for path in scope if path not in unfit]
