@@ -23,7 +23,7 @@ from sonde.work import Work
 
 _BATCH_FILES = 128
 _BATCH_CHARS = 1_000_000
-_RACY_NS = 20_000_000
+_RACY_NS, _COARSE_NS = 20_000_000, 2_000_000_000
 """A file changed this shortly before it was read may change again within the same time stamp."""
 _REFUSALS = frozenset({"binary", "secret_content"})
 """What the content decides; other reasons can pass while size and time stay the same."""
@@ -182,7 +182,9 @@ def _embed_batch(store: ChunkStore, embedder: Embedder, parsed: Sequence[ParsedF
 
 
 def _is_racy(mtime_ns: int, read_ns: int) -> bool:
-    return abs(read_ns - mtime_ns) < _RACY_NS
+    # whole seconds come from file systems that count no finer
+    window = _RACY_NS if mtime_ns % 1_000_000_000 else _COARSE_NS
+    return abs(read_ns - mtime_ns) < window
 
 
 def _state_of(content: FileContent, kind: Kind) -> FileState:

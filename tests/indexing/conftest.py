@@ -1,0 +1,93 @@
+"""A folder of real files and a real store to bring in step with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sonde.indexing.diff import Refused
+from sonde.indexing.pipeline import update_index
+from sonde.indexing.sources import Source, Tree
+from sonde.policy.admit import Rules
+from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.types import IndexReport
+from sonde.work import Work
+
+
+class Bench:
+    """One project and its index, without anything above the pipeline."""
+
+    def __init__(self, root: Path, folder: Path, **tree: Any) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.root = root
+        settings: dict[str, Any] = {
+            "sources": (Source("", root, Rules()),),
+            "is_docs": lambda path: path.endswith(".md"),
+            "index_docs": True,
+            "chunking": "syntax",
+        }
+        self.tree = Tree(**(settings | tree))
+        self.stores = {kind: SqliteChunkStore(folder, kind) for kind in ("code", "docs")}
+        self.refused: Refused = {}
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def update(self, work: Work | None = None, **options: Any) -> IndexReport:
+        return update_index(
+            self.tree, self.stores, None, work or Work(), refused=self.refused, **options
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything an index knows that does not depend on how it got there."""
+        known: dict[str, Any] = {}
+        for kind, store in self.stores.items():
+            for path, state in store.files().items():
+                chunks = [(c.text, c.span, c.header, c.symbol) for c in store.chunks_of(path)]
+                names = store.symbols_of([path]).get(path, [])
+                known[f"{kind}:{path}"] = (state.hash, state.language, chunks, names)
+        return known
+
+    def files(self) -> set[str]:
+        return {path for store in self.stores.values() for path in store.files()}
+
+    def close(self) -> None:
+        for store in self.stores.values():
+            assert store.verify() == []
+            store.close()
+
+
+@pytest.fixture
+def open_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    """Opens benches over `tmp_path/project`, each with an index of its own."""
+    with ExitStack() as stack:
+        count = 0
+
+        def open_one(root: Path | None = None, **tree: Any) -> Bench:
+            nonlocal count
+            count += 1
+            folder = tmp_path / f"index-{count}"
+            bench = Bench(root or tmp_path / "project", folder, **tree)
+            stack.callback(bench.close)
+            return bench
+
+        yield open_one
+
+
+@pytest.fixture
+def bench(open_bench: Callable[..., Bench]) -> Bench:
+    """An empty project with an empty index."""
+    return open_bench()
+
+
+@pytest.fixture(scope="session")
+def bench_class() -> type[Bench]:
+    """For tests that open many."""
+    return Bench

@@ -1,0 +1,276 @@
+"""What an update reads, writes, leaves alone and reports."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sonde.errors import Cancelled
+from sonde.policy.read import FileContent, read_file
+from sonde.types import Progress, Skipped
+from sonde.work import Work
+
+SECRET = "-----BEGIN " + "PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n"
+OLD_NS = 1_600_000_000_000_000_000
+
+
+def age(path: Path, seconds: int = 0) -> None:
+    """Give a file a time stamp that is not of this moment."""
+    os.utime(path, ns=(OLD_NS, OLD_NS + seconds * 1_000_000_000))
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that were opened, in order."""
+    seen: list[str] = []
+
+    def spy(root: Path, path: str, rules: Any) -> FileContent | Skipped:
+        seen.append(path)
+        return read_file(root, path, rules)
+
+    monkeypatch.setattr("sonde.indexing.sources.read_file", spy)
+    return seen
+
+
+def test_a_first_index_holds_every_file_with_its_chunks_and_names(bench: Any) -> None:
+    bench.write("src/a.py", "def alpha():\n    return 1\n")
+    bench.write("guide.md", "# Guide\n\nHow to.\n")
+    report = bench.update()
+    assert (report.files_indexed, report.files_removed, report.files_unchanged) == (2, 0, 0)
+    assert set(bench.stores["code"].files()) == {"src/a.py"}
+    assert set(bench.stores["docs"].files()) == {"guide.md"}
+    assert [
+        symbol.name for symbol in bench.stores["code"].symbols_of(["src/a.py"])["src/a.py"]
+    ] == ["alpha"]
+    assert report.chunks_created == 2
+
+
+def test_an_empty_project_gives_an_empty_index(bench: Any) -> None:
+    report = bench.update()
+    assert report.files_indexed == report.chunks_created == 0
+    assert bench.snapshot() == {}
+
+
+def test_an_empty_file_is_known_and_has_no_chunks(bench: Any) -> None:
+    age(bench.write("empty.py", ""))
+    bench.update()
+    assert bench.files() == {"empty.py"}
+    assert bench.stores["code"].chunks_of("empty.py") == []
+    assert bench.update().files_unchanged == 1
+
+
+def test_files_that_did_not_change_are_not_opened_again(bench: Any, reads: list[str]) -> None:
+    for name in ("a.py", "b.py", "c.md"):
+        age(bench.write(name, f"{name} text\n"))
+    bench.update()
+    reads.clear()
+    assert bench.update().files_unchanged == 3
+    assert reads == []
+
+
+def test_a_touched_file_is_read_but_its_chunks_stay(bench: Any, reads: list[str]) -> None:
+    path = bench.write("a.py", "x = 1\n")
+    age(path)
+    bench.update()
+    before = [chunk.id for chunk in bench.stores["code"].chunks_of("a.py")]
+    age(path, 60)
+    reads.clear()
+    report = bench.update()
+    assert reads == ["a.py"]
+    assert (report.files_indexed, report.chunks_created, report.files_unchanged) == (0, 0, 1)
+    assert [chunk.id for chunk in bench.stores["code"].chunks_of("a.py")] == before
+    reads.clear()
+    bench.update()
+    assert reads == []
+
+
+def test_changed_new_deleted_renamed_and_moved_files_are_followed(bench: Any) -> None:
+    for name in ("keep.py", "change.py", "delete.py", "rename.py", "move.py"):
+        age(bench.write(name, f"name = '{name}'\n"))
+    bench.update()
+    bench.write("change.py", "name = 'changed'\n")
+    bench.write("new.py", "name = 'new'\n")
+    (bench.root / "delete.py").unlink()
+    (bench.root / "rename.py").rename(bench.root / "renamed.py")
+    (bench.root / "move.py").rename(bench.root / "move.md")
+    report = bench.update()
+    assert (report.files_indexed, report.files_removed, report.files_unchanged) == (4, 3, 1)
+    assert set(bench.stores["code"].files()) == {"keep.py", "change.py", "new.py", "renamed.py"}
+    assert set(bench.stores["docs"].files()) == {"move.md"}
+    assert bench.stores["code"].chunks_of("change.py")[0].text == "name = 'changed'\n"
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("paths", [None, {"notes.rst"}])
+def test_a_file_that_turns_from_code_into_docs_changes_its_index(
+    open_bench: Any, tmp_path: Path, force: bool, paths: set[str] | None
+) -> None:
+    docs: set[str] = set()
+    bench = open_bench(is_docs=lambda path: path in docs)
+    age(bench.write("notes.rst", "Notes\n"))
+    bench.update()
+    assert set(bench.stores["code"].files()) == {"notes.rst"}
+    docs.add("notes.rst")
+    bench.update(force=force, paths=paths)
+    assert set(bench.stores["code"].files()) == set()
+    assert set(bench.stores["docs"].files()) == {"notes.rst"}
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"a\0b", "binary"), (SECRET, "secret_content")])
+def test_a_refused_file_is_opened_once_until_it_changes(
+    bench: Any, reads: list[str], content: str | bytes, reason: str
+) -> None:
+    path = bench.write("a.txt", content)
+    age(path)
+    assert bench.update().skipped == {reason: 1}
+    assert bench.update().skipped == {reason: 1}
+    assert reads == ["a.txt"]
+    path.write_text("plain words\n")
+    assert bench.update().files_indexed == 1
+    assert bench.refused == {}
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_file_that_becomes_refused_is_forgotten(bench: Any, force: bool) -> None:
+    path = bench.write("a.py", "x = 1\n")
+    age(path)
+    bench.update()
+    path.write_text(SECRET)
+    bench.update(force=force)
+    assert bench.files() == set()
+
+
+def test_a_refused_file_that_is_deleted_is_not_remembered(bench: Any) -> None:
+    path = bench.write("a.txt", b"a\0b")
+    age(path)
+    bench.update()
+    assert set(bench.refused) == {"a.txt"}
+    path.unlink()
+    bench.update()
+    assert bench.refused == {}
+
+
+def test_a_file_that_could_not_be_read_is_tried_again_though_nothing_else_changed(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    age(bench.write("a.py", "x = 1\n"))
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "sonde.indexing.sources.read_file", lambda _r, path, _s: Skipped(path, "unreadable")
+        )
+        assert bench.update().skipped == {"unreadable": 1}
+    assert bench.update().files_indexed == 1
+
+
+@pytest.mark.parametrize("stamp", [OLD_NS + 123_456_789, OLD_NS])
+@pytest.mark.parametrize(("first", "second"), [("x = 1\n", "x = 2\n"), ("a\0b\n", "abc\n")])
+def test_a_change_within_the_same_time_stamp_and_size_is_noticed(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, first: str, second: str, stamp: int
+) -> None:
+    now = stamp + 1_000_000
+
+    def read_slowly(root: Path, path: str, rules: Any) -> FileContent | Skipped:
+        nonlocal now
+        now += 10_000_000_000 if path == "z.py" else 0
+        return read_file(root, path, rules)
+
+    clock = SimpleNamespace(time_ns=lambda: now, monotonic=time.monotonic)
+    monkeypatch.setattr("sonde.indexing.pipeline.time", clock)
+    monkeypatch.setattr("sonde.indexing.sources.read_file", read_slowly)
+    path = bench.write("a.py", first)
+    os.utime(path, ns=(stamp, stamp))
+    bench.write("z.py", "z = 1\n")
+    bench.update()
+    path.write_text(second)
+    os.utime(path, ns=(stamp, stamp))
+    bench.update()
+    assert bench.stores["code"].chunks_of("a.py")[0].text == second
+
+
+def test_docs_that_are_switched_off_are_not_opened(open_bench: Any, reads: list[str]) -> None:
+    bench = open_bench(index_docs=False)
+    bench.write("a.py", "x = 1\n")
+    bench.write("guide.md", "# Guide\n")
+    bench.update()
+    assert bench.files() == {"a.py"}
+    assert reads == ["a.py"]
+
+
+def test_docs_that_are_switched_off_later_are_forgotten(open_bench: Any) -> None:
+    bench = open_bench()
+    age(bench.write("guide.md", "# Guide\n"))
+    bench.update()
+    object.__setattr__(bench.tree, "index_docs", False)
+    bench.update()
+    assert bench.files() == set()
+
+
+def test_recursive_chunking_cuts_by_size_and_covers_the_file(open_bench: Any) -> None:
+    bench = open_bench(chunking="recursive")
+    text = "".join(f"line_{number} = {number}\n" for number in range(2000))
+    bench.write("a.py", text)
+    bench.update()
+    chunks = bench.stores["code"].chunks_of("a.py")
+    assert len(chunks) > 5
+    assert all(len(chunk.text) <= 4000 for chunk in chunks)
+    lines = text.splitlines(keepends=True)
+    for chunk in chunks:
+        exact = "".join(lines[chunk.span.start_line - 1 : chunk.span.end_line])
+        assert chunk.text.strip() in exact
+    covered = {n for c in chunks for n in range(c.span.start_line, c.span.end_line + 1)}
+    assert covered == set(range(1, 2001))
+
+
+def test_writes_are_cut_into_bounded_batches(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[tuple[int, int]] = []
+    store = bench.stores["code"]
+    replace = store.replace
+
+    def spy(files: Any) -> None:
+        sizes.append((len(files), sum(len(c.text) for f in files for c in f.chunks)))
+        replace(files)
+
+    monkeypatch.setattr(store, "replace", spy)
+    for number in range(300):
+        bench.write(f"small/{number}.py", f"x = {number}\n")
+    for number in range(7):
+        bench.write(f"large/{number}.py", f"# {number}\n" + "y = 'text of a line'\n" * 9_000)
+    bench.update()
+    assert sum(count for count, _ in sizes) == 307
+    assert all(count <= 128 for count, _ in sizes)
+    assert all(chars <= 1_300_000 for _, chars in sizes)
+    assert len(sizes) >= 4
+
+
+def test_progress_only_grows_and_ends_at_the_total(bench: Any) -> None:
+    for number in range(300):
+        bench.write(f"{number}.py", f"x = {number}\n")
+    seen: list[Progress] = []
+    bench.update(Work(report=seen.append))
+    done = [progress.done for progress in seen if progress.stage == "indexing"]
+    assert done == sorted(done)
+    assert len(done) >= 2
+    assert done[-1] == seen[-1].total == 300
+
+
+def test_a_cancelled_update_keeps_what_it_wrote_and_goes_on_later(
+    bench: Any, open_bench: Any, reads: list[str]
+) -> None:
+    for number in range(300):
+        age(bench.write(f"{number}.py", f"def f{number}():\n    return {number}\n"))
+    work = Work(report=lambda _progress: work.cancel())
+    with pytest.raises(Cancelled):
+        bench.update(work)
+    kept = len(bench.files())
+    assert 0 < kept < 300
+    reads.clear()
+    bench.update()
+    assert len(reads) == 300 - kept
+    fresh = open_bench()
+    fresh.update()
+    assert bench.snapshot() == fresh.snapshot()
