@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.stores import lexicon
-from sonde.stores.chunk_tables import read_state, select_files
+from sonde.stores.chunk_schema import read_state
+from sonde.stores.chunk_tables import select_files
 from sonde.stores.sqlite import Value, read_text
 from sonde.types import Filter, Scored
 
@@ -72,7 +73,7 @@ class LexicalIndex:
         if known and known[0] == generation and known[1] == where.paths:
             return known[2]
         files = select_files(connection, where.paths)
-        rows = ((file.first, file.first + file.size) for file in files)
+        rows = ((file.first, file.first + file.size) for file in files if file.size)
         ranges = np.array(sorted(rows), np.int64).reshape(-1, 2)
         self._ranges = (generation, where.paths, ranges)
         return ranges
@@ -100,7 +101,7 @@ def count_term(connection: apsw.Connection, term: str) -> int:
 
 
 def contains(ranges: Ranges, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of these ids lie in one of the ranges."""
+    """Which of these ids lie in one of the ranges, none of which is empty."""
     if not len(ranges):
         return np.zeros(len(ids), np.bool_)
     place = np.searchsorted(ranges[:, 0], ids, side="right") - 1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sonde.stores.base import Vectors
 from sonde.stores.chunk_lexical import Ranges, contains
-from sonde.stores.chunk_tables import LOGGED, advance_state, read_number, read_state
+from sonde.stores.chunk_schema import LOGGED, advance_state, read_number, read_state
 from sonde.stores.vectors import Slots
 
 Ids = NDArray[np.int64]

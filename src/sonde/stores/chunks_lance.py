@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 import numpy as np
 
+from sonde.stores import chunk_schema as schema
 from sonde.stores import chunk_tables as tables
 from sonde.stores import lexicon
 from sonde.stores.base import Vectors
@@ -28,6 +29,7 @@ from sonde.stores.lance_tables import (
     connect,
     list_tables,
     optimize_table,
+    translate_lance,
 )
 from sonde.stores.sqlite import Database
 from sonde.types import Chunk, Kind, ParsedFile
@@ -46,7 +48,7 @@ class LanceChunkStore(SqliteChunkStore):
         path = folder / f"{stem}.lancedb"
         lance = connect(path)
         self._folder = path
-        self._database = Database(folder / f"{stem}.lance.db", tables.CHUNK_FORMAT)
+        self._database = Database(folder / f"{stem}.lance.db", schema.CHUNK_FORMAT)
         self._rows = ChunkRows(lance, table, path)
         self._lance = lance
         self._words = LexicalIndex(postings)
@@ -164,16 +166,17 @@ class LanceChunkStore(SqliteChunkStore):
     def _sweep(self, connection: apsw.Connection, *, thoroughly: bool = False) -> None:
         """Remove rows that a crash left, before their ids are given out again."""
         if not self._clean:
-            self._rows.delete(f"chunk >= {tables.read_state(connection, 'next_chunk')}")
+            self._rows.delete(f"chunk >= {schema.read_state(connection, 'next_chunk')}")
         self._clean = False
         if thoroughly:
             needed = {key for (key,) in connection.execute("SELECT id FROM chunks")}
             stray = self._rows.list_ids() - needed
             if stray:
                 self._rows.delete(f"chunk IN ({', '.join(map(str, stray))})")
-            for name in list_tables(self._lance) - self._vectors.list_named(connection):
-                if name.startswith("vectors-"):
-                    self._lance.drop_table(name)
+            with translate_lance(self._folder):
+                for name in list_tables(self._lance) - self._vectors.list_named(connection):
+                    if name.startswith("vectors-"):
+                        self._lance.drop_table(name)
 
     def _count_write(self) -> None:
         self._writes += 1
@@ -183,8 +186,9 @@ class LanceChunkStore(SqliteChunkStore):
 
     def _merge(self) -> None:
         """Merge small pieces; writers wait for it, readers do not."""
-        with self._database.write() as connection:
+        with self._database.write() as connection, translate_lance(self._folder):
             optimize_table(self._rows.table)
-            for name in self._vectors.list_named(connection):
+            # a model whose vectors are all gone has a name but no table
+            for name in self._vectors.list_named(connection) & list_tables(self._lance):
                 optimize_table(self._lance.open_table(name))
         self._writes = 0

@@ -12,6 +12,7 @@ import apsw
 import numpy as np
 
 from sonde.errors import IndexCorrupt
+from sonde.stores import chunk_schema as schema
 from sonde.stores import chunk_tables as tables
 from sonde.stores import lexicon
 from sonde.stores.base import EVERYTHING, Vectors
@@ -35,20 +36,20 @@ class SqliteChunkStore:
     def __init__(self, folder: Path, kind: Kind, postings: float = lexicon.POSTINGS) -> None:
         path = folder / ("index.db" if kind == "code" else "docs.db")
         self._folder = path.with_name(f"{path.stem}.vectors")
-        self._database = Database(path, tables.CHUNK_FORMAT)
+        self._database = Database(path, schema.CHUNK_FORMAT)
         self._words = LexicalIndex(postings)
         self._vectors = VectorIndex(lambda name, size: VectorFile(self._folder / name, size))
 
     def generation(self) -> int:
         """How many changes were committed."""
         with self._database.read() as connection:
-            return tables.read_state(connection, "generation")
+            return schema.read_state(connection, "generation")
 
     def counts(self) -> StoreCounts:
         """Files, chunks, and bytes on disk."""
         with self._database.read() as connection:
-            files = tables.read_number(connection, "SELECT count(*) FROM files")
-            chunks = tables.count_chunks(connection)
+            files = schema.read_number(connection, "SELECT count(*) FROM files")
+            chunks = schema.count_chunks(connection)
         size = self._database.measure_bytes() + measure_folder(self._folder)
         return StoreCounts(files=files, chunks=chunks, bytes=size)
 
@@ -165,7 +166,7 @@ class SqliteChunkStore:
     def coverage(self, model: str) -> tuple[int, int]:
         """Chunks with a vector, and all chunks."""
         with self._database.read() as connection:
-            return self._vectors.count(connection, model), tables.count_chunks(connection)
+            return self._vectors.count(connection, model), schema.count_chunks(connection)
 
     def compact(self) -> None:
         """Give back the space of what was replaced."""
@@ -184,7 +185,7 @@ class SqliteChunkStore:
         if broken:
             return broken
         with self._database.read() as connection:
-            return tables.find_broken(connection) + self._vectors.verify(connection)
+            return schema.find_broken(connection) + self._vectors.verify(connection)
 
     def close(self) -> None:
         """Release files and connections."""
@@ -207,4 +208,4 @@ class SqliteChunkStore:
     def _change(self) -> Iterator[apsw.Connection]:
         with self._database.write() as connection:
             yield connection
-            tables.advance_state(connection, "generation")
+            schema.advance_state(connection, "generation")

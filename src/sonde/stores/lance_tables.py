@@ -217,13 +217,6 @@ class LanceVectors:
             if self._name in list_tables(self._database):
                 self._database.drop_table(self._name)
 
-    def optimize(self) -> None:
-        """Merge small pieces."""
-        with translate_lance(self._path):
-            table = self._open()
-            if table is not None:
-                optimize_table(table)
-
     def _search(
         self, query: Vectors, limit: int, slots: Sequence[int] | None
     ) -> list[tuple[int, float]]:

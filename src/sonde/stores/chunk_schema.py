@@ -1,0 +1,143 @@
+"""The tables of a chunk index in SQLite, its counters, and what must always hold in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from sonde.stores.migrations import Format
+from sonde.stores.sqlite import Value
+
+LOGGED = 1_000
+"""For how many generations it is remembered which chunks went."""
+
+_SCHEMA = """
+CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO state VALUES
+    ('generation', 0), ('chunks', 0), ('next_chunk', 1), ('next_vector_file', 1);
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,
+    hash TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    language TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    first_chunk INTEGER NOT NULL,
+    chunk_count INTEGER NOT NULL,
+    symbols TEXT NOT NULL
+);
+CREATE INDEX files_by_time ON files (mtime_ns DESC, path);
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL DEFAULT (randomblob(16)),
+    file_id INTEGER NOT NULL,
+    start_line INTEGER NOT NULL,
+    end_line INTEGER NOT NULL,
+    start_byte INTEGER NOT NULL,
+    end_byte INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    symbol TEXT NOT NULL,
+    header TEXT NOT NULL,
+    text TEXT NOT NULL
+);
+CREATE INDEX chunks_by_digest ON chunks (digest);
+CREATE TABLE removed (
+    generation INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL
+);
+CREATE INDEX removed_by_generation ON removed (generation);
+CREATE TABLE models (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+    dimensions INTEGER NOT NULL, file TEXT NOT NULL
+);
+CREATE TABLE vectors (
+    model_id INTEGER NOT NULL, digest BLOB NOT NULL, slot INTEGER NOT NULL,
+    speaks INTEGER NOT NULL, PRIMARY KEY (model_id, digest)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX vectors_by_slot ON vectors (model_id, slot);
+CREATE VIRTUAL TABLE lex USING fts5 (
+    path, name, body, content='', contentless_delete=1, tokenize='ascii'
+);
+CREATE VIRTUAL TABLE lex_terms USING fts5vocab (lex, 'row');
+CREATE VIRTUAL TABLE names USING fts5 (
+    known, imports, content='', contentless_delete=1, tokenize='ascii', detail='column'
+);
+CREATE VIRTUAL TABLE grams USING fts5 (
+    held, content='', contentless_delete=1, tokenize='ascii', detail='none'
+);
+CREATE VIEW project_docs AS
+SELECT
+    lower(
+        substr(hex(c.uuid), 1, 8) || '-' || substr(hex(c.uuid), 9, 4) || '-4'
+        || substr(hex(c.uuid), 14, 3) || '-a' || substr(hex(c.uuid), 18, 3) || '-'
+        || substr(hex(c.uuid), 21)
+    ) AS id,
+    f.path, c.text, c.start_line, c.end_line, f.hash AS content_hash
+FROM chunks AS c JOIN files AS f ON f.id = c.file_id;
+"""
+
+
+def _create_tables(connection: apsw.Connection) -> None:
+    connection.execute(_SCHEMA)
+
+
+CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_create_tables,))
+
+
+def read_number(connection: apsw.Connection, query: str, values: Sequence[Value] = ()) -> int:
+    """The one number a query gives; 0 when it gives nothing."""
+    row = connection.execute(query, values).fetchone()
+    return int(row[0] or 0) if row else 0
+
+
+def read_state(connection: apsw.Connection, key: str) -> int:
+    """One of the database's counters."""
+    return read_number(connection, "SELECT value FROM state WHERE key = ?", (key,))
+
+
+def advance_state(connection: apsw.Connection, key: str, by: int = 1) -> int:
+    """Move a counter on and return what it was before."""
+    query = "UPDATE state SET value = value + ? WHERE key = ? RETURNING value"
+    return read_number(connection, query, (by, key)) - by
+
+
+def count_chunks(connection: apsw.Connection) -> int:
+    """How many chunks there are."""
+    return read_state(connection, "chunks")
+
+
+def find_broken(connection: apsw.Connection) -> list[str]:
+    """Rows that contradict each other, in words."""
+    broken = []
+    for fact, query in _CONTRADICTIONS.items():
+        count = read_number(connection, query)
+        if count:
+            broken.append(f"{fact}: {count}")
+    return broken
+
+
+_CONTRADICTIONS = {
+    "files that lack chunks": (
+        "SELECT count(*) FROM files AS f WHERE chunk_count != (SELECT count(*) FROM chunks AS c"
+        " WHERE c.id >= first_chunk AND c.id < first_chunk + chunk_count AND c.file_id = f.id)"
+    ),
+    "chunks counted wrongly": (
+        "SELECT abs((SELECT count(*) FROM chunks) - value) FROM state WHERE key = 'chunks'"
+    ),
+    "chunks of no file": (
+        "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files)"
+    ),
+    "chunks that cannot be found by words": (
+        "SELECT count(*) FROM chunks WHERE id NOT IN (SELECT id FROM lex_docsize)"
+    ),
+    "words of chunks that are gone": (
+        "SELECT count(*) FROM lex_docsize WHERE id NOT IN (SELECT id FROM chunks)"
+    ),
+    "names of files that are gone": (
+        "SELECT count(*) FROM names_docsize WHERE id NOT IN (SELECT id FROM files)"
+    ),
+    "trigrams of files that are gone": (
+        "SELECT count(*) FROM grams_docsize WHERE id NOT IN (SELECT id FROM files)"
+    ),
+}
