@@ -91,6 +91,15 @@ class TestFiles:
         assert store.files() == {"a.py": touched}
         assert [chunk.id for chunk in store.chunks_of("a.py")] == ids
 
+    def test_states_of_some_files_leave_unknown_ones_out(self, store, make_file):
+        files = [make_file(path, "x\n") for path in ("a.py", "b.py", "caf\udce9.py")]
+        store.replace(files)
+        assert store.states(["caf\udce9.py", "b.py", "gone.py"]) == {
+            "b.py": files[1].state,
+            "caf\udce9.py": files[2].state,
+        }
+        assert store.states([]) == {}
+
     def test_clearing_forgets_everything(self, store, make_file, unit):
         store.replace([make_file("a.py", "aaa\n")])
         embed_all(store, "m", lambda _: unit(1))
@@ -299,6 +308,14 @@ class TestVectors:
         assert store.coverage("m") == (1, 2)
         assert texts(store.missing("m", 5)) == ["new\n"]
         assert places(store, store.dense("m", unit(1), 5)) == [("a.py", 1)]
+
+    def test_files_without_chunks_hide_nobodys_removal(self, store, make_file, unit):
+        store.replace([make_file("empty.py"), make_file("full.py", "one\n", "two\n")])
+        embed_all(store, "m", lambda _: unit(1))
+        assert store.coverage("m") == (2, 2)
+        store.replace([make_file("empty.py"), make_file("full.py", "three\n")])
+        assert store.coverage("m") == (0, 1)
+        assert store.dense("m", unit(1), 5) == []
 
     def test_the_newest_files_are_missing_first(self, store, make_file):
         store.replace([make_file(f"{n}.py", f"t{n}\n", mtime_ns=n) for n in (5, 9, 1, 7)])

@@ -113,6 +113,18 @@ def test_compacting_leaves_only_what_is_needed(tmp_path, open_store):
     assert store.verify() == []
 
 
+def test_many_small_writes_are_merged_in_the_background(tmp_path, open_store, monkeypatch):
+    monkeypatch.setattr("sonde.stores.chunks_lance._WRITES_PER_MERGE", 5)
+    store = open_store()
+    for turn in range(12):
+        store.replace([make_file(f"f{turn}.py", f"text {turn}\n")])
+        assert len(store.lexical(["text"], 50)) == turn + 1
+    store.close()
+    table = lancedb.connect(str(tmp_path / "index.lancedb")).open_table("project_docs")
+    assert table.count_rows() == 12
+    assert table.stats()["fragment_stats"]["num_fragments"] < 12
+
+
 def test_a_lost_row_is_noticed(tmp_path, open_store):
     store = open_store()
     store.replace([make_file("a.py", "one\n", "two\n")])

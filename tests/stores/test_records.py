@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sonde.errors import IndexTooNew, SondeError
 from sonde.stores import records
+from sonde.stores.chunks_sqlite import SqliteChunkStore
 from sonde.stores.json_files import read_json, write_json
 from sonde.stores.records import Metadata, load_metadata, project_folder, save_metadata
 from sonde.types import FileState, IndexReport, Skipped, StoreCounts
@@ -97,6 +98,22 @@ class TestMetadata:
         assert metadata.last_full_index is None
         assert metadata.total_files == 0
         assert json.loads((tmp_path / "metadata.json").read_text())["formatVersion"] == 1
+
+    def test_an_old_short_folder_serves_as_the_new_index(self, tmp_path):
+        root = tmp_path / "project"
+        root.mkdir()
+        digest = hashlib.sha256(str(root).encode()).hexdigest()
+        legacy = tmp_path / "indexes" / digest[:16]
+        legacy.mkdir(parents=True)
+        (legacy / "metadata.json").write_text(
+            json.dumps({"version": "0.1.0", "projectPath": str(root)})
+        )
+        (legacy / "fingerprints.json").write_text(json.dumps({"a.ts": HASH}))
+        folder = project_folder(tmp_path, root)
+        assert load_metadata(folder).last_full_index is None
+        store = SqliteChunkStore(folder, "code")
+        assert (folder, store.files(), store.verify()) == (legacy, {}, [])
+        store.close()
 
     @pytest.mark.parametrize("newer", [{"formatVersion": 2}, {"version": "2.0.0"}])
     def test_a_newer_format_is_refused_and_left_alone(self, tmp_path, newer):
