@@ -52,6 +52,12 @@ def test_any_text_gives_the_ids_of_the_reference(text: str) -> None:
     assert ours().encode(text, UNLIMITED) == reference_ids(text)
 
 
+def test_every_single_character_gives_the_ids_of_the_reference() -> None:
+    points = (*range(0xD800), *range(0xE000, 0x30000))
+    for text in (f"a{char}b" for char in map(chr, points) if is_old(char)):
+        assert ours().encode(text, UNLIMITED) == reference_ids(text), ascii(text)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(max_codepoint=127), max_size=200))
 def test_any_ascii_text_gives_the_ids_of_the_reference(text: str) -> None:

@@ -41,7 +41,7 @@ def _normalise(char: str) -> str:
     if char == "\ufffd" or kind == "C":
         return ""
     if any(low <= ord(char) <= high for low, high in _IDEOGRAPHS):
-        return f" {char} "
+        return f" {unicodedata.normalize('NFD', char)} "
     out = []
     for part in unicodedata.normalize("NFD", char):
         if unicodedata.category(part) == "Mn":
