@@ -56,8 +56,13 @@ def measure(table: torch.Tensor, queries: Texts, passages: Texts, which: torch.T
         return float((1 / rank).mean())
 
 
-def embed(table: torch.Tensor, rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    return F.normalize(F.embedding_bag(rows, table, offsets.to(rows.dtype), mode="sum"), dim=-1)
+def embed(
+    table: torch.Tensor, rows: torch.Tensor, offsets: torch.Tensor, drop: float = 0
+) -> torch.Tensor:
+    """Unit sums; `drop` leaves out that share of the rows, so that no single word decides."""
+    kept = (torch.rand(len(rows), device=table.device) >= drop).float() if drop else None
+    sums = F.embedding_bag(rows, table, offsets.to(rows.dtype), mode="sum", per_sample_weights=kept)
+    return F.normalize(sums, dim=-1)
 
 
 def train(options: argparse.Namespace, device: str) -> torch.Tensor:
@@ -82,7 +87,8 @@ def train(options: argparse.Namespace, device: str) -> torch.Tensor:
             for group in optimiser.param_groups:
                 group["lr"] = options.rate * warm * max(0.02, 1 - step / total)
             which = torch.from_numpy(usable[batch]).to(device)
-            asked, found = embed(table, *queries.take(which)), embed(table, *passages.take(which))
+            asked = embed(table, *queries.take(which), options.drop / 2)
+            found = embed(table, *passages.take(which), options.drop)
             scores = asked @ found.T / options.temperature
             right = torch.arange(len(which), device=device)
             loss = (F.cross_entropy(scores, right) + F.cross_entropy(scores.T, right)) / 2
@@ -126,6 +132,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--temperature", type=float, default=0.05)
     parser.add_argument("--alike", type=float, default=0.5)
+    parser.add_argument("--drop", type=float, default=0.0)
     parser.add_argument("--seconds", type=float, default=0, help="stop after so long")
     parser.add_argument("--every", action="store_true", help="write after every epoch")
     options = parser.parse_args()
