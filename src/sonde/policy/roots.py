@@ -64,6 +64,10 @@ def split_inside(root: Path, path: str) -> tuple[str, ...]:
     """The names from the root down to `path`, or `OutsideRoots`; looks at nothing on disk."""
     if "\0" in path:
         raise OutsideRoots("the path holds a NUL character", path=path.replace("\0", "\\0"))
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise OutsideRoots(f"no file can be named {path!a}", path=ascii(path)) from error
     given = Path(path)
     if ".." in given.parts:
         raise OutsideRoots(f"'..' in {path!r}", path=path)

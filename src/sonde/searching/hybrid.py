@@ -60,7 +60,7 @@ def rank_hybrid(
     extra: list[Found] = []
     for score, file, why in scored:
         best, *others = _order_chunks(question, file.candidate)
-        relevance = round(1 / (1 + math.exp(-score / _SCALE)), 4)
+        relevance = round((1 + math.tanh(score / _SCALE / 2)) / 2, 4)
         found.append(Found(best, relevance, "relevance", why))
         extra.extend(
             Found(chunk, relevance, "relevance", why)

@@ -19,6 +19,7 @@ from sonde.types import Skipped
 from sonde.work import Work
 
 _UNSUPPORTED = re.compile(r"(?<!\\)(?:\\\\)*(\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|\(\?\()")
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 _LONGEST_MESSAGE = 300
 _TOKEN = re.compile(
     r"(?P<plain>[A-Za-z0-9_ ])|(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<other>\\.|.)", re.DOTALL
@@ -44,6 +45,9 @@ def compile_pattern(
     """The compiled expression; `InvalidPattern` says what is wrong and where."""
     import re2
 
+    half = _HALF_A_CHARACTER.search(pattern)
+    if half:
+        raise InvalidPattern(f"half a character at position {half.start()}", pattern=ascii(pattern))
     refused = None if fixed_string else _UNSUPPORTED.search(pattern)
     if refused:
         raise InvalidPattern(
@@ -60,9 +64,6 @@ def compile_pattern(
     options.max_mem = 64 << 20
     try:
         return re2.compile(f"(?m){source}", options)
-    except UnicodeEncodeError as error:
-        at = next(place for place, char in enumerate(pattern) if "\ud800" <= char <= "\udfff")
-        raise InvalidPattern(f"half a character at position {at}", pattern="\ufffd") from error
     except re2.error as error:
         raise InvalidPattern(_explain(pattern, error), pattern=pattern) from error
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Annotated, Literal
 
 from sonde.app import App, Project
-from sonde.errors import DocsIndexNotFound
+from sonde.errors import CatalogError, DocsIndexNotFound
 from sonde.languages import language_of
 from sonde.policy.walk import Entry
 from sonde.searching.paths import match_paths, narrow, read_folder
@@ -187,14 +187,19 @@ def _files_to_read(
     if not literals or not project.is_indexed():
         return list(scope)
     unfit: set[str] = set()
-    for store in project.stores().values():
-        fitting = store.trigram_candidates(literals)
-        for path, state in store.files().items():
-            entry = scope.get(path)
-            if (
-                entry
-                and path not in fitting
-                and (entry.size, entry.mtime_ns) == (state.size, state.mtime_ns)
-            ):
-                unfit.add(path)
+    try:
+        for store in project.stores().values():
+            # states first: trigrams of a file that is indexed again meanwhile are the newer ones
+            states = store.files()
+            fitting = store.trigram_candidates(literals)
+            for path, state in states.items():
+                entry = scope.get(path)
+                if (
+                    entry
+                    and path not in fitting
+                    and (entry.size, entry.mtime_ns) == (state.size, state.mtime_ns)
+                ):
+                    unfit.add(path)
+    except CatalogError:
+        return list(scope)  # a broken index saves no time, and costs no answer
     return [path for path in scope if path not in unfit]

@@ -19,7 +19,7 @@ from sonde.errors import (
     PermissionDenied,
     SondeError,
 )
-from sonde.paging.budget import fill_page, snippet_limit
+from sonde.paging.budget import count_tokens, fill_page, snippet_limit
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.words import Question, read_question
 from sonde.searching.found import Probe, Search
@@ -34,6 +34,8 @@ from sonde.types import FileState, Filter, Hit, Kind
 from sonde.work import Work
 
 _LONGEST_QUERY = 100_000
+_SHORTEST = 20
+"""Characters of text that a row keeps, however small the budget."""
 _CHECKED = 20
 """Best hits whose files are compared with the disk before they are shown."""
 
@@ -83,23 +85,33 @@ def answer_search(
     several = results.parameters["project"] == ALL
     budget = max_tokens or app.max_tokens
     limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
-    rows = fill_page(
-        hits[offset:],
-        lambda hit: show_hit(
-            _present(app, question, hit, limit), explain=explain, name_project=several
-        ),
-        budget,
-    )
-    answer: SearchAnswer = {
-        "results": rows,
-        "totalResults": len(hits),
-        "searchTimeMs": round((time.perf_counter() - began) * 1000),
-        "metadata": metadata,
-    }
-    next_cursor = app.results.cursor_at(results, offset + len(rows))
-    if next_cursor:
-        answer["truncated"] = True
-        answer["nextCursor"] = next_cursor
+
+    def show(hit: Hit, limit: int) -> dict[str, Any]:
+        shown = _present(app, question, hit, limit)
+        return show_hit(shown, explain=explain, name_project=several)
+
+    def answer_with(rows: list[dict[str, Any]]) -> SearchAnswer:
+        answer: SearchAnswer = {
+            "results": rows,
+            "totalResults": len(hits),
+            "searchTimeMs": round((time.perf_counter() - began) * 1000),
+            "metadata": metadata,
+        }
+        if next_cursor := app.results.cursor_at(results, offset + len(rows)):
+            answer["truncated"] = True
+            answer["nextCursor"] = next_cursor
+        return answer
+
+    rows = fill_page(hits[offset:], lambda hit: show(hit, limit), budget)
+    answer = answer_with(rows)
+    # rows are measured apart, and what JSON must escape grows: the whole decides
+    while count_tokens(answer) > budget and (len(rows) > 1 or (rows and limit > _SHORTEST)):
+        if len(rows) > 1:
+            rows.pop()
+        else:
+            limit = limit * 2 // 3
+            rows = [show(hits[offset], limit)]
+        answer = answer_with(rows)
     return answer
 
 
