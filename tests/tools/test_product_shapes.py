@@ -1,0 +1,181 @@
+"""The RFC's answers, field by field."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sonde.app import App
+from sonde.settings import load_settings
+from sonde.tools import TOOLS
+from sonde.tools.code import search_by_path, search_code, search_docs
+from sonde.tools.index import (
+    create_index,
+    delete_index,
+    get_index_status,
+    list_projects,
+    reindex_file,
+    reindex_project,
+)
+from sonde.wiring import build_app
+from sonde.work import Work
+
+STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+ANY = object()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "src" / "auth").mkdir(parents=True)
+    (root / "docs").mkdir()
+    (root / "pyproject.toml").write_text("")
+    login = "def log_in(email, password):\n    return check(email, password)\n"
+    (root / "src" / "auth" / "login.py").write_text(login)
+    (root / "docs" / "authentication.md").write_text("## Authentication\n\nTokens are used.\n")
+    return root
+
+
+@pytest.fixture
+def app(tmp_path: Path, project: Path) -> Iterator[App]:
+    settings = load_settings({}, home=tmp_path / "home", assume_yes=True, embedding="static")
+    made = build_app(settings, start=project)
+    yield made
+    made.close()
+
+
+def call(app: App, verb: Any, *args: Any) -> dict[str, Any]:
+    """The answer, checked against the declared output schema."""
+    answer = verb(app, *args, work=Work())
+    (tool,) = (tool for tool in TOOLS if tool.call is verb)
+    kinds = {"string": str, "integer": int, "array": list, "object": dict, "boolean": bool}
+    for key in tool.output_schema["required"]:
+        assert key in answer
+    for key, value in answer.items():
+        allowed = tool.output_schema["properties"][key].get("type")
+        names = allowed if isinstance(allowed, list) else [allowed]
+        assert any(name == "null" or isinstance(value, kinds[name]) for name in names), key
+    return json.loads(json.dumps(answer))
+
+
+def assert_shape(answer: dict[str, Any], golden: dict[str, Any]) -> None:
+    assert list(answer) == list(golden)
+    for key, wanted in golden.items():
+        if isinstance(wanted, re.Pattern):
+            assert wanted.fullmatch(answer[key]), key
+        elif isinstance(wanted, type):
+            assert isinstance(answer[key], wanted), key
+        elif wanted is not ANY:
+            assert answer[key] == wanted, key
+
+
+def test_indexing_answers_as_documented(app: App, project: Path) -> None:
+    golden = {
+        "status": "success",
+        "projectPath": str(project),
+        "filesIndexed": 3,
+        "chunksCreated": 2,
+        "duration": re.compile(r"\d+(\.\d)?s"),
+    }
+    assert_shape(call(app, create_index), golden)
+    rebuilt = call(app, reindex_project)
+    assert_shape(rebuilt, golden | {"message": "Index rebuilt successfully"})
+    assert_shape(
+        call(app, reindex_file, "src/auth/login.py"),
+        {
+            "status": "success",
+            "path": "src/auth/login.py",
+            "chunksCreated": 1,
+            "message": "File re-indexed successfully",
+        },
+    )
+    assert_shape(
+        call(app, delete_index),
+        {
+            "status": "success",
+            "projectPath": str(project),
+            "message": "Index deleted successfully",
+        },
+    )
+
+
+def test_searching_answers_as_documented(app: App) -> None:
+    call(app, create_index)
+    answer = call(app, search_code, "log_in")
+    assert list(answer) == ["results", "totalResults", "searchTimeMs", "metadata"]
+    assert_shape(
+        answer["results"][0],
+        {
+            "path": "src/auth/login.py",
+            "text": "def log_in(email, password):\n    return check(email, password)",
+            "score": float,
+            "startLine": 1,
+            "endLine": 2,
+            "symbol": "log_in",
+        },
+    )
+    assert 0 <= answer["results"][0]["score"] <= 1
+    docs = call(app, search_docs, "authentication")
+    assert docs["totalResults"] == 1
+    assert docs["results"][0]["path"] == "docs/authentication.md"
+    assert docs["results"][0]["text"] == "## Authentication\n\nTokens are used."
+    assert (docs["results"][0]["startLine"], docs["results"][0]["endLine"]) == (1, 3)
+    assert call(app, search_by_path, "src/**/*.py") == {
+        "matches": ["src/auth/login.py"],
+        "totalMatches": 1,
+    }
+
+
+def test_status_and_list_answer_as_documented(app: App, project: Path) -> None:
+    call(app, create_index)
+    size = re.compile(r"\d+(\.\d)?(B|KB|MB|GB)")
+    golden = {
+        "status": "ready",
+        "projectPath": str(project),
+        "totalFiles": 3,
+        "totalChunks": 2,
+        "lastUpdated": STAMP,
+        "storageSize": size,
+    }
+    status = call(app, get_index_status)
+    assert_shape(status, golden | {"watcherActive": bool, "details": dict})
+    assert status["details"]["store"] == "sqlite"
+    listed = call(app, list_projects)
+    assert listed["totalProjects"] == 1
+    (row,) = listed["projects"]
+    assert {key: row[key] for key in sorted(row)} | {"storageSize": ANY} == {
+        "lastUpdated": status["lastUpdated"],
+        "projectPath": str(project),
+        "status": "ready",
+        "storageSize": ANY,
+        "totalChunks": 2,
+        "totalFiles": 3,
+    }
+
+
+def test_the_files_of_an_index_are_as_documented(app: App, project: Path) -> None:
+    call(app, create_index)
+    folder = app.projects.get(project).folder
+    assert re.fullmatch("[0-9a-f]{32}", folder.name)
+    assert folder.parent == app.home / "indexes"
+    metadata = json.loads((folder / "metadata.json").read_text())
+    assert metadata["version"] == "1.0.0"
+    assert metadata["projectPath"] == str(project)
+    assert all(STAMP.fullmatch(metadata[key]) for key in ("createdAt", "lastFullIndex"))
+    assert metadata["stats"]["totalFiles"] == 2
+    assert metadata["docsStats"]["totalDocs"] == 1
+    prints = json.loads((folder / "fingerprints.json").read_text())
+    assert set(prints) == {"pyproject.toml", "src/auth/login.py"}
+    assert set(json.loads((folder / "docs-fingerprints.json").read_text())) == {
+        "docs/authentication.md"
+    }
+    config = json.loads((folder / "config.json").read_text())
+    assert config["maxFileSize"] == "1MB"
+    assert config["maxFiles"] == 50_000
+    assert config["docPatterns"] == ["**/*.md", "**/*.txt"]
+    assert any("node_modules" in line for line in config["_hardcodedExcludes"])
