@@ -1,0 +1,85 @@
+"""Child processes and what they cost: wall and CPU seconds, peak and present memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one child took, its own children included."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    output: str
+
+
+def run_child(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path, *, allowed: Sequence[int] = (0,)
+) -> Cost:
+    """Run to the end; the peak is the kernel's own, so nothing has to be sampled."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        began = time.perf_counter()
+        child = subprocess.Popen(
+            command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+        )
+        _, status, used = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - began
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        if child.returncode not in allowed:
+            err.seek(0)
+            said = err.read().decode(errors="replace")[-2000:]
+            raise SystemExit(f"{command} failed with {child.returncode}:\n{said}")
+        text = out.read().decode(errors="replace")
+    return Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, text)
+
+
+def read_cpu(pid: int) -> float:
+    """CPU seconds of a running process, all its threads; in steps of a hundredth."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def read_memory(pid: int) -> dict[str, float]:
+    """Resident MB: all of it, and the part that is not pages of files."""
+    rows = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return {
+        "rss_mb": int(rows["VmRSS"].split()[0]) / 1024,
+        "anon_mb": int(rows["RssAnon"].split()[0]) / 1024,
+    }
+
+
+def settle(pid: int, limit_s: float = 20.0) -> None:
+    """Wait until the process has used no CPU for half a second."""
+    deadline = time.monotonic() + limit_s
+    before = -1.0
+    while time.monotonic() < deadline and (now := read_cpu(pid)) != before:
+        before = now
+        time.sleep(0.5)
+
+
+def forget_pages(folder: Path) -> None:
+    """Ask the kernel to drop a folder's files from its cache, as after a reboot."""
+    os.sync()
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+
+
+def folder_mb(folder: Path) -> float:
+    """Size of all files below, in MB of disk blocks."""
+    return sum(p.lstat().st_blocks * 512 for p in folder.rglob("*") if p.is_file()) / 1e6

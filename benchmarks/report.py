@@ -1,0 +1,123 @@
+"""Results -> docs/benchmarks.md: tables with ratios and targets, and what to make of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+TITLES = {
+    "index": "Indexing",
+    "search": "Searching",
+    "edit": "After an edit",
+    "regex": "Regular expressions",
+    "start": "Start-up of the server",
+    "memory": "Memory of the server",
+    "disk": "Installation",
+}
+
+
+class Target(NamedTuple):
+    """A promise about the rows whose name it matches."""
+
+    pattern: str
+    value: str
+    most: float | None = None
+    least: float | None = None
+
+
+TARGETS = (
+    Target(r"^files per second", "≥ 100 (aim 1,000)", least=100),
+    Target(r"^peak memory while indexing", "< 500 MB", most=500),
+    Target(r"^search, from process start", "< 0.5 s", most=0.5),
+    Target(r"^keyword search in a server: p\d+", "< 10 ms", most=10),
+    Target(r"^search .*: p\d+", "< 200 ms", most=200),
+    Target(r"^edit to answer in a server", "< 1,000 ms", most=1000),
+    Target(r"^start to list of tools, (warm|cold|no bytecode)[^:]*$", "< 1,000 ms", most=1000),
+    Target(r"^start to handshake", "< 2,000 ms", most=2000),
+    Target(r"^memory after start", "< 100 MB", most=100),
+    Target(r"^installed size", "< 300 MB", most=300),
+)
+
+INTRO = """\
+# Benchmarks
+
+Written by `make bench` (`benchmarks/run.py --write`); `benchmarks/README.md` says how each figure
+is taken. Ratios are peer / sonde: above 1 sonde needs less (or, for rates, does more). CPU is
+user + system time of the whole process and disturbs least under other load; wall times do not
+travel between machines, ratios mostly do.
+"""
+
+
+def render_page(results: Mapping[str, Any]) -> str:
+    """The whole page."""
+    machine, versions = results["machine"], results["versions"]
+    lines = [INTRO]
+    lines.append(
+        f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
+        f"{machine['system']}, Python {machine['python']}."
+    )
+    lines.append("Versions: " + ", ".join(f"{n} {v}" for n, v in versions.items()) + ".\n")
+    lines += [f"- **{name}**: {about}" for name, about in results["corpora"].items()]
+    lines.append("")
+    for group, title in TITLES.items():
+        if found := results["groups"].get(group):
+            lines += _section(title, found)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(title: str, group: Mapping[str, Any]) -> list[str]:
+    rows = group["rows"]
+    names = list(dict.fromkeys(n for row in rows for n in _columns(row)))
+    peers = [name for name in names if not name.startswith("sonde")]
+    ratios = [f"{peer} / sonde" for peer in peers]
+    heads = ["measure", "on", *names, *ratios, "target"]
+    before, after = group["load"]
+    said = f"{group['date']}, median of {group['rounds']} or more; load {before} to {after}."
+    lines = [f"## {title}", "", said, "", _line(heads), _line("---" for _ in heads)]
+    for row in rows:
+        for name, values, unit in _split(row):
+            shown = [_figure(values.get(column), unit) for column in names]
+            compared = [_ratio(values, peer, row["better"]) for peer in peers]
+            verdict = _verdict(name, values.get("sonde"))
+            lines.append(_line([name, row["corpus"], *shown, *compared, verdict]))
+    return [*lines, ""]
+
+
+def _columns(row: Mapping[str, Any]) -> list[str]:
+    return list(row.get("wall") or row["values"])
+
+
+def _split(row: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, float], str]]:
+    """A row of costs is two lines: wall and CPU."""
+    if "wall" not in row:
+        return [(row["measure"], row["values"], row["unit"])]
+    return [(row["measure"], row["wall"], "s"), (f"{row['measure']}: CPU", row["cpu"], "s")]
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    digits = 0 if value >= 100 or unit in ("files", "chunks") else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f} {unit}"
+
+
+def _ratio(values: Mapping[str, float], peer: str, better: str) -> str:
+    ours, theirs = values.get("sonde"), values.get(peer)
+    if not ours or not theirs:
+        return ""
+    return f"{theirs / ours if better == 'less' else ours / theirs:.1f}"
+
+
+def _verdict(name: str, value: float | None) -> str:
+    for target in TARGETS:
+        if value is not None and re.search(target.pattern, name):
+            met = (target.most is None or value < target.most) and (
+                target.least is None or value >= target.least
+            )
+            return f"{target.value} {'✓' if met else '✗'}"
+    return ""
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

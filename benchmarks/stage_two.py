@@ -1,0 +1,34 @@
+"""Runs inside sonde's own environment: embed deep vectors for a while, say how many.
+
+python stage_two.py PROJECT SECONDS
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from sonde.indexing.refine import coverage_of, refine_vectors
+from sonde.settings import load_settings
+from sonde.wiring import build_app
+from sonde.work import Work
+
+root, limit_s = Path(sys.argv[1]), float(sys.argv[2])
+app = build_app(load_settings(os.environ), start=root)
+project = app.projects.get(root)
+assert app.deep, "the settings switch the deep model off"
+app.deep.embed(["loads the model"], "passage")
+began, used = time.perf_counter(), time.process_time()
+done = refine_vectors(project.stores(), app.deep, project.lock, Work(), within_s=limit_s)
+print(
+    json.dumps(
+        {
+            "chunks": done,
+            "wall_s": time.perf_counter() - began,
+            "cpu_s": time.process_time() - used,
+            "coverage": coverage_of(project.stores(), app.deep),
+        }
+    )
+)
+app.close()
