@@ -94,6 +94,20 @@ def test_the_runtime_is_imported_on_first_use_only() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_closing_gives_the_memory_back() -> None:
+    code = (
+        "from sonde.embedding.onnx import OnnxEmbedder\n"
+        "def megabytes(): return int(open('/proc/self/statm').read().split()[1]) * 4096 / 1e6\n"
+        "model = OnnxEmbedder(threads=1)\n"
+        "model.embed(['open the file and read every line ' * 40] * 8, 'passage')\n"
+        "loaded = megabytes(); model.close(); closed = megabytes()\n"
+        "assert loaded < 200, loaded\n"
+        "assert closed < loaded - 30, (loaded, closed)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @given(st.lists(st.integers(0, 254), max_size=200))
 @settings(max_examples=100, deadline=None)
 def test_batches_hold_every_text_with_pieces_once_within_bounds(lengths: list[int]) -> None:
