@@ -158,6 +158,9 @@ class SqliteChunkStore:
 
     def missing(self, model: str, limit: int) -> list[Chunk]:
         """Chunks without a vector, newest files first."""
+        covered, total = self.coverage(model)
+        if covered == total:
+            return []
         with self._database.read() as connection:
             query = f"{tables.OF_FILES} {_LACKING}"
             found = tables.select_chunks(connection, query, (model, limit))

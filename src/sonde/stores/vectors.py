@@ -1,8 +1,8 @@
 """Vectors in append-only files: bytes with a scale to score, sign bits to find candidates.
 
-A row is a float32 scale and one signed byte per dimension. Against the exact cosine that is off
-by less than a thousandth, takes a quarter of the space, and is scored faster than half
-precision, which most processors must convert number by number.
+A row is a float32 scale and one signed byte per dimension. Its cosine is off by a few thousandths
+at most, it takes a quarter of the space of floats, and is scored much faster than half precision,
+which is converted number by number.
 """
 
 from __future__ import annotations
