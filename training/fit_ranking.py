@@ -86,18 +86,19 @@ def ndcg(order: np.ndarray, labels: np.ndarray, targets: int) -> float:
 def fit(rows: list[Any], strength: float, keep: np.ndarray) -> np.ndarray:
     """Listwise softmax with L2 on features scaled by their spread, by gradient descent."""
     rows = [row for row in rows if row[1].any()]
-    stacked = np.vstack([row[0] - row[0].mean(0) for row in rows])
-    scale = np.where(stacked.std(0) > 1e-9, stacked.std(0), 1.0)
-    data = [((m - m.mean(0)) / scale * keep, y / y.sum()) for m, y, *_ in rows]
+    matrix = np.vstack([row[0] - row[0].mean(0) for row in rows])
+    scale = np.where(matrix.std(0) > 1e-9, matrix.std(0), 1.0)
+    matrix = matrix / scale * keep
+    target = np.concatenate([row[1] / row[1].sum() for row in rows])
+    sizes = np.array([len(row[1]) for row in rows])
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     weights = np.zeros(len(NAMES))
     momentum = np.zeros_like(weights)
     for step in range(400):
-        gradient = strength * weights / len(data)
-        for matrix, target in data:
-            scores = matrix @ weights
-            p = np.exp(scores - scores.max())
-            p /= p.sum()
-            gradient += matrix.T @ (p - target) / len(data)
+        scores = matrix @ weights
+        p = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), sizes))
+        p /= np.repeat(np.add.reduceat(p, starts), sizes)
+        gradient = (matrix.T @ (p - target) + strength * weights) / len(rows)
         momentum = 0.9 * momentum + gradient
         weights -= (0.3 if step < 300 else 0.1) * momentum
     return weights / scale * keep

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from sonde.languages import language_of
 from sonde.ranking.words import Question, fold_name, overlap_of, shorten
 from sonde.tokens import split_identifier
 from sonde.types import FileState, Symbol
@@ -39,11 +40,14 @@ FEATURES: Mapping[str, str] = {
     "example_asked": "the question is about examples",
     "is_legacy": "compatibility, vendored or generated code, and",
     "legacy_asked": "the question is about that",
+    "is_old_version": "in a folder v1 while the candidates hold a newer or plain one",
+    "is_data": "data or configuration, not code",
+    "name_parts": "further parts of the name (`Writer.Json.cs`): a piece of something",
+    "path_recall": "share of the query's words that its whole path says",
+    "definitions_recall": "share of the query's words that its defined names say together",
     "is_shadowed_header": "a header whose implementation lies beside it",
-    "is_barrel": "only re-exports: __init__, index, mod, package-info",
     "depth": "folders above it",
     "length": "logarithm of its size: long files match by chance",
-    "definitions": "logarithm of how many names it defines",
     "importers": "logarithm of how many files import it",
 }
 
@@ -58,9 +62,10 @@ _EXAMPLE = re.compile(
 )
 _LEGACY = re.compile(
     r"(^|/)(compat|legacy|deprecated|vendor(ed)?|third_party|thirdparty|generated|gen|backports?|"
-    r"_vendor|v0|old)(/|$)|[._-](compat|legacy|deprecated|generated|pb|min)\.\w+$|(^|/)_?compat\.\w+$",
+    r"_vendor|old)(/|$)|[._-](compat|legacy|deprecated|generated|pb|min)\.\w+$|(^|/)_?compat\.\w+$",
     re.IGNORECASE,
 )
+_VERSION = re.compile(r"(?:^|/)v(\d{1,2})/")
 _ABOUT_TESTS = frozenset(["test", "mock", "fixture", "assert", "spec"])
 _ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial", "bench"])
 _ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
@@ -93,9 +98,25 @@ def measure_files(question: Question, files: Sequence[FileEvidence]) -> list[dic
     dense = _spread([score for file in files for score in file.dense])
     rows = [_measure(question, file, lexical, dense) for file in files]
     best_stem = max((row["stem_f1"] for row in rows), default=0.0)
-    for row in rows:
+    versions = [_version_of(file.state.path) for file in files]
+    for row, version in zip(rows, versions, strict=True):
         row["stem_f1_rel"] = row["stem_f1"] / best_stem if best_stem else 0.0
+        row["is_old_version"] = float(_is_outdated(version, versions))
     return rows
+
+
+def _version_of(path: str) -> int:
+    """The number of a folder such as `v3` above the file; -1 without one."""
+    found = _VERSION.search(path)
+    return int(found.group(1)) if found else -1
+
+
+def _is_outdated(version: int, all_versions: Sequence[int]) -> bool:
+    """Something newer is among the candidates, or most of them need no version at all."""
+    if version < 0:
+        return False
+    plain = sum(other < 0 for other in all_versions)
+    return version < max(all_versions) or 2 * plain > len(all_versions)
 
 
 def _spread(scores: Sequence[float]) -> tuple[float, float, float]:
@@ -104,7 +125,9 @@ def _spread(scores: Sequence[float]) -> tuple[float, float, float]:
         return 0.0, 1.0, 0.0
     mean = sum(scores) / len(scores)
     deviation = math.sqrt(sum((s - mean) ** 2 for s in scores) / len(scores))
-    return mean, deviation or 1.0, max(scores)
+    top = max(scores)
+    # scores that are equal but for rounding are equal
+    return mean, deviation if deviation > 1e-6 * abs(top) else 1.0, top
 
 
 def _measure(
@@ -120,7 +143,6 @@ def _measure(
         **_measure_place(question, file),
     }
     row["length"] = math.log1p(file.state.size / 1500)
-    row["definitions"] = math.log1p(len(file.symbols))
     row["importers"] = math.log1p(file.importers)
     return row
 
@@ -156,9 +178,13 @@ def _measure_name(question: Question, state: FileState) -> dict[str, float]:
     words = stem_words(state.path, state.stem)
     precision, _, f1 = overlap_of(question.words, words)
     folded = fold_name(state.stem)
-    parent = PurePosixPath(state.path).parent.name
-    folder = [shorten(word) for word in split_identifier(parent)]
+    above = PurePosixPath(state.path).parent
+    folder = [shorten(word) for word in split_identifier(above.name)]
+    whole = {*words, *(shorten(word) for part in above.parts for word in split_identifier(part))}
     return {
+        "path_recall": overlap_of(question.words, sorted(whole))[1],
+        "name_parts": float(max(0, PurePosixPath(state.path).name.strip(".").count(".") - 1)),
+        "is_data": float(language_of(state.path).kind == "data"),
         "stem_f1": f1,
         "stem_precision": precision,
         "stem_length": float(min(len(words), 4)),
@@ -172,6 +198,7 @@ def _measure_name(question: Question, state: FileState) -> dict[str, float]:
 def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, float]:
     best_f1 = 0.0
     defines = 0.0
+    said: set[str] = set()
     for symbol in file.symbols:
         folded, words = _read_name(symbol.name)
         if question.is_symbol:
@@ -179,7 +206,9 @@ def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, fl
                 defines = max(defines, _KIND_WEIGHT[symbol.kind])
         else:
             best_f1 = max(best_f1, overlap_of(question.words, words)[2])
+            said.update(words)
     return {
+        "definitions_recall": overlap_of(question.words, list(said))[1],
         "holds_name": float(file.holds_name),
         "defines_symbol": defines,
         "definition_f1": best_f1,
@@ -207,6 +236,5 @@ def _measure_place(question: Question, file: FileEvidence) -> dict[str, float]:
         "is_legacy": float(is_legacy),
         "legacy_asked": float(is_legacy and bool(said & _ABOUT_LEGACY)),
         "is_shadowed_header": float(bool(_HEADER.search(path)) and file.has_implementation),
-        "is_barrel": float(file.state.stem.lower() in _BARREL_STEMS),
         "depth": float(path.count("/")),
     }

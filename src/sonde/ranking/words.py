@@ -71,8 +71,7 @@ def _looks_like_code(word: str) -> bool:
         or "::" in word
         or "->" in word
         or "." in inner
-        or (any(c.isupper() for c in inner[1:])
-        and any(c.islower() for c in inner))
+        or (any(c.isupper() for c in inner[1:]) and any(c.islower() for c in inner))
     )
 
 
