@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,8 @@ class Project:
         """What config.json says when it is generated."""
         self.warnings = warnings
         self.refreshed_at = 0.0
+        self.searched: Counter[str] = Counter()
+        """How often each file was shown; those files get their deeper vectors first."""
         self._open_store = open_store
         self._stores: dict[Kind, ChunkStore] = {}
         self._identity: list[tuple[int, int] | None] = []

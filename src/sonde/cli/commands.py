@@ -27,7 +27,9 @@ def run_index(session: Session) -> int:
 
     session.args.project = session.args.path or session.args.project
     with session.working(waved=lambda question: not question.startswith(_LARGE)) as work:
-        answer = create_index(session.app, project=session.project, work=work)
+        answer = create_index(
+            session.app, project=session.project, deep=session.args.deep, work=work
+        )
     if session.args.json:
         session.print_json(answer)
         return FOUND

@@ -71,7 +71,10 @@ COMMANDS = (
         "index",
         "index a project, or bring its index up to date",
         "commands:run_index",
-        (_option("path", nargs="?", metavar="PATH", help="the project (default: detected)"),),
+        (
+            _option("path", nargs="?", metavar="PATH", help="the project (default: detected)"),
+            _flag("--deep", about="compute the deeper vectors now; servers do it when idle"),
+        ),
         "sonde index ~/code/app",
     ),
     Command(

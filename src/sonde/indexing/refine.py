@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sonde.embedding.base import Embedder
 from sonde.indexing.lock import WriterLock
 from sonde.stores.base import ChunkStore
-from sonde.types import Kind, Progress
+from sonde.types import Chunk, Kind, Progress
 from sonde.work import Work
 
 _STEP = 64
+_GLANCE = 1_024
+"""Chunks asked for at a time: finding those without a vector looks at all of them."""
 
 
 def refine_vectors(
@@ -20,27 +22,35 @@ def refine_vectors(
     lock: WriterLock,
     work: Work,
     *,
-    within_s: float | None = None,
+    wanted: Callable[[], Sequence[str]] = tuple,
 ) -> int:
-    """Embed until nothing is missing (or time is up); returns how many chunks were embedded."""
+    """Embed until nothing is missing, `wanted` files first, then the newest; returns how many."""
     began = time.monotonic()
     done = 0
     total = sum(count - have for have, count in coverage_of(stores, embedder))
     for store in stores.values():
-        while chunks := store.missing(embedder.name, _STEP):
-            texts = {chunk.digest: chunk.embedded_text for chunk in chunks}
-            vectors = embedder.embed(list(texts.values()), "passage")
-            with lock.held(work):
-                store.put_vectors(embedder.name, list(texts), vectors)
-            done += len(chunks)
-            seconds = max(time.monotonic() - began, 1e-6)
-            rate = done / seconds
-            work.report(
-                Progress("refining", done, max(total, done), rate=rate, eta_s=(total - done) / rate)
-            )
-            if within_s is not None and seconds >= within_s:
-                return done
+        while chunks := _next_chunks(store, embedder.name, wanted()):
+            for start in range(0, len(chunks), _STEP):
+                texts = {c.digest: c.embedded_text for c in chunks[start : start + _STEP]}
+                vectors = embedder.embed(list(texts.values()), "passage")
+                with lock.held(work):
+                    store.put_vectors(embedder.name, list(texts), vectors)
+                done += len(chunks[start : start + _STEP])
+                rate = done / max(time.monotonic() - began, 1e-6)
+                left = max(total - done, 0)
+                work.report(Progress("refining", done, done + left, rate=rate, eta_s=left / rate))
     return done
+
+
+def _next_chunks(store: ChunkStore, model: str, wanted: Sequence[str]) -> list[Chunk]:
+    """A few chunks without a vector: of the wanted files if any of those lack one."""
+    for path in wanted:
+        chunks = store.chunks_of(path)
+        known = store.vectors(model, [chunk.id for chunk in chunks])
+        lacking = [chunk for chunk in chunks if chunk.id not in known]
+        if lacking:
+            return lacking
+    return store.missing(model, _GLANCE)
 
 
 def coverage_of(stores: Mapping[Kind, ChunkStore], embedder: Embedder) -> list[tuple[int, int]]:

@@ -38,7 +38,13 @@ from sonde.tools.shapes.rfc import (
     show_duration,
     show_size,
 )
-from sonde.tools.updating import index_job, rebuilding, refine_soon, update_project
+from sonde.tools.updating import (
+    index_job,
+    rebuilding,
+    refine_project,
+    refine_soon,
+    update_project,
+)
 from sonde.types import IndexReport, Skipped
 from sonde.work import Work
 
@@ -51,7 +57,12 @@ ConfirmParam = Annotated[
 
 
 def create_index(
-    app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
+    app: App,
+    project: ProjectParam = None,
+    deep: Annotated[bool, Param("Wait for the deeper vectors too")] = False,
+    confirm: ConfirmParam = None,
+    *,
+    work: Work,
 ) -> IndexAnswer:
     """Index a project's code and docs so that they can be searched."""
     found = find_project(app, project, work)
@@ -59,6 +70,8 @@ def create_index(
         question = f"Index {found.root} for searching?"
         require_consent(app, work, "create_index", found, _limit_or(found, question, work), confirm)
     report = _run(app, found, work)
+    if deep:
+        refine_project(app, found, work)
     return _answer(found, report)
 
 

@@ -257,7 +257,9 @@ def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
 
 def _present(app: App, question: Question, hit: Hit, limit: int) -> Hit:
     """The hit as the file is now, cut to the lines that answer."""
-    tree = app.projects.get(Path(hit.project)).tree
+    project = app.projects.get(Path(hit.project))
+    project.searched[hit.path] += 1
+    tree = project.tree
     states = {hit.path: hit.state} if hit.state else {}
     try:
         if find_changed([hit.path], states, tree.check):

@@ -29,6 +29,9 @@ from sonde.work import Work
 _SYNC_FILES = 20_000
 """Beyond this many files a one-shot command answers from the index as it is."""
 _REFRESH_S = 2.0
+_SHOWN_MOST = 20
+_WORTH_COMPACTING = 0.25
+"""The share of files replaced in one run from which the stores are tidied after it."""
 _SET_ASIDE_S = 0.2
 
 log = logging.getLogger(__name__)
@@ -102,6 +105,10 @@ def _record(
     for kind, store in stores.items():
         save_fingerprints(project.folder, kind, store.files())
     first = metadata.last_full_index is None or report.files_unchanged == 0
+    replaced = report.files_removed + report.files_indexed * (not first)
+    if replaced > _WORTH_COMPACTING * sum(len(store.files()) for store in stores.values()):
+        for store in stores.values():
+            store.compact()
     save_metadata(
         project.folder,
         metadata.updated(
@@ -163,14 +170,25 @@ def rebuilding(app: App, project: Project) -> Iterator[None]:
 
 def refine_soon(app: App, project: Project) -> None:
     """Fill in deeper vectors when nothing else is to be done; servers only."""
-    deep = app.deep
-    if not app.stays or deep is None:
-        return
-    app.jobs.submit(
-        f"refine:{project.key}",
-        "refine",
-        lambda work: refine_vectors(project.stores(), deep, project.lock, work),
-        gently=True,
+    if app.stays and app.deep:
+        app.jobs.submit(
+            f"refine:{project.key}",
+            "refine",
+            lambda work: refine_project(app, project, work),
+            gently=True,
+        )
+
+
+def refine_project(app: App, project: Project, work: Work) -> int:
+    """Give every chunk its deeper vector, those of the most shown files first."""
+    if app.deep is None:
+        return 0
+    return refine_vectors(
+        project.stores(),
+        app.deep,
+        project.lock,
+        work,
+        wanted=lambda: [path for path, _ in project.searched.most_common(_SHOWN_MOST)],
     )
 
 
