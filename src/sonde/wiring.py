@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable
+from functools import partial
 from dataclasses import replace
 from pathlib import Path
 
 from sonde.app import App, Project, Projects
 from sonde.embedding.base import Embedder
 from sonde.embedding.providers import load_provider
-from sonde.errors import InvalidRequest
+from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.globs import compile_glob
 from sonde.indexing.sources import Source, Tree
 from sonde.jobs import Jobs
@@ -53,7 +53,10 @@ def _provider(name: str) -> Embedder:
 
 def open_project(settings: Settings, root: Path) -> Project:
     """One project under the settings that hold for it."""
-    folder = project_folder(settings.home, root)
+    try:
+        folder = project_folder(settings.home, root)
+    except OSError as error:
+        raise StorageUnusable(f"{settings.home}: {error}") from error
     own = apply_project_config(settings, folder / "config.json")
     rules = Rules(
         include=own.include,
@@ -72,7 +75,7 @@ def open_project(settings: Settings, root: Path) -> Project:
         root,
         folder,
         tree,
-        _store_opener(own.store, folder),
+        partial(_open_store, folder),
         store_name=own.store,
         max_files=own.max_files,
         config_text=render_config(settings, public_deny_list()),
@@ -124,22 +127,14 @@ def _without(home: Path, root: Path, rules: Rules) -> Rules:
     return replace(rules, exclude=(*rules.exclude, pattern))
 
 
-def _store_opener(name: str, folder: Path) -> Callable[[Kind], ChunkStore]:
+def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
     if name == "lance":
+        from sonde.stores.chunks_lance import LanceChunkStore
 
-        def open_lance(kind: Kind) -> ChunkStore:
-            from sonde.stores.chunks_lance import LanceChunkStore
+        return LanceChunkStore(folder, kind)
+    from sonde.stores.chunks_sqlite import SqliteChunkStore
 
-            return LanceChunkStore(folder, kind)
-
-        return open_lance
-
-    def open_sqlite(kind: Kind) -> ChunkStore:
-        from sonde.stores.chunks_sqlite import SqliteChunkStore
-
-        return SqliteChunkStore(folder, kind)
-
-    return open_sqlite
+    return SqliteChunkStore(folder, kind)
 
 
 def _installation_key(home: Path) -> bytes:

@@ -34,7 +34,8 @@ def detect_root(start: Path) -> Path:
         if os.path.lexists(folder / MARKERS[0]):
             return folder
     for folder in folders:
-        if any((folder / marker).is_file() for marker in MARKERS[1:]):
+        # unlike Path.is_file, this says no where it may not look
+        if any(os.path.isfile(folder / marker) for marker in MARKERS[1:]):  # noqa: PTH113
             return folder
     raise ProjectNotDetected(f"none of {', '.join(MARKERS)} in {first} or above", cwd=str(first))
 

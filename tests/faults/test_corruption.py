@@ -1,0 +1,118 @@
+"""Index files that were truncated, overwritten, torn or lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JSON_FILES = ("metadata.json", "fingerprints.json", "docs-fingerprints.json", "config.json")
+TORN = {"empty": b"", "half": b'{"projectPath": "/so', "garbage": b"\xff\x00\xfe" * 50,
+        "another shape": b"[1, 2]", "deep": b"[" * 100_000}  # fmt: skip
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(b"garbage!" * 2000)
+
+
+def overwrite_inside(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096:-4096] = b"\xa5" * (len(data) - 8192)
+    path.write_bytes(bytes(data))
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("damage", [truncate, overwrite, overwrite_inside, empty, delete])
+@pytest.mark.parametrize("name", ["index.db", "docs.db"])
+def test_a_damaged_database_is_said_to_be_and_built_anew(
+    sonde: Any, fresh: Callable[[], Any], contents: Callable[[], Any], damage: Any, name: str
+) -> None:
+    sonde.ask("index", "--yes")
+    damage(sonde.folder / name)
+    done = sonde.run("search", "function_7", "--json")
+    assert "Traceback" not in done.stderr
+    answer = json.loads(done.stdout)
+    if done.returncode == 2:
+        assert answer["code"] == "INDEX_CORRUPT"
+        assert "sonde index" in answer["nextAction"]
+    else:
+        assert answer["results"][0]["path"].endswith("mod7.py")
+    assert sonde.ask("index")["filesIndexed"] == 31
+    assert contents() == fresh()
+    assert sonde.ask("search", "function_7")["results"][0]["path"].endswith("mod7.py")
+    metadata = json.loads((sonde.folder / "metadata.json").read_text())
+    assert metadata["stats"]["totalFiles"] == 30
+    assert metadata["lastFullIndex"]
+
+
+def test_what_was_damaged_is_kept_beside_the_new_index(sonde: Any) -> None:
+    sonde.ask("index", "--yes")
+    overwrite(sonde.folder / "index.db")
+    assert sonde.ask("index")["filesIndexed"] == 31
+    assert (sonde.folder / "index.db.bak").read_bytes().startswith(b"garbage!")
+    overwrite(sonde.folder / "index.db")
+    assert sonde.ask("index")["filesIndexed"] == 31
+    assert sonde.ask("reindex", "--yes")["filesIndexed"] == 31
+    assert sonde.ask("delete", "--yes")["status"] == "success"
+    assert list((sonde.home / "indexes").iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [truncate, empty, delete])
+def test_damaged_vectors_are_noticed_and_built_anew(
+    sonde: Any, contents: Callable[[], Any], damage: Any
+) -> None:
+    sonde.ask("index", "--yes")
+    for path in (sonde.folder / "index.vectors").iterdir():
+        damage(path)
+    for command in (("search", "function_7"), ("status",)):
+        done = sonde.run(*command, "--json")
+        assert "Traceback" not in done.stderr
+        assert done.returncode == 0 or json.loads(done.stdout)["code"] == "INDEX_CORRUPT"
+    sonde.ask("index")
+    assert sonde.ask("search", "function_7")["results"][0]["path"].endswith("mod7.py")
+    contents()
+
+
+@pytest.mark.parametrize("damage", TORN.values(), ids=TORN.keys())
+def test_torn_json_files_lose_nothing(
+    sonde: Any, fresh: Callable[[], Any], contents: Callable[[], Any], damage: bytes
+) -> None:
+    (sonde.project / "blob.txt").write_bytes(b"a\0b")
+    sonde.ask("index", "--yes")
+    for name in (*JSON_FILES, "refused-files.json", "dirty-files.json"):
+        (sonde.folder / name).write_bytes(damage)
+    assert sonde.ask("search", "function_7")["results"][0]["path"].endswith("mod7.py")
+    assert sonde.ask("index")["filesIndexed"] == 31
+    assert contents() == fresh()
+    assert sonde.ask("status")["status"] == "ready"
+    assert sonde.ask("projects")["totalProjects"] == 1
+    metadata = json.loads((sonde.folder / "metadata.json").read_text())
+    assert metadata["projectPath"] == str(sonde.project)
+    assert metadata["stats"]["totalFiles"] == 30
+    assert len(json.loads((sonde.folder / "fingerprints.json").read_text())) == 30
+    # the person's own file is left for the person to mend
+    assert (sonde.folder / "config.json").read_bytes() == damage
+
+
+def test_lost_json_files_are_written_again(sonde: Any) -> None:
+    sonde.ask("index", "--yes")
+    for name in JSON_FILES:
+        (sonde.folder / name).unlink()
+    assert sonde.fail("search", "function_7")["code"] == "INDEX_NOT_FOUND"
+    assert sonde.ask("index", "--yes")["filesIndexed"] == 31
+    for name in JSON_FILES:
+        assert json.loads((sonde.folder / name).read_text())

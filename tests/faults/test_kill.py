@@ -1,0 +1,81 @@
+"""Processes that are killed, and several at once on one index."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def write_more(sonde: Any, start: int, count: int) -> None:
+    for number in range(start, start + count):
+        text = f"def extra_{number}(x):\n    return x * {number}\n" * 20
+        (sonde.project / f"extra{number}.py").write_text(text)
+
+
+def test_an_index_killed_at_any_moment_is_completed_by_the_next_run(
+    sonde: Any, fresh: Callable[[], Any], contents: Callable[[], Any]
+) -> None:
+    chance = random.Random(7)
+    write_more(sonde, 0, 700)
+    killed = 0
+    for round_ in range(15):
+        write_more(sonde, 700 + round_, 1)
+        process = sonde.start("index", "--yes")
+        # from before the first file is read until after the last is written
+        try:
+            process.wait(chance.uniform(0.2, 2.5))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        process.communicate(timeout=60)
+        for path in sonde.home.glob("indexes/*/*.json"):
+            json.loads(path.read_text())
+    assert killed >= 3
+    assert sonde.ask("index", "--yes")["filesIndexed"] == 31 + 715
+    assert contents() == fresh()
+    metadata = json.loads((sonde.folder / "metadata.json").read_text())
+    assert metadata["stats"]["totalFiles"] == 30 + 715
+    assert metadata["lastFullIndex"]
+    prints = json.loads((sonde.folder / "fingerprints.json").read_text())
+    assert set(prints) == {name.removeprefix("code:") for name in contents() if name[0] == "c"}
+    assert sonde.ask("status")["status"] == "ready"
+
+
+def test_two_indexing_at_once_and_searches_meanwhile_all_succeed(
+    sonde: Any, fresh: Callable[[], Any], contents: Callable[[], Any]
+) -> None:
+    sonde.ask("index", "--yes")
+    write_more(sonde, 0, 600)
+    indexing = [sonde.start("index", "--yes", "--json") for _ in range(2)]
+    searches = 0
+    deadline = time.monotonic() + 100
+    while any(process.poll() is None for process in indexing) and time.monotonic() < deadline:
+        answer = sonde.ask("search", "function_7")
+        assert answer["results"][0]["path"].endswith("mod7.py")
+        searches += 1
+    for process in indexing:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert json.loads(out)["filesIndexed"] == 631
+    assert searches >= 1
+    assert contents() == fresh()
+
+
+def test_an_interrupted_index_says_so_and_keeps_what_it_did(sonde: Any) -> None:
+    write_more(sonde, 0, 1500)
+    process = sonde.start("index", "--yes", "--json")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(sonde.home.glob("indexes/*/index.db")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert "Traceback" not in err
+    assert process.returncode in (0, 130)
+    if process.returncode == 130:
+        assert json.loads(out)["code"] == "CANCELLED"
+    assert sonde.ask("index", "--yes")["filesIndexed"] == 1531
