@@ -30,7 +30,7 @@ class Project:
         root: Path,
         folder: Path,
         tree: Tree,
-        open_store: Callable[[Kind], ChunkStore],
+        open_store: Callable[[str, Kind], ChunkStore],
         *,
         store_name: str,
         max_files: int,
@@ -69,16 +69,21 @@ class Project:
             if self._stores and self._identify() != self._identity:
                 self._stores = {}  # not closed: whoever is reading them may finish
             if not self._stores:
-                opened: dict[Kind, ChunkStore] = {}
-                try:
-                    for kind in _STEMS:
-                        opened[kind] = self._open_store(kind)
-                except BaseException:
-                    for store in opened.values():
-                        store.close()
-                    raise
-                self._stores, self._identity = opened, self._identify()
+                self._stores = self.open_stores(self.store_name)
+                self._identity = self._identify()
             return dict(self._stores)
+
+    def open_stores(self, name: str) -> dict[Kind, ChunkStore]:
+        """Stores of a backend, whether or not it is the one in use; the caller closes them."""
+        opened: dict[Kind, ChunkStore] = {}
+        try:
+            for kind in _STEMS:
+                opened[kind] = self._open_store(name, kind)
+        except BaseException:
+            for store in opened.values():
+                store.close()
+            raise
+        return opened
 
     def _identify(self) -> list[tuple[int, int] | None]:
         found: list[tuple[int, int] | None] = []
@@ -102,6 +107,14 @@ class Project:
                 if backup.is_dir():
                     shutil.rmtree(backup)
                 path.replace(backup)
+
+    def remove_stores(self, name: str) -> None:
+        """Delete what the stores of one backend wrote."""
+        self.close()
+        stems = tuple(f"{stem}." for stem in _STEMS.values())
+        for path in list(self.folder.iterdir()):
+            if path.name.startswith(stems) and (".lance" in path.name) == (name == "lance"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the stores; they open again on the next use."""

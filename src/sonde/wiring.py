@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from functools import partial
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from sonde.app import App, Project, Projects

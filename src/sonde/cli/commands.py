@@ -61,6 +61,19 @@ def run_delete(session: Session) -> int:
     return _run_plain(session, delete_index)
 
 
+def run_store(session: Session) -> int:
+    """Move the index to the other store."""
+    from sonde.tools.storing import convert_store
+
+    with session.working() as work:
+        answer = convert_store(session.app, session.args.store, project=session.project, work=work)
+    if session.args.json:
+        session.print_json(answer)
+    else:
+        session.print_lines([f"{session.out.paint('good', '✓')} {answer['message']}"])
+    return FOUND
+
+
 def run_status(session: Session) -> int:
     """Show how the index is."""
     from sonde.tools.index import get_index_status

@@ -140,6 +140,16 @@ COMMANDS = (
     Command("projects", "list every indexed project", "commands:run_projects"),
     Command("reindex", "build the project's index anew", "commands:run_reindex"),
     Command("delete", "delete the project's index", "commands:run_delete"),
+    Command(
+        "store",
+        "move the project's index to the other store",
+        "commands:run_store",
+        (
+            _option("action", choices=("convert",), help="what to do"),
+            _option("store", choices=("sqlite", "lance"), help="the store to move to"),
+        ),
+        "sonde store convert lance",
+    ),
     Command("doctor", "check that everything works, and say what does not", "doctor:run_doctor"),
     Command(
         "config",

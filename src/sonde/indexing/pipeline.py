@@ -175,8 +175,9 @@ def _write_batch(
 
 def _embed_batch(store: ChunkStore, embedder: Embedder, parsed: Sequence[ParsedFile]) -> None:
     texts = {chunk.digest: chunk.embedded_text for file in parsed for chunk in file.chunks}
-    if texts:
-        digests = list(texts)
+    known = store.known_digests(embedder.name, texts)
+    digests = [digest for digest in texts if digest not in known]
+    if digests:
         vectors = embedder.embed([texts[digest] for digest in digests], "passage")
         store.put_vectors(embedder.name, digests, vectors)
 

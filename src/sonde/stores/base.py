@@ -88,6 +88,9 @@ class ChunkStore(Protocol):
         """Keep one unit vector per chunk digest; zero rows mean 'nothing to say' and are kept
         as such but never retrieved."""
 
+    def known_digests(self, model: str, digests: Collection[bytes]) -> set[bytes]:
+        """Which of these digests have a vector under `model`, in use or left from before."""
+
     def missing(self, model: str, limit: int) -> list[Chunk]:
         """Chunks whose digest has no vector under `model`, newest files first."""
 

@@ -130,6 +130,17 @@ class VectorIndex:
         rows = found.rows.read(np.array(list(slot_of.values()), np.int64))
         return dict(zip(slot_of, rows, strict=True))
 
+    def find_known(
+        self, connection: apsw.Connection, model: str, digests: Collection[bytes]
+    ) -> set[bytes]:
+        """Which of these digests have a vector."""
+        found = self._find_model(connection, model)
+        if found is None:
+            return set()
+        query = "SELECT digest FROM vectors WHERE model_id = ? AND digest = ?"
+        rows = connection.executemany(query, [(found.id, digest) for digest in digests])
+        return {bytes(digest) for (digest,) in rows}
+
     def write(
         self, connection: apsw.Connection, model: str, digests: Sequence[bytes], vectors: Vectors
     ) -> None:

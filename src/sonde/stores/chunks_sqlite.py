@@ -156,6 +156,11 @@ class SqliteChunkStore:
         with self._change() as connection:
             self._vectors.write(connection, model, digests, vectors)
 
+    def known_digests(self, model: str, digests: Collection[bytes]) -> set[bytes]:
+        """Those that have a vector."""
+        with self._database.read() as connection:
+            return self._vectors.find_known(connection, model, digests)
+
     def missing(self, model: str, limit: int) -> list[Chunk]:
         """Chunks without a vector, newest files first."""
         covered, total = self.coverage(model)

@@ -200,6 +200,11 @@ class MemoryChunkStore:
         self._generation += 1
 
     @_locked
+    def known_digests(self, model: str, digests: Collection[bytes]) -> set[bytes]:
+        """Those that have a vector."""
+        return set(digests) & self._vectors.get(model, {}).keys()
+
+    @_locked
     def missing(self, model: str, limit: int) -> list[Chunk]:
         """Chunks without a vector, newest files first."""
         known = self._vectors.get(model, {})
