@@ -107,6 +107,8 @@ def _plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _open_session(folder: Traversable, threads: int) -> Any:
+    # read when the library is loaded; the switch below comes after it has made its device id
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime
     except ImportError as error:

@@ -1,0 +1,41 @@
+"""Projects far larger than usual, within the memory that is promised."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COUNT = 20_000
+MEMORY_BYTES = 500 * 1024 * 1024
+
+
+@pytest.mark.slow
+def test_tens_of_thousands_of_files_are_indexed_within_the_memory_promised(
+    sonde: Any, tmp_path: Path
+) -> None:
+    for folder in range(COUNT // 200):
+        place = sonde.project / f"d{folder}"
+        place.mkdir()
+        for number in range(200):
+            (place / f"f{number}.py").write_text(f"def f_{folder}_{number}(): return {number}\n")
+    asked = sonde.fail("index", env=sonde.variables | {"SONDE_MAX_FILES": "10000"})
+    assert asked["code"] == "CONFIRMATION_REQUIRED"
+    assert f"({COUNT + 31:,} files)" in asked["userMessage"]
+    assert not (sonde.home / "indexes").exists() or not list(sonde.home.glob("indexes/*/*.db"))
+    process = sonde.start("index", "--json", "--yes")
+    assert process.stdout
+    answer = json.loads(process.stdout.read())
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.communicate()
+    assert process.returncode == 0
+    assert answer["filesIndexed"] == COUNT + 31
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert usage.ru_maxrss * unit < MEMORY_BYTES
+    hit = sonde.ask("search", "f_42_137")["results"][0]
+    assert hit["path"] == "d42/f137.py"
