@@ -321,6 +321,13 @@ class TestVectors:
         store.replace([make_file(f"{n}.py", f"t{n}\n", mtime_ns=n) for n in (5, 9, 1, 7)])
         assert texts(store.missing("m", 3)) == ["t9\n", "t7\n", "t5\n"]
 
+    def test_digests_with_a_vector_are_known_even_before_their_chunks(self, store, make_file, unit):
+        file = make_file("a.py", "one", "two")
+        first, second = (chunk.digest for chunk in file.chunks)
+        store.put_vectors("m", [first], unit(1.0)[None, :])
+        assert store.known_digests("m", [first, second]) == {first}
+        assert store.known_digests("other", [first]) == set()
+
     def test_vectors_of_two_models_do_not_mix(self, store, make_file, unit):
         store.replace([make_file("a.py", "one\n")])
         (chunk,) = store.chunks_of("a.py")
