@@ -18,7 +18,7 @@ def span_of(text: str) -> Span:
 )
 def test_a_snippet_is_what_the_file_says_at_its_span(text: str, limit: int, opens: bool) -> None:
     question = read_question("abc d")
-    shown, span = cut_snippet(question, text, span_of(text), limit, opens_definition=opens)
+    shown, span = cut_snippet(question, text, span_of(text), limit, symbol="b" if opens else "")
     assert len(shown) <= max(limit, min(len(text), limit))
     assert text.encode()[span.start_byte : span.end_byte].decode() == shown
     first_line = text.encode()[: span.start_byte].count(b"\n") + 1
@@ -32,14 +32,12 @@ def test_the_lines_with_the_words_are_shown() -> None:
         + "\nretry with backoff here\n"
         + "x\n" * 60
     )
-    shown, span = cut_snippet(
-        read_question("retry backoff"), text, span_of(text), 200, opens_definition=False
-    )
+    shown, span = cut_snippet(read_question("retry backoff"), text, span_of(text), 200, symbol="")
     assert "retry with backoff here" in shown
     assert span.start_line <= 61 <= span.end_line
 
 
 def test_a_definition_keeps_its_first_line() -> None:
     text = "def send(self):\n" + "    pass\n" * 100 + "    retry()\n"
-    shown, _ = cut_snippet(read_question("retry"), text, span_of(text), 150, opens_definition=True)
+    shown, _ = cut_snippet(read_question("retry"), text, span_of(text), 150, symbol="Client.send")
     assert shown.startswith("def send(self):")

@@ -13,15 +13,20 @@ _ELLIPSIS_LINE = 400
 
 
 def cut_snippet(
-    question: Question, text: str, span: Span, limit: int, *, opens_definition: bool
+    question: Question, text: str, span: Span, limit: int, *, symbol: str = ""
 ) -> tuple[str, Span]:
-    """At most `limit` characters of whole lines around the best match, and where they are."""
+    """At most `limit` characters of whole lines around the best match, and where they are.
+
+    The line that opens the definition of `symbol` counts as a match of its own.
+    """
     if len(text) <= limit:
         return text.rstrip("\n"), _trim_end(text, span)
     lines = text.split("\n")
     weights = _weigh_lines(question, lines)
-    if opens_definition:
-        weights[0] += max(weights, default=0.0) + 1.0
+    name = symbol.rsplit(".", 1)[-1]
+    opening = next((at for at, line in enumerate(lines) if name and name in line), None)
+    if opening is not None:
+        weights[opening] += 0.5 * max(weights) + 0.5
     first, last = _best_window([len(line) + 1 for line in lines], weights, limit)
     shown = "\n".join(lines[first : last + 1])
     start = len("\n".join(lines[:first]).encode()) + (1 if first else 0)

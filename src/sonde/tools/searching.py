@@ -266,5 +266,5 @@ def _present(app: App, question: Question, hit: Hit, limit: int) -> Hit:
             hit = bring_up_to_date(hit, tree.read)
     except (FileMissing, PermissionDenied):  # the project's folder itself is gone
         hit = replace(hit, stale=True)
-    text, span = cut_snippet(question, hit.text, hit.span, limit, opens_definition=bool(hit.symbol))
+    text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)
     return replace(hit, text=text, span=span)
