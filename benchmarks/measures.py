@@ -18,6 +18,7 @@ from corpora import Corpus
 
 Row = dict[str, Any]
 FIRST_QUESTION = "where is the configuration read"
+WARM_UP = (FIRST_QUESTION, "open a connection", "write the result to a file")
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _ask_servers(
     variables: Mapping[str, str],
     arguments: Mapping[str, Any] | None = None,
 ) -> list[Row]:
-    """The same questions to every server in turn; the first three only warm them up."""
+    """The same questions to every server in turn; a few others warm them up."""
     seats = [who for who in bench.both if who.name in homes]
     servers = {
         who.name: Client(who.server(), who.environment(homes[who.name], **variables), corpus.folder)
@@ -150,16 +151,16 @@ def _ask_servers(
     cpu: dict[str, float] = {}
     for server in servers.values():
         server.initialize()
-    for number, question in enumerate((*corpus.questions[:3], *corpus.questions)):
+    for number, question in enumerate((*WARM_UP, *corpus.questions)):
         for who in seats:
             server = servers[who.name]
-            if number == 3:
+            if number == len(WARM_UP):
                 settle(server.pid, 3.0)
                 cpu[who.name] = read_cpu(server.pid)
             tool, asked = who.ask(corpus.folder, question, **(arguments or {}))
             began = time.perf_counter()
             server.call(tool, asked)
-            if number >= 3:
+            if number >= len(WARM_UP):
                 times[who.name].append(1000 * (time.perf_counter() - began))
     asked_n = len(corpus.questions)
     spent = {n: 1000 * (read_cpu(servers[n].pid) - cpu[n]) / asked_n for n in servers}
