@@ -68,6 +68,7 @@ class Project:
         with self._guard:
             if self._stores and self._identify() != self._identity:
                 self._stores = {}  # not closed: whoever is reading them may finish
+                self.refreshed_at = 0.0
             if not self._stores:
                 self._stores = self.open_stores(self.store_name)
                 self._identity = self._identify()

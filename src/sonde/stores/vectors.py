@@ -101,6 +101,8 @@ class VectorFile:
             chosen = rows[slots[places[part]]]
             scores[part] = chosen[:, _SCALE_BYTES:].astype(np.float32) @ query
             scores[part] *= _read_scales(chosen)
+        if not np.isfinite(scores).all():
+            raise IndexCorrupt(f"{self.path} holds vectors that are no numbers")
         if limit < len(scores):
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
             kept = np.flatnonzero(scores >= least)

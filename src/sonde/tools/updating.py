@@ -133,12 +133,13 @@ def index_job(app: App, project: Project, *, force: bool = False) -> Job:
 
 def refresh(app: App, project: Project, work: Work) -> None:
     """Look for changes since the last time; a server does it without making anyone wait."""
+    stores = project.stores()
     if time.monotonic() - project.refreshed_at < _REFRESH_S:
         return
     if app.stays:
         index_job(app, project)
         return
-    if project.stores()["code"].counts().files > _SYNC_FILES:
+    if stores["code"].counts().files > _SYNC_FILES:
         return
     try:
         with project.lock.held(work, wait_s=0):
