@@ -19,6 +19,7 @@ from sonde.stores.sqlite import translate_errors
 from sonde.types import Kind
 
 _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
+_DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")
 _BACKUP = ".bak"
 
 
@@ -88,9 +89,9 @@ class Project:
 
     def _identify(self) -> list[tuple[int, int] | None]:
         found: list[tuple[int, int] | None] = []
-        for stem in _STEMS.values():
+        for name in _DATABASES:
             try:
-                facts = (self.folder / f"{stem}.db").stat()
+                facts = (self.folder / name).stat()
                 found.append((facts.st_dev, facts.st_ino))
             except OSError:
                 found.append(None)

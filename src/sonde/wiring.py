@@ -156,9 +156,13 @@ def _installation_key(home: Path) -> bytes:
         try:
             os.link(temporary, path)  # of two processes that start at once, one wins
         except FileExistsError:
-            fresh = path.read_bytes()
+            found = path.read_bytes()
+            if len(found) == _KEY_BYTES:
+                fresh = found
+            else:  # torn: an empty key would let anyone sign
+                temporary.replace(path)
         finally:
-            temporary.unlink()
+            temporary.unlink(missing_ok=True)
     except OSError:
         pass
     return fresh

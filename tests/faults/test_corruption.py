@@ -116,3 +116,17 @@ def test_lost_json_files_are_written_again(sonde: Any) -> None:
     assert sonde.ask("index", "--yes")["filesIndexed"] == 31
     for name in JSON_FILES:
         assert json.loads((sonde.folder / name).read_text())
+
+
+@pytest.mark.parametrize("torn", [b"", b"short", b"x" * 33])
+def test_a_torn_key_is_replaced_and_never_signs_anything(sonde: Any, torn: bytes) -> None:
+    sonde.ask("index", "--yes")
+    key = sonde.home / "key"
+    assert key.stat().st_mode & 0o077 == 0
+    key.write_bytes(torn)
+    sonde.ask("search", "function_7")
+    made = key.read_bytes()
+    assert len(made) == 32
+    sonde.ask("search", "function_7")
+    assert key.read_bytes() == made
+    assert [path.name for path in sonde.home.iterdir() if path.name.startswith(".key")] == []
