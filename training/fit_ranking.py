@@ -163,9 +163,7 @@ def main() -> None:
         cache.write_bytes(pickle.dumps(by_repo))
     everything = [row for rows in by_repo.values() for row in rows]
     found = np.mean([row[1].sum() / row[3] for row in everything])
-    print(
-        f"{len(by_repo)} repositories, {len(everything)} queries, targets among candidates {found:.4f}"
-    )
+    print(f"{len(by_repo)} repositories, {len(everything)} queries, {found:.4f} of targets found")
     current = np.array([CODE.get(name, 0.0) for name in NAMES])
     print("weights in the code:", summarise({n: score(r, current) for n, r in by_repo.items()}))
     keep = np.array([0.0 if n in args.drop.split(",") else 1.0 for n in NAMES])

@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
 from mcp import Client, StdioServerParameters
 
 TOY = Path(__file__).with_name("toy_server.py")
