@@ -33,6 +33,7 @@ class Job:
         self.started_at = time.time()
         self.result: Any = None
         self.error: SondeError | None = None
+        self.called_off = False
         self._function = function
         self._work = Work(report=self._note)
         self._finished = threading.Event()
@@ -57,6 +58,7 @@ class Job:
 
     def cancel(self) -> None:
         """Ask the work to stop; it does at its next step."""
+        self.called_off = True
         self._work.cancel()
 
     def wait(self, work: Work | None = None, timeout_s: float | None = None) -> bool:
@@ -94,7 +96,7 @@ class Jobs:
         """Start the work, or join it if it is running; `gently` yields to everything else."""
         with self._lock:
             running = self._jobs.get(key)
-            if running and running.status == "running":
+            if running and running.status == "running" and not running.called_off:
                 return running
             job = Job(f"job-{next(self._numbers)}", kind, function)
             self._jobs[key] = job

@@ -21,14 +21,17 @@ def test_an_index_killed_at_any_moment_is_completed_by_the_next_run(
     sonde: Any, fresh: Callable[[], Any], contents: Callable[[], Any]
 ) -> None:
     chance = random.Random(7)
-    write_more(sonde, 0, 700)
+    sonde.ask("index", "--yes")
+    began = time.monotonic()
+    sonde.ask("index", "--yes")
+    usual_s = time.monotonic() - began
     killed = 0
     for round_ in range(15):
-        write_more(sonde, 700 + round_, 1)
+        write_more(sonde, 50 * round_, 50)
         process = sonde.start("index", "--yes")
         # from before the first file is read until after the last is written
         try:
-            process.wait(chance.uniform(0.2, 2.5))
+            process.wait(usual_s * chance.uniform(0.3, 1.3))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             killed += 1
@@ -36,10 +39,10 @@ def test_an_index_killed_at_any_moment_is_completed_by_the_next_run(
         for path in sonde.home.glob("indexes/*/*.json"):
             json.loads(path.read_text())
     assert killed >= 3
-    assert sonde.ask("index", "--yes")["filesIndexed"] == 31 + 715
+    assert sonde.ask("index", "--yes")["filesIndexed"] == 31 + 750
     assert contents() == fresh()
     metadata = json.loads((sonde.folder / "metadata.json").read_text())
-    assert metadata["stats"]["totalFiles"] == 30 + 715
+    assert metadata["stats"]["totalFiles"] == 30 + 750
     assert metadata["lastFullIndex"]
     prints = json.loads((sonde.folder / "fingerprints.json").read_text())
     assert set(prints) == {name.removeprefix("code:") for name in contents() if name[0] == "c"}

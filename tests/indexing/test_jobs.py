@@ -1,0 +1,99 @@
+"""Long work in a thread: joined, followed, called off, and what comes of it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from sonde.errors import Cancelled, DiskFull, SondeError
+from sonde.jobs import Jobs
+from sonde.types import Progress
+from sonde.work import Work
+
+BOUND_S = 30.0
+
+
+def until(event: threading.Event) -> Any:
+    def run(work: Work) -> str:
+        while not event.wait(0.01):
+            work.report(Progress("working", done=1))
+        return "done"
+
+    return run
+
+
+def test_asking_for_running_work_joins_it() -> None:
+    jobs, free = Jobs(), threading.Event()
+    first = jobs.submit("k", "index", until(free))
+    assert jobs.submit("k", "index", until(free)) is first
+    assert jobs.submit("other", "index", until(free)) is not first
+    free.set()
+    assert first.wait(timeout_s=BOUND_S)
+    assert first.outcome() == "done"
+    assert jobs.submit("k", "index", until(free)) is not first
+    jobs.close()
+
+
+def test_work_that_was_called_off_is_not_joined() -> None:
+    jobs, reached, free = Jobs(), threading.Event(), threading.Event()
+
+    def stubborn(work: Work) -> str:
+        reached.set()
+        free.wait(BOUND_S)
+        work.check()
+        return "unreachable"
+
+    first = jobs.submit("k", "index", stubborn)
+    assert reached.wait(BOUND_S)
+    first.cancel()
+    second = jobs.submit("k", "index", lambda _work: "fresh")
+    assert second is not first
+    free.set()
+    assert second.wait(timeout_s=BOUND_S)
+    assert second.outcome() == "fresh"
+    assert first.wait(timeout_s=BOUND_S)
+    assert first.status == "cancelled"
+    with pytest.raises(Cancelled):
+        first.outcome()
+
+
+def test_errors_reach_whoever_asks_and_surprises_become_ours() -> None:
+    jobs = Jobs()
+
+    def fill(_work: Work) -> None:
+        raise DiskFull("full")
+
+    def break_(_work: Work) -> None:
+        raise KeyError("surprise")
+
+    for function, kind, told in ((fill, DiskFull, "full"), (break_, SondeError, "surprise")):
+        job = jobs.submit(told, "index", function)
+        assert job.wait(timeout_s=BOUND_S)
+        assert job.status == "failed"
+        with pytest.raises(kind, match=told):
+            job.outcome()
+
+
+def test_a_caller_that_is_called_off_stops_waiting_while_the_work_goes_on() -> None:
+    jobs, free = Jobs(), threading.Event()
+    job = jobs.submit("k", "index", until(free))
+    seen: list[Progress] = []
+    caller = Work(report=lambda progress: (seen.append(progress), caller.cancel()))  # type: ignore[func-returns-value]
+    with pytest.raises(Cancelled):
+        job.wait(caller)
+    assert seen
+    assert job.status == "running"
+    free.set()
+    assert job.wait(timeout_s=BOUND_S)
+    assert job.status == "done"
+
+
+def test_closing_stops_everything() -> None:
+    jobs = Jobs()
+    made = [jobs.submit(str(n), "refine", until(threading.Event()), gently=True) for n in range(3)]
+    jobs.cancel("0")
+    assert made[0].status == "cancelled"
+    jobs.close()
+    assert {job.status for job in made} == {"cancelled"}
