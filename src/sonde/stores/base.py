@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol
 
 from sonde.types import Chunk, FileState, Filter, ParsedFile, Scored, StoreCounts, Symbol
 
-Vectors = NDArray[np.float32]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+else:
+    Vectors = object  # numpy is loaded by whoever computes, not by whoever lists tools
 EVERYTHING = Filter()
 
 
