@@ -13,7 +13,11 @@ from sonde.work import Work
 
 _EXAMPLES = 20
 _REPORT_EVERY = 2_000
-_WORTH_TELLING = frozenset({"secret_content", "unreadable", "bad_name", "too_large", "symlink"})
+CUT_SHORT = "cut_short"
+"""The reason of a file that is indexed, but not to its end."""
+_WORTH_TELLING = frozenset(
+    {"secret_content", "unreadable", "bad_name", "too_large", "symlink", CUT_SHORT}
+)
 
 
 @dataclass(slots=True)
@@ -96,11 +100,12 @@ def compare_paths(
 
 def _judge(diff: Diff, kind: Kind, entry: Entry, state: FileState | None, refused: Refused) -> None:
     now = (entry.size, entry.mtime_ns)
+    *before, reason = refused.get(entry.path, (-1, -1, ""))
     if state is not None and now == (state.size, state.mtime_ns):
         diff.unchanged += 1
-        return
-    *before, reason = refused.get(entry.path, (-1, -1, ""))
-    if tuple(before) == now:
+        if reason == CUT_SHORT:
+            diff.omitted.add(Skipped(entry.path, reason))
+    elif tuple(before) == now and reason != CUT_SHORT:
         diff.omitted.add(Skipped(entry.path, reason))
     else:
         diff.changed.append((kind, entry))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sonde.chunking.parse import parse_text
 from sonde.embedding.base import Embedder
-from sonde.indexing.diff import Diff, Refused, compare_paths, compare_tree
+from sonde.indexing.diff import CUT_SHORT, Diff, Refused, compare_paths, compare_tree
 from sonde.indexing.sources import Tree
 from sonde.languages import language_of
 from sonde.policy.read import FileContent
@@ -38,6 +38,7 @@ class _Tally:
     read: int = 0
     indexed: int = 0
     chunks: int = 0
+    cut_short: list[FileState] = field(default_factory=list)
 
     def progress(self) -> Progress:
         seconds = max(time.monotonic() - self.began, 1e-6)
@@ -91,6 +92,10 @@ def update_index(
             store.remove(gone)
     for kind, batch in _batches(tree, diff, refused, tally, work):
         _write_batch(tree, stores[kind], embedder, kind, batch, known[kind], tally, force=force)
+        for state in tally.cut_short:
+            diff.omitted.add(Skipped(state.path, CUT_SHORT))
+            refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
+        tally.cut_short.clear()
         work.report(tally.progress())
     return IndexReport(
         files_indexed=tally.indexed,
@@ -161,6 +166,8 @@ def _write_batch(
             continue
         cut = parse_text(content.path, content.text, kind=kind, method=tree.chunking)
         parsed.append(ParsedFile(state, cut.chunks, cut.symbols, cut.imports))
+        if cut.truncated:
+            tally.cut_short.append(state)
     if gone:
         store.remove(gone)
     if same:

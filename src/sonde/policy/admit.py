@@ -32,6 +32,7 @@ REASONS: Mapping[str, str] = {
     "bad_name": "its name is not valid UTF-8",
     "binary": "it is a binary file",
     "secret_content": "it holds a secret",
+    "cut_short": "it is indexed only up to its first 1,000 chunks",
 }
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterable
+from itertools import islice
 
 from sonde.errors import OutsideRoots
 from sonde.globs import compile_glob
 from sonde.types import Filter
 
+MOST_MATCHES = 100_000
+
 
 def match_paths(pattern: str, paths: Iterable[str]) -> list[str]:
-    """The paths that fit, sorted."""
+    """The paths that fit, sorted; at most the limit that the specification sets."""
     glob = compile_glob(pattern)
-    return sorted(path for path in paths if glob.matches(path))
+    fitting = (path for path in paths if glob.matches(path))
+    return sorted(islice(fitting, MOST_MATCHES))
 
 
 def read_folder(path: str | None) -> str:

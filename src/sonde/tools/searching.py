@@ -120,7 +120,7 @@ def _rank_everywhere(
 ) -> tuple[list[Hit], dict[str, Any]]:
     hits: list[Hit] = []
     notes: list[str] = []
-    indexing = False
+    freshness = "complete"
     failed: CatalogError | None = None
     projects = projects_in_scope(app, request.project)
     for project in projects:
@@ -135,16 +135,28 @@ def _rank_everywhere(
             notes.append(f"{project.root}: {error.user_message}")
             continue
         notes.extend(vectors.notes)
-        job = app.jobs.find(f"index:{project.key}")
-        indexing = indexing or (job is not None and job.status == "running")
+        freshness = _tell_progress(app, project) or freshness
         refine_soon(app, project)
     if failed and (request.project != ALL or not hits):
         raise failed
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
-    metadata: dict[str, Any] = {"freshness": "indexing" if indexing else "complete"}
+    metadata: dict[str, Any] = {"freshness": freshness}
     if notes:
         metadata["note"] = notes[0]
     return hits[: request.top_k], metadata
+
+
+def _tell_progress(app: App, project: Project) -> str:
+    """How much of the project the index covers, as far as that is not all of it."""
+    job = app.jobs.find(f"index:{project.key}")
+    if job and job.status == "running" and job.progress.stage == "indexing":
+        return f"indexing, {job.progress.done} of {job.progress.total} changed files done"
+    if app.deep:
+        pairs = [store.coverage(app.deep.name) for store in project.stores().values()]
+        have, total = (sum(column) for column in zip(*pairs, strict=True))
+        if 0 < have < total:
+            return f"complete; deeper vectors for {100 * have // total} % of chunks"
+    return ""
 
 
 def _rank_fresh(
