@@ -222,7 +222,10 @@ def _wait_in_server(
 
 
 def _add_definition(path: Path, original: bytes, name: str) -> None:
-    path.write_bytes(original + f"\n\ndef {name}(entries):\n    return sum(entries)\n".encode())
+    """Long enough to be shown on its own, whatever else the answer is cut to."""
+    steps = "".join(f"    entries = [entry + {n} for entry in entries]\n" for n in range(40))
+    text = f"\n\ndef {name}(entries):\n{steps}    return sum(entries)\n"
+    path.write_bytes(original + text.encode())
 
 
 def measure_regex(bench: Bench, corpus: Corpus) -> list[Row]:
