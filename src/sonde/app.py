@@ -102,7 +102,8 @@ class Project:
         self.close()
         stems = tuple(f"{stem}." for stem in _STEMS.values())
         with translate_errors(self.folder):
-            for path in list(self.folder.iterdir()):
+            # logs before their databases: a log that is left alone would be replayed into a new one
+            for path in sorted(self.folder.iterdir(), reverse=True):
                 if not path.name.startswith(stems) or path.name.endswith(_BACKUP):
                     continue
                 backup = path.with_name(path.name + _BACKUP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -39,3 +40,4 @@ def test_tens_of_thousands_of_files_are_indexed_within_the_memory_promised(
     assert usage.ru_maxrss * unit < MEMORY_BYTES
     hit = sonde.ask("search", "f_42_137")["results"][0]
     assert hit["path"] == "d42/f137.py"
+    shutil.rmtree(sonde.project)  # pytest keeps the folders of its last runs
