@@ -119,11 +119,24 @@ def measure_search(bench: Bench, corpus: Corpus) -> list[Row]:
     fast = {"SONDE_EMBEDDING": "static"}
     rows += _ask_servers(bench, corpus, homes, "search in a server (first stage)", fast)
     only = {"sonde": homes["sonde"]}
+    before = _count_deep(bench, corpus, homes["sonde"])
     rows += _ask_servers(bench, corpus, only, "search while the second stage runs", {})
+    made = _count_deep(bench, corpus, homes["sonde"]) - before
+    label = "search while the second stage runs: deep vectors made meanwhile"
+    rows.append(_row(label, corpus, "chunks", {"sonde": made}, better="more"))
     rows += _ask_servers(
         bench, corpus, only, "keyword search in a server", fast, {"mode": "lexical"}
     )
     return rows
+
+
+def _count_deep(bench: Bench, corpus: Corpus, home: Path) -> int:
+    """Chunks with a deep vector; shows whether the second stage ran at all under the load."""
+    who = bench.sonde
+    command = [who.program("sonde"), "status", "--project", str(corpus.folder), "--json"]
+    said = json.loads(run_child(command, who.environment(home), corpus.folder).output)
+    shares = said["details"]["vectors"]
+    return sum(int(text.partition("/")[0]) for name, text in shares.items() if "deep" in name)
 
 
 def measure_deep_search(bench: Bench, corpus: Corpus) -> list[Row]:
