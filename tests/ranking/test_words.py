@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.ranking.words import fold_name, overlap_of, read_question, words_match
+from sonde.ranking.words import (
+    Matches,
+    fold_name,
+    overlap_of,
+    read_question,
+    shorten,
+    words_match,
+)
 from sonde.tokens import index_terms, split_identifier
 
 
@@ -64,6 +71,17 @@ def test_neighbouring_words_are_also_read_together() -> None:
 
 def test_endings_do_not_keep_words_apart() -> None:
     question = read_question("parsing requests")
-    precision, recall, f1 = overlap_of(question.words, ["pars", "request"])
+    precision, recall, f1 = overlap_of(question.matches, ["pars", "request"])
     assert (precision, recall, f1) == (1.0, 1.0, 1.0)
     assert not words_match("get", "getter")
+
+
+@given(
+    st.lists(st.sampled_from(["parse", "order", "ord", "orders", "a", "url", "urls", "migrate"])),
+    st.lists(st.sampled_from(["Order", "URLs", "parsed", "migration", "a", "x", "ordinal"])),
+)
+def test_a_name_passed_over_could_not_have_matched(words: list[str], parts: list[str]) -> None:
+    matches = Matches([shorten(word) for word in words])
+    name = "".join(parts)
+    if not matches.may_match(name):
+        assert overlap_of(matches, [shorten(p) for p in split_identifier(name)])[2] == 0.0

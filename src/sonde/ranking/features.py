@@ -176,13 +176,13 @@ def stem_words(path: str, stem: str) -> list[str]:
 
 def _measure_name(question: Question, state: FileState) -> dict[str, float]:
     words = stem_words(state.path, state.stem)
-    precision, _, f1 = overlap_of(question.words, words)
+    precision, _, f1 = overlap_of(question.matches, words)
     folded = fold_name(state.stem)
     above = PurePosixPath(state.path).parent
     folder = [shorten(word) for word in split_identifier(above.name)]
     whole = {*words, *(shorten(word) for part in above.parts for word in split_identifier(part))}
     return {
-        "path_recall": overlap_of(question.words, sorted(whole))[1],
+        "path_recall": overlap_of(question.matches, whole)[1],
         "name_parts": float(max(0, PurePosixPath(state.path).name.strip(".").count(".") - 1)),
         "is_data": float(language_of(state.path).kind == "data"),
         "stem_f1": f1,
@@ -190,7 +190,7 @@ def _measure_name(question: Question, state: FileState) -> dict[str, float]:
         "stem_length": float(min(len(words), 4)),
         "stem_joined": float(folded in question.joined),
         "stem_said": float(shorten(folded) in question.words),
-        "folder_precision": overlap_of(question.words, folder)[0],
+        "folder_precision": overlap_of(question.matches, folder)[0],
         "stem_is_symbol": float(question.is_symbol and folded in question.names),
     }
 
@@ -200,15 +200,17 @@ def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, fl
     defines = 0.0
     said: set[str] = set()
     for symbol in file.symbols:
+        if not question.matches.may_match(symbol.name):
+            continue
         folded, words = _read_name(symbol.name)
         if question.is_symbol:
             if folded in question.names:
                 defines = max(defines, _KIND_WEIGHT[symbol.kind])
         else:
-            best_f1 = max(best_f1, overlap_of(question.words, words)[2])
+            best_f1 = max(best_f1, overlap_of(question.matches, words)[2])
             said.update(words)
     return {
-        "definitions_recall": overlap_of(question.words, list(said))[1],
+        "definitions_recall": overlap_of(question.matches, said)[1],
         "holds_name": float(file.holds_name),
         "defines_symbol": defines,
         "definition_f1": best_f1,

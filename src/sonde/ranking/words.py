@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from sonde.tokens import find_words, index_terms, split_identifier, unique
 
@@ -35,6 +35,8 @@ class Question:
     """Two to four neighbouring words written together (`cookie jar` -> `cookiejar`)."""
     is_symbol: bool
     """The whole query is one identifier."""
+    matches: Matches = field(compare=False)
+    """`words`, ready to be compared with names."""
 
 
 def read_question(text: str) -> Question:
@@ -54,6 +56,7 @@ def read_question(text: str) -> Question:
         spelled=tuple(unique(name.split(".")[-1].split("::")[-1] for name in spelled)),
         joined=frozenset(_joins([part for part in raw if part not in STOP_WORDS][:_MOST_WORDS])),
         is_symbol=bool(_IDENTIFIER.fullmatch(text)) and len(raw) > 0,
+        matches=Matches(words),
     )
 
 
@@ -123,12 +126,32 @@ def words_match(one: str, other: str) -> bool:
     return one == other or (len(one) >= 4 and other.startswith(one))
 
 
-def overlap_of(query: Sequence[str], name: Sequence[str]) -> tuple[float, float, float]:
+class Matches(dict[str, int]):
+    """Word -> which of the query's words it matches, as bits; worked out once per word."""
+
+    def __init__(self, query: Sequence[str]) -> None:
+        self.query = tuple(query)
+        starts = sorted({re.escape(word[:3]) for word in self.query})
+        self._starts = re.compile("|".join(starts) or r"(?!)", re.IGNORECASE)
+
+    def __missing__(self, word: str) -> int:
+        bits = sum(1 << at for at, one in enumerate(self.query) if words_match(one, word))
+        self[word] = bits
+        return bits
+
+    def may_match(self, name: str) -> bool:
+        """False only for a name none of whose words can match; cheaper than taking it apart."""
+        return not name.isascii() or self._starts.search(name) is not None
+
+
+def overlap_of(matches: Matches, name: Collection[str]) -> tuple[float, float, float]:
     """Precision (share of the name matched), recall (share of the query) and F1."""
-    if not query or not name:
+    found = [bits for bits in map(matches.__getitem__, name) if bits]
+    if not found:
         return 0.0, 0.0, 0.0
-    precision = sum(any(words_match(w, q) for q in query) for w in name) / len(name)
-    if not precision:
-        return 0.0, 0.0, 0.0
-    recall = sum(any(words_match(q, w) for w in name) for q in query) / len(query)
+    said = 0
+    for bits in found:
+        said |= bits
+    precision = len(found) / len(name)
+    recall = said.bit_count() / len(matches.query)
     return precision, recall, 2 * precision * recall / (precision + recall)
