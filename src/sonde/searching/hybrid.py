@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import PurePosixPath
 
 from sonde.ranking.features import FileEvidence, measure_files
@@ -79,14 +80,16 @@ def gather_evidence(search: Search, question: Question) -> list[RankedFile]:
     lexical = store.lexical(question.terms, search.pool, search.where)
     probe = search.probe
     dense = store.dense(probe.model, probe.vector, search.pool, search.where) if probe else []
-    ids = list(dict.fromkeys([item.id for item in lexical] + [item.id for item in dense]))
-    chunks = store.chunks(ids)
+    # by rank in either list: what is cut off below is what both find last
+    ranked = (item.id for pair in zip_longest(lexical, dense) for item in pair if item)
+    chunks = store.chunks(list(dict.fromkeys(ranked)))
     states = store.states({chunk.path for chunk in chunks})
-    candidates = {path: _Candidate(state) for path, state in states.items()}
+    candidates: dict[str, _Candidate] = {}
     for chunk in chunks:
-        if chunk.path in candidates:
-            candidates[chunk.path].chunks[chunk.id] = chunk
-    _add_named(search, question, candidates)
+        if chunk.path in states:
+            candidate = candidates.setdefault(chunk.path, _Candidate(states[chunk.path]))
+            candidate.chunks[chunk.id] = chunk
+    named = _add_named(search, question, candidates)
     owner = {id_: c for c in candidates.values() for id_ in c.chunks}
     for item in lexical:
         if item.id in owner:
@@ -98,25 +101,31 @@ def gather_evidence(search: Search, question: Question) -> list[RankedFile]:
         vectors = store.vectors(probe.model, list(owner))
         for id_, vector in vectors.items():
             owner[id_].dense[id_] = float(vector @ probe.vector)
-    kept = list(candidates.values())[:_MOST_FILES]
+    first = [candidates[path] for path in named]
+    rest = [candidate for path, candidate in candidates.items() if path not in named]
+    kept = [*first, *rest][:_MOST_FILES]
     features = measure_files(question, _evidence(search, question, kept))
     return [RankedFile(c, row) for c, row in zip(kept, features, strict=True)]
 
 
-def _add_named(search: Search, question: Question, candidates: dict[str, _Candidate]) -> None:
+def _add_named(
+    search: Search, question: Question, candidates: dict[str, _Candidate]
+) -> dict[str, FileState]:
     """Files named like something in the query, or defining it, are candidates in any case."""
     wanted = question.names | question.joined
     if not wanted:
-        return
+        return {}
     allowed = search.where.paths
-    named = sorted(
+    found = sorted(
         path for path in search.store.paths_named(wanted) if allowed is None or path in allowed
     )
-    for path, state in search.store.states(named[:_NAMED_FILES]).items():
+    named = dict(sorted(search.store.states(found[:_NAMED_FILES]).items()))
+    for path, state in named.items():
         candidate = candidates.setdefault(path, _Candidate(state))
         for chunk in search.store.chunks_of(path):
             if not candidate.chunks or _defines(question, chunk):
                 candidate.chunks.setdefault(chunk.id, chunk)
+    return named
 
 
 def _evidence(
