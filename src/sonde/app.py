@@ -47,7 +47,7 @@ class Project:
         self.config_text = config_text
         """What config.json says when it is generated."""
         self.warnings = warnings
-        self.refreshed_at = 0.0
+        self.fresh_until = 0.0
         self.searched: Counter[str] = Counter()
         """How often each file was shown; those files get their deeper vectors first."""
         self._open_store = open_store
@@ -69,7 +69,7 @@ class Project:
         with self._guard:
             if self._stores and self._identify() != self._identity:
                 self._stores = {}  # not closed: whoever is reading them may finish
-                self.refreshed_at = 0.0
+                self.fresh_until = 0.0
             if not self._stores:
                 self._stores = self.open_stores(self.store_name)
                 self._identity = self._identify()

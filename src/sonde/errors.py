@@ -175,7 +175,7 @@ class FileLimitWarning(CatalogError):
     user_message = (
         "This project is very large ({count} files). Indexing may take several minutes. Continue?"
     )
-    next_action = "Confirm to go on, or narrow `include`/`exclude` in the project's config.json."
+    next_action = "Or narrow `include`/`exclude` in the project's config.json."
 
 
 class PermissionDenied(CatalogError):

@@ -65,15 +65,16 @@ class Job:
         """Wait for the end, passing progress on; a caller that is cancelled stops waiting."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         shown: Progress | None = None
-        while not self._finished.wait(_POLL_S):
+        while True:
+            if work and self.progress is not shown:
+                shown = self.progress
+                work.report(shown)
+            if self._finished.wait(_POLL_S):
+                return True
             if work:
-                if self.progress is not shown:
-                    shown = self.progress
-                    work.report(shown)
                 work.check()
             if deadline is not None and time.monotonic() >= deadline:
                 return False
-        return True
 
     def outcome(self) -> Any:
         """What the work returned; raises what it raised."""

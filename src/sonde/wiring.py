@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from sonde.stores.records import project_folder
 from sonde.types import Kind
 
 _KEY_BYTES = 32
+_ENDING = re.compile(r"\*\*/\*\.\w+")
 
 
 def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
@@ -64,10 +66,9 @@ def open_project(settings: Settings, root: Path) -> Project:
         respect_gitignore=own.respect_gitignore,
         max_file_bytes=own.max_file_size,
     )
-    docs = [compile_glob(pattern) for pattern in own.doc_patterns]
     tree = Tree(
         sources=_sources(root, own.roots, rules, settings.home),
-        is_docs=lambda path: any(glob.matches(path) for glob in docs),
+        is_docs=_match_any(own.doc_patterns),
         index_docs=own.index_docs,
         chunking=own.chunking,
     )
@@ -81,6 +82,17 @@ def open_project(settings: Settings, root: Path) -> Project:
         config_text=render_config(settings, public_deny_list()),
         warnings=own.warnings,
     )
+
+
+def _match_any(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a path fits one of these globs; plain endings, the usual case, are compared fast."""
+    endings = tuple(p[4:] for p in patterns if _ENDING.fullmatch(p))
+    globs = [compile_glob(pattern) for pattern in patterns if not _ENDING.fullmatch(pattern)]
+
+    def matches(path: str) -> bool:
+        return path.endswith(endings) or any(glob.matches(path) for glob in globs)
+
+    return matches
 
 
 def _sources(root: Path, roots: tuple[str, ...], rules: Rules, home: Path) -> tuple[Source, ...]:

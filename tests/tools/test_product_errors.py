@@ -166,12 +166,12 @@ def test_a_large_project_is_indexed_only_when_confirmed(
     for number in range(12):
         (project / f"f{number}.py").write_text("x = 1\n")
     app = open_app(assume_yes=False, max_files=10)
-    told = fails(errors.ConfirmationRequired, create_index, app)
+    told = fails(errors.FileLimitWarning, create_index, app)
     assert "very large (15 files)" in told.user_message
     with pytest.raises(errors.Cancelled):
         create_index(app, work=Work(ask=lambda _question: False))
     assert not app.projects.get(project).is_indexed()
-    token = told.facts["token"]
+    token = told.next_action.split("'")[1]
     assert create_index(app, confirm=token, work=Work())["filesIndexed"] == 15
 
 

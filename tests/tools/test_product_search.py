@@ -24,7 +24,7 @@ PIECE = "def locate_walrus(sea):\n    return sea.find('walrus')\n"
 @pytest.fixture(autouse=True)
 def _look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches follow each other faster here than the files are looked at otherwise."""
-    monkeypatch.setattr("sonde.tools.updating._REFRESH_S", 0.0)
+    monkeypatch.setattr("sonde.tools.updating._FRESH_S", (0.0, 0.0))
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def assert_true_to_files(root: Path, rows: list[dict[str, Any]]) -> None:
 def test_text_that_moved_down_is_shown_where_it_is_now(
     app: App, project: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float
 ) -> None:
-    monkeypatch.setattr("sonde.tools.updating._REFRESH_S", fresh_for)
+    monkeypatch.setattr("sonde.tools.updating._FRESH_S", (fresh_for, fresh_for))
     path = project / "src" / "walrus.py"
     path.write_text("# one more line\n" * 10 + path.read_text())
     (row, *_) = search(app)["results"]
@@ -95,7 +95,7 @@ def test_what_is_gone_is_not_found(
     app: App, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float,
     gone: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("sonde.tools.updating._REFRESH_S", fresh_for)
+    monkeypatch.setattr("sonde.tools.updating._FRESH_S", (fresh_for, fresh_for))
     path = project / "src" / "walrus.py"
     if gone == "text":
         path.write_text("import sea\n")

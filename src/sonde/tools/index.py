@@ -86,13 +86,15 @@ def reindex_project(
     return {**_answer(found, report), "message": "Index rebuilt successfully"}
 
 
-def _limit_or(project: Project, question: str, work: Work) -> str:
+def _limit_or(project: Project, question: str, work: Work) -> str | FileLimitWarning:
     """The question, or the RFC's warning when the project is over the soft limit."""
     nothing: dict[Any, dict[str, Any]] = {"code": {}, "docs": {}}
     count = len(compare_tree(project.tree, nothing, {}, work).changed)
     if count <= project.max_files:
         return question
-    return FileLimitWarning(count=f"{count:,}").user_message
+    return FileLimitWarning(
+        f"{count} files exceeds soft limit of {project.max_files:,}", count=f"{count:,}"
+    )
 
 
 def _run(app: App, project: Project, work: Work, *, force: bool = False) -> IndexReport:

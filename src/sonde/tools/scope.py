@@ -13,6 +13,7 @@ from sonde.app import App, Project
 from sonde.errors import (
     Cancelled,
     ConfirmationRequired,
+    FileLimitWarning,
     IndexNotFound,
     InvalidRequest,
     ProjectNotDetected,
@@ -33,16 +34,26 @@ def find_project(app: App, project: str | None = None, work: Work | None = None)
     """The project named, or the one around the place where sonde was started.
 
     Going up from there, the first folder that has an index or that the markers show to be a root
-    is the project. Without any, a caller that can be asked (`work`) may take the folder as it is.
+    is the project. A folder that is named for indexing (`work` is given) is taken at its word;
+    one that is not named is taken as it is only once somebody agreed.
     """
-    folder = app.start if project is None else _named_folder(app, project)
+    if project is not None:
+        folder = _named_folder(app, project)
+        return app.projects.get(folder if work else _nearest(app, folder) or folder)
+    found = _nearest(app, app.start)
+    if found is None and work and _may_use(app, app.start, work):
+        found = app.start
+    if found is None:
+        raise ProjectNotDetected(f"no markers in {app.start} or above", cwd=str(app.start))
+    return app.projects.get(found)
+
+
+def _nearest(app: App, folder: Path) -> Path | None:
     marked = _marked_root(folder)
     for above in (folder, *folder.parents):
         if above == marked or _has_index(app, above):
-            return app.projects.get(above)
-    if project is not None or (work and _may_use(app, folder, work)):
-        return app.projects.get(folder)
-    raise ProjectNotDetected(f"no markers in {folder} or above", cwd=str(folder))
+            return above
+    return None
 
 
 def _marked_root(folder: Path) -> Path | None:
@@ -123,14 +134,24 @@ def known_roots(app: App) -> list[Path]:
 
 
 def require_consent(
-    app: App, work: Work, action: str, project: Project, question: str, confirm: str | None
+    app: App,
+    work: Work,
+    action: str,
+    project: Project,
+    question: str | FileLimitWarning,
+    confirm: str | None,
 ) -> None:
     """Go on only with a yes: a setting, a token of an earlier answer, or a person asked now."""
     if app.assume_yes or _is_valid(app, action, project, confirm):
         return
-    answer = work.ask(question)
+    text = question if isinstance(question, str) else question.user_message
+    answer = work.ask(text)
     if answer is None:
-        raise ConfirmationRequired(question, question=question, token=_token(app, action, project))
+        error = ConfirmationRequired(text, question=text, token=_token(app, action, project))
+        if isinstance(question, str):
+            raise error
+        question.next_action = f"{error.next_action} {question.next_action}"
+        raise question
     if not answer:
         raise Cancelled("declined", user_message="Declined. Nothing was changed.")
 

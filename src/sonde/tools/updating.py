@@ -28,7 +28,9 @@ from sonde.work import Work
 
 _SYNC_FILES = 20_000
 """Beyond this many files a one-shot command answers from the index as it is."""
-_REFRESH_S = 2.0
+_FRESH_S = (0.5, 10.0)
+"""How long an index counts as fresh: five times as long as looking took, within these bounds, so
+that a large project is not looked at all the time."""
 _SHOWN_MOST = 20
 _WORTH_COMPACTING = 0.25
 """The share of files replaced in one run from which the stores are tidied after it."""
@@ -79,7 +81,8 @@ def _update(
     if refused != before:
         save_refused(project.folder, refused)
     if paths is None:
-        project.refreshed_at = time.monotonic()
+        least, most = _FRESH_S
+        project.fresh_until = time.monotonic() + min(max(least, 5 * report.seconds), most)
     # a run that was killed has changed the stores without writing down what it did
     unrecorded = metadata.generation != _generation(project)
     if unrecorded or metadata.last_full_index is None:
@@ -134,7 +137,7 @@ def index_job(app: App, project: Project, *, force: bool = False) -> Job:
 def refresh(app: App, project: Project, work: Work) -> None:
     """Look for changes since the last time; a server does it without making anyone wait."""
     stores = project.stores()
-    if time.monotonic() - project.refreshed_at < _REFRESH_S:
+    if time.monotonic() < project.fresh_until:
         return
     if app.stays:
         index_job(app, project)
