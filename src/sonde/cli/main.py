@@ -93,13 +93,13 @@ def _run_command(session: Session) -> int:
 
 def _show_error(session: Session, error: SondeError) -> None:
     from sonde.cli.terminal import escape_controls
-    from sonde.errors import ConfirmationRequired
+    from sonde.errors import ConfirmationRequired, FileLimitWarning
 
     if session.args.json:
         print(json.dumps(error.as_dict(), ensure_ascii=False))
         return
     action = error.next_action
-    if isinstance(error, ConfirmationRequired):
+    if isinstance(error, ConfirmationRequired | FileLimitWarning):
         action = "Repeat the command with --yes, or set SONDE_ASSUME_YES=1."
     paint = session.err.paint
     lines = [f"{paint('bad', 'sonde:')} {escape_controls(error.user_message)}"]
