@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import chain
 
 _WORD = re.compile(r"\w+", re.UNICODE)
 _ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
@@ -19,9 +20,7 @@ _UNSPACED = re.compile(
 )
 _SYMBOL = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff]")
 _LONGEST = 64
-_CACHE_SIZE = 200_000
-
-_cache: dict[str, tuple[str, ...]] = {}
+_CACHE_SIZE = 50_000
 
 
 def _strip_accents(text: str) -> str:
@@ -53,20 +52,22 @@ def split_identifier(word: str) -> list[str]:
     return parts
 
 
-def _terms_of(word: str) -> tuple[str, ...]:
-    known = _cache.get(word)
-    if known is not None:
-        return known
-    if len(_cache) > _CACHE_SIZE:
-        _cache.clear()
-    parts = [part[:_LONGEST] for part in split_identifier(word)]
-    if len(parts) > 1 and word.isascii():
-        whole = "".join(parts)
-        if len(whole) <= _LONGEST:
-            parts.insert(0, whole)
-    result = tuple(parts)
-    _cache[word] = result
-    return result
+class _Terms(dict[str, tuple[str, ...]]):
+    """Word as written -> its terms; remembers what it has split, since code repeats itself."""
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        if len(self) > _CACHE_SIZE:
+            self.clear()
+        parts = [part[:_LONGEST] for part in split_identifier(word)]
+        if len(parts) > 1 and word.isascii():
+            whole = "".join(parts)
+            if len(whole) <= _LONGEST:
+                parts.insert(0, whole)
+        self[word] = result = tuple(parts)
+        return result
+
+
+_terms = _Terms()
 
 
 def find_words(text: str) -> list[str]:
@@ -76,9 +77,7 @@ def find_words(text: str) -> list[str]:
 
 def index_terms(text: str) -> list[str]:
     """Every term under which a text is found, in order, with repetitions."""
-    terms: list[str] = []
-    for word in find_words(text):
-        terms.extend(_terms_of(word))
+    terms = list(chain.from_iterable(map(_terms.__getitem__, find_words(text))))
     if not text.isascii():
         terms.extend(f"u{ord(symbol):x}" for symbol in _SYMBOL.findall(text))
     return terms
