@@ -66,8 +66,8 @@ def update_index(
     known: dict[Kind, Mapping[str, FileState]] = {
         kind: store.files() for kind, store in stores.items()
     }
-    if refused is None or force:
-        refused = {} if refused is None else refused
+    refused = {} if refused is None else refused
+    if force and paths is None:
         refused.clear()
     if paths is not None:
         diff = compare_paths(tree, known, refused, paths)

@@ -66,7 +66,7 @@ def create_index(
 ) -> IndexAnswer:
     """Index a project's code and docs so that they can be searched."""
     found = find_project(app, project, work)
-    if not found.is_indexed():
+    if not found.is_indexed() and not app.assume_yes:
         question = f"Index {found.root} for searching?"
         require_consent(app, work, "create_index", found, _limit_or(found, question, work), confirm)
     report = _run(app, found, work)

@@ -78,6 +78,9 @@ def _update(
         paths=paths,
         force=force,
     )
+    if app.static:
+        # chunks of an index that another version wrote have no vectors of this model yet
+        refine_vectors(project.stores(), app.static, project.lock, work)
     if refused != before:
         save_refused(project.folder, refused)
     if paths is None:

@@ -1,0 +1,20 @@
+from pathlib import Path
+
+import sonde
+
+
+def test_chunks_that_another_version_embedded_get_vectors_of_this_model(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "walrus.py").write_text("def locate_walrus():\n    return 'arctic'\n")
+    with sonde.open(project, home=tmp_path / "home") as opened:
+        opened.index()
+        app = opened._app
+        store = app.projects.get(project).stores()["code"]
+        assert app.static
+        name = app.static.name
+        app.static._name = "sonde-static-of-tomorrow"  # type: ignore[attr-defined]
+        assert store.coverage(app.static.name) == (0, 1)
+        opened.index()
+        assert store.coverage(app.static.name) == (1, 1)
+        assert store.coverage(name) == (1, 1)
