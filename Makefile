@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo lint check test bench docs clean
+.PHONY: help install demo lint check test bench quality docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -36,7 +36,10 @@ test: check ## Everything that CI runs
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(STAMP) ## The benchmarks (long); see benchmarks/README.md
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py --write
+
+quality: $(STAMP) ## Retrieval quality: make quality CORPORA=folder QUERIES=file
+	$(BIN)/python benchmarks/quality.py "$(CORPORA)" "$(QUERIES)" $(ARGS)
 
 clean: ## Remove what make made
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
