@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sonde.stores.base import ChunkStore, Vectors
-from sonde.types import Chunk, Filter
+from sonde.types import Chunk, Filter, Span
 
 _POOL = 100
 """Chunks taken from each retriever; on labelled repositories 60 already hold 99 % of targets."""
@@ -47,3 +47,35 @@ class Found:
 def order_found(found: list[Found]) -> list[Found]:
     """The total order of every ranking: score, path, line."""
     return sorted(found, key=lambda f: (-f.score, f.chunk.path, f.chunk.span.start_line))
+
+
+def merge_neighbours(found: list[Found]) -> list[Found]:
+    """Chunks that touch or overlap a better one of their file become part of it."""
+    kept: list[Found] = []
+    of_file: dict[str, list[int]] = {}
+    for one in found:
+        places = of_file.setdefault(one.chunk.path, [])
+        for place in places:
+            joined = _join(kept[place].chunk, one.chunk)
+            if joined:
+                kept[place] = replace(kept[place], chunk=joined)
+                break
+        else:
+            places.append(len(kept))
+            kept.append(one)
+    return kept
+
+
+def _join(better: Chunk, other: Chunk) -> Chunk | None:
+    """Both as one piece of the file, named after the better; None if a gap lies between."""
+    first, last = sorted((better, other), key=lambda c: (c.span.start_byte, c.span.end_byte))
+    shared = first.span.end_byte - last.span.start_byte
+    if shared < 0:
+        return None
+    if last.span.end_byte <= first.span.end_byte:
+        return replace(first, symbol=better.symbol, id=better.id)
+    rest = last.text.encode("utf-8", "surrogatepass")[shared:].decode("utf-8", "surrogatepass")
+    span = Span(
+        first.span.start_line, last.span.end_line, first.span.start_byte, last.span.end_byte
+    )
+    return replace(better, text=first.text + rest, span=span)

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
 from sonde.ranking.features import FileEvidence, measure_files
 from sonde.ranking.words import Question, fold_name
-from sonde.searching.found import Found, Search
-from sonde.types import Chunk, FileState, Kind
+from sonde.searching.found import Found, Search, merge_neighbours
+from sonde.types import Chunk, FileState, Kind, Scored
 
 _NEAR = 20
 _NAMED_FILES = 60
 _MOST_FILES = 120
+_LARGEST_POOL = 1_000
 _HEADERS = (".h", ".hh", ".hpp", ".hxx")
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".m", ".mm")
 _SCALE = 4.0
@@ -61,28 +62,19 @@ def rank_hybrid(
     extra: list[Found] = []
     for score, file, why in scored:
         best, *others = _order_chunks(question, file.candidate)
-        relevance = round((1 + math.tanh(score / _SCALE / 2)) / 2, 4)
+        relevance = (1 + math.tanh(score / _SCALE / 2)) / 2
         found.append(Found(best, relevance, "relevance", why))
-        extra.extend(
-            Found(chunk, relevance, "relevance", why)
-            for chunk in others[:2]
-            if not _touches(chunk, best)
-        )
+        extra.extend(Found(chunk, relevance, "relevance", why) for chunk in others[:2])
     tail = found[-1].score if found else 0.0
     # further chunks of a file come after every file's best, so that files are never crowded out
-    found.extend(Found(f.chunk, round(tail * f.score, 4), f.score_type, f.why) for f in extra)
-    return found[: search.limit]
+    found.extend(replace(more, score=tail * more.score) for more in extra)
+    return merge_neighbours(found)[: search.limit]
 
 
 def gather_evidence(search: Search, question: Question) -> list[RankedFile]:
     """Every candidate file with its features."""
-    store = search.store
-    lexical = store.lexical(question.terms, search.pool, search.where)
-    probe = search.probe
-    dense = store.dense(probe.model, probe.vector, search.pool, search.where) if probe else []
-    # by rank in either list: what is cut off below is what both find last
-    ranked = (item.id for pair in zip_longest(lexical, dense) for item in pair if item)
-    chunks = store.chunks(list(dict.fromkeys(ranked)))
+    store, probe = search.store, search.probe
+    lexical, dense, chunks = _retrieve(search, question)
     states = store.states({chunk.path for chunk in chunks})
     candidates: dict[str, _Candidate] = {}
     for chunk in chunks:
@@ -106,6 +98,21 @@ def gather_evidence(search: Search, question: Question) -> list[RankedFile]:
     kept = [*first, *rest][:_MOST_FILES]
     features = measure_files(question, _evidence(search, question, kept))
     return [RankedFile(c, row) for c, row in zip(kept, features, strict=True)]
+
+
+def _retrieve(search: Search, question: Question) -> tuple[list[Scored], list[Scored], list[Chunk]]:
+    """The best chunks by words and by meaning; more of them when a few large files hold all."""
+    store, probe, pool = search.store, search.probe, search.pool
+    while True:
+        lexical = store.lexical(question.terms, pool, search.where)
+        dense = store.dense(probe.model, probe.vector, pool, search.where) if probe else []
+        # by rank in either list: what is cut off later is what both find last
+        ranked = (item.id for pair in zip_longest(lexical, dense) for item in pair if item)
+        chunks = store.chunks(list(dict.fromkeys(ranked)))
+        enough = len({chunk.path for chunk in chunks}) >= search.limit
+        if enough or max(len(lexical), len(dense)) < pool or pool > _LARGEST_POOL:
+            return lexical, dense, chunks
+        pool *= 4
 
 
 def _add_named(
@@ -181,11 +188,4 @@ def _defines(question: Question, chunk: Chunk) -> bool:
     return bool(chunk.symbol) and (
         fold_name(chunk.symbol.rsplit(".", 1)[-1]) in question.names
         or fold_name(chunk.symbol) in question.names
-    )
-
-
-def _touches(one: Chunk, other: Chunk) -> bool:
-    return (
-        one.span.start_line <= other.span.end_line + 1
-        and other.span.start_line <= one.span.end_line + 1
     )

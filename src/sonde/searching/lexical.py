@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from sonde.ranking.words import Question
-from sonde.searching.found import Found, Search, order_found
+from sonde.searching.found import Found, Search, merge_neighbours, order_found
 
 
 def rank_lexical(search: Search, question: Question) -> list[Found]:
     """Chunks that hold the words, best first."""
-    scored = search.store.lexical(question.terms, search.limit, search.where)
+    scored = search.store.lexical(question.terms, 2 * search.limit, search.where)
     scores = {item.id: item.score for item in scored}
     chunks = search.store.chunks(list(scores))
-    return order_found([Found(chunk, scores[chunk.id], "bm25") for chunk in chunks])
+    ranked = order_found([Found(chunk, scores[chunk.id], "bm25") for chunk in chunks])
+    return merge_neighbours(ranked)[: search.limit]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sonde.ranking.words import Question
-from sonde.searching.found import Found, Search, order_found
+from sonde.searching.found import Found, Search, merge_neighbours, order_found
 
 
 def rank_semantic(search: Search, question: Question) -> list[Found]:
@@ -12,7 +12,8 @@ def rank_semantic(search: Search, question: Question) -> list[Found]:
     probe = search.probe
     if probe is None:
         return []
-    scored = search.store.dense(probe.model, probe.vector, search.limit, search.where)
+    scored = search.store.dense(probe.model, probe.vector, 2 * search.limit, search.where)
     scores = {item.id: item.score for item in scored}
     chunks = search.store.chunks(list(scores))
-    return order_found([Found(chunk, scores[chunk.id], "cosine") for chunk in chunks])
+    ranked = order_found([Found(chunk, scores[chunk.id], "cosine") for chunk in chunks])
+    return merge_neighbours(ranked)[: search.limit]

@@ -88,7 +88,7 @@ def show_hit(hit: Hit, *, explain: bool, name_project: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "path": hit.path,
         "text": hit.text,
-        "score": hit.score,
+        "score": round(hit.score, 4),
         "startLine": hit.span.start_line,
         "endLine": hit.span.end_line,
     }
