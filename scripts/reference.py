@@ -70,7 +70,7 @@ def describe_effect(tool: Tool) -> str:
 
 def describe_argument(argument: Argument) -> str:
     """One row of the table."""
-    default = argument.schema.get("default")
+    default = argument.full_schema.get("default")
     shown = "**required**" if argument.required else "" if default is None else f"`{dump(default)}`"
     kind = f"{argument.items} array" if argument.items else argument.kind
     bounds = describe_bounds(argument)
@@ -82,7 +82,7 @@ def describe_bounds(argument: Argument) -> str:
     """The limits, short."""
     if argument.choices:
         return ": " + ", ".join(f"`{choice}`" for choice in argument.choices)
-    schema = argument.schema
+    schema = argument.full_schema
     low = next((schema[key] for key in ("minimum", "minLength", "minItems") if key in schema), None)
     high = next((schema[k] for k in ("maximum", "maxLength", "maxItems") if k in schema), None)
     if low is None and high is None:
@@ -101,7 +101,7 @@ def make_example(tool: Tool) -> dict[str, Any]:
         quoted = re.search(r"e\.g\.,? '([^']+)'", argument.param.description)
         if argument.param.example is not None:
             example[argument.name] = argument.param.example
-        elif argument.name == "query":
+        elif argument.name == "query" and argument.param.listed:
             example[argument.name] = "where are retries configured?"
         elif argument.required:
             example[argument.name] = quoted[1] if quoted else argument.kind

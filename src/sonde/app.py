@@ -181,6 +181,7 @@ class App:
     def close(self) -> None:
         """Stop background work and close every file."""
         self.jobs.close()
+        self.results.close()
         self.projects.close()
         for embedder in (self.static, self.deep):
             if embedder:

@@ -31,13 +31,16 @@ _ENDING = re.compile(r"\*\*/\*\.\w+")
 def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
     """Put the parts together; nothing heavy is loaded before it is used."""
     key = _installation_key(settings.home)
+    results = ResultSets(key)
+    if stays:
+        results.start_sweeping()
     return App(
         home=settings.home,
         start=start,
         key=key,
         projects=Projects(lambda root: open_project(settings, root)),
         jobs=Jobs(),
-        results=ResultSets(key),
+        results=results,
         static=_provider("static") if settings.embedding in ("auto", "static") else None,
         deep=_provider("deep") if settings.embedding in ("auto", "deep") else None,
         max_tokens=settings.max_tokens,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import ElicitResult
 
 pytestmark = pytest.mark.anyio
@@ -92,3 +92,25 @@ async def test_an_agent_indexes_searches_pages_and_deletes(
         gone = read(await client.call_tool("delete_index", {}))
         assert gone["status"] == "success"
         assert (await client.call_tool("get_index_status", {})).is_error
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_an_agent_pages_by_cursor_and_a_bad_cursor_is_invalid_params(
+    project: Path, tmp_path: Path, mode: str
+) -> None:
+    async with Client(server(project, tmp_path), mode=mode) as client:
+
+        async def search(**arguments: Any) -> dict[str, Any]:
+            return read(await client.call_tool("regex_search", arguments))
+
+        page = await search(pattern=r"class Worker\d+", pageSize=20)
+        assert (page["results"]["count"], page["results"]["total_count"]) == (20, 30)
+        cursor = page["pagination"]["next_cursor"]
+        rest = await search(cursor=cursor)
+        assert rest["results"]["count"] == 10
+        assert rest["pagination"] == {"next_cursor": None, "page_size": 20, "current_page": 2}
+        for wrong in ({"cursor": cursor[:-2] + "xx"}, {"cursor": cursor, "pattern": "other"}):
+            with pytest.raises(MCPError) as refused:
+                await search(**wrong)
+            assert refused.value.error.code == -32602
+            assert "cursor" in refused.value.error.data["nextAction"]

@@ -1,5 +1,7 @@
 import base64
 import json
+import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from sonde.errors import BadCursor
 from sonde.paging.cursor import Cursor, decode_cursor, encode_cursor
-from sonde.paging.results import MOST_SETS, TTL_S, ResultSets
+from sonde.paging.results import MOST_CHARS, MOST_SETS, TTL_S, ResultSets
 from sonde.types import Hit, Span
 
 KEY = b"k" * 32
@@ -109,3 +111,27 @@ def test_parameters_given_with_a_cursor_must_agree() -> None:
     sets.resume(cursor, {"query": "one"})
     with pytest.raises(BadCursor, match="query"):
         sets.resume(cursor, {"query": "two"})
+
+
+def test_expired_sets_are_swept_though_nobody_asks() -> None:
+    clock = Clock()
+    sets = ResultSets(KEY, clock)
+    sets.start_sweeping(0.01)
+    sets.keep({"query": "q"}, hits(3))
+    clock.now = TTL_S + 1
+    end = time.monotonic() + 10
+    while len(sets) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(sets) == 0
+    sets.close()
+
+
+def test_rankings_with_much_text_put_out_the_least_recently_used() -> None:
+    sets = ResultSets(KEY)
+    large = [replace(hits(1)[0], text="x" * (MOST_CHARS // 2 + 1))] * 2
+    cursor = sets.cursor_at(sets.keep({"query": "small"}, hits(2)), 1)
+    newest = sets.cursor_at(sets.keep({"query": "large"}, large), 1)
+    assert len(sets) == 1
+    sets.resume(newest or "", {})
+    with pytest.raises(BadCursor, match="expired"):
+        sets.resume(cursor or "", {})

@@ -27,6 +27,9 @@ here instead of reading whole files.
 - search_docs: the same for prose (.md, .txt and other documentation); also for follow-up \
 questions about a document that is already in the conversation.
 - search_by_path: files by name or glob, when the name is known and the content is not needed.
+- regex_search: exact lines by regular expression in the files as they are; needs no index.
+- semantic_search, lexical_search, hybrid_search: all matches in pages, by meaning, words or \
+both, with filters (include, exclude, language) and byte spans. Pass next_cursor back as cursor.
 - get_index_status: whether the project is indexed, how much of it, and how fresh.
 - create_index: once per project, when a search says INDEX_NOT_FOUND. Later edits are picked up \
 by themselves; reindex_file and reindex_project are for when something looks wrong.
@@ -75,8 +78,19 @@ def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> dict[str, Any]:
         "name": name,
         "title": tool.title,
         "description": tool.describe(enhanced=enhanced),
-        "inputSchema": tool.input_schema,
-        "outputSchema": tool.output_schema,
+        "inputSchema": _open_schema(tool.input_schema),
+        "outputSchema": _outline(tool.output_schema),
         "annotations": tool.annotations,
     }
     return entry | {"_meta": {"anthropic/alwaysLoad": True}} if tool.always_load else entry
+
+
+def _open_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without a ban on other names: `topK` serves as well as `top_k`, and a client that checks
+    calls itself must let it, and a mistyped name that we can put right, through to us."""
+    return {key: value for key, value in schema.items() if key != "additionalProperties"}
+
+
+def _outline(schema: dict[str, Any]) -> dict[str, Any]:
+    """The keys that are always there; their types are in the reference and seen in the answer."""
+    return {key: value for key, value in schema.items() if key != "properties"}

@@ -15,7 +15,10 @@ from sonde.paging.cursor import Cursor, decode_cursor, encode_cursor, hash_param
 from sonde.types import Hit
 
 TTL_S = 300.0
+SWEEP_S = 60.0
 MOST_SETS = 100
+MOST_CHARS = 64_000_000
+"""Text of all kept rankings together; the least recently used make room."""
 
 
 @dataclass(slots=True)
@@ -26,6 +29,11 @@ class ResultSet:
     parameters: Mapping[str, Any]
     hits: Sequence[Hit]
     last_used: float = field(default=0.0)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What every page says of the whole ranking."""
+    pages: dict[int, int] = field(default_factory=lambda: {0: 1})
+    """Offset -> number of the page that starts there; a budget makes pages of unequal length."""
+    chars: int = 0
 
 
 class ResultSets:
@@ -36,19 +44,53 @@ class ResultSets:
         self._clock = clock
         self._sets: OrderedDict[str, ResultSet] = OrderedDict()
         self._lock = threading.Lock()
+        self._closed = threading.Event()
 
     def __len__(self) -> int:
         return len(self._sets)
 
-    def keep(self, parameters: Mapping[str, Any], hits: Sequence[Hit]) -> ResultSet:
+    def keep(
+        self,
+        parameters: Mapping[str, Any],
+        hits: Sequence[Hit],
+        facts: Mapping[str, Any] | None = None,
+    ) -> ResultSet:
         """Freeze a ranking."""
-        kept = ResultSet(uuid.uuid4().hex, dict(parameters), tuple(hits), self._clock())
+        kept = ResultSet(
+            uuid.uuid4().hex,
+            dict(parameters),
+            tuple(hits),
+            self._clock(),
+            dict(facts or {}),
+            chars=sum(len(hit.text) for hit in hits),
+        )
         with self._lock:
-            self._sweep()
+            self._drop_expired()
             self._sets[kept.id] = kept
-            while len(self._sets) > MOST_SETS:
-                self._sets.popitem(last=False)
+            total = sum(one.chars for one in self._sets.values())
+            while len(self._sets) > MOST_SETS or (total > MOST_CHARS and len(self._sets) > 1):
+                total -= self._sets.popitem(last=False)[1].chars
         return kept
+
+    def sweep(self) -> None:
+        """Drop what has expired."""
+        with self._lock:
+            self._drop_expired()
+
+    def start_sweeping(self, every_s: float = SWEEP_S) -> None:
+        """Sweep from now on until closed, also when nobody asks for a page."""
+
+        def sweep_on() -> None:
+            while not self._closed.wait(every_s):
+                self.sweep()
+
+        threading.Thread(target=sweep_on, name="sonde-sweep", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop sweeping and let go of everything."""
+        self._closed.set()
+        with self._lock:
+            self._sets.clear()
 
     def cursor_at(self, results: ResultSet, offset: int) -> str | None:
         """The cursor for the page that starts at `offset`; None past the end."""
@@ -61,7 +103,7 @@ class ResultSets:
         """The ranking and offset a cursor points at; parameters given with it must agree."""
         cursor = decode_cursor(text, self._key)
         with self._lock:
-            self._sweep()
+            self._drop_expired()
             results = self._sets.get(cursor.session_id)
             if results is None:
                 raise BadCursor("the results this cursor points at have expired (5 minutes)")
@@ -77,7 +119,7 @@ class ResultSets:
                 )
         return results, cursor.offset
 
-    def _sweep(self) -> None:
+    def _drop_expired(self) -> None:
         oldest = self._clock() - TTL_S
         for key in [k for k, kept in self._sets.items() if kept.last_used < oldest]:
             del self._sets[key]

@@ -37,6 +37,8 @@ class LineMatch:
     spans: tuple[tuple[int, int], ...]
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    start_byte: int = 0
+    """Where the line begins in the file's text as UTF-8."""
 
 
 def compile_pattern(
@@ -134,10 +136,13 @@ def _grep_text(
     if lines and not lines[-1]:
         lines.pop()
     count = 0
+    start_byte = known = 0
     for index, line in enumerate(lines):
         spans = tuple(match.span() for match in expression.finditer(line))
         if not spans:
             continue
+        start_byte += sum(_count_bytes(passed) + 1 for passed in lines[known:index])
+        known = index
         yield LineMatch(
             path,
             index + 1,
@@ -145,7 +150,12 @@ def _grep_text(
             spans,
             tuple(lines[max(0, index - before) : index]),
             tuple(lines[index + 1 : index + 1 + after]),
+            start_byte,
         )
         count += 1
         if max_count is not None and count >= max_count:
             return
+
+
+def _count_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

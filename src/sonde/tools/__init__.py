@@ -11,6 +11,7 @@ from sonde.tools.index import (
     reindex_file,
     reindex_project,
 )
+from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
 from sonde.tools.tool import Tool
 
 TOOLS: tuple[Tool, ...] = (
@@ -48,6 +49,46 @@ TOOLS: tuple[Tool, ...] = (
         description=(
             "Find files whose path matches a glob pattern. "
             "Prefer search_code when you know what the file does but not its name."
+        ),
+    ),
+    Tool(
+        name="semantic_search",
+        call=semantic_search,
+        toolset="code",
+        title="Search by meaning",
+        description=(
+            "Page through everything in code and docs that means the like. "
+            "Prefer search_code for the few best answers."
+        ),
+    ),
+    Tool(
+        name="regex_search",
+        call=regex_search,
+        toolset="code",
+        title="Search by regex",
+        description=(
+            "Page through the lines that match a regular expression (RE2); needs no index. "
+            "Prefer search_code when the exact text is unknown."
+        ),
+    ),
+    Tool(
+        name="hybrid_search",
+        call=hybrid_search,
+        toolset="code",
+        title="Search by both",
+        description=(
+            "Page through code and docs by meaning, words and names together. "
+            "Prefer regex_search for exact text."
+        ),
+    ),
+    Tool(
+        name="lexical_search",
+        call=lexical_search,
+        toolset="code",
+        title="Search by words",
+        description=(
+            "Page through code and docs that hold the words, best first. "
+            "Prefer semantic_search when the wording is unknown."
         ),
     ),
     Tool(

@@ -41,6 +41,8 @@ _TYPES: dict[Kind, Any] = {
     "object": (dict,),
     "null": (type(None),),
 }
+_GUARD = 100
+"""A length from here on guards the server and is checked; no caller needs to be told."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class Param:
     """For sets that a `Literal` cannot name."""
     example: Any = None
     """Shown in the reference; no part of the schema."""
+    terse: bool = False
+    """The schema gives only the type: the name says enough, a wrong value is told on the call."""
+    listed: bool = True
+    """Whether the schema names it at all; it is taken in any case."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,17 @@ class Argument:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of this argument."""
+        """JSON Schema of this argument as it is listed."""
+        if self.param.terse:
+            return {
+                key: self.full_schema[key] for key in ("type", "items") if key in self.full_schema
+            }
+        guard = "maxLength" if self.full_schema.get("maxLength", 0) >= _GUARD else None
+        return {key: fact for key, fact in self.full_schema.items() if key != guard}
+
+    @cached_property
+    def full_schema(self) -> dict[str, Any]:
+        """JSON Schema of this argument with everything that is checked."""
         lengths = ("minItems", "maxItems") if self.kind == "array" else ("minLength", "maxLength")
         facts = {
             "enum": list(self.choices) or None,

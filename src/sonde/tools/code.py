@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Literal
 
-from sonde.app import App, Project
-from sonde.errors import CatalogError, DocsIndexNotFound
-from sonde.languages import language_of
-from sonde.policy.walk import Entry
-from sonde.searching.paths import match_paths, narrow, read_folder
-from sonde.searching.regex import compile_pattern, grep_files, required_literals
+from sonde.app import App
+from sonde.errors import DocsIndexNotFound
+from sonde.searching.paths import match_paths, read_folder
 from sonde.tools.arguments import Param
+from sonde.tools.scanning import Scan, scan_project
 from sonde.tools.scope import find_project, indexed_project, projects_in_scope
 from sonde.tools.searching import Request, answer_search
 from sonde.tools.shapes.rfc import GrepAnswer, PathAnswer, SearchAnswer
@@ -24,16 +22,21 @@ _MOST_LINES = 10_000
 Mode = Literal["auto", "hybrid", "semantic", "lexical"]
 ProjectsParam = Annotated[
     str | None,
-    Param("Folder of the project, or 'all' for every indexed one; default: here", max_length=4096),
+    Param("Folder of the project, or 'all'; default: here", max_length=4096),
 ]
-PathParam = Annotated[str | None, Param("Only below this folder", max_length=4096)]
-TokensParam = Annotated[
-    int | None, Param("Size of the answer; the rest comes by cursor", minimum=200, maximum=20_000)
-]
+_UNDER = Param("Only below this folder", max_length=4096)
+_BUDGET = Param("Size of the answer", minimum=200, maximum=20_000)
+_EXPLAIN = Param("Say why each result is there")
+PathParam = Annotated[str | None, _UNDER]
+TokensParam = Annotated[int | None, _BUDGET]
+ExplainParam = Annotated[bool, _EXPLAIN]
+# search_docs is listed next to search_code, which has said it
+BriefPathParam = Annotated[str | None, replace(_UNDER, terse=True)]
+BriefTokensParam = Annotated[int | None, replace(_BUDGET, terse=True)]
+BriefExplainParam = Annotated[bool, replace(_EXPLAIN, terse=True)]
 CursorParam = Annotated[
-    str | None, Param("nextCursor of an earlier answer; needs nothing else", max_length=2_000)
+    str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000)
 ]
-ExplainParam = Annotated[bool, Param("Say for each result why it is there")]
 ModeParam = Annotated[Mode, Param("How to search")]
 TopParam = Annotated[int, Param("Number of results to return", minimum=1, maximum=50)]
 
@@ -65,10 +68,10 @@ def search_docs(
     ] = "",
     top_k: TopParam = 10,
     project: ProjectsParam = None,
-    path: PathParam = None,
+    path: BriefPathParam = None,
     mode: ModeParam = "auto",
-    max_tokens: TokensParam = None,
-    explain: ExplainParam = False,
+    max_tokens: BriefTokensParam = None,
+    explain: BriefExplainParam = False,
     cursor: CursorParam = None,
     *,
     work: Work,
@@ -90,7 +93,7 @@ def search_by_path(
     ],
     limit: Annotated[int, Param("Maximum results to return", minimum=1, maximum=1000)] = 20,
     project: Annotated[
-        str | None, Param("Folder of the project; the current one when left out", max_length=4096)
+        str | None, Param("Folder of the project; default: here", max_length=4096)
     ] = None,
     *,
     work: Work,
@@ -124,21 +127,17 @@ def grep(
 ) -> GrepAnswer:
     """Matching lines of a project's files as they are now; needs no index."""
     found = find_project(app, project)
-    expression = compile_pattern(
-        pattern, ignore_case=ignore_case, whole_word=whole_word, fixed_string=fixed_string
+    scan = Scan(
+        pattern,
+        ignore_case=ignore_case,
+        whole_word=whole_word,
+        fixed_string=fixed_string,
+        paths=tuple(paths),
+        include=tuple(include),
+        exclude=tuple(exclude),
+        language=language,
     )
-    scope = _files_in_scope(found, paths, include, exclude, language)
-    literals = required_literals(pattern, fixed_string=fixed_string)
-    candidates = _files_to_read(found, scope, literals)
-    stream = grep_files(
-        expression,
-        candidates,
-        found.tree.read,
-        work,
-        before=before,
-        after=after,
-        max_count=max_count,
-    )
+    stream = scan_project(found, scan, work, before=before, after=after, max_count=max_count)
     matches = list(islice(stream, limit + 1))
     truncated = len(matches) > limit
     shown = matches[:limit]
@@ -158,48 +157,3 @@ def grep(
         "files": len({match.path for match in shown}),
         "truncated": truncated,
     }
-
-
-def _files_in_scope(
-    project: Project,
-    paths: Sequence[str],
-    include: Sequence[str],
-    exclude: Sequence[str],
-    language: str | None,
-) -> dict[str, Entry]:
-    """Every admitted file that the call asks for."""
-    walked = {entry.path: entry for entry in project.tree.walk() if isinstance(entry, Entry)}
-    kept: set[str] = set()
-    for under in paths or [""]:
-        where = narrow(walked, under=read_folder(under), include=include, exclude=exclude)
-        kept |= set(walked) if where.paths is None else where.paths
-    if language:
-        wanted = language.lower()
-        kept = {path for path in kept if language_of(path).name.lower() == wanted}
-    return {path: walked[path] for path in sorted(kept)}
-
-
-def _files_to_read(
-    project: Project, scope: Mapping[str, Entry], literals: Sequence[str]
-) -> list[str]:
-    """The files that can match: those whose trigrams fit, and those the index does not know as
-    they are now."""
-    if not literals or not project.is_indexed():
-        return list(scope)
-    unfit: set[str] = set()
-    try:
-        for store in project.stores().values():
-            # states first: trigrams of a file that is indexed again meanwhile are the newer ones
-            states = store.files()
-            fitting = store.trigram_candidates(literals)
-            for path, state in states.items():
-                entry = scope.get(path)
-                if (
-                    entry
-                    and path not in fitting
-                    and (entry.size, entry.mtime_ns) == (state.size, state.mtime_ns)
-                ):
-                    unfit.add(path)
-    except CatalogError:
-        return list(scope)  # a broken index saves no time, and costs no answer
-    return [path for path in scope if path not in unfit]

@@ -48,12 +48,8 @@ from sonde.tools.updating import (
 from sonde.types import IndexReport, Skipped
 from sonde.work import Work
 
-ProjectParam = Annotated[
-    str | None, Param("Folder of the project; the current one when left out", max_length=4096)
-]
-ConfirmParam = Annotated[
-    str | None, Param("Token from the answer that asked for confirmation", max_length=100)
-]
+ProjectParam = Annotated[str | None, Param("Folder of the project; default: here", max_length=4096)]
+ConfirmParam = Annotated[str | None, Param("Token of the answer that asked", max_length=100)]
 
 
 def create_index(

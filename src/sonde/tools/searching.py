@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class Request:
     under: str = ""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    language: str | None = None
 
     def parameters(self) -> dict[str, Any]:
         """What a cursor is bound to."""
@@ -72,7 +73,7 @@ def answer_search(
     began = time.perf_counter()
     metadata: dict[str, Any] = {}
     if cursor:
-        given = {"query": request.query} if request.query else {}
+        given = {"tool": request.tool} | ({"query": request.query} if request.query else {})
         results, offset = app.results.resume(cursor, given)
         hits: Sequence[Hit] = results.hits
         question = read_question(str(results.parameters["query"]))
@@ -80,14 +81,14 @@ def answer_search(
         if not request.query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
         question = read_question(request.query[:_LONGEST_QUERY])
-        hits, metadata = _rank_everywhere(app, request, question, work)
+        hits, metadata = rank_everywhere(app, request, question, work)
         results, offset = app.results.keep(request.parameters(), hits), 0
     several = results.parameters["project"] == ALL
     budget = max_tokens or app.max_tokens
     limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
 
     def show(hit: Hit, limit: int) -> dict[str, Any]:
-        shown = _present(app, question, hit, limit)
+        shown = present_hit(app, question, hit, limit)
         return show_hit(shown, explain=explain, name_project=several)
 
     def answer_with(rows: list[dict[str, Any]]) -> SearchAnswer:
@@ -115,9 +116,10 @@ def answer_search(
     return answer
 
 
-def _rank_everywhere(
+def rank_everywhere(
     app: App, request: Request, question: Question, work: Work
 ) -> tuple[list[Hit], dict[str, Any]]:
+    """The best hits in every project asked for, in total order, and how fresh they are."""
     hits: list[Hit] = []
     notes: list[str] = []
     freshness = "complete"
@@ -209,11 +211,14 @@ def _rank_project(
 
 
 def _narrow(store: ChunkStore, request: Request) -> Filter:
-    if not (request.under or request.include or request.exclude):
+    if not (request.under or request.include or request.exclude or request.language):
         return Filter()
-    return narrow(
-        store.files(), under=request.under, include=request.include, exclude=request.exclude
-    )
+    files: Mapping[str, FileState] = store.files()
+    if request.language:
+        wanted = request.language.lower()
+        files = {path: state for path, state in files.items() if state.language.lower() == wanted}
+    where = narrow(files, under=request.under, include=request.include, exclude=request.exclude)
+    return where if where.paths is not None else Filter(paths=frozenset(files))
 
 
 class _Vectors:
@@ -267,7 +272,7 @@ def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
     return True
 
 
-def _present(app: App, question: Question, hit: Hit, limit: int) -> Hit:
+def present_hit(app: App, question: Question, hit: Hit, limit: int) -> Hit:
     """The hit as the file is now, cut to the lines that answer."""
     project = app.projects.get(Path(hit.project))
     project.searched[hit.path] += 1

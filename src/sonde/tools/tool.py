@@ -75,7 +75,11 @@ class Tool:
         """JSON Schema of the arguments."""
         schema: dict[str, Any] = {
             "type": "object",
-            "properties": {argument.name: argument.schema for argument in self.arguments},
+            "properties": {
+                argument.name: argument.schema
+                for argument in self.arguments
+                if argument.param.listed
+            },
             "additionalProperties": False,
         }
         required = [argument.name for argument in self.arguments if argument.required]
@@ -98,8 +102,10 @@ class Tool:
     @property
     def annotations(self) -> dict[str, bool]:
         """MCP's hints on what a call may do; everything happens on this machine."""
+        if self.read_only:  # what changes nothing needs no word on how it changes things
+            return {"readOnlyHint": True, "openWorldHint": False}
         return {
-            "readOnlyHint": self.read_only,
+            "readOnlyHint": False,
             "destructiveHint": self.destructive,
             "idempotentHint": self.idempotent,
             "openWorldHint": False,

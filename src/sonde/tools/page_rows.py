@@ -1,0 +1,140 @@
+"""A frozen hit as a row of a page: where it is in the file now, cut, with the lines around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sonde.app import App
+from sonde.errors import FileMissing, PermissionDenied
+from sonde.policy.read import FileContent
+from sonde.ranking.words import Question
+from sonde.searching.fresh import find_changed
+from sonde.tools.searching import present_hit
+from sonde.tools.shapes.page import show_match
+from sonde.types import Hit, Span
+
+_WHOLE = 1 << 30
+_MOST_COLUMNS = 10
+_LEAD = 4
+"""A line that is too long is cut so that a quarter of what is shown is before the match."""
+_MARK = len("\ufeff".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How much of each match a page shows."""
+
+    include_snippet: bool
+    context_lines: int
+    name_project: bool
+
+
+@dataclass(slots=True)
+class Rows:
+    """Renders the hits of one page; each file is read once."""
+
+    app: App
+    mode: str
+    view: View
+    settle: Callable[[Rows, Hit, int], Hit]
+    """Brings a hit up to date and cuts its text to so many characters."""
+    expression: Any = None
+    _texts: dict[tuple[str, str], FileContent | None] = field(default_factory=dict)
+
+    def show(self, hit: Hit, limit: int) -> dict[str, Any]:
+        """One row; its text and each line around it have at most `limit` characters."""
+        view = self.view
+        shown = self.settle(self, hit, limit if view.include_snippet else _WHOLE)
+        content = None if shown.stale else self.read(hit)
+        around = None
+        if view.include_snippet and view.context_lines:
+            around = _lines_around(content, shown.span, view.context_lines, limit)
+        columns: list[tuple[int, int]] = []
+        if self.expression is not None:
+            columns = [found.span() for found in self.expression.finditer(hit.text)]
+        return show_match(
+            replace(shown, span=_count_mark(content, shown.span)),
+            self.mode,
+            content=view.include_snippet,
+            columns=columns[:_MOST_COLUMNS],
+            around=around,
+            name_project=view.name_project,
+        )
+
+    def read(self, hit: Hit) -> FileContent | None:
+        """The file as it is now; None when it cannot be read any more."""
+        key = (hit.project, hit.path)
+        if key not in self._texts:
+            try:
+                content = self.app.projects.get(Path(hit.project)).tree.read(hit.path)
+            except (FileMissing, PermissionDenied):  # the project's folder itself is gone
+                content = None
+            self._texts[key] = content if isinstance(content, FileContent) else None
+        return self._texts[key]
+
+
+def settle_ranked(question: Question) -> Callable[[Rows, Hit, int], Hit]:
+    """For chunks: the lines that answer the question."""
+
+    def settle(rows: Rows, hit: Hit, limit: int) -> Hit:
+        return present_hit(rows.app, question, hit, limit)
+
+    return settle
+
+
+def settle_line(rows: Rows, hit: Hit, limit: int) -> Hit:
+    """For lines: the equal line nearest to where it was, cut around its first match."""
+    tree = rows.app.projects.get(Path(hit.project)).tree
+    states = {hit.path: hit.state} if hit.state else {}
+    try:
+        changed = bool(find_changed([hit.path], states, tree.check))
+    except (FileMissing, PermissionDenied):
+        changed = True
+    if changed:
+        hit = _find_line(hit, rows.read(hit))
+    if len(hit.text) <= limit:
+        return hit
+    first = rows.expression.search(hit.text)
+    at = first.start() if first else 0
+    start = max(0, min(at - limit // _LEAD, len(hit.text) - limit))
+    text = hit.text[start : start + limit]
+    start_byte = hit.span.start_byte + _measure(hit.text[:start])
+    span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + _measure(text))
+    return replace(hit, text=text, span=span)
+
+
+def _find_line(hit: Hit, content: FileContent | None) -> Hit:
+    lines = content.text.split("\n") if content else []
+    old = hit.span.start_line - 1
+    places = [at for at, line in enumerate(lines) if line.removesuffix("\r") == hit.text]
+    if not places:
+        return replace(hit, stale=True)
+    at = min(places, key=lambda place: abs(place - old))
+    start = sum(_measure(line) + 1 for line in lines[:at])
+    return replace(hit, span=Span(at + 1, at + 1, start, start + _measure(hit.text)))
+
+
+def _lines_around(
+    content: FileContent | None, span: Span, count: int, limit: int
+) -> tuple[list[str], list[str]]:
+    if content is None:
+        return [], []
+    lines = content.text.removesuffix("\n").split("\n")
+    before = lines[max(0, span.start_line - 1 - count) : span.start_line - 1]
+    after = lines[span.end_line : span.end_line + count]
+    cut = [[line.removesuffix("\r")[:limit] for line in part] for part in (before, after)]
+    return cut[0], cut[1]
+
+
+def _count_mark(content: FileContent | None, span: Span) -> Span:
+    """Spans count the text; the file may have a byte order mark before it."""
+    if content is None or content.size - _measure(content.text) != _MARK:
+        return span
+    return replace(span, start_byte=span.start_byte + _MARK, end_byte=span.end_byte + _MARK)
+
+
+def _measure(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
