@@ -144,7 +144,7 @@ def test_an_answer_has_every_field_of_the_document(app: App, verb: Callable[...,
     assert len(json.dumps(verb(app, "walrus", work=Work()), ensure_ascii=False)) <= 10_000
 
 
-@pytest.mark.parametrize("verb", ALL_FOUR)
+@pytest.mark.parametrize("verb", [hybrid_search, regex_search])
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "marked"])
 def test_spans_are_the_bytes_of_the_file(
@@ -165,6 +165,54 @@ def test_spans_are_the_bytes_of_the_file(
         assert 0 < len(shown) <= 30
         assert data[: span["byte_start"]].count(b"\n") + 1 == span["line_start"]
         assert data[: span["byte_end"]].count(b"\n") + 1 == span["line_end"]
+
+
+@pytest.mark.parametrize("verb", [hybrid_search, regex_search])
+@pytest.mark.parametrize("coding", ["cp1252", "utf-16", "utf-16-be", "utf-32"])
+def test_spans_are_the_bytes_of_a_file_in_another_encoding(
+    open_app: Callable[..., App], root: Path, verb: Callable[..., Any], coding: str
+) -> None:
+    text = "# äöü\n\n\ndef otter():\n    return 'größer otter'\n"
+    mark = "\ufeff" if coding == "utf-16-be" else ""
+    data = (mark + text).encode(coding)
+    (root / "otter.py").write_bytes(data)
+    app = open_app()
+    create_index(app, work=Work())
+    page = verb(app, "otter", path="otter.py", snippet_length=30, work=Work())
+    assert matches_of(page)
+    plain = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(coding, coding)
+    for match in (row["match"] for row in matches_of(page)):
+        span = match["span"]
+        shown = data[span["byte_start"] : span["byte_end"]].decode(plain)
+        assert shown == match["content"]
+
+
+@pytest.mark.parametrize("verb", [hybrid_search, regex_search])
+@pytest.mark.parametrize("max_tokens", [400, 2000])
+def test_no_page_is_larger_than_its_budget(
+    open_app: Callable[..., App], root: Path, verb: Callable[..., Any], max_tokens: int
+) -> None:
+    contents = (
+        '"\\"' * 400,
+        "\x01\x7f" * 400,
+        "🦭👩‍👩‍👧" * 300,
+        "otter" * 5000,
+        "otter \\ \"'\n" * 90,
+    )
+    for number, content in enumerate(contents):
+        write_file(root / f"nasty{number}.py", f"otter = {number}\n{content}\n")
+    app = open_app()
+    create_index(app, work=Work())
+    many = ["**", *(f"{'?' * 90}{number}" for number in range(90))]
+    options: dict[str, Any] = {"context_lines": 10, "include": many, "exclude": many[1:]}
+    page = verb(app, "otter", max_tokens=max_tokens, snippet_length=2000, work=Work(), **options)
+    shown = 0
+    for one in walk(app, verb, page):
+        text = json.dumps(one, ensure_ascii=False, separators=(",", ":"))
+        assert len(text) <= 4 * max_tokens
+        text.encode()
+        shown += one["results"]["count"]
+    assert shown == page["results"]["total_count"] >= 5
 
 
 @pytest.mark.parametrize("verb", ALL_FOUR)

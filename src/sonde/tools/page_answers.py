@@ -15,7 +15,7 @@ from sonde.ranking.words import read_question
 from sonde.tools.page_finds import Mode, find_lines, find_ranked, read_scan
 from sonde.tools.page_rows import Rows, View, settle_line, settle_ranked
 from sonde.tools.scope import ALL
-from sonde.tools.shapes.page import PageAnswer, refuse_oversize, show_parameter
+from sonde.tools.shapes.page import PageAnswer, refuse_oversize, show_parameters, show_query
 from sonde.work import Work
 
 _PAGE_SIZE = 50
@@ -102,12 +102,9 @@ def _cut_page(
         }
         return {
             "search": {
-                "query": show_parameter(asked["query"]),
+                "query": show_query(asked["query"]),
                 "mode": mode,
-                "parameters": {
-                    name: show_parameter(value)
-                    for name, value in {**facts["given"], **view}.items()
-                },
+                "parameters": show_parameters({**facts["given"], **view}),
             },
             "results": {
                 "matches": matches,

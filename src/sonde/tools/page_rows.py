@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ _WHOLE = 1 << 30
 _MOST_COLUMNS = 10
 _LEAD = 4
 """A line that is too long is cut so that a quarter of what is shown is before the match."""
-_MARK = len("\ufeff".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,13 @@ class Rows:
             around = _lines_around(content, shown.span, view.context_lines, limit)
         columns: list[tuple[int, int]] = []
         if self.expression is not None:
-            columns = [found.span() for found in self.expression.finditer(hit.text)]
+            found = islice(self.expression.finditer(hit.text), _MOST_COLUMNS)
+            columns = [match.span() for match in found]
         return show_match(
-            replace(shown, span=_count_mark(content, shown.span)),
+            replace(shown, span=_count_file_bytes(content, shown.span)),
             self.mode,
             content=view.include_snippet,
-            columns=columns[:_MOST_COLUMNS],
+            columns=columns,
             around=around,
             name_project=view.name_project,
         )
@@ -129,12 +130,29 @@ def _lines_around(
     return cut[0], cut[1]
 
 
-def _count_mark(content: FileContent | None, span: Span) -> Span:
-    """Spans count the text; the file may have a byte order mark before it."""
-    if content is None or content.size - _measure(content.text) != _MARK:
+def _count_file_bytes(content: FileContent | None, span: Span) -> Span:
+    """Spans count the text as UTF-8; the file may be written otherwise, or begin with a mark."""
+    if content is None or _measure(content.text) == content.size:
         return span
-    return replace(span, start_byte=span.start_byte + _MARK, end_byte=span.end_byte + _MARK)
+    for mark, measure in _CODINGS:
+        if mark + measure(content.text) == content.size:
+            data = content.text.encode("utf-8", "surrogatepass")
+            start, end = (
+                mark + measure(data[:at].decode("utf-8", "surrogatepass"))
+                for at in (span.start_byte, span.end_byte)
+            )
+            return replace(span, start_byte=start, end_byte=end)
+    return span
 
 
 def _measure(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+_CODINGS: tuple[tuple[int, Callable[[str], int]], ...] = (
+    (3, _measure),
+    (2, lambda text: len(text.encode("utf-16-le", "surrogatepass"))),
+    (4, lambda text: 4 * len(text)),
+    (0, len),
+)
+"""Length of the mark and of the text in the encodings that are read besides UTF-8."""

@@ -10,9 +10,9 @@ from sonde.errors import InvalidRequest
 from sonde.types import Hit
 
 _MOST_BYTES = 1_000_000
-_ECHOED = 200
-"""Characters of a parameter that are repeated in the answer."""
-_ECHOED_ITEMS = 5
+_LONGEST_QUERY = 200
+_LONGEST_PARAMETERS = 400
+_SHORT = 40
 
 
 class PageAnswer(TypedDict):
@@ -64,13 +64,24 @@ def show_score(score: float) -> float:
     return float(f"{score:.6g}")
 
 
-def show_parameter(value: Any) -> Any:
-    """A parameter as it is repeated in the answer; what is very long is cut."""
+def show_query(query: str) -> str:
+    """The query as the answer repeats it: its beginning, when it is very long."""
+    return query if len(query) <= _LONGEST_QUERY else query[: _LONGEST_QUERY - 1] + "…"
+
+
+def show_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as the answer repeats them: shortened when together they are very long."""
+    shown = {name: list(v) if isinstance(v, tuple) else v for name, v in parameters.items()}
+    if len(json.dumps(shown)) <= _LONGEST_PARAMETERS:
+        return shown
+    return {name: _shorten(value) for name, value in shown.items()}
+
+
+def _shorten(value: Any) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= _ECHOED else value[: _ECHOED - 1] + "…"
-    if isinstance(value, Sequence):
-        shown = [show_parameter(item) for item in value[:_ECHOED_ITEMS]]
-        return [*shown, "…"] if len(value) > _ECHOED_ITEMS else shown
+        return value if len(value) <= _SHORT else value[: _SHORT - 1] + "…"
+    if isinstance(value, list):
+        return [_shorten(item) for item in value[:2]] + ["…"] * (len(value) > 2)
     return value
 
 
