@@ -18,7 +18,7 @@ from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.embedding.wordpiece import WordPiece
 from sonde.errors import EmbeddingFailed
 
-NAME = "sonde-deep-1"
+NAME = "sonde-deep-2"
 DIMENSIONS = 384
 TOKEN_LIMITS: Mapping[Mode, int] = {"query": 256, "passage": 256}
 _BATCH_TEXTS = 32
