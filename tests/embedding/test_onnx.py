@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -118,3 +120,14 @@ def test_batches_hold_every_text_with_pieces_once_within_bounds(lengths: list[in
         assert len(batch) <= 32
         assert lengths[batch[-1]] == max(lengths[row] for row in batch)
         assert len(batch) == 1 or len(batch) * (lengths[batch[-1]] + 2) <= 1024
+
+
+def test_a_model_that_nobody_uses_lets_go_of_its_memory_and_comes_back() -> None:
+    embedder = OnnxEmbedder(idle_s=0.2)
+    first = embedder.embed(["walrus"], "query")
+    deadline = time.monotonic() + 20
+    while embedder.is_loaded and time.monotonic() < deadline:
+        threading.Event().wait(0.02)
+    assert not embedder.is_loaded
+    assert np.array_equal(embedder.embed(["walrus"], "query"), first)
+    embedder.close()

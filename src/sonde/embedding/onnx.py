@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import as_file
 from importlib.resources.abc import Traversable
@@ -21,6 +22,7 @@ from sonde.errors import EmbeddingFailed
 NAME = "sonde-deep-2"
 DIMENSIONS = 384
 TOKEN_LIMITS: Mapping[Mode, int] = {"query": 256, "passage": 256}
+_IDLE_S = 60.0
 _BATCH_TEXTS = 32
 # Activations of so many tokens stay in the processor's caches: twice as fast as 8,192, and the
 # process stays under 150 MB.
@@ -28,15 +30,28 @@ _BATCH_TOKENS = 1024
 
 
 class OnnxEmbedder:
-    """Loads on first use; queries do not wait for passages that another thread embeds."""
+    """Loads on first use, lets go when unused for a while; queries do not wait for passages that
+    another thread embeds."""
 
     def __init__(
-        self, threads: int | None = None, folder: Traversable = BUNDLED, name: str = NAME
+        self,
+        threads: int | None = None,
+        folder: Traversable = BUNDLED,
+        name: str = NAME,
+        idle_s: float = _IDLE_S,
     ) -> None:
         self._folder, self._name = folder, name
         self._threads = threads or min(2, os.cpu_count() or 1)
+        self._idle_s = idle_s
         self._lock = threading.Lock()
         self._loaded: tuple[Any, WordPiece] | None = None
+        self._used_at = 0.0
+        self._closed = threading.Event()
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model takes up memory right now."""
+        return self._loaded is not None
 
     @property
     def name(self) -> str:
@@ -79,7 +94,14 @@ class OnnxEmbedder:
         """Free the model; the next call loads it again."""
         with self._lock:
             self._loaded = None
+            self._closed.set()
         _trim_heap()
+
+    def _watch(self, closed: threading.Event) -> None:
+        """Close once nobody has asked for a while; a server must be small when it only waits."""
+        while not closed.wait(max(self._used_at + self._idle_s - time.monotonic(), 0.0)):
+            if time.monotonic() >= self._used_at + self._idle_s:
+                self.close()
 
     def _load(self) -> tuple[Any, WordPiece]:
         with self._lock:
@@ -87,6 +109,11 @@ class OnnxEmbedder:
                 vocabulary = read_vocabulary(self._folder, "deep-vocab.txt")
                 session = _open_session(self._folder, self._threads)
                 self._loaded = (session, WordPiece(vocabulary))
+                self._closed = threading.Event()
+                watch = threading.Thread(target=self._watch, args=(self._closed,), daemon=True)
+                self._used_at = time.monotonic()
+                watch.start()
+            self._used_at = time.monotonic()
             return self._loaded
 
 
