@@ -3,12 +3,15 @@
 python stage_two.py PROJECT SECONDS
 """
 
+import contextlib
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
+from sonde.errors import Cancelled
 from sonde.indexing.refine import coverage_of, refine_vectors
 from sonde.settings import load_settings
 from sonde.wiring import build_app
@@ -20,7 +23,14 @@ project = app.projects.get(root)
 assert app.deep, "the settings switch the deep model off"
 app.deep.embed(["loads the model"], "passage")
 began, used = time.perf_counter(), time.process_time()
-done = refine_vectors(project.stores(), app.deep, project.lock, Work(), within_s=limit_s)
+before = sum(have for have, _ in coverage_of(project.stores(), app.deep))
+work = Work()
+timer = threading.Timer(limit_s, work.cancel)
+timer.start()
+with contextlib.suppress(Cancelled):
+    refine_vectors(project.stores(), app.deep, project.lock, work)
+timer.cancel()
+done = sum(have for have, _ in coverage_of(project.stores(), app.deep)) - before
 print(
     json.dumps(
         {
