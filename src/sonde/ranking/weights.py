@@ -1,6 +1,7 @@
 """How much each piece of evidence counts.
 
-`CODE` is fitted by `training/fit_ranking.py` and rounded. Where the labelled questions say
+`CODE` is fitted by `training/fit_ranking.py` with the static model and rounded; the deep model does
+better still under the same weights. Where the labelled questions say
 nothing (nobody asked for examples or legacy code) the answer to "and it was asked for" takes the
 penalty back. `DOCS` is set by hand: there are no labelled questions on documents yet.
 """
