@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,17 @@ COUNT = 100_000
 MEMORY_BYTES = 500 * 1024 * 1024
 
 
+def peak_of(pid: int) -> int:
+    """The most memory a running process has held; what wait4 tells counts its parent's, too."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) * 1024
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 def test_a_hundred_thousand_files_are_indexed_within_the_memory_promised(
     sonde: Any, tmp_path: Path
 ) -> None:
@@ -30,14 +41,16 @@ def test_a_hundred_thousand_files_are_indexed_within_the_memory_promised(
     assert not (sonde.home / "indexes").exists() or not list(sonde.home.glob("indexes/*/*.db"))
     process = sonde.start("index", "--json", "--yes")
     assert process.stdout
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, peak_of(process.pid))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
     answer = json.loads(process.stdout.read())
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
     process.communicate()
     assert process.returncode == 0
     assert answer["filesIndexed"] == COUNT + 31
-    unit = 1 if sys.platform == "darwin" else 1024
-    assert usage.ru_maxrss * unit < MEMORY_BYTES
+    assert 0 < peak < MEMORY_BYTES
     hit = sonde.ask("search", "f_42_137")["results"][0]
     assert hit["path"] == "d42/f137.py"
     shutil.rmtree(sonde.project)  # pytest keeps the folders of its last runs
