@@ -25,6 +25,8 @@
         ├── OutsideRoots            OUTSIDE_ROOTS
         ├── StorageUnusable         STORAGE_UNUSABLE
         ├── MissingExtra            MISSING_EXTRA
+        ├── ConfigUnreadable        AGENT_CONFIG_UNREADABLE
+        ├── ConfigChanged           AGENT_CONFIG_CHANGED
         ├── Cancelled               CANCELLED
         └── ConfirmationRequired    CONFIRMATION_REQUIRED
 
@@ -258,6 +260,22 @@ class MissingExtra(CatalogError):
     code = "MISSING_EXTRA"
     user_message = "This needs an optional part of sonde that is not installed."
     next_action = "Install it: pip install 'sonde[{extra}]'."
+
+
+class ConfigUnreadable(CatalogError):
+    """An agent's configuration that cannot be edited safely."""
+
+    code = "AGENT_CONFIG_UNREADABLE"
+    user_message = "{path} cannot be understood, so it was left as it is."
+    next_action = "Correct the file (`--verbose` says where), or add the server there yourself."
+
+
+class ConfigChanged(CatalogError):
+    """An agent's configuration that somebody else wrote meanwhile."""
+
+    code = "AGENT_CONFIG_CHANGED"
+    user_message = "{path} changed meanwhile, so nothing was written to it."
+    next_action = "Run the command again to see the change against the file as it is now."
 
 
 class Cancelled(CatalogError):

@@ -82,7 +82,7 @@ def bash_completes(tmp_path: Path, *words: str) -> list[str]:
 
 def test_bash_completes_commands_options_choices_and_files(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    assert bash_completes(tmp_path, "sonde", "se") == ["search"]
+    assert bash_completes(tmp_path, "sonde", "sea") == ["search"]
     assert "--all-projects" in bash_completes(tmp_path, "sonde", "search", "--a")
     assert bash_completes(tmp_path, "sonde", "search", "--mode", "le") == ["lexical"]
     assert bash_completes(tmp_path, "sonde", "--color", "al") == ["always"]

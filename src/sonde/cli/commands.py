@@ -113,7 +113,10 @@ def run_mcp(session: Session) -> int:
     from sonde.tools import TOOLS
 
     settings = session.settings
-    start = Path(session.args.project or ".").expanduser().absolute()
+    named = session.args.project or "."
+    if named.startswith("${"):  # a variable that the agent had no folder to put in for
+        named = "."
+    start = Path(named).expanduser().absolute()
     listing = Listing(
         TOOLS,
         toolsets=settings.toolsets,

@@ -150,6 +150,19 @@ COMMANDS = (
         ),
         "sonde store convert lance",
     ),
+    Command(
+        "setup",
+        "add sonde to the configuration of your agents",
+        "setup:run_setup",
+        (
+            _option("agents", nargs="*", metavar="AGENT", help="which (default: those found)"),
+            _option("--scope", choices=("user", "project"), help="for all projects, or this one"),
+            _flag("--guide", about="also add a short section on sonde to the agents' instructions"),
+            _flag("--remove", about="take out what setup put in"),
+            _flag("--dry-run", about="show what would change, and change nothing"),
+        ),
+        "sonde setup claude-code codex --scope project --guide",
+    ),
     Command("doctor", "check that everything works, and say what does not", "doctor:run_doctor"),
     Command(
         "config",

@@ -1,0 +1,172 @@
+"""What would change in which file: worked out whole before anything is written."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from sonde.agents import json_edit, toml_edit
+from sonde.agents.files import (
+    decode_config,
+    find_backup,
+    keep_backup,
+    read_config,
+    replace_config,
+)
+from sonde.agents.guide import drop_section, put_section
+from sonde.agents.json_text import Malformed
+from sonde.agents.machine import Launch, read_entry
+from sonde.agents.table import SERVER, Agent
+from sonde.errors import ConfigUnreadable
+
+Action = Literal["add", "update", "remove", "none"]
+
+
+class Editor(Protocol):
+    """What can be done with the text of a configuration, whatever its format."""
+
+    def load(self, text: str) -> Any:
+        """The values in it."""
+
+    def put(self, text: str, path: tuple[str, ...], value: dict[str, Any]) -> str:
+        """The text with a value merged in."""
+
+    def drop(self, text: str, path: tuple[str, ...]) -> str:
+        """The text without what stands at the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file, as it is and as it would be; None is no file."""
+
+    path: Path
+    action: Action
+    before: bytes | None
+    after: bytes | None
+
+    def show(self) -> Iterator[str]:
+        """The difference, line by line, as `diff -u` shows it."""
+        before, after = (
+            (data or b"").decode("utf-8", "replace").splitlines()
+            for data in (self.before, self.after)
+        )
+        old = str(self.path) if self.before is not None else "/dev/null"
+        new = str(self.path) if self.after is not None else "/dev/null"
+        yield from difflib.unified_diff(before, after, old, new, lineterm="")
+
+    def write(self, backups: Path) -> Path | None:
+        """Make the change; where the copy of the file as it was is kept, if there was one."""
+        kept = None if self.before is None else keep_backup(backups, self.path, self.before)
+        replace_config(self.path, self.before, self.after)
+        return kept
+
+
+def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backups: Path) -> Change:
+    """Our entry in a configuration file, or out of it."""
+    edit: Editor = toml_edit if path.suffix == ".toml" else json_edit
+    place = (agent.key, SERVER)
+
+    def put(text: str) -> str:
+        entry = _keep_own_arguments(launch.describe(agent), read_entry(edit.load(text), agent))
+        return edit.put(text, place, entry)
+
+    def has_entry(text: str) -> bool:
+        return read_entry(edit.load(text), agent) is not None
+
+    def check(before: str, after: str) -> None:
+        expected, found = edit.load(before), edit.load(after)
+        if remove:
+            del expected[agent.key][SERVER]
+            if not expected[agent.key]:
+                found.setdefault(agent.key, {})  # in TOML, an empty table may go unsaid
+        else:
+            entry = _keep_own_arguments(launch.describe(agent), read_entry(expected, agent))
+            _merge(expected, {agent.key: {SERVER: entry}})
+        if found != expected:
+            raise Malformed("the change cannot be made without touching the rest")
+
+    def drop(text: str) -> str:
+        return edit.drop(text, place)
+
+    return _plan(path, put, drop, has_entry, check, remove=remove, backups=backups)
+
+
+def plan_guide(path: Path, *, remove: bool, backups: Path) -> Change:
+    """Our section in a file of instructions, or out of it."""
+
+    def has_section(text: str) -> bool:
+        return drop_section(text) != text
+
+    return _plan(path, put_section, drop_section, has_section, None, remove=remove, backups=backups)
+
+
+def _plan(
+    path: Path,
+    put: Callable[[str], str],
+    drop: Callable[[str], str],
+    holds: Callable[[str], bool],
+    check: Callable[[str, str], None] | None,
+    *,
+    remove: bool,
+    backups: Path,
+) -> Change:
+    before = read_config(path)
+    text, mark = decode_config(before, path)
+    try:
+        there = holds(text)
+        if remove and not there:
+            return Change(path, "none", before, before)
+        edited = drop(text) if remove else put(text)
+        if check:
+            check(text, edited)
+        if edited == text:
+            return Change(path, "none", before, before)
+        if not remove:
+            after = mark + edited.encode()
+            return Change(path, "update" if there else "add", before, after)
+        return Change(path, "remove", before, _restore(path, before, put, holds, backups, edited))
+    except (Malformed, RecursionError) as error:
+        raise ConfigUnreadable(str(error), path=str(path)) from error
+
+
+def _restore(
+    path: Path,
+    before: bytes | None,
+    put: Callable[[str], str],
+    holds: Callable[[str], bool],
+    backups: Path,
+    edited: str,
+) -> bytes | None:
+    """The very bytes from before we came, where nothing else was changed since; else the edit."""
+    kept = read_config(find_backup(backups, path))
+    if kept is not None:
+        with suppress(Malformed, ConfigUnreadable):
+            text, mark = decode_config(kept, path)
+            if not holds(text) and mark + put(text).encode() == before:
+                return kept
+    if put("").encode() == before:
+        return None
+    _, mark = decode_config(before, path)
+    return mark + edited.encode()
+
+
+def _keep_own_arguments(entry: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
+    """Arguments that the user added after ours stay."""
+    kept = dict(entry)
+    for key in ("args", "command"):
+        ours, theirs = entry.get(key), (old or {}).get(key)
+        if isinstance(ours, list) and isinstance(theirs, list) and theirs[: len(ours)] == ours:
+            kept[key] = theirs
+    return kept
+
+
+def _merge(values: dict[str, Any], more: dict[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(values.get(key), dict):
+            _merge(values[key], value)
+        else:
+            values[key] = value
