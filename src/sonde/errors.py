@@ -4,7 +4,14 @@
     ├── InvalidRequest              the call itself is wrong            -> JSON-RPC -32602
     │   ├── UnknownArgument
     │   ├── EmptyQuery
-    │   └── BadCursor
+    │   ├── BadCursor
+    │   └── NoSuchAddress           no such route or resource (HTTP 404)
+    ├── Refused                     the guard of the HTTP server        -> 401, 403, 413, 421, 429
+    │   ├── UnknownHost
+    │   ├── ForeignOrigin
+    │   ├── TokenRequired
+    │   ├── BodyTooLarge
+    │   └── TooManyRequests
     ├── InternalFailure             search or embedding broke           -> JSON-RPC -32603
     │   └── EmbeddingFailed
     └── CatalogError                the RFC's catalogue                 -> an error result
@@ -98,6 +105,60 @@ class BadCursor(InvalidRequest):
     code = "BAD_CURSOR"
     user_message = "This cursor cannot be used."
     next_action = "Repeat the search without a cursor to get a fresh first page."
+
+
+class Refused(SondeError):
+    """A request that the HTTP server does not even look at."""
+
+    code = "REFUSED"
+
+
+class UnknownHost(Refused):
+    """A Host header that names another machine: the mark of DNS rebinding."""
+
+    code = "UNKNOWN_HOST"
+    user_message = "This server does not answer under the name '{host}'."
+    next_action = "Use the address it prints at start, or start it with --public-url."
+
+
+class ForeignOrigin(Refused):
+    """A page of another site tries to use this server through somebody's browser."""
+
+    code = "FOREIGN_ORIGIN"
+    user_message = "Requests from the pages of another site are not answered."
+    next_action = "Open the server's own address, or call it from outside a browser."
+
+
+class TokenRequired(Refused):
+    """No token, or one that nobody was given."""
+
+    code = "TOKEN_REQUIRED"
+    user_message = "This server needs a valid token."
+    next_action = "Send the header `Authorization: Bearer TOKEN`."
+
+
+class BodyTooLarge(Refused):
+    """A request larger than any call needs."""
+
+    code = "BODY_TOO_LARGE"
+    user_message = "The request is larger than {most} bytes."
+    next_action = "Send less at once."
+
+
+class TooManyRequests(Refused):
+    """More requests than one caller may send."""
+
+    code = "TOO_MANY_REQUESTS"
+    user_message = "Too many requests."
+    next_action = "Wait {seconds} s and go on more slowly."
+
+
+class NoSuchAddress(InvalidRequest):
+    """An address that leads nowhere."""
+
+    code = "NO_SUCH_ADDRESS"
+    user_message = "There is nothing at '{address}'."
+    next_action = "Take addresses from answers as they are; handles do not last for ever."
 
 
 class InternalFailure(SondeError):

@@ -10,7 +10,26 @@ from typing import Literal
 Kind = Literal["code", "docs"]
 """Which of a project's two indexes a file belongs to."""
 
+LOCAL = "local"
+"""The user where nobody else can connect."""
+
 SymbolKind = Literal["type", "function", "value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, as the surface found out; no argument of a call can say otherwise."""
+
+    user: str = LOCAL
+    """Whose data this is about; decided by the token, `local` where none is needed."""
+    session: str = ""
+    """The connection where one lasts: stands for a handle that a call leaves out."""
+    base_url: str = ""
+    """Where this caller reaches the HTTP server; empty when it does not."""
+
+    def link(self, address: str) -> str:
+        """An address (`jobs/7`) as this caller can open it: a URL, else an MCP resource."""
+        return f"{self.base_url}/api/{address}" if self.base_url else f"sonde://{address}"
 
 
 @dataclass(frozen=True, slots=True)

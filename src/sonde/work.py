@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from sonde.errors import Cancelled
-from sonde.types import Progress
+from sonde.types import Caller, Progress
 
 
 class Work:
@@ -17,7 +17,9 @@ class Work:
         report: Callable[[Progress], None] | None = None,
         ask: Callable[[str], bool | None] | None = None,
         cancelled: threading.Event | None = None,
+        caller: Caller = Caller(),  # noqa: B008 - frozen
     ) -> None:
+        self.caller = caller
         self._report = report
         self._ask = ask
         self._cancelled = cancelled or threading.Event()

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypedDict
 from sonde.errors import Cancelled, ConfirmationRequired, EmbeddingFailed, IndexNotFound
 from sonde.mcp.listing import Listing
 from sonde.mcp.stdio import serve_stdio
+from sonde.tools.route import Content, Route
 from sonde.tools.tool import Param, Tool
 from sonde.types import Progress
 from sonde.work import Work
@@ -127,7 +128,7 @@ def odd(app: Toy, *, work: Work) -> dict[str, Any]:
     return {"name": "caf\u00e9 \udce9 \u2028", "nothing": None}
 
 
-TOYS = (
+TOYS: tuple[Tool, ...] = (
     Tool("say", say, "code", "Say", "Says it. Nothing else does.", "Loudly.", always_load=True),
     Tool("fail", fail, "code", "Fail", "Fails. Always."),
     Tool("count_up", count, "code", "Count", "Counts.", aliases=("count-up", "count.up")),
@@ -136,6 +137,52 @@ TOYS = (
     Tool("remove", remove, "index", "Remove", "Removes.", read_only=False, destructive=True),
     Tool("chatter", chatter, "files", "Chatter", "Prints."),
     Tool("odd", odd, "files", "Odd", "Answers with an odd name."),
+)
+
+
+class Who(TypedDict):
+    """Who called."""
+
+    user: str
+    session: str
+    link: str
+
+
+def tell_caller(app: Toy, *, work: Work) -> Who:
+    return {
+        "user": work.caller.user,
+        "session": work.caller.session,
+        "link": work.caller.link("toys/1"),
+    }
+
+
+def keep_toy(
+    app: Toy,
+    toy_id: Annotated[str, Param("Which toy")],
+    size: Annotated[int, Param("How large", minimum=1, maximum=9)] = 1,
+    tags: Annotated[tuple[str, ...], Param("Words")] = (),
+    loud: Annotated[bool, Param("Noisy")] = False,
+    *,
+    work: Work,
+) -> dict[str, Any]:
+    return {"toyId": toy_id, "size": size, "tags": list(tags), "loud": loud}
+
+
+def read_text(
+    app: Toy, path: Annotated[str, Param("Which text")], *, work: Work
+) -> Content | dict[str, Any]:
+    return Content(f"text of {path}")
+
+
+TOYS += (Tool("tell_caller", tell_caller, "files", "Who", "Says who calls."),)
+TOY_ROUTES = (
+    Route("caller", tell_caller, "Who calls"),
+    Route("toys/{toyId}", keep_toy, "One toy"),
+    Route("toys/{toyId}", keep_toy, "Keep a toy", method="POST", status=201),
+    Route("texts/{path:path}", read_text, "A text", mime="text/plain"),
+    Route("wait", wait, "Wait"),
+    Route("fail", fail, "Fail"),
+    Route("remove", remove, "Remove", method="DELETE"),
 )
 
 
@@ -151,9 +198,24 @@ class SlowImport(MetaPathFinder):
             time.sleep(0.01)
 
 
+def serve_toys(diary: Path, token_file: Path | None) -> None:
+    """Over HTTP; the address is the one line on stdout."""
+    from sonde.web.application import build_application
+    from sonde.web.guard import Access
+    from sonde.web.serving import serve_http
+    from sonde.web.tokens import load_tokens
+
+    access = Access(tokens=load_tokens(None, token_file), rate_limit=0)
+    app = build_application(lambda: Toy(diary), Listing(TOYS), access, routes=TOY_ROUTES)
+    serve_http(app, access, lambda address: print(address, flush=True))
+
+
 def main() -> None:
-    print("noise before serving")
     diary = Path(sys.argv[1])
+    if sys.argv[2:3] == ["--http"]:
+        serve_toys(diary, Path(sys.argv[3]) if sys.argv[3:] else None)
+        return
+    print("noise before serving")
     if len(sys.argv) > 2:
         sys.meta_path.insert(0, SlowImport(Path(sys.argv[2])))
     serve_stdio(lambda: Toy(diary), Listing(TOYS))

@@ -1,21 +1,14 @@
-"""The commands about indexes, and the one that serves agents."""
+"""The commands about indexes."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sonde.cli.render import render_facts, render_projects
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
 from sonde.errors import FileLimitWarning
-
-if TYPE_CHECKING:
-    from sonde.app import App
-
-log = logging.getLogger(__name__)
 
 FOUND, NOTHING = 0, 1
 _LARGE = FileLimitWarning.user_message.split("{", maxsplit=1)[0]
@@ -104,33 +97,3 @@ def run_projects(session: Session) -> int:
         if not answer["projects"]:
             session.note("no project is indexed yet; run `sonde index` in one")
     return FOUND if answer["projects"] else NOTHING
-
-
-def run_mcp(session: Session) -> int:
-    """Serve agents until stdin closes; stdout carries nothing but the protocol."""
-    from sonde.mcp.listing import Listing
-    from sonde.mcp.stdio import serve_stdio
-    from sonde.tools import TOOLS
-
-    settings = session.settings
-    named = session.args.project or "."
-    if named.startswith("${"):  # a variable that the agent had no folder to put in for
-        named = "."
-    start = Path(named).expanduser().absolute()
-    listing = Listing(
-        TOOLS,
-        toolsets=settings.toolsets,
-        spelling=settings.tool_names,
-        enhanced=settings.enhanced_tool_descriptions,
-    )
-    logging.getLogger().setLevel(settings.log_level.upper())
-    for warning in settings.warnings:
-        log.warning("%s", warning)
-
-    def open_app() -> App:
-        from sonde.wiring import build_app
-
-        return build_app(settings, start=start, stays=True)
-
-    serve_stdio(open_app, listing)
-    return FOUND

@@ -45,7 +45,7 @@ def find_project_config(session: Session) -> Path | None:
 def list_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     """Every setting with its value and its source."""
     return {
-        name: {"value": _plain(getattr(settings, name)), "source": settings.sources[name]}
+        name: {"value": _plain(_mask(settings, name)), "source": settings.sources[name]}
         for name in ("home", *RULES)
     }
 
@@ -61,6 +61,11 @@ def render_settings(settings: Settings, screen: Screen) -> Iterator[str]:
         label = screen.paint("bold" if chosen else "dim", f"{name:<{width}}")
         source = screen.paint("good" if chosen else "dim", escape_controls(row["source"]))
         yield f"{label}  {escape_controls(shown) or '-'}  {source}"
+
+
+def _mask(settings: Settings, name: str) -> object:
+    value = getattr(settings, name)
+    return "(set)" if name == "token" and value else value
 
 
 def _plain(value: object) -> object:

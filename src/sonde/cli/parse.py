@@ -178,7 +178,21 @@ COMMANDS = (
             ),
         ),
     ),
-    Command("mcp", "serve agents: MCP over stdin and stdout", "commands:run_mcp"),
+    Command("mcp", "serve agents: MCP over stdin and stdout", "serving:run_mcp"),
+    Command(
+        "serve",
+        "serve agents and people over HTTP: MCP, REST and pages",
+        "serving:run_serve",
+        (
+            _option("--host", metavar="H", help="where to listen (default: 127.0.0.1)"),
+            _option("--port", type=_whole(0), metavar="N", help="port (default: 8420; 0: any)"),
+            _option("--token", metavar="T", help="what callers must present; seen by `ps`"),
+            _option("--token-file", metavar="FILE", help="a file of lines `TOKEN` or `USER TOKEN`"),
+            _option("--public-url", metavar="URL", help="our address as others see it"),
+            _option("--toolsets", metavar="NAMES", help="tools to list, or all"),
+        ),
+        "sonde serve --port 8420",
+    ),
     Command(
         "completion",
         "print the completion script of a shell",

@@ -166,6 +166,10 @@ class Session:
         for line in lines:
             sys.stdout.write(f"{line}\n")
 
+    def flush(self) -> None:
+        """Let what was printed be seen now."""
+        sys.stdout.flush()
+
     def print_json(self, answer: Any) -> None:
         """The answer for programs, on stdout."""
         indent = 2 if self.out.tty else None

@@ -14,7 +14,9 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import anyio.from_thread
@@ -27,11 +29,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from sonde.errors import Cancelled
-from sonde.types import Progress
+from sonde.types import Caller, Progress
 from sonde.work import Work
 
 Context = ServerRequestContext[Any, Any]
 
+SCOPE_CALLER = "sonde.caller"
+"""Where in an ASGI scope the guard leaves the caller."""
+SCOPE_SESSION = "sonde.session"
+"""Where a WebSocket leaves the name of its connection."""
 PROGRESS_INTERVAL_S = 0.2
 """Clients redraw on every notification."""
 
@@ -63,21 +69,45 @@ class Calls:
     def __init__(self) -> None:
         self._running: set[Work] = set()
         self._changed = threading.Condition()
+        # without HTTP the process serves one client: it is the session
+        self._caller = Caller(session=uuid4().hex)
 
     async def run(
         self, verb: Callable[[Work], Any], ctx: Context, params: types.CallToolRequestParams
     ) -> Any:
         """Run a verb in a worker thread; if the caller goes away, the work is called off."""
         line = Line()
-        work = Work(report=_Reporter(ctx, line).report, ask=_choose_ask(ctx, params, line))
+        work = Work(
+            report=_Reporter(ctx, line).report,
+            ask=_choose_ask(ctx, params, line),
+            caller=self.read_caller(ctx),
+        )
+        try:
+            return await self.run_work(verb, work)
+        except anyio.get_cancelled_exc_class():
+            line.cut()
+            raise
+
+    async def run_work(self, verb: Callable[[Work], Any], work: Work) -> Any:
+        """The same for work that talks to its caller in another way."""
         try:
             return await anyio.to_thread.run_sync(
                 self._run_tracked, verb, work, abandon_on_cancel=True
             )
         except anyio.get_cancelled_exc_class():
             work.cancel()
-            line.cut()
             raise
+
+    def read_caller(self, ctx: Context) -> Caller:
+        """Who asks: what the guard found out, or the one client of this process."""
+        if ctx.request is None:
+            return self._caller
+        scope = ctx.request.scope
+        session = scope.get(SCOPE_SESSION, "")
+        if not session and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            session = ctx.request.headers.get("mcp-session-id", "")
+        caller: Caller = scope[SCOPE_CALLER]
+        return replace(caller, session=session)
 
     def stop(self, timeout: float) -> bool:
         """Call everything off; true when all of it has ended in time."""

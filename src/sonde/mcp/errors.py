@@ -33,15 +33,21 @@ def translate_error(error: Exception) -> dict[str, Any]:
 
 def shape_answer(answer: dict[str, Any]) -> dict[str, Any]:
     """A tool result: the object, and the same object once more as minified JSON text."""
-    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        # A file name need not be Unicode, but the protocol is.
-        text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    text = dump_answer(answer)
+    if "\ufffd" in text:
         answer = json.loads(text)
     return {
         "resultType": "complete",
         "content": [{"type": "text", "text": text}],
         "structuredContent": answer,
     }
+
+
+def dump_answer(answer: Any) -> str:
+    """Minified JSON that is Unicode throughout; a file name need not be."""
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return text

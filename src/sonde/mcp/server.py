@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -48,7 +49,13 @@ class LazyApp:
                 self._app = None
 
 
-def build_server(listing: Listing, app: LazyApp, calls: Calls) -> Server[Any]:
+Observe = Callable[[str, str, float], None]
+"""Told of every call: the tool, what came of it, and the seconds it took."""
+
+
+def build_server(
+    listing: Listing, app: LazyApp, calls: Calls, observe: Observe = lambda *_: None
+) -> Server[Any]:
     """An MCP server for these tools, serving both eras of the protocol."""
 
     async def list_tools(_ctx: Context, _params: types.PaginatedRequestParams) -> dict[str, Any]:
@@ -57,18 +64,27 @@ def build_server(listing: Listing, app: LazyApp, calls: Calls) -> Server[Any]:
     async def call_tool(
         ctx: Context, params: types.CallToolRequestParams
     ) -> dict[str, Any] | types.InputRequiredResult:
+        began, name, outcome = time.perf_counter(), "unknown", "cancelled"
         try:
             tool = find_tool(listing.tools, params.name)
+            name = tool.name
             arguments = bind_arguments(tool, params.arguments or {})
 
             def run_verb(work: Work) -> Any:
                 return tool.call(app.get(), **arguments, work=work)
 
-            return shape_answer(await calls.run(run_verb, ctx, params))
+            answer = shape_answer(await calls.run(run_verb, ctx, params))
+            outcome = "ok"
         except AnswerNeeded as needed:
+            outcome = "asked"
             return needed.result
         except Exception as error:  # noqa: BLE001 - the one place that turns errors into protocol
+            outcome = getattr(error, "code", "defect")
             return translate_error(error)
+        else:
+            return answer
+        finally:
+            observe(name, outcome, time.perf_counter() - began)
 
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     server = Server[Any](

@@ -44,7 +44,25 @@ async def run_server(server: Server[Any], inbox: Inbox, wire: Wire) -> None:
     await server.run(receive, Outbox(wire, inbox), server.create_initialization_options())
 
 
-class Outbox:
+class Outlet:
+    """The parts of a stream that the SDK asks for and that need nothing done."""
+
+    async def aclose(self) -> None:
+        """Nothing: what is written to outlives the server."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        return None
+
+
+class Outbox(Outlet):
     """What the server writes to."""
 
     def __init__(self, wire: Wire, inbox: Inbox) -> None:
@@ -57,17 +75,3 @@ class Outbox:
         if isinstance(message, types.JSONRPCResponse) and self._inbox.take_greeting(message.id):
             return
         self._wire.send(message.model_dump_json(by_alias=True, exclude_unset=True))
-
-    async def aclose(self) -> None:
-        """Nothing: the wire outlives the server."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        return None

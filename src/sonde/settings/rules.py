@@ -45,6 +45,13 @@ class Settings:
     max_tokens: int = 2000
     assume_yes: bool = False
     log_level: LogLevel = "warning"
+    host: str = "127.0.0.1"
+    port: int = 8420
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    public_url: str = ""
+    rate_limit: int = 200
+    """Requests a second."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Field -> 'argument', 'environment SONDE_X', the path of a file, or 'default'."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
@@ -97,6 +104,24 @@ def _check_size_text(value: object) -> int:
     if not isinstance(value, str):
         raise RejectedError
     return check_size(value)
+
+
+def _check_text(pattern: str) -> Callable[[object], Any]:
+    def check(value: object) -> Any:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise RejectedError
+        return value
+
+    return check
+
+
+def _check_number(least: int, most: int) -> Callable[[object], Any]:
+    def check(value: object) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise RejectedError
+        return value
+
+    return check
 
 
 def _check_choice(choices: Any) -> Callable[[object], Any]:
@@ -191,6 +216,21 @@ RULES: dict[str, Rule] = {
     "log_level": Rule("logLevel", "'debug', 'info', 'warning' or 'error'",
         _check_choice(LogLevel),
         about="How much is logged: 'debug', 'info', 'warning' or 'error'. Default: 'warning'."),
+    "host": Rule("host", "a host name or address", _check_text(r"[\w.:-]{1,253}"),
+        about="Where `sonde serve` listens; others can connect to anything but loopback, and need "
+        "a token. Default: '127.0.0.1'."),
+    "port": Rule("port", "a whole number from 0 to 65535", _check_number(0, 65_535), _read_number,
+        "The port of `sonde serve`; 0 takes a free one. Default: 8420."),
+    "token": Rule("token", "text without spaces", _check_text(r"\S{0,500}"),
+        about="What callers of `sonde serve` must present. Better kept in a file."),
+    "token_file": Rule("tokenFile", "the path of a file", _check_text(r"[^\0]{0,4096}"),
+        about="A file of tokens, one a line, a user's name before it: 'anna 5d8b0f...'."),
+    "public_url": Rule("publicUrl", "an http or https address",
+        _check_text(r"(https?://[\w.:\[\]-]{1,253}/?)?"),
+        about="The address of `sonde serve` as others see it, behind a proxy."),
+    "rate_limit": Rule("rateLimit", "a whole number from 0 to 1000000",
+        _check_number(0, 1_000_000), _read_number,
+        "Requests a second that one caller may send; 0 does not limit. Default: 200."),
 }  # fmt: skip
 
 

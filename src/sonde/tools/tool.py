@@ -19,7 +19,17 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union
 from sonde.errors import UnknownArgument
 from sonde.tools.arguments import Argument, Kind, Param, bind
 
-__all__ = ["TOOLSETS", "Argument", "Param", "Tool", "Toolset", "bind_arguments", "find_tool"]
+__all__ = [
+    "TOOLSETS",
+    "Argument",
+    "Param",
+    "Tool",
+    "Toolset",
+    "bind_arguments",
+    "find_tool",
+    "read_answer",
+    "read_arguments",
+]
 
 Toolset = Literal["code", "index", "files", "knowledge", "research"]
 TOOLSETS: tuple[Toolset, ...] = typing.get_args(Toolset)
@@ -63,12 +73,7 @@ class Tool:
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """What a client may pass, in the order of the signature."""
-        hints = _read_hints(self.call)
-        return tuple(
-            _read_argument(parameter, hints[name])
-            for name, parameter in inspect.signature(self.call).parameters.items()
-            if name not in SUPPLIED
-        )
+        return read_arguments(self.call)
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
@@ -88,16 +93,7 @@ class Tool:
     @cached_property
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of the answer: its keys, their types and which are always there."""
-        answer = _read_hints(self.call)["return"]
-        if not typing.is_typeddict(answer):
-            return {"type": "object"}
-        hints = typing.get_type_hints(answer, include_extras=True)
-        schema: dict[str, Any] = {
-            "type": "object",
-            "properties": {key: _describe_value(hint) for key, hint in hints.items()},
-        }
-        required = [key for key, hint in hints.items() if _is_required(answer, key, hint)]
-        return schema | {"required": required} if required else schema
+        return read_answer(self.call)
 
     @property
     def annotations(self) -> dict[str, bool]:
@@ -114,6 +110,30 @@ class Tool:
     def describe(self, *, enhanced: bool) -> str:
         """The description, with the hint where enhanced descriptions are on."""
         return f"{self.description} {self.hint}" if enhanced and self.hint else self.description
+
+
+def read_arguments(call: Callable[..., Any]) -> tuple[Argument, ...]:
+    """The arguments that a verb declares, in the order of its signature."""
+    hints = _read_hints(call)
+    return tuple(
+        _read_argument(parameter, hints[name])
+        for name, parameter in inspect.signature(call).parameters.items()
+        if name not in SUPPLIED
+    )
+
+
+def read_answer(call: Callable[..., Any]) -> dict[str, Any]:
+    """JSON Schema of what a verb answers."""
+    answer = _read_hints(call)["return"]
+    if not typing.is_typeddict(answer):
+        return {"type": "object"}
+    hints = typing.get_type_hints(answer, include_extras=True)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {key: _describe_value(hint) for key, hint in hints.items()},
+    }
+    required = [key for key, hint in hints.items() if _is_required(answer, key, hint)]
+    return schema | {"required": required} if required else schema
 
 
 def bind_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:

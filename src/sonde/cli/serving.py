@@ -1,0 +1,111 @@
+"""The commands that serve agents: over stdin and stdout, and over HTTP."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sonde.cli.session import Session
+from sonde.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from sonde.app import App
+    from sonde.mcp.listing import Listing
+
+log = logging.getLogger(__name__)
+
+
+def run_mcp(session: Session) -> int:
+    """Serve agents until stdin closes; stdout carries nothing but the protocol."""
+    from sonde.mcp.stdio import serve_stdio
+
+    settings = session.settings
+    _start_logging(settings)
+    serve_stdio(_open_later(session, settings), _make_listing(settings))
+    return 0
+
+
+def run_serve(session: Session) -> int:
+    """Serve over HTTP until interrupted."""
+    from sonde.tools.routes import ROUTES
+    from sonde.web.application import build_application
+    from sonde.web.guard import Access
+    from sonde.web.pages import PAGES
+    from sonde.web.serving import check_access, serve_http
+    from sonde.web.tokens import load_tokens
+
+    args = session.args
+    settings = load_settings(
+        session.environ,
+        assume_yes=True if args.yes else None,
+        host=args.host,
+        port=args.port,
+        token=args.token,
+        token_file=args.token_file,
+        public_url=args.public_url,
+        toolsets=args.toolsets.split(",") if args.toolsets else None,
+    )
+    _start_logging(settings)
+    file = Path(settings.token_file).expanduser() if settings.token_file else None
+    access = Access(
+        host=settings.host,
+        port=settings.port,
+        tokens=load_tokens(settings.token or None, file),
+        public_url=settings.public_url,
+        rate_limit=settings.rate_limit,
+    )
+    check_access(access)
+    app = build_application(
+        _open_later(session, settings),
+        _make_listing(settings),
+        access,
+        routes=ROUTES,
+        pages=PAGES,
+    )
+
+    def tell(address: str) -> None:
+        address = settings.public_url.rstrip("/") or address
+        if args.json:
+            session.print_json({"url": address, "mcp": f"{address}/mcp"})
+        else:
+            session.print_lines(
+                [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C ends it)"]
+            )
+        session.flush()
+
+    serve_http(app, access, tell)
+    return 0
+
+
+def _start_logging(settings: Settings) -> None:
+    logging.getLogger().setLevel(settings.log_level.upper())
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+
+
+def _make_listing(settings: Settings) -> Listing:
+    from sonde.mcp.listing import Listing
+    from sonde.tools import TOOLS
+
+    return Listing(
+        TOOLS,
+        toolsets=settings.toolsets,
+        spelling=settings.tool_names,
+        enhanced=settings.enhanced_tool_descriptions,
+    )
+
+
+def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
+    named = session.args.project or "."
+    if named.startswith("${"):  # a variable that the agent had no folder to put in for
+        named = "."
+    start = Path(named).expanduser().absolute()
+
+    def open_app() -> App:
+        from sonde.wiring import build_app
+
+        return build_app(settings, start=start, stays=True)
+
+    return open_app

@@ -1,0 +1,112 @@
+"""MCP over HTTP: Streamable HTTP for both eras, and one message per WebSocket frame.
+
+Whoever mounts these has checked Host, Origin and token and left a `Caller` in the ASGI scope.
+
+The WebSocket is a transport of ours, since the protocol defines none: subprotocol `mcp`, each text
+frame one JSON-RPC message, cancellation by `notifications/cancelled` as on stdio, and closing the
+socket calls off what it had asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import mcp_types as types
+from mcp.server import Server
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from pydantic import ValidationError
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from sonde.mcp.calls import SCOPE_CALLER, SCOPE_SESSION
+from sonde.mcp.streams import Outlet
+
+SUBPROTOCOL = "mcp"
+MOST_SESSIONS = 1_000
+_log = logging.getLogger("sonde.mcp")
+
+
+class McpOverHttp:
+    """Streamable HTTP as an ASGI application."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        self._manager = StreamableHTTPSessionManager(server, max_sessions=MOST_SESSIONS)
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Serves as long as it is held."""
+        return self._manager.run()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; a session belongs to the user who opened it."""
+        user = scope[SCOPE_CALLER].user
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
+        await self._manager.handle_request(scope, receive, send)
+
+
+class McpOverSocket:
+    """A WebSocket as an ASGI application."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        self._server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one client until either side closes."""
+        socket = WebSocket(scope, receive, send)
+        if SUBPROTOCOL not in scope.get("subprotocols", []):
+            await socket.close(1002, "offer the subprotocol mcp")
+            return
+        scope[SCOPE_SESSION] = uuid4().hex
+        await socket.accept(SUBPROTOCOL)
+        put, take = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+        options = self._server.create_initialization_options()
+        async with anyio.create_task_group() as group:
+            group.start_soon(_receive_messages, socket, put, group.cancel_scope)
+            await self._server.run(take, SocketOutbox(socket), options)
+            group.cancel_scope.cancel()
+
+
+async def _receive_messages(
+    socket: WebSocket,
+    put: anyio.abc.ObjectSendStream[SessionMessage | Exception],
+    scope: anyio.CancelScope,
+) -> None:
+    origin = ServerMessageMetadata(request_context=socket)
+    try:
+        while True:
+            text = await socket.receive_text()
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+            except ValidationError:
+                error = types.ErrorData(code=types.PARSE_ERROR, message="Not a JSON-RPC message")
+                answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
+                await SocketOutbox(socket).send(SessionMessage(answer))
+            else:
+                await put.send(SessionMessage(message, metadata=origin))
+    except (WebSocketDisconnect, KeyError):
+        # KeyError: a binary frame. Either way nobody is there to answer: end what is running.
+        _log.debug("a socket was closed")
+    scope.cancel()
+
+
+class SocketOutbox(Outlet):
+    """What the server writes to."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send one message, unless the client is gone."""
+        try:
+            await self._socket.send_text(
+                item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            )
+        except (WebSocketDisconnect, RuntimeError, OSError):
+            _log.debug("a message to a closed socket was dropped")

@@ -1,0 +1,136 @@
+"""What a route is: an address, and the verb that answers there.
+
+The table in `tools/routes.py` is served twice. Over HTTP an address lies under `/api/`; what can
+be read (`GET`) is also an MCP resource, `sonde://` and the address. Arguments of the verb come
+from the address, the query string and, where a method has one, the JSON body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from sonde.errors import InvalidRequest, NoSuchAddress
+from sonde.tools.arguments import Argument, bind
+from sonde.tools.tool import read_answer, read_arguments
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+SCHEME = "sonde://"
+_FIELD = re.compile(r"\{(\w+)(:path)?\}")
+_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """An answer that is not JSON: a file's text, an image."""
+
+    body: str | bytes
+    mime: str = "text/plain"
+
+
+@dataclass(frozen=True)
+class Route:
+    """One address; `{name}` is one part of a path, `{name:path}` all the rest of it."""
+
+    address: str
+    call: Callable[..., Any]
+    """`verb(app, <arguments>, *, work)`, which answers with an object or `Content`."""
+    summary: str
+    method: Method = "GET"
+    status: int = 200
+    mime: str = "application/json"
+    complete: Callable[[Any, str, str], Sequence[str]] | None = None
+    """`(app, argument, beginning)` -> values that begin so, for clients that offer them."""
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the verb takes."""
+        return read_arguments(self.call)
+
+    @cached_property
+    def answer(self) -> dict[str, Any]:
+        """JSON Schema of what it answers."""
+        return read_answer(self.call)
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the arguments that stand in the address."""
+        return tuple(name for name, _ in _FIELD.findall(self.address))
+
+    @cached_property
+    def template(self) -> str:
+        """The address as an RFC 6570 template, with what may follow in the query string."""
+        path = _FIELD.sub(lambda m: f"{{+{m[1]}}}" if m[2] else f"{{{m[1]}}}", self.address)
+        inner = {_fold(name) for name in self.fields}
+        rest = [a.name for a in self.arguments if _fold(a.name) not in inner and a.param.listed]
+        return SCHEME + path + (f"{{?{','.join(rest)}}}" if rest else "")
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches an address of this route, its fields still quoted."""
+        parts = _FIELD.split(self.address)
+        text = "".join(
+            re.escape(literal) + (f"(?P<{name}>{'.+' if rest else '[^/]+'})" if name else "")
+            for literal, name, rest in zip(
+                parts[::3], [*parts[1::3], ""], [*parts[2::3], ""], strict=True
+            )
+        )
+        return re.compile(text, re.DOTALL)
+
+    def bind(
+        self, texts: Mapping[str, Sequence[str]], body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The verb's keyword arguments from what an address says and what a body holds."""
+        known = {_fold(argument.name): argument for argument in self.arguments}
+        given: dict[str, Any] = dict(body or {})
+        for name, values in texts.items():
+            argument = known.get(_fold(name))
+            given[name] = _read_text(argument, values) if argument else values[-1]
+        return bind(f"{self.method} /api/{self.address}", self.arguments, given)
+
+
+def find_route(routes: Iterable[Route], uri: str) -> tuple[Route, dict[str, list[str]]]:
+    """The readable route that an MCP resource address means, and the texts it holds."""
+    split = urlsplit(uri) if uri.lower().startswith(SCHEME) else None
+    if split is not None:
+        path = uri[len(SCHEME) :].partition("?")[0].partition("#")[0]
+        for route in routes:
+            found = route.pattern.fullmatch(path) if route.method == "GET" else None
+            if found:
+                texts = parse_qs(split.query, keep_blank_values=True)
+                return route, texts | {
+                    name: [unquote(text)] for name, text in found.groupdict().items()
+                }
+    raise NoSuchAddress(f"no resource {uri!r}", address=uri)
+
+
+def _fold(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _read_text(argument: Argument, values: Sequence[str]) -> Any:
+    """What text stands for, by the declared kind; text that does not fit is left for `bind`."""
+    if argument.kind == "array":
+        return [_read_one(argument.items, value) for value in values]
+    if len(values) > 1:
+        raise InvalidRequest(
+            f"{argument.name} is given {len(values)} times",
+            user_message="`{name}` is given more than once.",
+            name=argument.name,
+        )
+    return _read_one(argument.kind, values[0])
+
+
+def _read_one(kind: str | None, text: str) -> Any:
+    try:
+        if kind == "integer":
+            return int(text)
+        if kind == "number":
+            return float(text)
+    except ValueError:
+        return text
+    return _FLAGS.get(text.lower(), text) if kind == "boolean" else text

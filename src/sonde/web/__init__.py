@@ -1,0 +1,1 @@
+"""HTTP: one application for MCP, the REST routes and the pages, behind one guard."""

@@ -1,0 +1,121 @@
+"""The whole server as one ASGI application: MCP, REST routes and pages behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import Route as HttpRoute
+from starlette.types import ASGIApp
+
+from sonde.errors import InvalidRequest, NoSuchAddress
+from sonde.mcp.calls import Calls
+from sonde.mcp.http import McpOverHttp, McpOverSocket
+from sonde.mcp.listing import Listing
+from sonde.mcp.server import Closable, LazyApp, build_server
+from sonde.tools.route import Route
+from sonde.version import __version__
+from sonde.web.errors import shape_error
+from sonde.web.guard import Access, Guard
+from sonde.web.metrics import Meter, Metrics
+from sonde.web.openapi import describe_routes
+from sonde.web.rest import RouteEndpoint
+
+STOP_S = 5.0
+"""How long running verbs may take to stop when the server ends."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the routes of a page or a stream need."""
+
+    app: LazyApp
+    calls: Calls
+    metrics: Metrics
+
+
+Pages = Callable[[Parts], Sequence[BaseRoute]]
+"""Adds what is no plain verb: pages, downloads, event streams."""
+
+
+def build_application(
+    open_app: Callable[[], Closable],
+    listing: Listing,
+    access: Access,
+    *,
+    routes: Sequence[Route] = (),
+    pages: Sequence[Pages] = (),
+) -> ASGIApp:
+    """Put the server together; `open_app` runs when something first needs the app."""
+    parts = Parts(LazyApp(open_app), Calls(), Metrics())
+    server = build_server(listing, parts.app, parts.calls, observe=parts.metrics.note_call)
+    mcp = McpOverHttp(server)
+
+    @asynccontextmanager
+    async def live(_starlette: Starlette) -> AsyncIterator[None]:
+        async with mcp.running():
+            yield
+        stopped = await anyio.to_thread.run_sync(parts.calls.stop, STOP_S)
+        if stopped:
+            await anyio.to_thread.run_sync(parts.app.close)
+
+    async def show_health(_request: Request) -> Response:
+        return JSONResponse({"status": "ok", "name": "sonde", "version": __version__})
+
+    async def show_metrics(_request: Request) -> Response:
+        return PlainTextResponse(
+            parts.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    async def show_openapi(_request: Request) -> Response:
+        return JSONResponse(describe_routes(routes))
+
+    starlette = Starlette(
+        routes=[
+            HttpRoute("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
+            WebSocketRoute("/mcp/ws", McpOverSocket(server)),
+            HttpRoute("/healthz", show_health),
+            HttpRoute("/metrics", show_metrics),
+            HttpRoute("/api/openapi.json", show_openapi),
+            *(
+                HttpRoute(
+                    f"/api/{route.address}",
+                    RouteEndpoint(route, parts.app, parts.calls),
+                    methods=[route.method],
+                )
+                for route in routes
+            ),
+            *(route for add in pages for route in add(parts)),
+        ],
+        exception_handlers={HTTPException: _refuse_http, Exception: _refuse_defect},
+        lifespan=live,
+    )
+    starlette.router.redirect_slashes = False
+    return Meter(Guard(starlette, access), parts.metrics)
+
+
+async def _refuse_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return shape_error(NoSuchAddress(request.url.path, address=request.url.path))
+    response = shape_error(
+        InvalidRequest(
+            f"{request.method} {request.url.path}: {error.status_code}",
+            user_message="{problem}.",
+            problem=error.detail,
+        )
+    )
+    response.status_code = error.status_code
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _refuse_defect(_request: Request, error: Exception) -> Response:
+    return shape_error(error)

@@ -1,0 +1,82 @@
+"""Errors -> HTTP, in one place: the catalogue's object as the body, and a status."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.responses import JSONResponse
+
+from sonde.errors import (
+    BodyTooLarge,
+    Cancelled,
+    ConfirmationRequired,
+    DiskFull,
+    DocsIndexNotFound,
+    FileLimitWarning,
+    FileMissing,
+    FileNotAdmitted,
+    ForeignOrigin,
+    IndexBusy,
+    IndexNotFound,
+    InvalidPattern,
+    InvalidRequest,
+    MissingExtra,
+    NoSuchAddress,
+    OutsideRoots,
+    PermissionDenied,
+    SondeError,
+    SymlinkNotAllowed,
+    TokenRequired,
+    TooManyRequests,
+    UnknownHost,
+)
+
+_log = logging.getLogger("sonde.web")
+
+STATUSES: dict[type[SondeError], int] = {
+    NoSuchAddress: 404,
+    IndexNotFound: 404,
+    DocsIndexNotFound: 404,
+    FileMissing: 404,
+    InvalidPattern: 400,
+    FileNotAdmitted: 403,
+    OutsideRoots: 403,
+    SymlinkNotAllowed: 403,
+    PermissionDenied: 403,
+    IndexBusy: 409,
+    ConfirmationRequired: 428,
+    FileLimitWarning: 428,
+    Cancelled: 499,
+    MissingExtra: 501,
+    DiskFull: 507,
+    TokenRequired: 401,
+    ForeignOrigin: 403,
+    BodyTooLarge: 413,
+    UnknownHost: 421,
+    TooManyRequests: 429,
+    InvalidRequest: 400,
+    SondeError: 500,
+}
+"""By class; a class that is not here has the status of the nearest one above it."""
+
+
+def find_status(error: SondeError) -> int:
+    """The status for an error."""
+    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+
+
+def shape_error(error: Exception) -> JSONResponse:
+    """The response for whatever a verb or the guard has raised."""
+    if not isinstance(error, SondeError):
+        # Details of a defect stay in the log: they may quote what was being read.
+        _log.error("a route failed unexpectedly", exc_info=error)
+        error = SondeError(f"unexpected {type(error).__name__}; see the log")
+    status = find_status(error)
+    if status == 500:
+        _log.error("%s", error.developer_message)
+    headers = {"cache-control": "no-store"}
+    if isinstance(error, TokenRequired):
+        headers["www-authenticate"] = "Bearer"
+    if isinstance(error, TooManyRequests):
+        headers["retry-after"] = str(error.facts["seconds"])
+    return JSONResponse(error.as_dict(), status, headers)

@@ -1,0 +1,240 @@
+"""The one guard in front of everything that is served over HTTP.
+
+It looks at where a request says it goes (Host) and comes from (Origin), whether its path is plain,
+whom its token stands for, how large it is and how many there are. What passes carries a `Caller`;
+nothing behind the guard decides any of this again.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sonde.errors import (
+    BodyTooLarge,
+    ForeignOrigin,
+    InvalidRequest,
+    SondeError,
+    TokenRequired,
+    TooManyRequests,
+    UnknownHost,
+)
+from sonde.mcp.calls import SCOPE_CALLER
+from sonde.types import LOCAL, Caller
+from sonde.web.errors import shape_error
+from sonde.web.limits import Buckets
+from sonde.web.tokens import Tokens
+
+COOKIE = "sonde_token"
+MOST_BYTES = 4 * 1024 * 1024
+"""Of one request's body, and of one WebSocket message."""
+BODY_S = 30.0
+OPEN_PATHS = frozenset({"/healthz"})
+"""Answered without a token."""
+
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "content-security-policy": (
+        "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the server listens and whom it answers."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tokens: Tokens = field(default_factory=Tokens)
+    public_url: str = ""
+    """The address others use when it is not the one we listen at: behind a proxy."""
+    rate_limit: int = 200
+    """Requests a second for one caller; 0 does not limit."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Nobody outside this machine can connect."""
+        return self.host == "localhost" or _is_loopback(self.host)
+
+
+class Guard:
+    """Refuses what must not come in, and says who the rest is from."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+        self._public = urlsplit(access.public_url)
+        self._names = {"localhost", self._public.hostname or "localhost"}
+        if not access.is_loopback:
+            self._names |= {access.host.lower(), socket.gethostname().lower()}
+        rate = access.rate_limit
+        self._buckets = Buckets(rate, 2 * rate) if rate else None
+        self._failures = Buckets(0.5, 10)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, socket or lifetime."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope[SCOPE_CALLER] = self._admit(scope, Headers(scope=scope))
+            if scope["type"] == "http":
+                receive = await _read_body(Headers(scope=scope), receive)
+        except SondeError as error:
+            await _refuse(error, scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+    def _admit(self, scope: Scope, headers: Headers) -> Caller:
+        host = headers.get("host", "")
+        if len(headers.getlist("host")) != 1 or not self._is_ours(host):
+            raise UnknownHost(f"Host: {host!r}", host=host)
+        path: str = scope["path"]
+        if "\0" in path or "\\" in path or ".." in path.split("/"):
+            raise InvalidRequest(f"path {path!r}", user_message="The path is not a plain path.")
+        self._check_origin(headers, host, scope)
+        user = self._find_user(scope, headers)
+        address = (scope.get("client") or ("",))[0]
+        wait = self._buckets.take(f"{user} {address}") if self._buckets else 0
+        if wait:
+            raise TooManyRequests(f"{user} at {address}", seconds=wait)
+        base = self._access.public_url.rstrip("/")
+        return Caller(user=user, base_url=base or f"{_scheme_of(scope)}://{host}")
+
+    def _is_ours(self, host: str) -> bool:
+        name = _name_of(host)
+        if name in self._names:
+            return True
+        # A name that resolves to us may be anybody's; an address in the Host header cannot be.
+        return _is_loopback(name) or (not self._access.is_loopback and _is_address(name))
+
+    def _check_origin(self, headers: Headers, host: str, scope: Scope) -> None:
+        origin = headers.get("origin")
+        if origin is not None:
+            split = urlsplit(origin)
+            ours = split.netloc.lower() == host.lower() or split[:2] == self._public[:2]
+            if len(headers.getlist("origin")) > 1 or not split.netloc or not ours:
+                raise ForeignOrigin(f"Origin: {origin!r}, Host: {host!r}")
+        elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            # Browsers leave Origin out of plain GETs. Following a link is fine, embedding is not.
+            followed = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
+            if not followed or headers.get("sec-fetch-dest") != "document":
+                raise ForeignOrigin("Sec-Fetch-Site says that another site asks")
+
+    def _find_user(self, scope: Scope, headers: Headers) -> str:
+        tokens = self._access.tokens
+        if not tokens:
+            return LOCAL
+        token = _read_token(headers)
+        user = tokens.find_user(token) if token else None
+        if user is not None:
+            return user
+        if scope["path"] in OPEN_PATHS:
+            return "anonymous"
+        address = (scope.get("client") or ("",))[0]
+        wait = self._failures.take(address) if token else 0
+        if wait:
+            raise TooManyRequests(f"wrong tokens from {address}", seconds=wait)
+        raise TokenRequired("no token" if not token else "a token that nobody was given")
+
+
+def _read_token(headers: Headers) -> str:
+    """The token of the Authorization header, or of the cookie that a browser sends."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and given.strip():
+        return given.strip()
+    try:
+        cookies: Mapping[str, object] = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return ""
+    morsel = cookies.get(COOKIE)
+    return str(getattr(morsel, "value", ""))
+
+
+async def _read_body(headers: Headers, receive: Receive) -> Receive:
+    """Take the whole body in, or refuse it; what follows can read it as if nothing had happened."""
+    declared = headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared) > MOST_BYTES:
+        raise BodyTooLarge(f"Content-Length: {declared[:40]}", most=MOST_BYTES)
+    messages: deque[Message] = deque()
+    size = 0
+    with anyio.move_on_after(BODY_S):
+        while True:
+            message = await receive()
+            messages.append(message)
+            size += len(message.get("body", b""))
+            if size > MOST_BYTES:
+                raise BodyTooLarge(f"more than {MOST_BYTES} bytes", most=MOST_BYTES)
+            if not message.get("more_body", False):
+
+                async def replay() -> Message:
+                    return messages.popleft() if messages else await receive()
+
+                return replay
+    raise InvalidRequest("timeout", user_message=f"The body did not come within {BODY_S:.0f} s.")
+
+
+async def _refuse(error: SondeError, scope: Scope, receive: Receive, send: Send) -> None:
+    response = shape_error(error)
+    if scope["type"] == "http":
+        response.headers["connection"] = "close"  # part of the body may still be on its way
+        await response(scope, receive, send)
+    elif "websocket.http.response" in scope.get("extensions", {}):
+        await receive()
+        start = {"status": response.status_code, "headers": response.raw_headers}
+        await send({"type": "websocket.http.response.start", **start})
+        await send({"type": "websocket.http.response.body", "body": response.body})
+    else:
+        await send({"type": "websocket.close", "code": 1008})
+
+
+def is_exposed(host: str) -> bool:
+    """Whether listening at this address lets others in."""
+    return not Access(host=host).is_loopback
+
+
+def _scheme_of(scope: Scope) -> str:
+    return "https" if scope["scheme"] in ("https", "wss") else "http"
+
+
+def _name_of(host: str) -> str:
+    """The name or address of a Host header, without its port; empty when it is neither."""
+    try:
+        split = urlsplit(f"//{host}")
+        _ = split.port
+    except ValueError:
+        return ""
+    plain = split.path == "" and split.query == "" and "@" not in host and "#" not in host
+    return (split.hostname or "").rstrip(".") if plain else ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(name: str) -> bool:
+    return _is_address(name) and ip_address(name).is_loopback

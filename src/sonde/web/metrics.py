@@ -1,0 +1,117 @@
+"""What the server counts about itself, in the text that Prometheus reads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sonde.version import __version__
+
+_BOUNDS = (0.01, 0.05, 0.25, 1.0, 5.0)
+_AREAS = ("mcp", "api", "healthz", "metrics")
+_KINDS = {"open": "gauge"}
+
+
+_Series = tuple[str, tuple[tuple[str, str], ...]]
+"""A name and its labels."""
+
+
+class Metrics:
+    """Counts by name and labels; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: defaultdict[_Series, float] = defaultdict(float)
+        self._started = time.time()
+
+    def add(self, name: str, amount: float, **labels: str) -> None:
+        """Count something."""
+        with self._lock:
+            self._counts[name, tuple(sorted(labels.items()))] += amount
+
+    def time(self, name: str, seconds: float, **labels: str) -> None:
+        """Count how long something took."""
+        self.add(f"{name}_seconds_sum", seconds, **labels)
+        self.add(f"{name}_seconds_count", 1, **labels)
+        for bound in _BOUNDS:
+            self.add(f"{name}_seconds_bucket", float(seconds <= bound), **labels, le=f"{bound}")
+        self.add(f"{name}_seconds_bucket", 1, **labels, le="+Inf")
+
+    def note_call(self, tool: str, outcome: str, seconds: float) -> None:
+        """Count one call of a tool."""
+        self.add("tool_calls_total", 1, tool=tool, outcome=outcome)
+        self.time("tool_call", seconds, tool=tool)
+
+    def render(self) -> str:
+        """Everything in Prometheus' text format."""
+        with self._lock:
+            rows = sorted(self._counts.items(), key=_order)
+        return "".join(f"{line}\n" for line in self._lines(rows))
+
+    def _lines(self, rows: list[tuple[_Series, float]]) -> Iterator[str]:
+        yield "# TYPE sonde_info gauge"
+        yield f'sonde_info{{version="{__version__}"}} 1'
+        yield "# TYPE sonde_start_time_seconds gauge"
+        yield f"sonde_start_time_seconds {self._started:.3f}"
+        shown = ""
+        for (name, labels), value in rows:
+            family, kind = _read_kind(name)
+            if family != shown:
+                shown = family
+                yield f"# TYPE sonde_{family} {kind}"
+            text = ",".join(f'{key}="{_escape(label)}"' for key, label in labels)
+            yield f"sonde_{name}{{{text}}} {value:g}"
+
+
+class Meter:
+    """Counts what passes through to an application."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, and note kind, status and time."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        first = scope["path"].split("/")[1:2]
+        area = first[0] if first and first[0] in _AREAS else "page"
+        status = 101 if scope["type"] == "websocket" else 0
+        began = time.perf_counter()
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        self._metrics.add("requests_open", 1, area=area)
+        try:
+            await self._app(scope, receive, note_status)
+        finally:
+            self._metrics.add("requests_open", -1, area=area)
+            self._metrics.add("requests_total", 1, area=area, status=str(status))
+            if scope["type"] == "http":
+                self._metrics.time("request", time.perf_counter() - began, area=area)
+
+
+def _order(row: tuple[_Series, float]) -> tuple[object, ...]:
+    """By name and labels, but buckets by their bound."""
+    (name, labels), _ = row
+    bound = next((float(value) for key, value in labels if key == "le"), 0.0)
+    return name, [pair for pair in labels if pair[0] != "le"], bound
+
+
+def _read_kind(name: str) -> tuple[str, str]:
+    for ending in ("_sum", "_count", "_bucket"):
+        if name.endswith(f"_seconds{ending}"):
+            return name.removesuffix(ending), "histogram"
+    return name, _KINDS.get(name.rpartition("_")[2], "counter")
+
+
+def _escape(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,77 @@
+"""ROUTES -> the OpenAPI document: every address, argument, answer and error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sonde.tools.route import Route
+from sonde.version import __version__
+
+_ERROR = {
+    "type": "object",
+    "required": ["code", "userMessage", "developerMessage", "nextAction"],
+    "properties": {
+        name: {"type": "string"}
+        for name in ("code", "userMessage", "developerMessage", "nextAction")
+    },
+}
+
+
+def describe_routes(routes: Iterable[Route]) -> dict[str, Any]:
+    """The whole document."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        path = "/api/" + route.address.replace(":path}", "}")
+        paths.setdefault(path, {})[route.method.lower()] = _describe(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "sonde", "version": __version__},
+        "paths": paths,
+        "components": {
+            "schemas": {"Error": _ERROR},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _describe(route: Route) -> dict[str, Any]:
+    fields = {field.replace("_", "").lower(): field for field in route.fields}
+    parameters, properties, required = [], {}, []
+    for argument in route.arguments:
+        field = fields.get(argument.name.replace("_", ""))
+        schema = {k: v for k, v in argument.full_schema.items() if k != "description"}
+        if field or route.method in ("GET", "DELETE"):
+            parameters.append(
+                {
+                    "name": field or argument.name,
+                    "in": "path" if field else "query",
+                    "required": bool(field) or argument.required,
+                    "description": argument.param.description,
+                    "schema": schema,
+                }
+            )
+            continue
+        properties[argument.name] = schema | {"description": argument.param.description}
+        if argument.required:
+            required.append(argument.name)
+    said: dict[str, Any] = {
+        "summary": route.summary,
+        "parameters": parameters,
+        "responses": {
+            str(route.status): {
+                "description": route.summary,
+                "content": {route.mime: {"schema": route.answer}},
+            },
+            "default": {
+                "description": "What went wrong and what to do",
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+            },
+        },
+    }
+    if properties:
+        body = {"type": "object", "properties": properties, "required": required}
+        content = {"application/json": {"schema": body}}
+        said["requestBody"] = {"required": bool(required), "content": content}
+    return said

@@ -1,0 +1,107 @@
+"""ROUTES -> HTTP: each verb in a worker thread, called off when its client goes away."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from sonde.errors import InvalidRequest
+from sonde.mcp.calls import SCOPE_CALLER, Calls
+from sonde.mcp.errors import dump_answer
+from sonde.mcp.server import LazyApp
+from sonde.tools.route import Content, Route
+from sonde.web.errors import shape_error
+from sonde.work import Work
+
+
+class RouteEndpoint:
+    """One route as an ASGI application."""
+
+    def __init__(self, route: Route, app: LazyApp, calls: Calls) -> None:
+        self._route = route
+        self._app = app
+        self._calls = calls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        try:
+            arguments = self._route.bind(_read_texts(request), await _read_object(request))
+            answer = await self._run(arguments, scope, receive)
+        except Exception as error:  # noqa: BLE001 - the one place that turns errors into HTTP
+            response: Response = shape_error(error)
+        else:
+            response = _shape_answer(self._route, answer, request)
+        await response(scope, receive, send)
+
+    async def _run(self, arguments: dict[str, Any], scope: Scope, receive: Receive) -> Any:
+        work = Work(caller=scope[SCOPE_CALLER])
+
+        def run_verb(_work: Work) -> Any:
+            return self._route.call(self._app.get(), **arguments, work=work)
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            work.cancel()
+
+        answer: Any = None
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch)
+            try:
+                answer = await self._calls.run_work(run_verb, work)
+            except Exception as error:  # noqa: BLE001 - raised again outside, where no group wraps it
+                failure = error
+            group.cancel_scope.cancel()
+        if failure:
+            raise failure
+        return answer
+
+
+def _read_texts(request: Request) -> dict[str, list[str]]:
+    texts: dict[str, list[str]] = {}
+    for name, value in request.query_params.multi_items():
+        texts.setdefault(name, []).append(value)
+    # the address wins: nobody can point elsewhere by repeating a name after the question mark
+    return texts | {name: [str(value)] for name, value in request.path_params.items()}
+
+
+async def _read_object(request: Request) -> dict[str, Any]:
+    body = await request.body()
+    if not body:
+        return {}
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        value = json.loads(body) if kind == "application/json" else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidRequest(
+            f"{kind or 'no content type'}, {len(body)} bytes",
+            user_message="The body must be a JSON object, sent as application/json.",
+        )
+    return value
+
+
+def _shape_answer(route: Route, answer: Any, request: Request) -> Response:
+    if isinstance(answer, Response):
+        return answer
+    content = answer if isinstance(answer, Content) else Content(dump_answer(answer), route.mime)
+    body = content.body.encode() if isinstance(content.body, str) else content.body
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"etag": etag, "cache-control": "private, no-cache"}
+    given = [tag.strip().removeprefix("W/") for tag in _split(request, "if-none-match")]
+    if route.method == "GET" and (etag in given or given == ["*"]):
+        return Response(status_code=304, headers=headers)
+    return Response(body, route.status, headers, content.mime)
+
+
+def _split(request: Request, header: str) -> list[str]:
+    return [part for part in request.headers.get(header, "").split(",") if part.strip()]

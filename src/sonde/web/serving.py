@@ -1,0 +1,101 @@
+"""Runs the application until it is told to stop, then lets what is under way end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from sonde.errors import InvalidRequest
+from sonde.web.guard import MOST_BYTES, Access, is_exposed
+
+GRACE_S = 5
+"""How long answers that are under way may take once the server was told to stop."""
+
+
+def check_access(access: Access) -> None:
+    """`InvalidRequest` when others could connect and nothing would keep them out."""
+    if is_exposed(access.host) and not access.tokens:
+        raise InvalidRequest(
+            f"{access.host} is not loopback and there is no token",
+            user_message="Listening at {host} lets others in, so a token is required.",
+            next_action="Pass --token-file FILE (or SONDE_TOKEN_FILE), or leave --host out.",
+            host=access.host,
+        )
+
+
+def serve_http(app: ASGIApp, access: Access, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; `ready` is told the address once connections are taken."""
+    check_access(access)
+    listener = _listen(access)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        ws="websockets-sansio",
+        ws_max_size=MOST_BYTES,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    with listener:
+        _Server(config, lambda: ready(_show_address(listener))).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready, and ends without raising the signal once more."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take connections."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End on the first signal, at once on the second."""
+        wanted = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in wanted}
+        try:
+            yield
+        finally:
+            for number, action in before.items():
+                signal.signal(number, action)
+
+
+def _listen(access: Access) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            access.host, access.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, proto)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise InvalidRequest(
+            f"{access.host}:{access.port}: {error}",
+            user_message="Cannot listen at {host}:{port}: {problem}.",
+            next_action="Choose another --port, or stop the program that uses it.",
+            host=access.host,
+            port=access.port,
+            problem=error.strerror or error,
+        ) from error
+    return listener
+
+
+def _show_address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

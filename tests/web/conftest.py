@@ -1,0 +1,100 @@
+"""The toys over HTTP, in a process of their own, and raw requests to them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+TOY = Path(__file__).parent.parent / "mcp" / "toy_server.py"
+TOKENS = {"anna": "a" * 24, "bert": "b" * 24, "local": "c" * 24}
+BOUND_S = 30.0
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, command: list[str], **options: Any) -> None:
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+        )
+        assert self.process.stdout
+        line = self.process.stdout.readline().decode().strip()
+        assert line, self.process.communicate()[1].decode()
+        self.url = json.loads(line)["url"] if line.startswith("{") else line
+        self.netloc = urlsplit(self.url).netloc
+
+    def ask(
+        self,
+        path: str,
+        method: str = "GET",
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, dict[str, str], bytes]:
+        """One request; status, headers and body of the answer."""
+        connection = http.client.HTTPConnection(self.netloc, timeout=BOUND_S)
+        try:
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+        finally:
+            connection.close()
+
+    def read(self, path: str, *args: Any, **options: Any) -> tuple[int, Any]:
+        """The same for an answer in JSON."""
+        status, _, body = self.ask(path, *args, **options)
+        return status, json.loads(body)
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end; the exit code and what was on stderr."""
+        _, err = self.process.communicate(timeout=BOUND_S)
+        return self.process.returncode, err.decode()
+
+
+@pytest.fixture(scope="session")
+def start() -> Iterator[Callable[..., Server]]:
+    """Start servers; what is left of them ends with the tests."""
+    servers: list[Server] = []
+
+    def start_server(*command: str, **options: Any) -> Server:
+        servers.append(Server([sys.executable, *command], **options))
+        return servers[-1]
+
+    yield start_server
+    for server in servers:
+        server.process.kill()
+        server.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def diary_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("toys") / "diary"
+
+
+@pytest.fixture(scope="session")
+def toys_server(start: Callable[..., Server], diary_path: Path) -> Server:
+    """Without tokens, on loopback."""
+    return start(str(TOY), str(diary_path), "--http")
+
+
+@pytest.fixture(scope="session")
+def locked(start: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """With a token for each of three users."""
+    folder = tmp_path_factory.mktemp("locked")
+    file = folder / "tokens"
+    file.write_text(
+        f"# who may come in\nanna {TOKENS['anna']}\nbert {TOKENS['bert']} # a friend\n\n"
+        f"{TOKENS['local']}\n"
+    )
+    return start(str(TOY), str(folder / "diary"), "--http", str(file))
+
+
+def bearer(user: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {TOKENS[user]}"}
