@@ -193,7 +193,7 @@ def query_index(name: str, folder: Path, count: int) -> None:
             QUERIES, lambda i, m=model, v=vectors: store.dense(m, v[i], 200, half)
         )
     facts["trigrams"] = measure(
-        QUERIES, lambda i: store.trigram_candidates([max(queries[i], key=len)])
+        QUERIES, lambda i: store.trigram_candidates(max(queries[i], key=len))
     )
     facts["private RSS MB after searching"] = read_rss_mb()
     edited = [pick.choice(files) for _ in range(QUERIES)]

@@ -118,6 +118,24 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class AllOf:
+    """A file must fit all of these."""
+
+    parts: tuple[Needs, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """A file must fit one of these."""
+
+    parts: tuple[Needs, ...]
+
+
+Needs = str | AllOf | AnyOf
+"""What a file must hold to be worth reading: a string (in any letter case), or several."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scored:
     """One retrieved chunk and its raw score (higher is better)."""
 

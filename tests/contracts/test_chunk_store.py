@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sonde.tokens import index_terms
-from sonde.types import Filter, Symbol
+from sonde.types import AllOf, AnyOf, Filter, Symbol
 
 
 def places(store, scored):
@@ -42,7 +42,7 @@ class TestFiles:
         assert store.missing("m", 10) == []
         assert store.coverage("m") == (0, 0)
         assert store.paths_named(["a"]) == set()
-        assert store.trigram_candidates(["word"]) == set()
+        assert store.trigram_candidates("word") == set()
         assert store.verify() == []
 
     def test_what_was_stored_comes_back_in_file_order(self, store, make_file):
@@ -69,7 +69,7 @@ class TestFiles:
         assert store.lexical(["old"], 10) == []
         assert store.paths_named(["old"]) == set()
         assert store.importers(["older"]) == {}
-        assert store.trigram_candidates(["old words"]) == set()
+        assert store.trigram_candidates("old words") == set()
         assert store.term_counts(["old", "new", "words"]) == {"old": 0, "new": 1, "words": 1}
         assert store.verify() == []
 
@@ -243,23 +243,35 @@ class TestTrigrams:
         store.replace(
             [make_file("a.py", "def Needle(x):\n", "  pass\n"), make_file("b.py", "hay\n")]
         )
-        assert store.trigram_candidates(["needle(", "PASS"]) == {"a.py"}
-        assert store.trigram_candidates(["needle"], only("b.py")) == set()
-        assert store.trigram_candidates(["nowhere to be found"]) == set()
+        assert store.trigram_candidates(AllOf(("needle(", "PASS"))) == {"a.py"}
+        assert store.trigram_candidates("needle", only("b.py")) == set()
+        assert store.trigram_candidates("nowhere to be found") == set()
+
+    def test_needs_may_be_nested(self, store, make_file):
+        store.replace([make_file(f"{word}.py", f"{word} = here\n") for word in ("left", "right")])
+        here = AllOf((AnyOf(("left =", "up =")), "HERE"))
+        assert store.trigram_candidates(here) == {"left.py"}
+        assert store.trigram_candidates(AnyOf((here, "right"))) == {"left.py", "right.py"}
+        assert store.trigram_candidates(AnyOf((here, "z"))) == {"left.py", "right.py"}
+        assert not store.trigram_candidates(AllOf((here, "right", "left = here " * 900)))
 
     def test_short_strings_exclude_nothing(self, store, make_file):
         store.replace([make_file("a.py", "x\n"), make_file("b.py", "y\n")])
-        assert store.trigram_candidates(["zz"]) == store.trigram_candidates([]) == {"a.py", "b.py"}
-        assert store.trigram_candidates([], only("b.py")) == {"b.py"}
+        assert (
+            store.trigram_candidates("zz")
+            == store.trigram_candidates(AllOf(()))
+            == {"a.py", "b.py"}
+        )
+        assert store.trigram_candidates(AllOf(()), only("b.py")) == {"b.py"}
 
     def test_text_across_the_border_of_two_chunks_is_found(self, store, make_file):
         store.replace([make_file("a.py", "one long li", "ne of text")])
-        assert store.trigram_candidates(["long line of"]) == {"a.py"}
+        assert store.trigram_candidates("long line of") == {"a.py"}
 
     def test_folding_that_changes_the_length_loses_nothing(self, store, make_file):
         store.replace([make_file("a.md", "Große STRASSE İstanbul ﬁne ςΣ\n")])
         for text in ("große", "GROSSE", "straße", "İstanbul", "fine", "ΣΣ", "ﬁne"):
-            assert store.trigram_candidates([text]) == {"a.md"}, text
+            assert store.trigram_candidates(text) == {"a.md"}, text
 
 
 class TestVectors:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from sonde.types import Filter
+from sonde.types import AllOf, AnyOf, Filter
 
 PATHS = ["a.py", "src/b.py", "src/deep/c_test.py", "Ä.md"]
 WORDS = ["alpha", "beta", "parseHttp", "x", "日本", "the", "übung"]
@@ -21,6 +21,15 @@ MODELS = {"static": 8, "deep": 384}
 paths = st.sampled_from(PATHS)
 some_paths = st.sets(paths, max_size=3)
 lines = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
+needs = st.recursive(
+    lines,
+    lambda inner: st.builds(
+        lambda kind, parts: kind(tuple(parts)),
+        st.sampled_from([AllOf, AnyOf]),
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=4,
+)
 terms = st.lists(
     st.sampled_from(
         ["alpha", "beta", "parsehttp", "parse", "x", "日本", "the", "ubung", "py", "zz"]
@@ -133,9 +142,9 @@ class Agreement(RuleBasedStateMachine):
             assert [score for _, score in found] == pytest.approx(expected, abs=4e-3)
             assert [scores[place] for place, _ in found] == pytest.approx(expected, abs=4e-3)
 
-    @rule(literals=st.lists(lines, max_size=2), where=wheres)
-    def find_trigrams(self, literals, where):
-        self.compare(lambda store: store.trigram_candidates(literals, where))
+    @rule(needs=needs, where=wheres)
+    def find_trigrams(self, needs, where):
+        self.compare(lambda store: store.trigram_candidates(needs, where))
 
     @rule(model=models, limit=st.integers(1, 9))
     def list_missing(self, model, limit):

@@ -1,4 +1,3 @@
-import re
 import string
 
 import pytest
@@ -7,7 +6,8 @@ from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
 from sonde.policy.read import FileContent
-from sonde.searching.regex import compile_pattern, grep_files, required_literals
+from sonde.searching.regex import compile_pattern, grep_files
+from sonde.types import AllOf, Needs
 from sonde.work import Work
 
 
@@ -50,50 +50,123 @@ def test_columns_count_characters_not_bytes() -> None:
     assert grep("b", "äöb") == [(1, "äöb", ((2, 3),))]
 
 
-@pytest.mark.parametrize("pattern", [r"(?=a)", r"(?<!a)b", r"(a)\1", r"(?P=x)"])
-def test_what_cannot_be_matched_in_linear_time_is_refused_by_name(pattern: str) -> None:
-    with pytest.raises(InvalidPattern, match="at position"):
+@pytest.mark.parametrize(
+    ("pattern", "name", "position"),
+    [
+        (r"x(?=a)", "look-ahead", 1),
+        (r"(?!a)", "look-ahead", 0),
+        (r"(?<=a)b", "look-behind", 0),
+        (r"xy(?<!a)b", "look-behind", 2),
+        (r"(a)\1", "back-references", 3),
+        (r"(?P<x>a)(?P=x)", "back-reference", 8),
+        (r"(?>a)", "atomic", 0),
+        (r"a(?-u:.)", "bytes", 6),
+        (r"(?R)a$", "CRLF", 2),
+        (r"a{1001}", "more than 1000 repetitions", 1),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(pattern: str, name: str, position: int) -> None:
+    with pytest.raises(InvalidPattern) as refused:
+        compile_pattern(pattern)
+    told = refused.value.developer_message
+    assert name in told
+    assert "not supported" in told
+    assert f"at position {position}" in told
+    compile_pattern(pattern, fixed_string=True)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "position"),
+    [
+        ("ab(", 2), ("a)b", 1), ("[a", 0), ("a[]", 1), ("a{2,1}", 1), ("*a", 0), (r"x\p{Nope}", 1),
+        ("a{", 2), ("(?z)", 2), (r"ab\q", 2), ("a\\", 1), ("[z-a]", 1), (r"[a-\d]", 1),
+        ("(?P<1>a)", 4), (r"\x{zz}", 0), ("a\nb", 1), (r"ab\n", 2),
+    ],
+)  # fmt: skip
+def test_a_broken_pattern_says_where(pattern: str, position: int) -> None:
+    with pytest.raises(InvalidPattern, match=rf"at position {position}\b"):
         compile_pattern(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "*a", r"\p{Nope}"])
-def test_a_broken_pattern_says_what_is_wrong(pattern: str) -> None:
-    with pytest.raises(InvalidPattern):
-        compile_pattern(pattern)
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(a+)+$", "a" * 50_000 + "!"),
+        (r"(a|a)*\b\B", "é" + "a" * 3_000),
+        (r"(?:\w*){50}é!", "é" * 2_000),
+    ],
+)
+def test_an_explosive_pattern_is_answered_at_once(pattern: str, text: str) -> None:
+    assert grep(pattern, text) == []
 
 
-def test_an_explosive_pattern_is_answered_at_once() -> None:
-    assert grep("(a+)+$", "a" * 50_000 + "!") == []
+def test_a_pattern_that_would_fill_the_memory_is_refused() -> None:
+    with pytest.raises(InvalidPattern, match="too large"):
+        compile_pattern(r"(?:\w{1000}){1000}")
+    with pytest.raises(InvalidPattern, match="deep"):
+        compile_pattern("(" * 500 + ")" * 500)
+
+
+def test_lines_around_a_match_are_those_of_the_file() -> None:
+    content = FileContent("f", "one\ntwo\nthree x\nfour\nfive", "", 0, 0)
+    for wide, before, after in (
+        (1, ("two",), ("four",)),
+        (9, ("one", "two"), ("four", "five")),
+    ):
+        (match,) = grep_files(
+            compile_pattern("x"), ["f"], lambda _: content, Work(), before=wide, after=wide
+        )
+        assert (match.before, match.after) == (before, after)
+    first = grep_files(compile_pattern("one"), ["f"], lambda _: content, Work(), before=2, after=2)
+    assert [(m.before, m.after) for m in first] == [((), ("two", "three x"))]
+    ended = FileContent("f", "a\n\nx\n\n", "", 0, 0)
+    last = grep_files(compile_pattern("x"), ["f"], lambda _: ended, Work(), before=2, after=3)
+    assert [(m.before, m.after) for m in last] == [(("a", ""), ("",))]
 
 
 PIECES = st.sampled_from(
     [
-        "abc",
-        "x",
-        ".",
-        "[a-c]",
-        "[^b]",
-        r"\d",
-        r"\.",
-        "d?",
-        "e*",
-        "fgh+",
-        "^",
-        "$",
-        " ",
-        r"\w+",
-        "[]x]",
+        "abc", "x", ".", "[a-c]", "[^b]", r"\d", r"\.", "d?", "e*", "fgh+", "^", "$", " ", r"\w+",
+        "[]x]", "(abc|def)", "(?:gh|i?)", "(ab|cde)+", "(?i:ABC)", "(?:abcd){2}", "(a|b)(cd|ef)gh",
+        r"\bab", "abc??",
     ]
-)
+)  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=400, deadline=None)
 @given(
     st.lists(PIECES, min_size=1, max_size=6).map("".join),
-    st.text(alphabet=string.ascii_lowercase[:10] + " .1]\n", max_size=60),
+    st.text(alphabet=string.ascii_lowercase[:10] + "AB .1]\n", max_size=60),
 )
-def test_what_is_required_is_in_every_match(pattern: str, text: str) -> None:
-    for line in text.split("\n"):
-        for match in re.finditer(pattern, line):
-            for literal in required_literals(pattern):
-                assert literal in match.group()
+def test_what_is_needed_is_in_every_line_that_matches(pattern: str, text: str) -> None:
+    expression = compile_pattern(pattern)
+    if expression.needs is None:
+        return
+    for line in grep(pattern, text):
+        assert holds(line[1].casefold(), expression.needs)
+
+
+def holds(line: str, needs: Needs) -> bool:
+    if isinstance(needs, str):
+        return needs.casefold() in line
+    parts = [holds(line, part) for part in needs.parts]
+    return all(parts) if isinstance(needs, AllOf) else any(parts)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needed"),
+    [
+        ("hello", "hello"),
+        (r"def \w+_test", "AllOf(parts=('def ', '_test'))"),
+        ("(get|set)_name", "AnyOf(parts=('get_name', 'set_name'))"),
+        ("colou?r", "AnyOf(parts=('color', 'colour'))"),
+        ("import.*(numpy|torch)", "AllOf(parts=('import', AnyOf(parts=('numpy', 'torch'))))"),
+        (r"(?:one.two|three)", "AnyOf(parts=(AllOf(parts=('one', 'two')), 'three'))"),
+        (r"\bclass\s+Foo\b", "AllOf(parts=('class', 'Foo'))"),
+        ("(abc)+x", "abc"),
+        ("abc|x", "None"),
+        (r"\w+", "None"),
+    ],
+)
+def test_what_a_pattern_needs_is_read_from_it(pattern: str, needed: str) -> None:
+    assert str(compile_pattern(pattern).needs).startswith(needed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from sonde.types import Chunk, FileState, Filter, ParsedFile, Scored, StoreCounts, Symbol
+from sonde.types import Chunk, FileState, Filter, Needs, ParsedFile, Scored, StoreCounts, Symbol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,11 +72,11 @@ class ChunkStore(Protocol):
     def term_counts(self, terms: Collection[str]) -> Mapping[str, int]:
         """Term -> how many chunks hold it."""
 
-    def trigram_candidates(self, literals: Collection[str], where: Filter = EVERYTHING) -> set[str]:
-        """Files that can hold all these strings (of any length; letter case is ignored).
+    def trigram_candidates(self, needs: Needs, where: Filter = EVERYTHING) -> set[str]:
+        """Files that can hold what is needed (strings of any length; letter case is ignored).
 
-        A file with a line that holds them all is never missing, one without may be there.
-        Strings shorter than three bytes exclude nothing.
+        A file that holds it is never missing, one that does not may be there. Strings shorter
+        than three bytes exclude nothing.
         """
 
     def dense(

@@ -12,7 +12,7 @@ import apsw
 from sonde.stores import grams, lexicon
 from sonde.stores.chunk_schema import LOGGED, advance_state, read_number, read_state
 from sonde.stores.sqlite import Value, bind_text, read_text
-from sonde.types import Chunk, FileState, ParsedFile, Span, Symbol
+from sonde.types import Chunk, FileState, Needs, ParsedFile, Span, Symbol
 
 
 class StoredFile(NamedTuple):
@@ -229,9 +229,9 @@ def count_importers(connection: apsw.Connection, stems: Iterable[str]) -> Mappin
     return counted
 
 
-def find_grams(connection: apsw.Connection, literals: Collection[str]) -> Iterator[str]:
-    """Paths of files that can hold all these strings."""
-    wanted = grams.spell_query(literals)
+def find_grams(connection: apsw.Connection, needs: Needs) -> Iterator[str]:
+    """Paths of files that can hold what is needed."""
+    wanted = grams.spell_query(needs)
     query = (
         "SELECT path FROM grams JOIN files ON files.id = grams.rowid WHERE grams MATCH ?"
         if wanted

@@ -20,7 +20,17 @@ from sonde.stores.chunk_lexical import LexicalIndex, count_term, order_ties
 from sonde.stores.chunk_vectors import VectorIndex
 from sonde.stores.sqlite import Database
 from sonde.stores.vectors import VectorFile, delete_strays, measure_folder
-from sonde.types import Chunk, FileState, Filter, Kind, ParsedFile, Scored, StoreCounts, Symbol
+from sonde.types import (
+    Chunk,
+    FileState,
+    Filter,
+    Kind,
+    Needs,
+    ParsedFile,
+    Scored,
+    StoreCounts,
+    Symbol,
+)
 
 R = TypeVar("R")
 _LACKING = (
@@ -128,10 +138,10 @@ class SqliteChunkStore:
         with self._database.read() as connection:
             return {term: count_term(connection, term) for term in terms}
 
-    def trigram_candidates(self, literals: Collection[str], where: Filter = EVERYTHING) -> set[str]:
-        """Files that can hold all these strings."""
+    def trigram_candidates(self, needs: Needs, where: Filter = EVERYTHING) -> set[str]:
+        """Files that can hold what is needed."""
         with self._database.read() as connection:
-            found = set(tables.find_grams(connection, literals))
+            found = set(tables.find_grams(connection, needs))
         return found if where.paths is None else found & where.paths
 
     def dense(

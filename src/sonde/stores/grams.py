@@ -7,18 +7,20 @@ words. A file may seem to hold a gram it does not hold, never the other way roun
 from __future__ import annotations
 
 import string
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sonde.types import ParsedFile
+from sonde.types import AllOf, Needs, ParsedFile
 
 UNSURE = "unsure"
 """The word of a file whose chunks do not show all of it: it is always a candidate."""
 _LETTERS = string.digits + string.ascii_lowercase
 _WORDS = len(_LETTERS) ** 3
+_MOST_WORDS = 48
+"""Of a very long string so many grams are asked for; they tell enough."""
 _UNSEEN_TAIL = 256
 """Bytes after the last chunk that can still be blank lines and not text left out."""
 
@@ -80,12 +82,30 @@ def join_chunks(file: ParsedFile) -> tuple[list[str], bool]:
     return ["".join(parts) for parts in stretches], complete
 
 
-def spell_query(literals: Collection[str]) -> str:
-    """An FTS5 query for files holding all these strings; empty when they are all too short."""
-    words = spell_grams(sorted(literals)).split()
-    return f"({' AND '.join(words)}) OR {UNSURE}" if words else ""
+def spell_query(needs: Needs) -> str:
+    """An FTS5 query for files that can hold what is needed; empty when it excludes nothing."""
+    query = _spell(needs)
+    return f"({query}) OR {UNSURE}" if query else ""
 
 
-def may_hold(file_words: frozenset[str], literals: Collection[str]) -> bool:
-    """Whether a file with these gram words can hold all these strings."""
-    return UNSURE in file_words or file_words.issuperset(spell_grams(sorted(literals)).split())
+def _spell(needs: Needs) -> str:
+    if isinstance(needs, str):
+        words = spell_grams([needs]).split()
+        return " AND ".join(words[:: len(words) // _MOST_WORDS + 1])
+    parts = [_spell(part) for part in needs.parts]
+    if isinstance(needs, AllOf):
+        return " AND ".join(f"({part})" for part in dict.fromkeys(parts) if part)
+    # one that excludes nothing, and all of them together exclude nothing
+    return " OR ".join(f"({part})" for part in dict.fromkeys(parts)) if all(parts) else ""
+
+
+def may_hold(file_words: frozenset[str], needs: Needs) -> bool:
+    """Whether a file with these gram words can hold what is needed."""
+    return UNSURE in file_words or _fits(file_words, needs)
+
+
+def _fits(file_words: frozenset[str], needs: Needs) -> bool:
+    if isinstance(needs, str):
+        return file_words.issuperset(spell_grams([needs]).split())
+    fitting: Iterable[bool] = (_fits(file_words, part) for part in needs.parts)
+    return all(fitting) if isinstance(needs, AllOf) else any(fitting)

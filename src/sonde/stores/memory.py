@@ -13,7 +13,7 @@ import numpy as np
 
 from sonde.stores import grams, lexicon
 from sonde.stores.base import EVERYTHING, Vectors
-from sonde.types import Chunk, FileState, Filter, ParsedFile, Scored, StoreCounts, Symbol
+from sonde.types import Chunk, FileState, Filter, Needs, ParsedFile, Scored, StoreCounts, Symbol
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -164,12 +164,12 @@ class MemoryChunkStore:
         return {term: sum(entry.holds(term) for entry in self._entries.values()) for term in terms}
 
     @_locked
-    def trigram_candidates(self, literals: Collection[str], where: Filter = EVERYTHING) -> set[str]:
-        """Files that can hold all these strings."""
+    def trigram_candidates(self, needs: Needs, where: Filter = EVERYTHING) -> set[str]:
+        """Files that can hold what is needed."""
         return {
             path
             for path, words in self._grams.items()
-            if _allows(where, path) and grams.may_hold(words, literals)
+            if _allows(where, path) and grams.may_hold(words, needs)
         }
 
     @_locked

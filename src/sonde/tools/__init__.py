@@ -67,7 +67,7 @@ TOOLS: tuple[Tool, ...] = (
         toolset="code",
         title="Search by regex",
         description=(
-            "Page through the lines that match a regular expression (RE2); needs no index. "
+            "Page through the lines that match a regular expression; needs no index. "
             "Prefer search_code when the exact text is unknown."
         ),
     ),

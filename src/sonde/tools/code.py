@@ -109,7 +109,7 @@ def search_by_path(
 
 def grep(
     app: App,
-    pattern: Annotated[str, Param("Regular expression (RE2 syntax)", min_length=1)],
+    pattern: Annotated[str, Param("Regular expression as in ripgrep", min_length=1)],
     paths: Annotated[tuple[str, ...], Param("Only below these folders or files")] = (),
     ignore_case: Annotated[bool, Param("Letter case does not matter")] = False,
     whole_word: Annotated[bool, Param("Only whole words")] = False,

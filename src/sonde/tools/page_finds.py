@@ -89,14 +89,13 @@ def _lines_of(project: Project, scan: Scan, work: Work) -> Iterator[Hit]:
 
     for line in scan_project(project, scan, work, read=read):
         state = states[line.path]
-        text = line.text.removesuffix("\r")
-        end = line.start_byte + len(text.encode("utf-8", "surrogatepass"))
+        end = line.start_byte + len(line.text.encode("utf-8", "surrogatepass"))
         yield Hit(
             project=str(project.root),
             kind=state.kind,
             path=line.path,
             span=Span(line.line, line.line, line.start_byte, end),
-            text=text,
+            text=line.text,
             score=1.0,
             score_type="regex",
             language=state.language,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from sonde.errors import FileMissing, PermissionDenied
 from sonde.policy.read import FileContent
 from sonde.ranking.words import Question
 from sonde.searching.fresh import find_changed
+from sonde.searching.regex import Expression
 from sonde.tools.searching import present_hit
 from sonde.tools.shapes.page import show_match
 from sonde.types import Hit, Span
@@ -41,7 +41,7 @@ class Rows:
     view: View
     settle: Callable[[Rows, Hit, int], Hit]
     """Brings a hit up to date and cuts its text to so many characters."""
-    expression: Any = None
+    expression: Expression | None = None
     _texts: dict[tuple[str, str], FileContent | None] = field(default_factory=dict)
 
     def show(self, hit: Hit, limit: int) -> dict[str, Any]:
@@ -54,8 +54,9 @@ class Rows:
             around = _lines_around(content, shown.span, view.context_lines, limit)
         columns: list[tuple[int, int]] = []
         if self.expression is not None:
-            found = islice(self.expression.finditer(hit.text), _MOST_COLUMNS)
-            columns = [match.span() for match in found]
+            width = len(hit.text.removesuffix("\r"))
+            spans = self.expression.find_spans(hit.text)[:_MOST_COLUMNS]
+            columns = [(min(start, width), min(end, width)) for start, end in spans]
         return show_match(
             replace(shown, span=_count_file_bytes(content, shown.span)),
             self.mode,
@@ -96,12 +97,13 @@ def settle_line(rows: Rows, hit: Hit, limit: int) -> Hit:
         changed = True
     if changed:
         hit = _find_line(hit, rows.read(hit))
-    if len(hit.text) <= limit:
-        return hit
-    first = rows.expression.search(hit.text)
-    at = first.start() if first else 0
-    start = max(0, min(at - limit // _LEAD, len(hit.text) - limit))
-    text = hit.text[start : start + limit]
+    line = hit.text.removesuffix("\r")
+    start = 0
+    if len(line) > limit:
+        spans = rows.expression.find_spans(hit.text) if rows.expression else []
+        at = spans[0][0] if spans else 0
+        start = max(0, min(at - limit // _LEAD, len(line) - limit))
+    text = line[start : start + limit]
     start_byte = hit.span.start_byte + _measure(hit.text[:start])
     span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + _measure(text))
     return replace(hit, text=text, span=span)
@@ -110,7 +112,8 @@ def settle_line(rows: Rows, hit: Hit, limit: int) -> Hit:
 def _find_line(hit: Hit, content: FileContent | None) -> Hit:
     lines = content.text.split("\n") if content else []
     old = hit.span.start_line - 1
-    places = [at for at, line in enumerate(lines) if line.removesuffix("\r") == hit.text]
+    text = hit.text.removesuffix("\r")
+    places = [at for at, line in enumerate(lines) if line.removesuffix("\r") == text]
     if not places:
         return replace(hit, stale=True)
     at = min(places, key=lambda place: abs(place - old))

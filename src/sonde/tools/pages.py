@@ -122,7 +122,10 @@ def regex_search(
     pattern: Annotated[
         str | None,
         Param(
-            "Regular expression (RE2 syntax)", max_length=10_000, example=r"fn \w+_test", terse=True
+            "Regular expression as in ripgrep",
+            max_length=10_000,
+            example=r"fn \w+_test",
+            terse=True,
         ),
     ] = None,
     ignore_case: Annotated[bool | None, Param("Letter case does not matter", terse=True)] = None,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sonde.app import Project
 from sonde.errors import CatalogError
@@ -12,8 +11,8 @@ from sonde.languages import language_of
 from sonde.policy.read import FileContent
 from sonde.policy.walk import Entry
 from sonde.searching.paths import narrow, read_folder
-from sonde.searching.regex import LineMatch, compile_pattern, grep_files, required_literals
-from sonde.types import Skipped
+from sonde.searching.regex import Expression, LineMatch, compile_pattern, grep_files
+from sonde.types import Needs, Skipped
 from sonde.work import Work
 
 
@@ -31,7 +30,7 @@ class Scan:
     exclude: tuple[str, ...] = ()
     language: str | None = None
 
-    def compile(self) -> Any:
+    def compile(self) -> Expression:
         """The expression, or `InvalidPattern`."""
         return compile_pattern(
             self.pattern,
@@ -53,8 +52,7 @@ def scan_project(
 ) -> Iterator[LineMatch]:
     """Matching lines by path and line; needs no index."""
     expression = scan.compile()
-    literals = required_literals(scan.pattern, fixed_string=scan.fixed_string)
-    candidates = _files_to_read(project, _files_in_scope(project, scan), literals)
+    candidates = _files_to_read(project, _files_in_scope(project, scan), expression.needs)
     return grep_files(
         expression,
         candidates,
@@ -80,19 +78,17 @@ def _files_in_scope(project: Project, scan: Scan) -> dict[str, Entry]:
     return {path: walked[path] for path in sorted(kept)}
 
 
-def _files_to_read(
-    project: Project, scope: Mapping[str, Entry], literals: Sequence[str]
-) -> list[str]:
+def _files_to_read(project: Project, scope: Mapping[str, Entry], needs: Needs | None) -> list[str]:
     """The files that can match: those whose trigrams fit, and those the index does not know as
     they are now."""
-    if not literals or not project.is_indexed():
+    if needs is None or not project.is_indexed():
         return list(scope)
     unfit: set[str] = set()
     try:
         for store in project.stores().values():
             # states first: trigrams of a file that is indexed again meanwhile are the newer ones
             states = store.files()
-            fitting = store.trigram_candidates(literals)
+            fitting = store.trigram_candidates(needs)
             for path, state in states.items():
                 entry = scope.get(path)
                 if (
