@@ -173,6 +173,18 @@ class StoreCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Drift:
+    """What does not fit together inside a store."""
+
+    files: frozenset[str] = frozenset()
+    """Files whose chunks, words, names or trigrams are not as they were written."""
+    strays: int = 0
+    """Rows that belong to no file, and counters that are wrong."""
+    vectors: int = 0
+    """Vectors that are not as they were written."""
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a long piece of work is."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import apsw
 import numpy as np
 import pytest
 
-from sonde.errors import IndexCorrupt, IndexTooNew
+from sonde.errors import IndexTooNew
 from sonde.stores.chunks_sqlite import SqliteChunkStore
 from sonde.types import Chunk, FileState, Filter, ParsedFile, Span
 
@@ -105,13 +107,19 @@ def test_compacting_gives_the_space_of_dead_vectors_back(full_store):
     assert full_store.verify() == []
 
 
-def test_a_damaged_vector_file_is_noticed_and_named(full_store, tmp_path):
+def test_a_damaged_vector_file_is_noticed_and_costs_only_what_it_held(full_store, tmp_path):
     (path,) = (tmp_path / "index.vectors").glob("*.i8")
     path.write_bytes(path.read_bytes()[:1000])
-    assert full_store.verify() == ["vectors of m are missing"]
+    assert full_store.verify() == ["damaged vectors of m: 24986"]
+    assert full_store.dense("m", make_rows(1)[0], 5) == []
+    assert len(full_store.lexical(["text"], 5)) == 5
+    deadline = time.monotonic() + 30
+    while full_store.coverage("m")[0] > 14 and time.monotonic() < deadline:
+        time.sleep(0.01)
     fresh = SqliteChunkStore(tmp_path, "code")
-    with pytest.raises(IndexCorrupt):
-        fresh.dense("m", make_rows(1)[0], 5)
+    assert len(fresh.dense("m", make_rows(1)[0], 5)) == 5
+    assert fresh.coverage("m") == (14, 25_000)
+    assert fresh.verify() == []
     fresh.close()
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from sonde.types import Chunk, FileState, Filter, Needs, ParsedFile, Scored, StoreCounts, Symbol
+from sonde.types import (
+    Chunk,
+    Drift,
+    FileState,
+    Filter,
+    Needs,
+    ParsedFile,
+    Scored,
+    StoreCounts,
+    Symbol,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,6 +115,13 @@ class ChunkStore(Protocol):
 
     def verify(self) -> list[str]:
         """What is broken inside the store, in words; empty when all is well."""
+
+    def find_drift(self, check: Callable[[], None], *, thorough: bool) -> Drift:
+        """What does not fit together, told apart by what mends it; `IndexCorrupt` when nothing
+        can. `thorough` looks at every word too; `check` is called between steps and may raise."""
+
+    def drop_broken(self) -> None:
+        """Remove rows that belong to nothing and vectors that are damaged."""
 
     def close(self) -> None:
         """Release files and connections; the store cannot be used after."""

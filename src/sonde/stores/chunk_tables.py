@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import struct
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -57,8 +59,9 @@ def write_files(
     name_rows: list[tuple[Value, ...]] = []
     gram_rows: list[tuple[Value, ...]] = []
     for file in latest.values():
-        file_id = _insert_file(connection, file, next_chunk)
-        for chunk in sorted(file.chunks, key=lambda chunk: chunk.span.start_byte):
+        chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
+        file_id = _insert_file(connection, file, chunks, next_chunk)
+        for chunk in chunks:
             chunk_rows.append(_make_row(chunk, next_chunk, file_id, keep_text))
             terms = lexicon.describe_chunk(chunk)
             term_rows.append((next_chunk, *map(" ".join, terms)))
@@ -78,12 +81,14 @@ def write_files(
     connection.executemany("INSERT INTO grams (rowid, held) VALUES (?, ?)", gram_rows)
 
 
-def _insert_file(connection: apsw.Connection, file: ParsedFile, first_chunk: int) -> int:
+def _insert_file(
+    connection: apsw.Connection, file: ParsedFile, chunks: Sequence[Chunk], first_chunk: int
+) -> int:
     state = file.state
     symbols = json.dumps([[each.name, each.kind, each.line] for each in file.symbols])
     connection.execute(
         "INSERT INTO files (path, hash, size, mtime_ns, language, kind, first_chunk,"
-        " chunk_count, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " chunk_count, symbols, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             bind_text(state.path),
             state.hash,
@@ -94,9 +99,21 @@ def _insert_file(connection: apsw.Connection, file: ParsedFile, first_chunk: int
             first_chunk,
             len(file.chunks),
             symbols,
+            seal_file(symbols, chunks),
         ),
     )
     return connection.last_insert_rowid()
+
+
+def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
+    """A checksum of a file's rows; digests stand for the texts."""
+    seal = zlib.crc32(symbols.encode())
+    for chunk in chunks:
+        span = chunk.span
+        numbers = struct.pack("<4q", span.start_line, span.end_line, span.start_byte, span.end_byte)
+        symbol = chunk.symbol.encode("utf-8", "surrogatepass")
+        seal = zlib.crc32(b"".join((numbers, chunk.digest, symbol)), seal)
+    return seal
 
 
 def _make_row(chunk: Chunk, chunk_id: int, file_id: int, keep_text: bool) -> tuple[Value, ...]:

@@ -38,8 +38,11 @@ class VectorRows(Protocol):
     def dimensions(self) -> int:
         """Numbers per vector."""
 
-    def append(self, vectors: Vectors) -> int:
-        """Add rows, durably, and return the first one's slot."""
+    def append(self, vectors: Vectors) -> tuple[int, list[int]]:
+        """Add rows, durably: the first one's slot and all checksums."""
+
+    def sums(self, slots: Slots) -> list[int | None]:
+        """The checksum of what each of these slots holds now; None where nothing can be read."""
 
     def count_rows(self) -> int:
         """How many slots are used."""
@@ -155,12 +158,13 @@ class VectorIndex:
         )
         if rows.shape[1] != found.rows.dimensions:
             raise ValueError(f"{model} has {found.rows.dimensions} dimensions, not {rows.shape[1]}")
-        first = found.rows.append(rows)
+        first, sums = found.rows.append(rows)
         speaks: list[bool] = np.any(rows, axis=1).tolist()
         connection.executemany(
-            "INSERT OR REPLACE INTO vectors (model_id, digest, slot, speaks) VALUES (?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO vectors (model_id, digest, slot, speaks, sum)"
+            " VALUES (?, ?, ?, ?, ?)",
             [
-                (found.id, digest, first + place, speaks[place])
+                (found.id, digest, first + place, speaks[place], sums[place])
                 for place, digest in enumerate(digests)
             ],
         )
@@ -175,14 +179,38 @@ class VectorIndex:
             "DELETE FROM vectors WHERE NOT EXISTS"
             " (SELECT 1 FROM chunks WHERE chunks.digest = vectors.digest)"
         )
-        replaced = []
+        replaced = self.drop_damaged(connection)
         for model in self._list_models(connection):
-            query = "SELECT slot FROM vectors WHERE model_id = ? ORDER BY slot"
-            live = np.array([slot for (slot,) in connection.execute(query, (model.id,))], np.int64)
+            live = _list_slots(connection, model)
             if model.rows.count_rows() * (1 - _WASTED) > len(live):
                 self._rewrite(connection, model, live)
                 replaced.append(model.rows)
         return replaced
+
+    def drop_damaged(self, connection: apsw.Connection) -> list[VectorRows]:
+        """Forget vectors that are not as they were written; returns files to delete after."""
+        replaced = []
+        for model in self._list_models(connection):
+            damaged = _find_damaged(connection, model)
+            if not damaged:
+                continue
+            query = "DELETE FROM vectors WHERE model_id = ? AND digest = ?"
+            connection.executemany(query, [(model.id, digest) for digest in damaged])
+            live = _list_slots(connection, model)
+            if len(live):
+                self._rewrite(connection, model, live)
+            else:
+                connection.execute("DELETE FROM models WHERE id = ?", (model.id,))
+            replaced.append(model.rows)
+        return replaced
+
+    def count_damaged(self, connection: apsw.Connection) -> dict[str, int]:
+        """How many vectors of each model are not as they were written."""
+        counted = {
+            model.name: len(_find_damaged(connection, model))
+            for model in self._list_models(connection)
+        }
+        return {name: count for name, count in counted.items() if count}
 
     def clear(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget every vector; returns files to delete after the commit."""
@@ -190,17 +218,14 @@ class VectorIndex:
         connection.execute("DELETE FROM vectors; DELETE FROM models")
         return files
 
+    def forget_maps(self) -> None:
+        """Read the slots of chunks anew next time, whatever is known of them."""
+        with self._lock:
+            self._maps.clear()
+
     def list_named(self, connection: apsw.Connection) -> set[str]:
         """The names of all vector files or tables in use."""
         return {str(file) for (file,) in connection.execute("SELECT file FROM models")}
-
-    def verify(self, connection: apsw.Connection) -> list[str]:
-        """Rows of the database that name slots which are not there."""
-        return [
-            f"vectors of {model.name} are missing"
-            for model in self._list_models(connection)
-            if model.rows.count_complete() < _next_slot(connection, model)
-        ]
 
     def _list_models(self, connection: apsw.Connection) -> list[Model]:
         names = connection.execute("SELECT name FROM models").fetchall()
@@ -231,12 +256,16 @@ class VectorIndex:
     def _rewrite(self, connection: apsw.Connection, model: Model, live: Slots) -> None:
         name = self._name_file(connection, model.name)
         target = self._open_rows(name, model.rows.dimensions)
+        sums: list[int] = []
         for start in range(0, len(live), _COPIED):
-            target.append(model.rows.read(live[start : start + _COPIED]))
+            sums += target.append(model.rows.read(live[start : start + _COPIED]))[1]
         # ascending slots only ever move down to free places, so no two meet on the way
         connection.executemany(
-            "UPDATE vectors SET slot = ? WHERE model_id = ? AND slot = ?",
-            ((new, model.id, old) for new, old in enumerate(live.tolist())),
+            "UPDATE vectors SET slot = ?, sum = ? WHERE model_id = ? AND slot = ?",
+            (
+                (new, sum_, model.id, old)
+                for new, (old, sum_) in enumerate(zip(live.tolist(), sums, strict=True))
+            ),
         )
         connection.execute("UPDATE models SET file = ? WHERE id = ?", (name, model.id))
 
@@ -254,6 +283,27 @@ class VectorIndex:
             current = _update_map(connection, known, model, generation)
             self._maps[name] = current
         return current
+
+
+def _list_slots(connection: apsw.Connection, model: Model) -> Slots:
+    query = "SELECT slot FROM vectors WHERE model_id = ? ORDER BY slot"
+    return np.array([slot for (slot,) in connection.execute(query, (model.id,))], np.int64)
+
+
+def _find_damaged(connection: apsw.Connection, model: Model) -> list[bytes]:
+    query = "SELECT slot, digest, sum FROM vectors WHERE model_id = ? ORDER BY slot"
+    stored: list[tuple[int, bytes, int | None]] = list(connection.execute(query, (model.id,)))
+    damaged = []
+    for start in range(0, len(stored), _COPIED):
+        block = stored[start : start + _COPIED]
+        held = model.rows.sums(np.array([slot for slot, _, _ in block], np.int64))
+        # what an older version wrote has no sum: it only has to be there
+        damaged += [
+            bytes(digest)
+            for (_, digest, sum_), now in zip(block, held, strict=True)
+            if now is None or sum_ not in (None, now)
+        ]
+    return damaged
 
 
 def _next_slot(connection: apsw.Connection, model: Model) -> int:

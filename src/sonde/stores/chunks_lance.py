@@ -8,7 +8,7 @@ commits, old ones leave after it: a crash leaves rows that no id refers to, neve
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from sonde.stores.lance_tables import (
     translate_lance,
 )
 from sonde.stores.sqlite import Database
-from sonde.types import Chunk, Kind, ParsedFile
+from sonde.types import Chunk, Drift, Kind, ParsedFile
 
 _WRITES_PER_MERGE = 100
 """After so many commits queries get noticeably slower."""
@@ -52,6 +52,7 @@ class LanceChunkStore(SqliteChunkStore):
         self._rows = ChunkRows(lance, table, path)
         self._lance = lance
         self._words = LexicalIndex(postings)
+        self._dropping = threading.Lock()
         self._vectors = VectorIndex(lambda name, size: LanceVectors(lance, name, size, path))
         self._writes = 0
         self._clean = False
@@ -105,9 +106,27 @@ class LanceChunkStore(SqliteChunkStore):
         """What is broken inside the store."""
         broken = super().verify()
         with self._database.read() as connection:
-            needed = {key for (key,) in connection.execute("SELECT id FROM chunks")}
-            lost = len(needed - self._rows.list_ids())
+            lost = len(self._find_lost(connection))
         return [*broken, f"chunks without a row in LanceDB: {lost}"] if lost else broken
+
+    def find_drift(self, check: Callable[[], None], *, thorough: bool) -> Drift:
+        """What does not fit together inside the store, or between SQLite and Lance."""
+        drift = super().find_drift(check, thorough=thorough)
+        with self._database.read() as connection:
+            strays = len(self._rows.list_ids() - self._list_needed(connection))
+        return replace(drift, strays=drift.strays + strays)
+
+    def drop_broken(self) -> None:
+        """Remove rows that belong to nothing, and damaged vectors."""
+        super().drop_broken()
+        with self._database.write() as connection:
+            self._sweep(connection, thoroughly=True)
+
+    def _list_needed(self, connection: apsw.Connection) -> set[int]:
+        return {key for (key,) in connection.execute("SELECT id FROM chunks")}
+
+    def _find_lost(self, connection: apsw.Connection) -> set[int]:
+        return self._list_needed(connection) - self._rows.list_ids()
 
     def close(self) -> None:
         """Wait for a merge that is under way, and release files and connections."""
@@ -169,8 +188,7 @@ class LanceChunkStore(SqliteChunkStore):
             self._rows.delete(f"chunk >= {schema.read_state(connection, 'next_chunk')}")
         self._clean = False
         if thoroughly:
-            needed = {key for (key,) in connection.execute("SELECT id FROM chunks")}
-            stray = self._rows.list_ids() - needed
+            stray = self._rows.list_ids() - self._list_needed(connection)
             if stray:
                 self._rows.delete(f"chunk IN ({', '.join(map(str, stray))})")
             with translate_lance(self._folder):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +14,8 @@ from typing import TypeVar
 import apsw
 import numpy as np
 
-from sonde.errors import IndexCorrupt
+from sonde.errors import IndexCorrupt, SondeError
+from sonde.stores import chunk_integrity as integrity
 from sonde.stores import chunk_schema as schema
 from sonde.stores import chunk_tables as tables
 from sonde.stores import lexicon
@@ -22,6 +26,7 @@ from sonde.stores.sqlite import Database
 from sonde.stores.vectors import VectorFile, delete_strays, measure_folder
 from sonde.types import (
     Chunk,
+    Drift,
     FileState,
     Filter,
     Kind,
@@ -33,6 +38,7 @@ from sonde.types import (
 )
 
 R = TypeVar("R")
+_log = logging.getLogger(__name__)
 _LACKING = (
     "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.digest = c.digest"
     " AND v.model_id = (SELECT id FROM models WHERE name = ?))"
@@ -48,6 +54,7 @@ class SqliteChunkStore:
         self._folder = path.with_name(f"{path.stem}.vectors")
         self._database = Database(path, schema.CHUNK_FORMAT)
         self._words = LexicalIndex(postings)
+        self._dropping = threading.Lock()
         self._vectors = VectorIndex(lambda name, size: VectorFile(self._folder / name, size))
 
     def generation(self) -> int:
@@ -155,11 +162,11 @@ class SqliteChunkStore:
             found = self._vectors.find(connection, model, query, limit, allowed)
             return order_ties(connection, found, limit)
 
-        return self._read_vectors(find)
+        return self._read_vectors(find, [])
 
     def vectors(self, model: str, ids: Sequence[int]) -> Mapping[int, Vectors]:
         """The stored vectors of these chunks."""
-        return self._read_vectors(lambda c: self._vectors.read(c, model, ids))
+        return self._read_vectors(lambda c: self._vectors.read(c, model, ids), {})
 
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
         """Keep one vector per digest."""
@@ -203,20 +210,60 @@ class SqliteChunkStore:
         if broken:
             return broken
         with self._database.read() as connection:
-            return schema.find_broken(connection) + self._vectors.verify(connection)
+            damaged = self._vectors.count_damaged(connection)
+            return integrity.list_contradictions(connection) + [
+                f"damaged vectors of {name}: {count}" for name, count in damaged.items()
+            ]
+
+    def find_drift(self, check: Callable[[], None], *, thorough: bool) -> Drift:
+        """What does not fit together inside the store."""
+        broken = self._database.check()
+        if broken:
+            raise IndexCorrupt(f"{self._database.path}: {'; '.join(broken[:3])}")
+        self._vectors.forget_maps()
+        read = self._database.read
+        with read() as connection:
+            strays = sum(map(len, integrity.find_strays(connection).values()))
+            strays += len(integrity.find_miscounts(connection))
+            files = integrity.find_incomplete(connection)
+            check()
+            damaged = sum(self._vectors.count_damaged(connection).values())
+        files |= integrity.find_altered(read, self._complete, check, words=thorough)
+        return Drift(files=frozenset(files), strays=strays, vectors=damaged)
+
+    def drop_broken(self) -> None:
+        """Remove rows that belong to nothing, and damaged vectors."""
+        with self._change() as connection:
+            integrity.remove_strays(connection)
+            unused = self._vectors.drop_damaged(connection)
+        for file in unused:
+            file.delete()
 
     def close(self) -> None:
         """Release files and connections."""
         self._database.close()
 
-    def _read_vectors(self, read: Callable[[apsw.Connection], R]) -> R:
+    def _read_vectors(self, read: Callable[[apsw.Connection], R], nothing: R) -> R:
         """Read vectors; again when they were moved by a compaction in between."""
         try:
             with self._database.read() as connection:
                 return read(connection)
         except IndexCorrupt:
-            with self._database.read() as connection:
-                return read(connection)
+            try:
+                with self._database.read() as connection:
+                    return read(connection)
+            except IndexCorrupt as error:
+                with self._database.read() as connection:
+                    schema.read_state(connection, "generation")  # or else all of it is corrupt
+                _log.warning("searching without vectors: %s", error)
+        if not self._dropping.locked():
+            threading.Thread(target=self._drop_damaged, daemon=True).start()
+        return nothing
+
+    def _drop_damaged(self) -> None:
+        """Forget damaged vectors, so that they are made again; nobody waits for it."""
+        with self._dropping, contextlib.suppress(SondeError):
+            self.drop_broken()
 
     def _complete(self, chunks: list[Chunk]) -> list[Chunk]:
         """Add the texts where they are kept elsewhere."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 import uuid
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -157,8 +158,8 @@ class LanceVectors:
         self._lock = threading.Lock()
         self._opened: Any = None
 
-    def append(self, vectors: Vectors) -> int:
-        """Add rows and return the first one's slot."""
+    def append(self, vectors: Vectors) -> tuple[int, list[int]]:
+        """Add rows: the first one's slot and all checksums."""
         import pyarrow as pa
 
         with translate_lance(self._path):
@@ -166,7 +167,15 @@ class LanceVectors:
             first = int(table.count_rows())
             slots = pa.array(range(first, first + len(vectors)), pa.int64())
             table.add(pa.table({"slot": slots, "vector": pack_vectors(vectors)}))
-        return first
+        return first, [zlib.crc32(row.data) for row in np.ascontiguousarray(vectors, np.float32)]
+
+    def sums(self, slots: Slots) -> list[int | None]:
+        """The checksum of what each of these slots holds now; None where nothing can be read."""
+        try:
+            rows = self._select(slots)
+        except IndexCorrupt:
+            rows = {}
+        return [zlib.crc32(rows[slot].data) if slot in rows else None for slot in slots.tolist()]
 
     def count_rows(self) -> int:
         """How many slots are used."""
@@ -178,15 +187,25 @@ class LanceVectors:
 
     def read(self, slots: Slots) -> Vectors:
         """The vectors in these slots."""
+        rows = self._select(slots)
+        if len(rows) < len(set(slots.tolist())):
+            raise IndexCorrupt(f"{self._path} lacks vectors that the database names")
+        return np.array([rows[slot] for slot in slots.tolist()], np.float32).reshape(
+            -1, self.dimensions
+        )
+
+    def _select(self, slots: Slots) -> dict[int, Vectors]:
         if not len(slots):
-            return np.empty((0, self.dimensions), np.float32)
+            return {}
         wanted = ", ".join(map(str, slots.tolist()))
         with translate_lance(self._path):
-            query = self._open().search().where(f"slot IN ({wanted})")
+            table = self._open()
+            if table is None:
+                return {}
+            query = table.search().where(f"slot IN ({wanted})")
             found = query.select(["slot", "vector"]).limit(None).to_arrow()
         rows = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.dimensions)
-        at = {slot: place for place, slot in enumerate(found["slot"].to_pylist())}
-        return np.array(rows[[at[slot] for slot in slots.tolist()]], np.float32)
+        return dict(zip(found["slot"].to_pylist(), rows, strict=True))
 
     def find(self, query: Vectors, slots: Slots, limit: int) -> tuple[Slots, Vectors]:
         """Positions in `slots` of the nearest and their scores, with ties of the last."""

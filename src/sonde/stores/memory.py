@@ -13,7 +13,17 @@ import numpy as np
 
 from sonde.stores import grams, lexicon
 from sonde.stores.base import EVERYTHING, Vectors
-from sonde.types import Chunk, FileState, Filter, Needs, ParsedFile, Scored, StoreCounts, Symbol
+from sonde.types import (
+    Chunk,
+    Drift,
+    FileState,
+    Filter,
+    Needs,
+    ParsedFile,
+    Scored,
+    StoreCounts,
+    Symbol,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -229,6 +239,15 @@ class MemoryChunkStore:
     def verify(self) -> list[str]:
         """Nothing can break."""
         return []
+
+    def find_drift(self, check: Callable[[], None], *, thorough: bool) -> Drift:
+        """Nothing ever drifts apart in here."""
+        del thorough
+        check()
+        return Drift()
+
+    def drop_broken(self) -> None:
+        """There is nothing broken to drop."""
 
     def close(self) -> None:
         """Nothing to release."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import zlib
 from collections.abc import Collection
 from pathlib import Path
 
@@ -53,8 +54,8 @@ class VectorFile:
         """The file with the sign bits."""
         return self.path.with_suffix(".bits")
 
-    def append(self, vectors: Vectors) -> int:
-        """Write rows at the end, flushed to the disk, and return the first one's slot."""
+    def append(self, vectors: Vectors) -> tuple[int, list[int]]:
+        """Write rows at the end, flushed to the disk: the first one's slot and all checksums."""
         rows, bits = self._quantize(vectors), self._pack(vectors)
         first = self.count_rows()
         for path, data in ((self.path, rows), (self.bits_path, bits)):
@@ -64,7 +65,7 @@ class VectorFile:
                 file.write(data.tobytes())
                 file.flush()
                 os.fsync(file.fileno())
-        return first
+        return first, _sum_rows(rows, bits)
 
     def count_rows(self) -> int:
         """How many rows are used, torn ones at the end included."""
@@ -75,6 +76,14 @@ class VectorFile:
         """How many rows are whole in both files."""
         rows, bits = _measure(self.path), _measure(self.bits_path)
         return min(rows // self._width, bits // (self._words * 8))
+
+    def sums(self, slots: Slots) -> list[int | None]:
+        """The checksum of what each of these slots holds now; None where nothing can be read."""
+        complete = self.count_complete()
+        whole = slots < complete
+        rows, bits = self._map(complete)
+        known = iter(_sum_rows(rows[slots[whole]], bits[slots[whole]]))
+        return [next(known) if here else None for here in whole.tolist()]
 
     def read(self, slots: Slots) -> Vectors:
         """The vectors in these slots."""
@@ -145,12 +154,22 @@ class VectorFile:
 
     def _map(self, count: int) -> tuple[Rows, NDArray[np.uint64]]:
         with self._lock:
-            if count > len(self._rows):
-                self._rows = _map_rows(self.path, np.dtype(np.int8), self._width)
-                self._bits = _map_rows(self.bits_path, np.dtype(np.uint64), self._words)
-                if count > min(len(self._rows), len(self._bits)):
-                    raise IndexCorrupt(f"{self.path} lacks vectors that the database names")
+            # to touch a mapped page behind the end of a file that was cut ends the process
+            complete = self.count_complete()
+            if count > complete:
+                raise IndexCorrupt(f"{self.path} lacks vectors that the database names")
+            if count > len(self._rows) or complete < len(self._rows):
+                try:
+                    rows = _map_rows(self.path, np.dtype(np.int8), self._width)
+                    bits = _map_rows(self.bits_path, np.dtype(np.uint64), self._words)
+                except FileNotFoundError as error:
+                    raise IndexCorrupt(f"{self.path} is gone") from error
+                self._rows, self._bits = rows, bits
             return self._rows, self._bits
+
+
+def _sum_rows(rows: Rows, bits: NDArray[np.uint64]) -> list[int]:
+    return [zlib.crc32(sign, zlib.crc32(row)) for row, sign in zip(rows, bits, strict=True)]
 
 
 def _read_scales(rows: Rows) -> Vectors:
@@ -158,7 +177,10 @@ def _read_scales(rows: Rows) -> Vectors:
 
 
 def _measure(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignore[type-arg]

@@ -22,6 +22,7 @@ from sonde.policy.roots import resolve_inside
 from sonde.stores.records import Metadata, load_metadata, project_folder
 from sonde.stores.sqlite import translate_errors
 from sonde.tools.arguments import Param
+from sonde.tools.checking import describe_checks
 from sonde.tools.scope import (
     find_project,
     indexed_project,
@@ -173,7 +174,7 @@ def delete_index(
     found = require_index(find_project(app, project))
     question = "Delete the index for this project? This cannot be undone."
     require_consent(app, work, "delete_index", found, question, confirm)
-    for kind in ("refine", "index"):
+    for kind in ("check", "refine", "index"):
         app.jobs.cancel(f"{kind}:{found.key}")
     with found.lock.held(work):
         app.projects.forget(found.root)
@@ -219,6 +220,8 @@ def _describe(app: App, found: Project) -> StatusAnswer:
         "docs": {"totalDocs": docs.files, "totalDocChunks": docs.chunks},
         "vectors": _coverage(app, found),
     }
+    if checks := describe_checks(found.folder):
+        details["integrity"] = checks
     if job and indexing:
         details["progress"] = {"stage": job.progress.stage, "done": job.progress.done}
         if job.progress.total:

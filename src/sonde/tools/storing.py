@@ -36,7 +36,7 @@ def convert_store(
     found = indexed_project(app, project)
     if found.store_name == store:
         return _answer(found, f"The index is kept in {store} already")
-    for kind in ("refine", "index"):
+    for kind in ("check", "refine", "index"):
         app.jobs.cancel(f"{kind}:{found.key}")
     with found.lock.held(work):
         target = found.open_stores(store)

@@ -1,0 +1,164 @@
+"""Does the index say what the files say, and does it fit together? What does not is repaired.
+
+The RFC's algorithm: every file is hashed and compared, whatever its size and time claim. On top
+of it the stores are compared with themselves. Only the repair takes the writer's lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sonde.embedding.base import Embedder
+from sonde.indexing.diff import Refused
+from sonde.indexing.lock import WriterLock
+from sonde.indexing.pipeline import Stores, update_index
+from sonde.indexing.refine import coverage_of, refine_vectors
+from sonde.indexing.sources import Tree
+from sonde.languages import language_of
+from sonde.policy.walk import Entry
+from sonde.types import FileState, Kind, Progress, Skipped
+from sonde.work import Work
+
+_REPORT_EVERY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one check found, and has repaired."""
+
+    files: int = 0
+    """How many were compared."""
+    changed: int = 0
+    """Files whose content is not what is indexed."""
+    missing: int = 0
+    """Files that should be indexed and were not."""
+    gone: int = 0
+    """Indexed files that are no longer there, or no longer admitted."""
+    broken: int = 0
+    """Files whose chunks, words, names or trigrams were not as written."""
+    strays: int = 0
+    """Rows of the index that belonged to no file."""
+    vectors: int = 0
+    """Vectors that were lost or damaged."""
+    thorough: bool = False
+    seconds: float = 0.0
+
+    @property
+    def drift(self) -> int:
+        """Everything that was not as it should be."""
+        return self.changed + self.missing + self.gone + self.broken + self.strays + self.vectors
+
+
+def check_index(
+    tree: Tree,
+    stores: Stores,
+    embedder: Embedder | None,
+    lock: WriterLock,
+    work: Work,
+    *,
+    refused: Refused | None = None,
+    thorough: bool = False,
+) -> Findings:
+    """Compare the stores with the files and with themselves, and repair what differs.
+
+    `thorough` also looks at every single word. Raises `IndexCorrupt` when a store cannot be
+    repaired piece by piece. `refused` is brought up to date in place, as by `update_index`.
+    """
+    began = time.monotonic()
+    refused = {} if refused is None else refused
+    seen, suspects = _compare_files(tree, stores, refused, work)
+    drifts = {}
+    for kind, store in stores.items():
+        work.report(Progress("checking", len(seen), len(seen), message=kind))
+        drifts[kind] = store.find_drift(work.check, thorough=thorough)
+    pairs = coverage_of(stores, embedder) if embedder else []
+    lost = sum(max(total - have, 0) for have, total in pairs)
+    broken = set().union(*(drift.files for drift in drifts.values()))
+    counted: dict[str, int] = {}
+    if (
+        broken
+        or suspects
+        or lost
+        or any(drift.strays or drift.vectors for drift in drifts.values())
+    ):
+        with lock.held(work):
+            for kind, drift in drifts.items():
+                if drift.strays or drift.vectors:
+                    stores[kind].drop_broken()
+            # whoever writes may have seen to some of it meanwhile
+            real = {
+                path: verdict
+                for path in suspects
+                if (verdict := _judge(tree, tree.check(path), _states_of(stores, path), refused))
+            }
+            counted = {
+                verdict: sum(each == verdict for each in real.values())
+                for verdict in set(real.values())
+            }
+            update_index(
+                tree, stores, embedder, work, refused=refused, paths={*real, *broken}, force=True
+            )
+            for store in stores.values():
+                # rows that only the repair has set free
+                if store.find_drift(work.check, thorough=False).strays:
+                    store.drop_broken()
+            if embedder:
+                refine_vectors(stores, embedder, lock, work)
+    return Findings(
+        files=len(seen),
+        broken=len(broken),
+        strays=sum(drift.strays for drift in drifts.values()),
+        vectors=lost + sum(drift.vectors for drift in drifts.values()),
+        thorough=thorough,
+        seconds=time.monotonic() - began,
+        **counted,
+    )
+
+
+def _compare_files(
+    tree: Tree, stores: Stores, refused: Refused, work: Work
+) -> tuple[set[str], list[str]]:
+    """Every file there is, and those that seem to differ from what is indexed."""
+    known: dict[Kind, Mapping[str, FileState]] = {
+        kind: store.files() for kind, store in stores.items()
+    }
+    entries = [entry for entry in tree.walk() if not isinstance(entry, Skipped)]
+    seen: set[str] = set()
+    suspects = []
+    for entry in entries:
+        if len(seen) % _REPORT_EVERY == 0:
+            work.report(Progress("checking", len(seen), len(entries)))
+        if tree.kind_of(entry.path) is None:
+            continue
+        seen.add(entry.path)
+        states = {k: files[entry.path] for k, files in known.items() if entry.path in files}
+        if _judge(tree, entry, states, refused):
+            suspects.append(entry.path)
+    suspects += {path for files in known.values() for path in files if path not in seen}
+    return seen, suspects
+
+
+def _states_of(stores: Stores, path: str) -> dict[Kind, FileState]:
+    return {k: s for k, store in stores.items() if (s := store.states([path]).get(path))}
+
+
+def _judge(
+    tree: Tree, entry: Entry | Skipped, states: Mapping[Kind, FileState], refused: Refused
+) -> str | None:
+    """How a file differs from what is indexed of it; None when it does not."""
+    kind = tree.kind_of(entry.path)
+    if isinstance(entry, Skipped) or kind is None:
+        return "gone" if states else None
+    size, mtime_ns, _ = refused.get(entry.path, (-1, -1, ""))
+    if not states and (size, mtime_ns) == (entry.size, entry.mtime_ns):
+        return None
+    content = tree.read(entry.path)
+    if isinstance(content, Skipped):
+        return "gone" if states else None
+    if kind not in states:
+        return "missing"
+    now = (content.hash, language_of(entry.path).name)
+    same = now == (states[kind].hash, states[kind].language)
+    return None if same and len(states) == 1 else "changed"

@@ -1,0 +1,116 @@
+"""Checking a project's index against its files, and keeping count of what was found."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sonde.app import App, Project
+from sonde.errors import IndexCorrupt
+from sonde.indexing.integrity import Findings, check_index
+from sonde.jobs import Job
+from sonde.stores.records import load_refused, read_json, save_refused, write_json
+from sonde.tools.updating import rebuilding, refine_soon, update_project
+from sonde.work import Work
+
+_FILE = "integrity.json"
+_COUNTS = ("changed", "missing", "gone", "broken", "strays", "vectors")
+_EVERY = timedelta(hours=24)
+"""How often every single word is looked at."""
+
+log = logging.getLogger(__name__)
+
+
+def check_soon(app: App, project: Project) -> Job:
+    """Check the project in the background, yielding to everything else."""
+    return app.jobs.submit(
+        f"check:{project.key}", "check", lambda work: check_project(app, project, work), gently=True
+    )
+
+
+def check_project(
+    app: App, project: Project, work: Work, *, thorough: bool | None = None
+) -> Findings:
+    """Compare an index with its files and with itself, repair it, and write down what was found.
+
+    Every word is looked at once a day; `thorough` says so regardless. An index that cannot be
+    repaired piece by piece is set aside and built anew.
+    """
+    past = _load(project.folder)
+    if thorough is None:
+        thorough = _is_due(past.get("lastThorough"))
+    refused = load_refused(project.folder)
+    before = dict(refused)
+    try:
+        with rebuilding(app, project):
+            findings = check_index(
+                project.tree,
+                project.stores(),
+                app.static,
+                project.lock,
+                work,
+                refused=refused,
+                thorough=thorough,
+            )
+    except IndexCorrupt as error:
+        log.warning("the index of %s is built anew: %s", project.root, error)
+        _save(project.folder, past, Findings(thorough=thorough), corrupt=True)
+        update_project(app, project, work)
+        return Findings()
+    if refused != before:
+        save_refused(project.folder, refused)
+    if findings.drift:
+        log.warning("the index of %s had drifted: %s", project.root, findings)
+        update_project(app, project, work, paths=set())
+        refine_soon(app, project)
+    _save(project.folder, past, findings)
+    return findings
+
+
+def describe_checks(folder: Path) -> dict[str, Any]:
+    """When the index was last checked, what was found then and in all; empty before that."""
+    known = _load(folder)
+    kept = ("lastCheck", "lastThorough", "checks", "rebuilt", "repaired", "last")
+    return {key: known[key] for key in kept if key in known}
+
+
+def _save(folder: Path, past: dict[str, Any], findings: Findings, *, corrupt: bool = False) -> None:
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    facts = asdict(findings)
+    total = past.get("repaired")
+    total = total if isinstance(total, dict) else {}
+    write_json(
+        folder / _FILE,
+        {
+            "formatVersion": 1,
+            "lastCheck": now,
+            "lastThorough": now if findings.thorough else past.get("lastThorough"),
+            "checks": _count(past, "checks") + 1,
+            "rebuilt": _count(past, "rebuilt") + corrupt,
+            "repaired": {name: _count(total, name) + facts[name] for name in _COUNTS},
+            "last": {name: facts[name] for name in ("files", *_COUNTS)}
+            | {"seconds": round(findings.seconds, 1)},
+        },
+    )
+
+
+def _load(folder: Path) -> dict[str, Any]:
+    value = read_json(folder / _FILE)
+    return value if isinstance(value, dict) else {}
+
+
+def _count(table: dict[str, Any], key: str) -> int:
+    value = table.get(key)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _is_due(stamp: object) -> bool:
+    """Whether a time is a day away, on either side: clocks are set back, too."""
+    try:
+        then = datetime.fromisoformat(str(stamp))
+        return abs(datetime.now(UTC) - then) >= _EVERY
+    except (ValueError, TypeError):
+        return True
