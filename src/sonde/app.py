@@ -14,6 +14,7 @@ from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Tree
 from sonde.jobs import Jobs
 from sonde.paging.results import ResultSets
+from sonde.shell.disk import Disk
 from sonde.stores.base import ChunkStore
 from sonde.stores.sqlite import translate_errors
 from sonde.types import Kind
@@ -168,6 +169,7 @@ class App:
     projects: Projects
     jobs: Jobs
     results: ResultSets
+    disk: Disk
     static: Embedder | None
     deep: Embedder | None
     max_tokens: int
@@ -181,6 +183,7 @@ class App:
     def close(self) -> None:
         """Stop background work and close every file."""
         self.jobs.close()
+        self.disk.close()
         self.results.close()
         self.projects.close()
         for embedder in (self.static, self.deep):

@@ -30,6 +30,9 @@
         ├── ProjectNotDetected      PROJECT_NOT_DETECTED
         ├── SymlinkNotAllowed       SYMLINK_NOT_ALLOWED
         ├── OutsideRoots            OUTSIDE_ROOTS
+        ├── HandleUnknown           HANDLE_NOT_FOUND
+        ├── NotScanned              NOT_SCANNED
+        ├── NodeMissing             NODE_NOT_FOUND
         ├── StorageUnusable         STORAGE_UNUSABLE
         ├── MissingExtra            MISSING_EXTRA
         ├── ConfigUnreadable        AGENT_CONFIG_UNREADABLE
@@ -305,6 +308,30 @@ class OutsideRoots(CatalogError):
     code = "OUTSIDE_ROOTS"
     user_message = "That path is outside the project."
     next_action = "Name a path inside the project, relative to its root."
+
+
+class HandleUnknown(CatalogError):
+    """A handle that was never given out, is forgotten, or belongs to somebody else."""
+
+    code = "HANDLE_NOT_FOUND"
+    user_message = "There is no {what} '{handle}'."
+    next_action = "Take handles from answers as they are; list what there is, or start anew."
+
+
+class NotScanned(CatalogError):
+    """A folder that may be looked at but was not scanned."""
+
+    code = "NOT_SCANNED"
+    user_message = "'{path}' has not been scanned."
+    next_action = "Call index with root='{path}', or run `sonde tree` there."
+
+
+class NodeMissing(CatalogError):
+    """Nothing of that name in a scanned tree."""
+
+    code = "NODE_NOT_FOUND"
+    user_message = "There is no {what} '{path}' here."
+    next_action = "List the folder above it with cd, or scan again with index."
 
 
 class StorageUnusable(CatalogError):

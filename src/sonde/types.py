@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["code", "docs"]
 """Which of a project's two indexes a file belongs to."""
@@ -220,3 +221,37 @@ class IndexReport:
     """Reason -> how many."""
     examples: tuple[Skipped, ...] = ()
     """A few skipped paths a user may want to know of."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as a job carries it."""
+        return {
+            "filesIndexed": self.files_indexed,
+            "filesRemoved": self.files_removed,
+            "filesUnchanged": self.files_unchanged,
+            "chunksCreated": self.chunks_created,
+            "seconds": round(self.seconds, 2),
+        } | ({"skipped": self.skipped} if self.skipped else {})
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """What is kept of a job; times are epoch milliseconds."""
+
+    id: str
+    kind: str
+    status: str
+    started_ms: int
+    owner: str = ""
+    """Empty where it belongs to everyone who may use this installation's projects."""
+    subject: str = ""
+    """The handle or path that it is about."""
+    finished_ms: int | None = None
+    stage: str = ""
+    done: int = 0
+    total: int | None = None
+    eta_s: float | None = None
+    report: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+    process: str = ""
+    """Names the process that runs it."""
+    updated_ms: int = 0

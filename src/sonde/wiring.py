@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +16,19 @@ from sonde.embedding.base import Embedder
 from sonde.embedding.providers import load_provider
 from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.globs import compile_glob
+from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Source, Tree
-from sonde.jobs import Jobs
+from sonde.jobs import Jobs, JobStore
 from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
 from sonde.settings import Settings, apply_project_config, render_config
+from sonde.shell.disk import Disk
 from sonde.stores.base import ChunkStore
 from sonde.stores.records import project_folder
+from sonde.stores.saved_base import SavedStore
+from sonde.stores.tree_base import TreeStore
 from sonde.types import Kind
+from sonde.work import name_process
 
 _KEY_BYTES = 32
 _ENDING = re.compile(r"\*\*/\*\.\w+")
@@ -39,8 +45,9 @@ def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
         start=start,
         key=key,
         projects=Projects(lambda root: open_project(settings, root)),
-        jobs=Jobs(),
+        jobs=_open_jobs(settings.home / "files"),
         results=results,
+        disk=_open_disk(settings, start),
         static=_provider("static") if settings.embedding in ("auto", "static") else None,
         deep=_provider("deep") if settings.embedding in ("auto", "deep") else None,
         max_tokens=settings.max_tokens,
@@ -50,6 +57,47 @@ def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
         tool_names=settings.tool_names,
         stays=stays,
     )
+
+
+def _open_jobs(folder: Path) -> Jobs:
+    def open_store() -> JobStore:
+        from sonde.stores.jobs_sqlite import SqliteJobStore
+
+        return SqliteJobStore(folder / "jobs.db")
+
+    return Jobs(open_store, name_process())
+
+
+def _open_disk(settings: Settings, start: Path) -> Disk:
+    folder = settings.home / "files"
+
+    def open_saved() -> SavedStore:
+        from sonde.stores.saved_sqlite import SqliteSavedStore
+
+        return SqliteSavedStore(folder / "files.db")
+
+    def open_tree(index: str) -> TreeStore:
+        from sonde.stores.tree_sqlite import SqliteTreeStore
+
+        return SqliteTreeStore(folder / "trees" / f"{index}.db")
+
+    return Disk(
+        folder,
+        open_saved,
+        open_tree,
+        lambda index: WriterLock(folder / "trees" / index),
+        _file_roots(settings, start),
+    )
+
+
+def _file_roots(settings: Settings, start: Path) -> tuple[Path, ...]:
+    """The folders that agents may have scanned: those that are set, else home and the start."""
+    given = [Path(text) for text in settings.file_roots] or [Path("~"), start]
+    roots: list[Path] = []
+    for path in given:
+        with suppress(OSError, RuntimeError):
+            roots.append(path.expanduser().resolve())
+    return tuple(dict.fromkeys(roots))
 
 
 def _provider(name: str) -> Embedder:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from sonde.errors import Cancelled
 from sonde.types import Caller, Progress
@@ -42,3 +44,17 @@ class Work:
         """Raise `Cancelled` if the work was called off."""
         if self._cancelled.is_set():
             raise Cancelled("cancelled by the caller")
+
+
+def name_process() -> str:
+    """This process, told apart from a later one of the same number."""
+    return f"{os.getpid()}:{read_birth(os.getpid())}"
+
+
+def read_birth(number: int) -> str:
+    """When a process was started, as Linux counts it; empty elsewhere, and when it is gone."""
+    try:
+        text = Path(f"/proc/{number}/stat").read_text(errors="replace")
+        return text.rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""

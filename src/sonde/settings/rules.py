@@ -43,6 +43,7 @@ class Settings:
     tool_names: ToolNames = "portable"
     toolsets: tuple[str, ...] = ("code", "index", "research")
     max_tokens: int = 2000
+    file_roots: tuple[str, ...] = ()
     assume_yes: bool = False
     log_level: LogLevel = "warning"
     host: str = "127.0.0.1"
@@ -211,6 +212,9 @@ RULES: dict[str, Rule] = {
     "max_tokens": Rule("maxTokens", "a whole number from 1 to 20000",
         lambda value: _check_count(value, 20_000), _read_number,
         "Size of one answer, in tokens of 4 characters; at most 20000. Default: 2000."),
+    "file_roots": Rule("fileRoots", "an array of folders", _check_strings, _read_list,
+        "Folders that agents may scan with `index`. Default: the home folder and where sonde was "
+        "started."),
     "assume_yes": Rule("assumeYes", _FLAG, _check_flag, _read_flag,
         "If true, the command line does not ask for confirmation. Default: false."),
     "log_level": Rule("logLevel", "'debug', 'info', 'warning' or 'error'",

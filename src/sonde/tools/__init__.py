@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sonde.tools.code import search_by_path, search_code, search_docs
+from sonde.tools.file_tools import FILE_TOOLS
 from sonde.tools.index import (
     create_index,
     delete_index,
@@ -156,4 +157,5 @@ TOOLS: tuple[Tool, ...] = (
             "Pass a project's path as `project` to search it."
         ),
     ),
+    *FILE_TOOLS,
 )

@@ -1,0 +1,334 @@
+"""Filters over files: a tree of conditions, its JSON, and a short text that says the same.
+
+    size>10MB and modified<2026-01-01 not (path:build/** or ext:log)
+    kind:file name~"^test_" age>30d is:duplicate content~"TODO|FIXME"
+
+`and` may be left out, `not` binds tightest, `or` loosest. A value is a word or a JSON string.
+
+    name: path:            a glob                name~ path~   a regular expression (RE2)
+    ext: kind: under:      an ending, a kind, a folder with all that is below it
+    size depth age modified   with < <= > >= =   (10MB, 3, 30d or 12h, 2026-01-31)
+    is:                    duplicate, empty, hidden, unreadable
+    content~               a line of the file matches
+    lexical: semantic: hybrid:   the file is among the best answers of that search mode
+
+Text and tree round-trip: `parse_filter(render_filter(tree)) == tree`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sonde.errors import InvalidPattern
+
+MOST_CHARS = 4_000
+MOST_TESTS = 100
+_MOST_DEPTH = 40
+
+COMPARISONS = ("<=", ">=", "<", ">", "=")
+KINDS = ("file", "directory", "symlink", "other")
+TRAITS = ("duplicate", "empty", "hidden", "unreadable")
+_UNITS = {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10, "B": 1}
+_SPANS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+_MOST = 1 << 60
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "name": (":", "~"),
+    "path": (":", "~"),
+    "ext": (":",),
+    "kind": (":",),
+    "under": (":",),
+    "size": COMPARISONS,
+    "depth": COMPARISONS,
+    "age": COMPARISONS,
+    "modified": COMPARISONS,
+    "is": (":",),
+    "content": ("~",),
+    "lexical": (":",),
+    "semantic": (":",),
+    "hybrid": (":",),
+}
+"""Field -> the operators it has."""
+CONTENT = ("content", "lexical", "semantic", "hybrid")
+
+_TOKEN = re.compile(
+    r"""\s+ | (?P<paren>[()]) | (?P<minus>-(?=[a-z(]))
+      | (?P<test>[a-z]+)(?P<op><=|>=|[<>=:~])
+      | (?P<word>and|or|not)(?![\w:~<>=])""",
+    re.VERBOSE,
+)
+_VALUE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[^\s()\"]+", re.DOTALL)
+_BARE = re.compile(r"[\w./*?+@%,{}\[\]!^:-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One condition: a field, an operator, a value."""
+
+    field: str
+    op: str
+    value: str | int
+    """Sizes in bytes, ages in seconds, times in epoch milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of these; of nothing, everything."""
+
+    items: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one of these."""
+
+    items: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Not this."""
+
+    item: Filter
+
+
+Filter = Test | And | Or | Not
+EVERYTHING = And(())
+
+
+def parse_filter(text: str) -> Filter:
+    """The tree of a text, or `InvalidPattern` naming the position."""
+    if len(text) > MOST_CHARS:
+        raise _error(text[:60] + "…", MOST_CHARS, f"over {MOST_CHARS} characters")
+    return _Parser(text).parse()
+
+
+def render_filter(tree: Filter) -> str:
+    """The text of a tree."""
+    if isinstance(tree, Test):
+        return f"{tree.field}{tree.op}{_render_value(tree)}"
+    if isinstance(tree, Not):
+        return f"not {_wrap(tree.item)}"
+    word = " and " if isinstance(tree, And) else " or "
+    return word.join(_wrap(item) for item in tree.items)
+
+
+def _wrap(tree: Filter) -> str:
+    text = render_filter(tree)
+    return text if isinstance(tree, Test | Not) else f"({text})"
+
+
+def to_json(tree: Filter) -> dict[str, Any]:
+    """The tree as JSON."""
+    if isinstance(tree, Test):
+        return {"field": tree.field, "op": tree.op, "value": tree.value}
+    if isinstance(tree, Not):
+        return {"not": to_json(tree.item)}
+    return {"and" if isinstance(tree, And) else "or": [to_json(item) for item in tree.items]}
+
+
+def from_json(value: Any, depth: int = 0) -> Filter:
+    """The tree that JSON describes, checked as a text is."""
+    if depth > _MOST_DEPTH:
+        raise _error("…", 0, "nested too deeply")
+    match value:
+        case {"field": str() as field, "op": str() as op, "value": str() | int() as found} if len(
+            value
+        ) == 3 and not isinstance(found, bool):
+            return check_test(Test(field, op, found))
+        case {"not": inner} if len(value) == 1:
+            return Not(from_json(inner, depth + 1))
+        case {"and": list() as items} if len(value) == 1:
+            return And(_read_items(items, depth))
+        case {"or": list() as items} if len(value) == 1:
+            return Or(_read_items(items, depth))
+    raise _error(json.dumps(value, default=str)[:80], 0, "not a condition")
+
+
+def _read_items(items: list[Any], depth: int) -> tuple[Filter, ...]:
+    if not 2 <= len(items) <= MOST_TESTS and not (depth == 0 and not items):
+        raise _error(json.dumps(items, default=str)[:80], 0, f"2 to {MOST_TESTS} conditions wanted")
+    return tuple(from_json(item, depth + 1) for item in items)
+
+
+def list_tests(tree: Filter) -> list[Test]:
+    """Every condition of a tree, in order."""
+    if isinstance(tree, Test):
+        return [tree]
+    items = (tree.item,) if isinstance(tree, Not) else tree.items
+    return [test for item in items for test in list_tests(item)]
+
+
+def check_test(test: Test) -> Test:
+    """The condition if it is one, or `InvalidPattern`."""
+    shown = f"{test.field}{test.op}{test.value}"[:120]
+    if test.field not in FIELDS or test.op not in FIELDS[test.field]:
+        raise _error(shown, 0, "no such field or operator")
+    numeric = FIELDS[test.field] is COMPARISONS
+    if numeric != isinstance(test.value, int):
+        raise _error(shown, 0, "a number is wanted" if numeric else "text is wanted")
+    if isinstance(test.value, int):
+        most = _LATEST_MS if test.field == "modified" else _MOST
+        if not 0 <= test.value <= most:
+            raise _error(shown, 0, f"0 to {most} is wanted")
+    elif not test.value or "\0" in test.value:
+        raise _error(shown, 0, "text is wanted")
+    choices = {"kind": KINDS, "is": TRAITS}.get(test.field)
+    if choices and test.value not in choices:
+        raise _error(shown, 0, f"one of {', '.join(choices)} is wanted")
+    if test.field == "ext" and isinstance(test.value, str):
+        ending = test.value.lower().removeprefix(".")
+        return Test(test.field, test.op, ending) if ending else _refuse_empty(shown)
+    return test
+
+
+def _refuse_empty(shown: str) -> Test:
+    raise _error(shown, 0, "text is wanted")
+
+
+class _Parser:
+    """Reads one text from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self._tests = 0
+
+    def parse(self) -> Filter:
+        if not self._text.strip():
+            return EVERYTHING
+        tree = self._read_or()
+        if self._peek() is not None:
+            raise _error(self._text, self._at, "nothing is expected here")
+        return tree
+
+    def _read_or(self) -> Filter:
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise _error(self._text, self._at, "nested too deeply")
+        items = [self._read_and()]
+        while self._take("or"):
+            items.append(self._read_and())
+        self._depth -= 1
+        return items[0] if len(items) == 1 else Or(tuple(items))
+
+    def _read_and(self) -> Filter:
+        items = [self._read_not()]
+        while self._take("and") or self._peek() not in (None, ")", "or"):
+            items.append(self._read_not())
+        return items[0] if len(items) == 1 else And(tuple(items))
+
+    def _read_not(self) -> Filter:
+        if self._take("not") or self._take("-"):
+            self._depth += 1
+            if self._depth > _MOST_DEPTH:
+                raise _error(self._text, self._at, "nested too deeply")
+            inner = self._read_not()
+            self._depth -= 1
+            return Not(inner)
+        if self._take("("):
+            tree = self._read_or()
+            if not self._take(")"):
+                raise _error(self._text, self._at, "a closing parenthesis is missing")
+            return tree
+        return self._read_test()
+
+    def _read_test(self) -> Test:
+        self._skip_space()
+        found = _TOKEN.match(self._text, self._at)
+        if found is None or not found["test"]:
+            raise _error(self._text, self._at, "a condition such as size>10MB is expected")
+        start = self._at
+        field, op = found["test"], found["op"]
+        if field not in FIELDS:
+            raise _error(self._text, start, f"there is no field {field!r}; {', '.join(FIELDS)}")
+        if op not in FIELDS[field]:
+            raise _error(self._text, start, f"{field} takes {' '.join(FIELDS[field])}")
+        value = _VALUE.match(self._text, found.end())
+        if value is None:
+            raise _error(self._text, found.end(), "a value is missing")
+        self._at = value.end()
+        self._tests += 1
+        if self._tests > MOST_TESTS:
+            raise _error(self._text, start, f"over {MOST_TESTS} conditions")
+        try:
+            return check_test(Test(field, op, _read_value(field, value[0])))
+        except (ValueError, OverflowError) as error:
+            raise _error(
+                self._text, found.end(), f"{value[0][:40]} does not fit {field}"
+            ) from error
+
+    def _skip_space(self) -> None:
+        while self._at < len(self._text) and self._text[self._at].isspace():
+            self._at += 1
+
+    def _peek(self) -> str | None:
+        """The next word, parenthesis or minus; `test` before a condition, None at the end."""
+        self._skip_space()
+        if self._at >= len(self._text):
+            return None
+        found = _TOKEN.match(self._text, self._at)
+        if found is None:
+            return "test"
+        return found["paren"] or found["word"] or ("-" if found["minus"] else "test")
+
+    def _take(self, token: str) -> bool:
+        if self._peek() != token:
+            return False
+        self._at += len(token)
+        return True
+
+
+def _read_value(field: str, text: str) -> str | int:
+    if text.startswith('"'):
+        text = json.loads(text, strict=False)
+    if field in ("size", "depth"):
+        found = re.fullmatch(r"(\d{1,18})(?:([TGMK])i?B?|B)?", text, re.IGNORECASE | re.ASCII)
+        if not found or (field == "depth" and not text.isdigit()):
+            raise ValueError(text)
+        return int(found[1]) * _UNITS[f"{found[2] or ''}B".upper()]
+    if field == "age":
+        found = re.fullmatch(r"(\d{1,12})([wdhms]?)", text, re.ASCII)
+        if not found:
+            raise ValueError(text)
+        return int(found[1]) * _SPANS[found[2] or "s"]
+    if field == "modified":
+        moment = datetime.fromisoformat(text)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return text
+
+
+def _render_value(test: Test) -> str:
+    value = test.value
+    if isinstance(value, str):
+        bare = _BARE.fullmatch(value) and value.isascii()
+        return value if bare else json.dumps(value, ensure_ascii=False)
+    if test.field == "modified":
+        moment = _EPOCH + timedelta(milliseconds=value)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    units = {"size": _UNITS, "age": _SPANS}.get(test.field)
+    for unit, factor in (units or {}).items():
+        if value and value % factor == 0:
+            return f"{value // factor}{unit}"
+    return str(value)
+
+
+def _error(text: str, at: int, problem: str) -> InvalidPattern:
+    return InvalidPattern(
+        f"filter: {problem}, at position {at}",
+        user_message="The filter '{pattern}' is not valid: {problem} (position {at}).",
+        next_action='Write conditions such as: size>10MB ext:log not path:"build/**" age>30d.',
+        pattern=text[:200],
+        problem=problem,
+        at=at,
+    )

@@ -1,0 +1,150 @@
+"""Opens a file that somebody asked to see or to have compared, of any kind and size.
+
+Other rules than for indexing: what is asked for by name may be binary, large or in a folder of
+dependencies. The protection is the same: never what is on the deny list's rows of secrets, never
+through a link, never a file whose other name may lie elsewhere, never text that holds a secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from sonde.errors import FileMissing, FileNotAdmitted
+from sonde.policy.admit import DENY_LIST, REASONS, Rules, compile_rules
+from sonde.policy.folder import open_root, tell_reason
+from sonde.policy.read import decode_text
+from sonde.policy.roots import show_path, split_inside
+from sonde.policy.secrets import secret_in
+
+_PART = 1 << 20
+_OVERLAP = 1 << 14
+"""Longer than any secret that is looked for, so that none hides where two parts meet."""
+_SNIFFED = 8192
+_SECRET_ROWS = tuple(f"({row.category})" for row in DENY_LIST if row.secret)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """A file held open; close its descriptor."""
+
+    descriptor: int
+    size: int
+    mtime_ns: int
+
+    def read(self, start: int, end: int) -> Iterator[bytes]:
+        """Its bytes from `start` to before `end`."""
+        while start < end:
+            part = os.pread(self.descriptor, min(_PART, end - start), start)
+            if not part:
+                return
+            start += len(part)
+            yield part
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self.descriptor)
+
+
+def may_show(names: Sequence[str]) -> bool:
+    """Whether the names on the way to a file leave it out of the rows of secrets."""
+    gate = compile_rules(Rules())
+    for left, name in zip(range(len(names) - 1, -1, -1), names, strict=True):
+        denial = gate.find_denial(name, folder=left > 0)
+        if denial and denial.endswith(_SECRET_ROWS):
+            return False
+    return True
+
+
+def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
+    """The file below a root, held open; raises when it may not be shown.
+
+    `look_inside` refuses text that holds a secret, too.
+    """
+    names = split_inside(root, path)
+    shown = show_path("/".join(names))
+    if not names or not may_show(names):
+        raise _refuse(shown, "denied" if names else "folder")
+    folder = open_root(root)
+    try:
+        for name in names[:-1]:
+            inner = folder.enter(name)
+            folder.close()
+            folder = inner
+        descriptor, facts = folder.open_file(names[-1])
+    except OSError as error:
+        reason = tell_reason(error)
+        if reason == "missing":
+            raise FileMissing(f"{shown}: {error.strerror}", path=shown) from error
+        raise _refuse(shown, reason) from error
+    finally:
+        folder.close()
+    file = ShownFile(descriptor, facts.st_size, facts.st_mtime_ns)
+    try:
+        if facts.st_nlink > 1:
+            raise _refuse(shown, "hard_link")
+        identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        if look_inside and _Inspection(file).find_secret(identity):
+            raise _refuse(shown, "secret_content")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes, int, int]:
+    """SHA-256, size and time of a file's contents; `check` is called between the parts of it."""
+    file = open_shown(root, path, look_inside=False)
+    try:
+        digest = hashlib.sha256()
+        for part in file.read(0, file.size):
+            digest.update(part)
+            check()
+        return digest.digest(), file.size, file.mtime_ns // 1_000_000
+    finally:
+        file.close()
+
+
+class _Inspection:
+    """Looks through a file for secrets; what was found is remembered as long as it is the same."""
+
+    def __init__(self, file: ShownFile) -> None:
+        self._file = file
+
+    def find_secret(self, identity: tuple[int, int, int, int]) -> bool:
+        known = _verdicts()
+        if identity not in known:
+            while len(known) > 1_000:
+                known.pop(next(iter(known)), None)
+            known[identity] = self._look()
+        return known[identity]
+
+    def _look(self) -> bool:
+        tail = b""
+        for number, part in enumerate(self._file.read(0, self._file.size)):
+            if number == 0 and decode_text(part[:_SNIFFED]) is None:
+                return False
+            text = decode_text(tail + part) or (tail + part).decode("latin-1")
+            if secret_in(text) is not None:
+                return True
+            tail = part[-_OVERLAP:]
+        return False
+
+
+@lru_cache(maxsize=1)
+def _verdicts() -> dict[tuple[int, int, int, int], bool]:
+    return {}
+
+
+def _refuse(path: str, reason: str) -> FileNotAdmitted:
+    return FileNotAdmitted(
+        f"{path}: {reason}",
+        user_message="'{path}' is not shown: {reason}.",
+        next_action="Secrets, links and files with several names are never opened for anyone.",
+        path=path,
+        reason=REASONS[reason],
+    )

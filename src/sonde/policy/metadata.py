@@ -1,0 +1,193 @@
+"""What is in a folder, by metadata alone: names, kinds, sizes and times; no file is opened.
+
+Disk totals count what the content policy leaves out, so nothing is denied here. Folders are
+entered by descriptor and without following links, as everywhere in this package; the chain of
+open folders is bounded, so that no depth of nesting runs out of descriptors.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from sonde.errors import FileMissing
+from sonde.policy.folder import Folder, open_root
+from sonde.policy.roots import split_inside
+
+NodeKind = Literal["file", "directory", "symlink", "other"]
+
+_MOST_OPEN = 64
+_BLOCK = 512
+_REGULAR, _DIRECTORY, _LINK, _FORMAT = stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, 0o170000
+
+
+class Facts(NamedTuple):
+    """What the system says of one name, of the link itself if it is one."""
+
+    name: str
+    kind: NodeKind
+    size: int
+    """Apparent size in bytes."""
+    disk: int
+    """Bytes of the blocks that it takes."""
+    mtime_ms: int
+    mode: int
+    links: int
+    """How many names the file has."""
+    device: int
+    inode: int
+
+
+class Descent:
+    """A way down from a root: `enter` and `leave` folders, look at what is in the one reached."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._steps: list[str | Path] = []
+        self._open: list[Folder | None] = [open_root(root)]
+
+    def enter(self, name: str) -> None:
+        """Go down by one name; raises `OSError` when it is a link, or gone, or closed to us."""
+        folder = self._top().enter(name)
+        self._push(name, folder)
+
+    def follow(self, name: str, within: Sequence[Path]) -> Path:
+        """Go where a link to a folder leads, and say where; `OSError` unless below `within`."""
+        target = (self.root / self._place() / name).resolve(strict=True)
+        if not any(target.is_relative_to(above) for above in within):
+            raise OSError(errno.EXDEV, "the link leads elsewhere", name)
+        self._push(target, Folder(target))
+        return target
+
+    def leave(self) -> None:
+        """Go up again to where `enter` or `follow` was called."""
+        folder = self._open.pop()
+        self._steps.pop()
+        if folder:
+            folder.close()
+
+    def list_names(self) -> list[str]:
+        """The names in this folder, in no order."""
+        return self._top().list_names()
+
+    def look_at(self, names: Sequence[str]) -> Iterator[Facts]:
+        """The facts about these names; those that are gone meanwhile are left out."""
+        folder = self._top()
+        for name in names:
+            try:
+                yield describe(name, folder.look_at(name))
+            except OSError:
+                continue
+
+    def look_here(self) -> Facts:
+        """The facts about this folder itself."""
+        return describe("", self._top().look_at("."))
+
+    def read_target(self, name: str) -> str:
+        """Where a link says that it leads."""
+        try:
+            return self._top().read_link(name)
+        except OSError:
+            return ""
+
+    def close(self) -> None:
+        """Let go of every folder."""
+        for folder in self._open:
+            if folder:
+                folder.close()
+        self._open = [None]
+
+    def _place(self) -> Path:
+        place = Path()
+        for step in self._steps:
+            place = place / step
+        return place
+
+    def _push(self, step: str | Path, folder: Folder) -> None:
+        self._steps.append(step)
+        self._open.append(folder)
+        if len(self._open) > _MOST_OPEN:
+            above = self._open[-_MOST_OPEN]
+            if above:
+                above.close()
+            self._open[-_MOST_OPEN] = None
+
+    def _top(self) -> Folder:
+        folder = self._open[-1]
+        return folder or self._reopen()
+
+    def _reopen(self) -> Folder:
+        """The folder reached, opened anew from the root: it was let go of on the way down."""
+        folder = open_root(self.root)
+        for step in self._steps:
+            inner = folder.enter(step) if isinstance(step, str) else Folder(step)
+            folder.close()
+            folder = inner
+        self._open[-1] = folder
+        return folder
+
+
+def describe(name: str, found: os.stat_result) -> Facts:
+    """The facts of a name."""
+    form = found.st_mode & _FORMAT
+    kind: NodeKind = "other"
+    if form == _REGULAR:
+        kind = "file"
+    elif form == _DIRECTORY:
+        kind = "directory"
+    elif form == _LINK:
+        kind = "symlink"
+    return Facts(
+        name,
+        kind,
+        found.st_size,
+        getattr(found, "st_blocks", -(-found.st_size // _BLOCK)) * _BLOCK,
+        found.st_mtime_ns // 1_000_000,
+        found.st_mode & 0o7777,
+        found.st_nlink,
+        found.st_dev,
+        found.st_ino,
+    )
+
+
+def list_live(root: Path, path: str) -> list[Facts]:
+    """What is in a folder below the root right now, by name; `FileMissing` when it is none."""
+    descent = _descend(root, split_inside(root, path))
+    try:
+        return list(descent.look_at(sorted(descent.list_names())))
+    except OSError as error:
+        raise FileMissing(f"{path}: {error.strerror}", path=path) from error
+    finally:
+        descent.close()
+
+
+def look_live(root: Path, path: str) -> Facts | None:
+    """The facts about one path below the root right now; None when there is no such thing."""
+    names = split_inside(root, path)
+    try:
+        descent = _descend(root, names[:-1])
+    except FileMissing:
+        return None
+    try:
+        if not names:
+            return descent.look_here()
+        return next(descent.look_at(names[-1:]), None)
+    except OSError:
+        return None
+    finally:
+        descent.close()
+
+
+def _descend(root: Path, names: Sequence[str]) -> Descent:
+    descent = Descent(root)
+    try:
+        for name in names:
+            descent.enter(name)
+    except OSError as error:
+        descent.close()
+        raise FileMissing(f"{'/'.join(names)}: {error.strerror}", path="/".join(names)) from error
+    return descent

@@ -1,0 +1,1 @@
+"""A disk as a shell: scans, handles, places, selections, reports."""

@@ -1,0 +1,383 @@
+"""Disk -> tree: one walk that writes what differs from the last one, and keeps the ids of the rest.
+
+A folder is read whole, its children compared with what is stored, and only then are its
+subfolders entered, one after another; so what is stored is a tree at any moment, and totals are
+written when a folder is done. Nothing but metadata is looked at, and nothing that goes wrong with
+one folder stops the walk.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sonde.errors import FileMissing
+from sonde.policy.metadata import Descent, Facts
+from sonde.shell.scan_report import ScanReport
+from sonde.stores.tree_base import (
+    FILE,
+    FOLDER,
+    KINDS,
+    LINK,
+    LINKED,
+    LOOP,
+    MOUNT,
+    OK,
+    OUTSIDE,
+    PENDING,
+    ROOT_ID,
+    STATES,
+    TOO_DEEP,
+    UNREADABLE,
+    VANISHED,
+    Batch,
+    Node,
+    TreeStore,
+    sort_names,
+)
+from sonde.types import Progress
+from sonde.work import Work
+
+_CHUNK = 10_000
+"""Names of a folder that are compared at a time; a folder may have millions."""
+_FLUSH_ROWS = 10_000
+_FLUSH_S = 0.5
+_KINDS = {name: number for number, name in enumerate(KINDS)}
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A folder that is being walked."""
+
+    node: Node
+    """With what it takes itself as its bytes on disk."""
+    stored: Node | None
+    """As the last scan left it."""
+    device: int
+    weight: float
+    """The share of the whole tree that it is taken for, until it is known better."""
+    identity: tuple[int, int] = (0, 0)
+    todo: list[tuple[Node, Node | None, int]] = field(default_factory=list)
+    """Subfolders to enter with their devices, the last one first."""
+    size: int = 0
+    disk: int = 0
+    files: int = 0
+    folders: int = 0
+    children: int = 0
+    state: int = OK
+
+
+def scan_tree(
+    store: TreeStore,
+    root: Path,
+    work: Work,
+    *,
+    depth_limit: int | None = None,
+    follow: Sequence[Path] = (),
+) -> ScanReport:
+    """Bring a tree up to date with the disk; `follow` names the roots that links may lead into."""
+    return _Walk(store, root, work, depth_limit, tuple(follow)).run()
+
+
+class _Walk:
+    """One scan under way."""
+
+    def __init__(
+        self,
+        store: TreeStore,
+        root: Path,
+        work: Work,
+        depth_limit: int | None,
+        follow: tuple[Path, ...],
+    ) -> None:
+        self._store = store
+        self._root = root
+        self._work = work
+        self._depth_limit = depth_limit
+        self._follow = follow
+        self._began = self._flushed_at = time.monotonic()
+        self._batch = Batch()
+        self._report = ScanReport()
+        self._names: dict[tuple[int, int], int] = {}
+        """Files with several names that were met: how many of the names are still to come."""
+        self._above: set[tuple[int, int]] = set()
+        self._entered: set[tuple[int, int]] = set()
+        """Every folder that was walked; kept only where links are followed."""
+        self._finished = 0.0
+        self._seen = 0
+        self._expected = 0
+
+    def run(self) -> ScanReport:
+        """Walk the whole tree."""
+        self._expected = next((s.nodes for s in self._store.scans() if s.finished_ms), 0)
+        descent = Descent(self._root)
+        self._scan, self._next_id = self._store.begin_scan(_now_ms())
+        try:
+            self._walk(descent)
+        finally:
+            descent.close()
+            self._flush()
+        report = self._report
+        report.seconds = time.monotonic() - self._began
+        self._store.finish_scan(self._scan, _now_ms(), nodes=self._seen, size=report.size)
+        return report
+
+    def _walk(self, descent: Descent) -> None:
+        stored = self._store.get(ROOT_ID)
+        here = descent.look_here()
+        node = self._make_node(here, ROOT_ID, 0, 0, PENDING, stored)
+        if stored is None:
+            self._batch.inserted.append(node)
+        self._report.folders += 1
+        self._seen += 1
+        first = _Frame(node, stored, here.device, 1.0, (here.device, here.inode))
+        self._read_folder(descent, first)
+        stack = [first]
+        while stack:
+            frame = stack[-1]
+            if frame.todo:
+                inner = self._enter(descent, frame, *frame.todo.pop())
+                if inner:
+                    stack.append(inner)
+                continue
+            stack.pop()
+            self._above.discard(frame.identity)
+            if stack:
+                descent.leave()
+            self._finish(frame, stack[-1] if stack else None)
+
+    def _enter(
+        self, descent: Descent, above: _Frame, node: Node, stored: Node | None, device: int
+    ) -> _Frame | None:
+        """The frame of a folder, or None with its state written when it is not walked."""
+        inner = _Frame(node, stored, device, above.weight)
+        linked = node.kind == LINK
+        state = OUTSIDE if linked else TOO_DEEP
+        deep = self._depth_limit is not None and node.depth >= self._depth_limit
+        if not linked and device != above.device:
+            inner.node, state = node._replace(disk=0), MOUNT
+        elif not deep:
+            try:
+                inside = False
+                if linked:
+                    inside = descent.follow(node.name, self._follow).is_relative_to(self._root)
+                else:
+                    descent.enter(node.name)
+            except (OSError, RuntimeError) as error:
+                state = _tell_state(error, linked=linked)
+            else:
+                try:
+                    here = descent.look_here()
+                    inner.identity = (here.device, here.inode)
+                    state = self._judge(inner, counted=inside)
+                    if state == OK:
+                        inner.device = here.device
+                        inner.disk = here.disk if linked else 0
+                        self._read_folder(descent, inner)
+                        return inner
+                except (OSError, FileMissing) as error:
+                    state = _tell_state(error, linked=linked)
+                descent.leave()
+        self._leave_out(inner, above, state)
+        return None
+
+    def _judge(self, inner: _Frame, *, counted: bool) -> int:
+        """Whether a folder that could be opened is to be walked."""
+        if inner.identity in self._above:
+            return LOOP
+        if counted or inner.identity in self._entered:
+            return LINKED
+        if self._follow:
+            self._entered.add(inner.identity)
+        return OK
+
+    def _leave_out(self, frame: _Frame, above: _Frame, state: int) -> None:
+        frame.state = state
+        if frame.stored and self._store.children(frame.node.id, 1):
+            self._batch.emptied.append(frame.node.id)
+        if frame.node.kind == FOLDER or state != OUTSIDE:
+            self._count_problem(state)
+        self._finished += frame.weight
+        self._finish(frame, above)
+
+    def _read_folder(self, descent: Descent, frame: _Frame) -> None:
+        """Compare what is in a folder with what is stored of it."""
+        names = sort_names(descent.list_names())
+        self._above.add(frame.identity)
+        for start in range(0, max(len(names), 1), _CHUNK):
+            end = start + _CHUNK
+            known: dict[str, Node] = {}
+            if frame.stored:
+                low = names[start] if start else None
+                high = names[end] if end < len(names) else None
+                known = dict(self._store.between(frame.node.id, low, high))
+            self._compare(descent, frame, names[start:end], known)
+            self._pause()
+        frame.todo.reverse()
+        share = frame.weight / (len(frame.todo) + 1)
+        self._finished += share
+        frame.weight = share
+
+    def _compare(
+        self, descent: Descent, frame: _Frame, names: Sequence[str], known: dict[str, Node]
+    ) -> None:
+        parent, depth = frame.node.id, frame.node.depth + 1
+        report, batch = self._report, self._batch
+        for facts in descent.look_at(names):
+            self._seen += 1
+            frame.children += 1
+            stored = known.pop(facts.name, None)
+            if stored and KINDS[stored.kind] != facts.kind:
+                batch.removed.append(stored.id)
+                report.removed += 1
+                stored = None
+            node = self._place(descent, facts, parent, depth, stored)
+            pending = node.state == PENDING
+            if stored is None:
+                batch.inserted.append(node)
+                report.added += 1
+            elif not pending and node != stored:
+                report.changed += 1
+                batch.updated.append(node)
+                if node.size != stored.size:
+                    batch.past.append((stored.id, stored.size, stored.disk))
+            if pending:
+                frame.todo.append((node, stored, facts.device))
+            if node.kind == FOLDER:
+                report.folders += 1
+                frame.folders += 1
+                continue
+            if node.kind == FILE:
+                report.files += 1
+                frame.files += 1
+            if node.state != LINKED:
+                frame.disk += node.disk
+                frame.size += node.size if node.kind == FILE else 0
+        batch.removed.extend(node.id for node in known.values())
+        report.removed += len(known)
+
+    def _place(
+        self, descent: Descent, facts: Facts, parent: int, depth: int, stored: Node | None
+    ) -> Node:
+        """The node of what was found; folders, and links that are followed, are yet to be done."""
+        state, target = OK, ""
+        if facts.kind == "directory":
+            state = PENDING
+        elif facts.kind == "symlink":
+            target = descent.read_target(facts.name)
+            state = PENDING if self._follow else OK
+        elif facts.links > 1 and facts.kind == "file":
+            state = self._count_name(facts)
+        number = stored.id if stored else self._next_id
+        self._next_id += stored is None
+        return self._make_node(facts, number, parent, depth, state, stored, target)
+
+    def _count_name(self, facts: Facts) -> int:
+        """A file with several names counts under the first one that is met."""
+        key = (facts.device, facts.inode)
+        left = self._names.get(key)
+        if left is None:
+            self._names[key] = facts.links - 1
+            return OK
+        if left > 1:
+            self._names[key] = left - 1
+        else:
+            del self._names[key]
+        self._count_problem(LINKED)
+        return LINKED
+
+    def _finish(self, frame: _Frame, above: _Frame | None) -> None:
+        """Write a folder's totals and add them to those of the folder above."""
+        node, stored = frame.node, frame.stored
+        if node.kind == LINK and frame.state != OK:
+            done = node._replace(state=frame.state)
+        else:
+            done = node._replace(
+                size=frame.size,
+                disk=frame.disk + node.disk,
+                files=frame.files,
+                folders=frame.folders,
+                children=frame.children,
+                state=frame.state,
+            )
+            if above:
+                above.size += frame.size
+                # what a link takes itself was counted when it was met
+                above.disk += frame.disk + (node.disk if node.kind == FOLDER else 0)
+                above.files += frame.files
+                above.folders += frame.folders
+            else:
+                self._report.size, self._report.disk = done.size, done.disk
+        if stored is None or done != stored:
+            self._batch.updated.append(done)
+        if stored and (done.size, done.disk) != (stored.size, stored.disk):
+            self._batch.past.append((stored.id, stored.size, stored.disk))
+        self._pause()
+
+    def _make_node(
+        self,
+        facts: Facts,
+        number: int,
+        parent: int,
+        depth: int,
+        state: int,
+        stored: Node | None,
+        target: str = "",
+    ) -> Node:
+        return Node(
+            number,
+            parent,
+            facts.name,
+            _KINDS[facts.kind],
+            depth,
+            0 if facts.kind == "directory" else facts.size,
+            facts.disk,
+            facts.mtime_ms,
+            facts.mode,
+            facts.links,
+            state,
+            0,
+            0,
+            0,
+            target,
+            stored.born if stored else self._scan,
+        )
+
+    def _count_problem(self, state: int) -> None:
+        name = STATES[state]
+        self._report.problems[name] = self._report.problems.get(name, 0) + 1
+
+    def _pause(self) -> None:
+        """Write what has gathered and tell how far the walk is."""
+        now = time.monotonic()
+        if len(self._batch) < _FLUSH_ROWS and now - self._flushed_at < _FLUSH_S:
+            return
+        self._flush()
+        total = self._expected
+        if total < self._seen:
+            total = max(self._seen, int(self._seen / max(self._finished, 0.001)))
+        rate = self._seen / max(now - self._began, 0.001)
+        left = (total - self._seen) / rate
+        self._work.report(Progress("scanning", self._seen, total, "", rate, left))
+
+    def _flush(self) -> None:
+        if len(self._batch):
+            self._store.apply(self._scan, self._batch)
+            self._batch = Batch()
+        self._flushed_at = time.monotonic()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _tell_state(error: Exception, *, linked: bool) -> int:
+    number = getattr(error, "errno", None)
+    if isinstance(error, RuntimeError) or number == errno.ELOOP:
+        return LOOP
+    if linked:
+        return OUTSIDE
+    return VANISHED if number in (errno.ENOENT, errno.ENOTDIR) else UNREADABLE
