@@ -120,6 +120,7 @@ class _Walk:
         finally:
             descent.close()
             self._flush()
+        self._work.report(Progress("scanning", self._seen, self._seen))
         report = self._report
         report.seconds = time.monotonic() - self._began
         self._store.finish_scan(self._scan, _now_ms(), nodes=self._seen, size=report.size)
@@ -242,6 +243,8 @@ class _Walk:
             elif not pending and node != stored:
                 report.changed += 1
                 batch.updated.append(node)
+                if stored.kind == LINK and (stored.children or stored.state == PENDING):
+                    batch.emptied.append(stored.id)  # it was followed last time
                 if node.size != stored.size:
                     batch.past.append((stored.id, stored.size, stored.disk))
             if pending:

@@ -1,0 +1,152 @@
+"""The commands about disks and jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sonde.cli.progress import format_seconds
+from sonde.cli.render import format_bytes
+from sonde.cli.session import Session
+from sonde.cli.terminal import escape_controls
+
+if TYPE_CHECKING:
+    from sonde.stores.saved_base import DiskIndex
+    from sonde.stores.tree_base import Node, Sort
+
+FOUND, NOTHING = 0, 1
+_MARKS = {"linked": "counted elsewhere", "outside": ""}
+
+
+def run_tree(session: Session) -> int:
+    """Scan a folder and show what is in it, the largest first."""
+    from sonde.errors import Cancelled, NodeMissing
+    from sonde.tools.files import start_scan
+    from sonde.types import Caller
+
+    app, args = session.app, session.args
+    root = Path(args.path or ".").expanduser().resolve()
+    if not root.is_dir():
+        raise NodeMissing(f"{root} is no folder", what="folder", path=str(root))
+    caller = Caller()
+    known = [i for i in app.disk.saved.indexes(caller.user) if i.root == str(root)]
+    report: Any = None
+    if not (known and args.no_scan):
+        with session.working() as work:
+            # typing the command is consent: fileRoots are for agents
+            job = start_scan(
+                app, caller, root, depth_limit=args.max_depth, follow=args.follow_symlinks
+            )
+            try:
+                job.wait(work)
+            except Cancelled:
+                job.cancel()
+                job.wait(timeout_s=10)
+                raise
+            report = job.outcome()
+        known = [i for i in app.disk.saved.indexes(caller.user) if i.root == str(root)]
+    if args.json:
+        session.print_json(_describe(session, known[0], report))
+    else:
+        session.print_lines(_draw(session, known[0]))
+        if report:
+            session.note(_sum_up(report.as_dict()))
+    return FOUND
+
+
+def _rows(session: Session, index: DiskIndex) -> Iterator[tuple[int, Node | int]]:
+    """Depth and node; a number stands for so many that are not shown."""
+    from sonde.stores.tree_base import ROOT_ID
+
+    tree = session.app.disk.tree(index.id)
+    sort: Sort = session.args.sort or "size"
+    most, deepest = session.args.limit or 10, session.args.depth or 1
+
+    def below(node: Node, depth: int) -> Iterator[tuple[int, Node | int]]:
+        children = tree.children(node.id, most, sort)
+        for child in children:
+            yield depth, child
+            if depth < deepest and child.children:
+                yield from below(child, depth + 1)
+        if node.children > len(children):
+            yield depth, node.children - len(children)
+
+    root = tree.get(ROOT_ID)
+    if root:
+        yield 0, root
+        yield from below(root, 1)
+
+
+def _draw(session: Session, index: DiskIndex) -> Iterator[str]:
+    from sonde.policy.roots import show_path
+    from sonde.stores.tree_base import FOLDER, STATES
+
+    paint = session.out.paint
+    for depth, node in _rows(session, index):
+        if isinstance(node, int):
+            yield paint("dim", f"{'':>10}  {'  ' * depth}… {node:,} more")
+            continue
+        name = escape_controls(show_path(node.name)) if depth else escape_controls(index.root)
+        folder = node.kind == FOLDER
+        shown = paint("path", name + "/" * (depth > 0)) if folder else name
+        notes = [f"{node.files:,} files"] if folder and node.files else []
+        if STATES[node.state] not in ("ok", "pending"):
+            notes.append(_MARKS.get(STATES[node.state], STATES[node.state].replace("_", " ")))
+        tail = paint("dim", f"  {', '.join(filter(None, notes))}") if any(notes) else ""
+        yield f"{format_bytes(node.size):>10}  {'  ' * depth}{shown}{tail}"
+
+
+def _describe(session: Session, index: DiskIndex, report: Any) -> dict[str, Any]:
+    from sonde.tools.shapes.shell import show_entry
+    from sonde.types import Caller
+
+    caller = Caller()
+    entries = [
+        {**show_entry(index.id, node, caller), "depth": depth, "sizeOnDisk": node.disk}
+        for depth, node in _rows(session, index)
+        if not isinstance(node, int)
+    ]
+    answer: dict[str, Any] = {"indexId": index.id, "root": index.root, "entries": entries}
+    return answer | ({"report": report.as_dict()} if report else {})
+
+
+def _sum_up(report: dict[str, Any]) -> str:
+    changes = ", ".join(f"{report[k]:,} {k}" for k in ("added", "changed", "removed") if report[k])
+    seconds = format_seconds(report["seconds"])
+    line = f"{report['files']:,} files, {report['folders']:,} folders in {seconds}"
+    problems = ", ".join(
+        f"{count:,} {name.replace('_', ' ')}"
+        for name, count in report.get("problems", {}).items()
+        if name != "linked"
+    )
+    return "; ".join(part for part in (line, changes, problems) if part)
+
+
+def run_jobs(session: Session) -> int:
+    """List jobs, the newest first, or stop one."""
+    from sonde.tools.files import find_job
+    from sonde.tools.shapes.shell import show_job
+    from sonde.types import Caller
+
+    app, caller = session.app, Caller()
+    if session.args.stop:
+        record = find_job(app, caller, session.args.stop)
+        stopped = app.jobs.stop(record.id)
+        session.note("it will stop within a second" if stopped else "it was not running")
+        return FOUND if stopped else NOTHING
+    records = [r for r in app.jobs.recent(session.args.limit or 20) if r.owner in ("", caller.user)]
+    if session.args.json:
+        session.print_json({"jobs": [show_job(record, caller) for record in records]})
+        return FOUND if records else NOTHING
+    paint = session.out.paint
+    for record in records:
+        row = show_job(record, caller)
+        share = row.get("progress", {}).get("progressPct")
+        style = {"done": "good", "running": "bold"}.get(record.status, "warn")
+        parts = [record.id, f"{record.kind:<10}", paint(style, f"{record.status:<11}")]
+        parts += [row["startedAt"], f"{share:5.1f}%" if share is not None else "      "]
+        session.print_lines(["  ".join([*parts, escape_controls(record.subject)]).rstrip()])
+    if not records:
+        session.note("no job was run yet")
+    return FOUND if records else NOTHING

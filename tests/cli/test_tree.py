@@ -1,0 +1,38 @@
+import json
+
+from .conftest import Shell
+
+
+def test_tree_shows_what_takes_the_space(shell: Shell) -> None:
+    big = shell.folder / "big"
+    (big / "inner").mkdir(parents=True)
+    (big / "inner" / "blob").write_bytes(b"x" * 300_000)
+    shown = shell.run("tree", "-d", "3")
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert lines[0].split()[:2] == ["294", "KB"]
+    assert lines[0].endswith("7 files")
+    assert [line.split()[2] for line in lines[1:4]] == ["big/", "inner/", "blob"]
+    assert "7 files" in shown.stderr
+    assert "added" in shown.stderr
+    again = shell.run("tree", "--json")
+    told = json.loads(again.stdout)
+    assert told["report"]["added"] == 0
+    assert told["entries"][1]["name"] == "big"
+    assert told["entries"][1]["sizeOnDisk"] >= 300_000
+
+
+def test_tree_of_the_last_scan_and_of_nothing(shell: Shell) -> None:
+    shell.run("tree")
+    (shell.folder / "new").write_text("x")
+    assert "new" not in shell.run("tree", "--no-scan", "-n", "50").stdout
+    assert "new" in shell.run("tree", "-n", "50").stdout
+    missing = shell.run("tree", "nowhere")
+    assert missing.returncode == 2
+    assert "no folder" in missing.stderr
+
+
+def test_a_terminal_sees_the_scan(shell: Shell) -> None:
+    code, screen = shell.type("tree")
+    assert code == 0
+    assert "files" in screen

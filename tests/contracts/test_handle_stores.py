@@ -1,0 +1,149 @@
+"""What the stores of handles and of jobs promise, over every backend there is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sonde.errors import IndexCorrupt, IndexTooNew
+from sonde.jobs import JobStore
+from sonde.stores.jobs_sqlite import SqliteJobStore
+from sonde.stores.saved_base import DiskIndex, ResourceSet, SavedQuery, SavedStore, ShellSession
+from sonde.stores.saved_sqlite import SqliteSavedStore
+from sonde.types import JobRecord
+from sonde.work import name_process
+
+
+@pytest.fixture(params=[SqliteSavedStore])
+def open_saved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], SavedStore]:
+    return lambda: request.param(tmp_path / "files.db")
+
+
+@pytest.fixture
+def saved(open_saved: Callable[[], SavedStore]) -> Iterator[SavedStore]:
+    opened = open_saved()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=[SqliteJobStore])
+def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobStore]:
+    opened = request.param(tmp_path / "jobs.db")
+    yield opened
+    opened.close()
+
+
+def test_everything_comes_back_as_it_was_also_after_a_restart(
+    open_saved: Callable[[], SavedStore],
+) -> None:
+    session = ShellSession("s", "anna", "/a/caf\udce9", "i", "/b", {"units": "iec"}, 5)
+    index = DiskIndex("i", "anna", "/a\udcff", 3, follow_symlinks=True, created_ms=1, job="j")
+    made = ResourceSet("r", "anna", "i", "a 'name'; DROP TABLE sets", 2)
+    query = SavedQuery("q", "anna", "i", "n", "size>1", 3, 4, "r")
+    first = open_saved()
+    first.put_session(session)
+    first.put_index(index)
+    first.put_set(made)
+    first.put_query(query)
+    first.close()
+    again = open_saved()
+    assert again.session("s", "anna") == session
+    assert again.index("i", "anna") == index
+    assert again.set("r", "anna") == made
+    assert again.query("q", "anna") == query
+    again.close()
+
+
+def test_nobody_sees_or_removes_what_another_owns(saved: SavedStore) -> None:
+    saved.put_session(ShellSession("s", "anna"))
+    saved.put_index(DiskIndex("i", "anna", "/a"))
+    saved.put_set(ResourceSet("r", "anna", "i", ""))
+    saved.put_query(SavedQuery("q", "anna", "i", "", ""))
+    assert saved.session("s", "ben") is None
+    assert saved.index("i", "ben") is None
+    assert saved.set("r", "ben") is None
+    assert saved.query("q", "ben") is None
+    assert (saved.indexes("ben"), saved.sets("ben", 9), saved.queries("ben", 9)) == ([], [], [])
+    assert not saved.delete_set("r", "ben")
+    assert not saved.delete_query("q", "ben")
+    assert not saved.delete_index("i", "ben")
+    assert saved.set("r", "anna")
+    assert saved.delete_index("i", "anna")
+    assert saved.set("r", "anna") is None
+    assert saved.query("q", "anna") is None
+
+
+def test_lists_are_newest_first_and_go_on_after_a_row(saved: SavedStore) -> None:
+    for number in range(7):
+        saved.put_set(ResourceSet(f"r{number}", "anna", "i", "", number // 2))
+    seen: list[str] = []
+    after = None
+    while rows := saved.sets("anna", 3, after):
+        seen += [row.id for row in rows]
+        after = (-rows[-1].created_ms, rows[-1].id)
+    assert seen == ["r6", "r4", "r5", "r2", "r3", "r0", "r1"]
+
+
+def test_sessions_are_bounded(saved: SavedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sonde.stores.saved_sqlite._KEPT_SESSIONS", 3)
+    for number in range(6):
+        saved.put_session(ShellSession(f"s{number}", "anna", updated_ms=number))
+    assert [bool(saved.session(f"s{n}", "anna")) for n in range(6)] == [False] * 3 + [True] * 3
+
+
+def test_a_job_is_updated_in_place_and_its_end_can_be_asked_for(jobs: JobStore) -> None:
+    record = JobRecord("j", "scan", "running", 1, process=name_process(), updated_ms=1)
+    assert jobs.put(record) is False
+    assert jobs.get("j") == record
+    assert jobs.cancel("j")
+    assert jobs.put(replace(record, done=5)) is True
+    done = replace(record, status="done", finished_ms=9, report={"files": 3}, total=5)
+    jobs.put(done)
+    assert jobs.get("j") == done
+    assert not jobs.cancel("j")
+    assert jobs.get("other") is None
+
+
+def test_a_job_whose_process_died_was_interrupted(jobs: JobStore) -> None:
+    code = "from sonde.work import name_process; print(name_process())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    process = told.stdout.strip()
+    jobs.put(JobRecord("dead", "scan", "running", 1, process=process, updated_ms=7))
+    jobs.put(JobRecord("alive", "scan", "running", 2, process=name_process(), updated_ms=7))
+    jobs.put(JobRecord("reborn", "scan", "running", 3, process=f"{os.getpid()}:1", updated_ms=7))
+    found = {record.id: record for record in jobs.recent(10)}
+    assert found["dead"].status == "interrupted"
+    assert found["dead"].finished_ms == 7
+    assert found["reborn"].status == "interrupted"
+    assert found["alive"].status == "running"
+
+
+def test_history_is_pruned_but_never_what_runs(
+    jobs: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sonde.stores.jobs_sqlite._KEPT", 4)
+    jobs.put(JobRecord("runs", "scan", "running", 0, process=name_process()))
+    for number in range(1, 9):
+        jobs.put(JobRecord(f"j{number}", "scan", "done", number, finished_ms=number))
+    assert [record.id for record in jobs.recent(10)] == ["j8", "j7", "j6", "j5", "runs"]
+    assert [r.id for r in jobs.recent(2, (-7, "j7"))] == ["j6", "j5"]
+
+
+def test_files_of_others_and_of_later_versions_are_refused(tmp_path: Path) -> None:
+    import apsw
+
+    path = tmp_path / "jobs.db"
+    SqliteJobStore(path).close()
+    with pytest.raises(IndexCorrupt):
+        SqliteSavedStore(path)
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", 99)
+    connection.close()
+    with pytest.raises(IndexTooNew):
+        SqliteJobStore(path)
