@@ -14,6 +14,7 @@ from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Tree
 from sonde.jobs import Jobs
 from sonde.paging.results import ResultSets
+from sonde.searching.sightings import Sightings
 from sonde.shell.disk import Disk
 from sonde.stores.base import ChunkStore
 from sonde.stores.sqlite import translate_errors
@@ -48,6 +49,7 @@ class Project:
         self.config_text = config_text
         """What config.json says when it is generated."""
         self.warnings = warnings
+        self.sightings = Sightings()
         self.fresh_until = 0.0
         self.searched: Counter[str] = Counter()
         """How often each file was shown; those files get their deeper vectors first."""

@@ -212,12 +212,33 @@ def _build_table() -> tuple[dict[str, Language], dict[str, Language]]:
 
 _LOWER_NAMES = frozenset({"makefile", "justfile", "vimrc", "_vimrc", "wscript", "dockerfile"})
 _EXTENSIONS, _NAMES = _build_table()
+_KNOWN = {known.name for table in (_EXTENSIONS, _NAMES) for known in table.values()}
 # A header may be of either language; the larger grammar reads both.
 _EXTENSIONS |= {
     "h": Language("c", "code", "cpp"),
     "tsx": Language("typescript", "code", "tsx"),
     "dockerfile": _NAMES["Dockerfile"],
 }
+
+
+_ALIASES = {
+    "c#": "csharp", "c++": "cpp", "c/c++": "cpp", "docker": "dockerfile", "f#": "fsharp",
+    "golang": "go", "js": "javascript", "node": "javascript", "objc": "objective-c",
+    "objectivec": "objective-c", "shell": "bash", "terraform": "hcl", "makefile": "make",
+    "lisp": "common-lisp", "elisp": "emacs-lisp", "plaintext": "text", "plain text": "text",
+    "protocol buffers": "protobuf", "restructuredtext": "rst", "vb": "visual-basic",
+}  # fmt: skip
+"""Names that people use and that are no extension of the language."""
+
+
+def find_language(name: str) -> str:
+    """The language that a name, an alias or an extension stands for (`py`, `.ts`, `C++`); the
+    name itself when it is none."""
+    wanted = name.strip().lower()
+    if wanted in _KNOWN:
+        return wanted
+    known = _EXTENSIONS.get(wanted.removeprefix("."))
+    return _ALIASES.get(wanted) or (known.name if known else wanted)
 
 
 def language_of(path: str) -> Language:

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
-from sonde.policy.read import FileContent
-from sonde.searching.regex import compile_pattern, grep_files
+from sonde.policy.reader import FileText
+from sonde.searching.regex import compile_pattern, grep_text
 from sonde.types import AllOf, Needs
 from sonde.work import Work
 
@@ -15,8 +15,7 @@ def grep(
     pattern: str, text: str, **options: bool
 ) -> list[tuple[int, str, tuple[tuple[int, int], ...]]]:
     expression = compile_pattern(pattern, **options)
-    content = FileContent("f", text, "", len(text), 0)
-    matches = grep_files(expression, ["f"], lambda _: content, Work())
+    matches = grep_text(expression, FileText("f", text.encode(), len(text), 0), Work())
     return [(match.line, match.text, match.spans) for match in matches]
 
 
@@ -108,19 +107,17 @@ def test_a_pattern_that_would_fill_the_memory_is_refused() -> None:
 
 
 def test_lines_around_a_match_are_those_of_the_file() -> None:
-    content = FileContent("f", "one\ntwo\nthree x\nfour\nfive", "", 0, 0)
+    content = FileText("f", b"one\ntwo\nthree x\nfour\nfive", 0, 0)
     for wide, before, after in (
         (1, ("two",), ("four",)),
         (9, ("one", "two"), ("four", "five")),
     ):
-        (match,) = grep_files(
-            compile_pattern("x"), ["f"], lambda _: content, Work(), before=wide, after=wide
-        )
+        (match,) = grep_text(compile_pattern("x"), content, Work(), before=wide, after=wide)
         assert (match.before, match.after) == (before, after)
-    first = grep_files(compile_pattern("one"), ["f"], lambda _: content, Work(), before=2, after=2)
+    first = grep_text(compile_pattern("one"), content, Work(), before=2, after=2)
     assert [(m.before, m.after) for m in first] == [((), ("two", "three x"))]
-    ended = FileContent("f", "a\n\nx\n\n", "", 0, 0)
-    last = grep_files(compile_pattern("x"), ["f"], lambda _: ended, Work(), before=2, after=3)
+    ended = FileText("f", b"a\n\nx\n\n", 0, 0)
+    last = grep_text(compile_pattern("x"), ended, Work(), before=2, after=3)
     assert [(m.before, m.after) for m in last] == [(("a", ""), ("",))]
 
 

@@ -116,18 +116,19 @@ class _Names(NamedTuple):
     """Patterns in the form in which a name is looked up."""
 
     whole: dict[str, str]
-    suffixes: tuple[tuple[str, str], ...]
-    prefixes: tuple[tuple[str, str], ...]
+    suffixes: dict[str, str]
+    prefixes: dict[str, str]
+    tails: tuple[str, ...]
+    heads: tuple[str, ...]
 
     def find(self, name: str) -> str | None:
         if name in self.whole:
             return self.whole[name]
-        for suffix, why in self.suffixes:
-            if name.endswith(suffix):
-                return why
-        for prefix, why in self.prefixes:
-            if name.startswith(prefix):
-                return why
+        # one question for all, as nearly every name is none of them
+        if name.endswith(self.tails):
+            return next(why for suffix, why in self.suffixes.items() if name.endswith(suffix))
+        if name.startswith(self.heads):
+            return next(why for prefix, why in self.prefixes.items() if name.startswith(prefix))
         return None
 
 
@@ -181,8 +182,8 @@ def compile_rules(rules: Rules) -> Gate:
 
 def _collect(*, secret: bool, folder: bool, fold: bool = True) -> _Names:
     whole: dict[str, str] = {}
-    suffixes: list[tuple[str, str]] = []
-    prefixes: list[tuple[str, str]] = []
+    suffixes: dict[str, str] = {}
+    prefixes: dict[str, str] = {}
     for row in DENY_LIST:
         for pattern in row.patterns if row.secret == secret else ():
             applies = folder if pattern.endswith("/") else not (folder and row.files_only)
@@ -191,12 +192,12 @@ def _collect(*, secret: bool, folder: bool, fold: bool = True) -> _Names:
             why = f"{pattern} ({row.category})"
             key = pattern.rstrip("/").casefold() if fold else pattern.rstrip("/")
             if key.startswith("*"):
-                suffixes.append((key[1:], why))
+                suffixes.setdefault(key[1:], why)
             elif key.endswith("*"):
-                prefixes.append((key[:-1], why))
+                prefixes.setdefault(key[:-1], why)
             else:
                 whole.setdefault(key, why)
-    return _Names(whole, tuple(suffixes), tuple(prefixes))
+    return _Names(whole, suffixes, prefixes, tuple(suffixes), tuple(prefixes))
 
 
 def has_binary_suffix(name: str) -> bool:

@@ -61,17 +61,9 @@ def read_file(root: Path, path: str, rules: Rules) -> FileContent | Skipped:
         descriptor, facts = _open_below(root, names)
     except OSError as error:
         return Skipped(relative, tell_reason(error), error.strerror or "")
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
-        if facts.st_nlink > 1 and not rules.hard_links:
-            return Skipped(relative, "hard_link")
-        if facts.st_size > rules.max_file_bytes:
-            return Skipped(relative, "too_large", f"{facts.st_size} bytes")
-        try:
-            data = _read_up_to(file.fileno(), rules.max_file_bytes + 1)
-        except OSError as error:
-            return Skipped(relative, tell_reason(error), error.strerror or "")
-    if len(data) > rules.max_file_bytes:
-        return Skipped(relative, "too_large", "grew while it was read")
+    data = read_opened(relative, descriptor, facts, rules)
+    if isinstance(data, Skipped):
+        return data
     text = decode_text(data)
     if text is None:
         return Skipped(relative, "binary")
@@ -80,6 +72,23 @@ def read_file(root: Path, path: str, rules: Rules) -> FileContent | Skipped:
         return Skipped(relative, "secret_content", secret)
     digest = hashlib.sha256(data).hexdigest()
     return FileContent(relative, text, digest, len(data), facts.st_mtime_ns)
+
+
+def read_opened(path: str, descriptor: int, facts: os.stat_result, rules: Rules) -> bytes | Skipped:
+    """All bytes of a file that was opened, or why they are left out; closes it."""
+    try:
+        if facts.st_nlink > 1 and not rules.hard_links:
+            return Skipped(path, "hard_link")
+        if facts.st_size > rules.max_file_bytes:
+            return Skipped(path, "too_large", f"{facts.st_size} bytes")
+        data = _read_up_to(descriptor, facts.st_size + 1, rules.max_file_bytes + 1)
+    except OSError as error:
+        return Skipped(path, tell_reason(error), error.strerror or "")
+    finally:
+        os.close(descriptor)
+    if len(data) > rules.max_file_bytes:
+        return Skipped(path, "too_large", "grew while it was read")
+    return data
 
 
 def decode_text(data: bytes) -> str | None:
@@ -130,8 +139,12 @@ def _open_below(root: Path, names: tuple[str, ...]) -> tuple[int, os.stat_result
         folder.close()
 
 
-def _read_up_to(descriptor: int, limit: int) -> bytes:
-    parts: list[bytes] = []
+def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:
+    data = os.read(descriptor, min(expected, limit))
+    if len(data) < expected <= limit:
+        return data  # one byte less than asked for: that was all
+    parts = [data]
+    limit -= len(data)
     while limit > 0 and (part := os.read(descriptor, limit)):
         parts.append(part)
         limit -= len(part)

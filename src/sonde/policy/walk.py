@@ -85,12 +85,12 @@ def check_path(root: Path, path: str, rules: Rules) -> Entry | Skipped:
             scope = _read_scope(folder, "/".join(names[:index]), scope, rules)
             facts = folder.look_at(name)
             at = "/".join(names[: index + 1])
-            found = _judge_name(at, name, _tell_kind(facts.st_mode), gate, scope)
+            found = judge_name(at, name, tell_kind(facts.st_mode), gate, scope)
             if found is not None:
                 return Skipped(show_path(relative), found.reason, found.detail)
             if not stat.S_ISDIR(facts.st_mode):
                 last = index == len(names) - 1
-                return _judge_file(at, facts, gate) if last else Skipped(relative, "missing")
+                return judge_file(at, facts, gate) if last else Skipped(relative, "missing")
             inner = folder.enter(name)
             folder.close()
             folder = inner
@@ -119,21 +119,21 @@ def _judge_entry(
 ) -> Entry | Skipped | None:
     """None for a folder that is to be walked."""
     if entry.is_dir(follow_symlinks=False):
-        return _judge_name(path, entry.name, "folder", gate, scope)
+        return judge_name(path, entry.name, "folder", gate, scope)
     kind = "file"
     if not entry.is_file(follow_symlinks=False):
         kind = "symlink" if entry.is_symlink() else "special"
-    found = _judge_name(path, entry.name, kind, gate, scope)
+    found = judge_name(path, entry.name, kind, gate, scope)
     if found is not None:
         return found
     try:
         facts = entry.stat(follow_symlinks=False)
     except OSError as error:
         return _skip_unreadable(path, error)
-    return _judge_file(path, facts, gate)
+    return judge_file(path, facts, gate)
 
 
-def _judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None) -> Skipped | None:
+def judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None) -> Skipped | None:
     """What the name and the kind of thing say; None when they say nothing against it."""
     folder = kind == "folder"
     if show_path(name) != name:
@@ -154,7 +154,8 @@ def _judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None
     return None
 
 
-def _judge_file(path: str, facts: os.stat_result, gate: Gate) -> Entry | Skipped:
+def judge_file(path: str, facts: os.stat_result, gate: Gate) -> Entry | Skipped:
+    """What a file's size, links and path say, its name being admitted."""
     if facts.st_size > gate.rules.max_file_bytes:
         return Skipped(path, "too_large", f"{facts.st_size} bytes")
     if facts.st_nlink > 1 and not gate.rules.hard_links:
@@ -164,7 +165,8 @@ def _judge_file(path: str, facts: os.stat_result, gate: Gate) -> Entry | Skipped
     return Entry(path, facts.st_size, facts.st_mtime_ns)
 
 
-def _tell_kind(mode: int) -> str:
+def tell_kind(mode: int) -> str:
+    """file, folder, symlink or special."""
     if stat.S_ISDIR(mode):
         return "folder"
     if stat.S_ISLNK(mode):

@@ -277,8 +277,6 @@ def _read_property(reader: Reader, start: int) -> CharSet:
         end = reader.text.find("}", reader.at)
         name = reader.text[reader.at : end] if end >= 0 else ""
         reader.at = end + 1
-    if name.startswith("^"):
-        negated, name = not negated, name[1:]
     kind, equals, value = name.partition("=") if "=" in name else name.partition(":")
     if equals and kind.endswith("!"):
         negated, kind = not negated, kind[:-1]

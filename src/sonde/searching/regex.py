@@ -8,17 +8,17 @@ judge exactly go to `stepping`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from sonde.errors import InvalidPattern
-from sonde.policy.read import FileContent
+from sonde.policy.reader import FileText
 from sonde.searching.pattern import Node, parse_pattern, spell_literal
 from sonde.searching.stepping import Stepper
 from sonde.searching.translate import enclose_word, list_looks, list_needs, write_re2
-from sonde.types import Needs, Skipped
+from sonde.types import Needs
 from sonde.work import Work
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -136,25 +136,18 @@ def compile_pattern(
     return Expression(enclose_word(node) if whole_word else node, pattern)
 
 
-def grep_files(
+def grep_text(
     expression: Expression,
-    paths: Iterable[str],
-    read: Callable[[str], FileContent | Skipped],
+    text: FileText,
     work: Work,
     *,
     before: int = 0,
     after: int = 0,
     max_count: int | None = None,
 ) -> Iterator[LineMatch]:
-    """Matching lines of these files, file by file in the order given."""
-    for path in paths:
-        work.check()
-        content = read(path)
-        if isinstance(content, Skipped):
-            continue
-        data = content.text.encode("utf-8", "surrogatepass")
-        for line in islice(expression.find_lines(data, work.check), max_count):
-            yield _show_line(path, data, line, before, after)
+    """Matching lines of one file."""
+    for line in islice(expression.find_lines(text.data, work.check), max_count):
+        yield _show_line(text.path, text.data, line, before, after)
 
 
 def _show_line(path: str, data: bytes, line: Line, before: int, after: int) -> LineMatch:

@@ -27,6 +27,7 @@ __all__ = [
     "save_fingerprints",
     "save_metadata",
     "save_refused",
+    "stamp_refused",
     "write_json",
     "write_text",
 ]
@@ -258,6 +259,15 @@ def load_refused(folder: Path) -> dict[str, tuple[int, int, str]]:
             case [int(size), int(time), str(reason)]:
                 found[name] = (size, time, reason)
     return found
+
+
+def stamp_refused(folder: Path) -> tuple[int, int] | None:
+    """Changes whenever what `load_refused` gives does."""
+    try:
+        facts = (folder / "refused-files.json").stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns
 
 
 def _major(value: Mapping[str, Any]) -> int:

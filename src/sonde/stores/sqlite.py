@@ -95,7 +95,7 @@ class Database:
         self._closed = False
         with translate_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = self._connect(_WRITE_CACHE_KB)
+            self._writer = self._connect(_WRITE_CACHE_KB, create=True)
             try:
                 self._prepare(form)
             except BaseException:
@@ -171,8 +171,10 @@ class Database:
         with self._writing:
             self._writer.close()
 
-    def _connect(self, cache_kb: int) -> apsw.Connection:
-        connection = apsw.Connection(str(self.path))
+    def _connect(self, cache_kb: int, *, create: bool = False) -> apsw.Connection:
+        # whoever reads must not leave an empty database where one was deleted
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        connection = apsw.Connection(str(self.path), flags=flags)
         connection.set_busy_timeout(_BUSY_MS)
         connection.execute(f"PRAGMA cache_size = -{cache_kb}; PRAGMA temp_store = MEMORY")
         return connection

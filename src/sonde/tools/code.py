@@ -138,7 +138,7 @@ def grep(
         language=language,
     )
     stream = scan_project(found, scan, work, before=before, after=after, max_count=max_count)
-    matches = list(islice(stream, limit + 1))
+    matches = [line for _, line in islice(stream, limit + 1)]
     truncated = len(matches) > limit
     shown = matches[:limit]
     return {

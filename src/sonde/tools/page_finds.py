@@ -9,14 +9,13 @@ from typing import Any, Literal
 from sonde.app import App, Project
 from sonde.errors import CatalogError, InvalidRequest, OutsideRoots
 from sonde.languages import language_of
-from sonde.policy.read import FileContent
 from sonde.ranking.words import read_question
 from sonde.searching.paths import read_folder
 from sonde.tools.scanning import Scan, scan_project
 from sonde.tools.scope import ALL, find_project, projects_in_scope
 from sonde.tools.searching import Request, rank_everywhere
 from sonde.tools.shapes.page import show_score
-from sonde.types import FileState, Hit, Skipped, Span
+from sonde.types import FileState, Hit, Span
 from sonde.work import Work
 
 Mode = Literal["semantic", "lexical", "hybrid", "regex"]
@@ -76,19 +75,12 @@ def find_lines(
 
 def _lines_of(project: Project, scan: Scan, work: Work) -> Iterator[Hit]:
     """Matching lines as hits that know the state of their file."""
-    states: dict[str, FileState] = {}
-
-    def read(path: str) -> FileContent | Skipped:
-        content = project.tree.read(path)
-        if isinstance(content, FileContent):
-            kind = project.tree.kind_of(path) or "docs"
-            name = language_of(path).name
-            size, mtime = content.size, content.mtime_ns
-            states[path] = FileState(path, content.hash, size, mtime, name, kind)
-        return content
-
-    for line in scan_project(project, scan, work, read=read):
-        state = states[line.path]
+    state: FileState | None = None
+    for text, line in scan_project(project, scan, work):
+        if state is None or state.path != text.path:
+            kind = project.tree.kind_of(text.path) or "docs"
+            name = language_of(text.path).name
+            state = FileState(text.path, "", text.size, text.mtime_ns, name, kind)
         end = line.start_byte + len(line.text.encode("utf-8", "surrogatepass"))
         yield Hit(
             project=str(project.root),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from sonde.app import Project
 from sonde.errors import CatalogError
-from sonde.languages import language_of
-from sonde.policy.read import FileContent
-from sonde.policy.walk import Entry
+from sonde.languages import find_language, language_of
+from sonde.policy.census import Place
+from sonde.policy.reader import FileText, Reader
 from sonde.searching.paths import narrow, read_folder
-from sonde.searching.regex import Expression, LineMatch, compile_pattern, grep_files
+from sonde.searching.regex import Expression, LineMatch, compile_pattern, grep_text
+from sonde.searching.sightings import Sight
 from sonde.types import Needs, Skipped
 from sonde.work import Work
 
@@ -45,58 +47,54 @@ def scan_project(
     scan: Scan,
     work: Work,
     *,
-    read: Callable[[str], FileContent | Skipped] | None = None,
     before: int = 0,
     after: int = 0,
     max_count: int | None = None,
-) -> Iterator[LineMatch]:
-    """Matching lines by path and line; needs no index."""
+) -> Iterator[tuple[FileText, LineMatch]]:
+    """Matching lines with their files, by path and line; needs no index."""
     expression = scan.compile()
-    candidates = _files_to_read(project, _files_in_scope(project, scan), expression.needs)
-    return grep_files(
-        expression,
-        candidates,
-        read or project.tree.read,
-        work,
-        before=before,
-        after=after,
-        max_count=max_count,
-    )
+    for pattern in (*scan.include, *scan.exclude):
+        narrow((), include=(pattern,))  # a glob that is wrong is told in any case
+    places = [Place(source.prefix, source.root, source.rules) for source in project.tree.sources]
+    sight = project.sightings.look(places)
+    chosen, trusted = _choose_files(project, sight, expression.needs)
+    with ExitStack() as stack:
+        readers = [(place.prefix, stack.enter_context(Reader(place))) for place in places]
+        # a root inside another one has the longer prefix
+        readers.sort(key=lambda pair: -len(pair[0]))
+        for path in _narrow_scope(scan, chosen):
+            work.check()
+            entry = sight.entries[path]
+            vouched = (entry.size, entry.mtime_ns) if path in trusted else None
+            prefix, reader = next(pair for pair in readers if path.startswith(pair[0]))
+            text = reader.read(path[len(prefix) :], vouched=vouched)
+            if not isinstance(text, Skipped):
+                for line in grep_text(
+                    expression, text, work, before=before, after=after, max_count=max_count
+                ):
+                    yield text, line
 
 
-def _files_in_scope(project: Project, scan: Scan) -> dict[str, Entry]:
-    """Every admitted file that the call asks for."""
-    walked = {entry.path: entry for entry in project.tree.walk() if isinstance(entry, Entry)}
+def _narrow_scope(scan: Scan, paths: Collection[str]) -> list[str]:
+    """Those of the files that the call asks for, in order."""
     kept: set[str] = set()
     for under in scan.paths or [""]:
-        folder = read_folder(under)
-        where = narrow(walked, under=folder, include=scan.include, exclude=scan.exclude)
-        kept |= set(walked) if where.paths is None else where.paths
+        where = narrow(paths, under=read_folder(under), include=scan.include, exclude=scan.exclude)
+        kept |= set(paths) if where.paths is None else where.paths
     if scan.language:
-        wanted = scan.language.lower()
-        kept = {path for path in kept if language_of(path).name.lower() == wanted}
-    return {path: walked[path] for path in sorted(kept)}
+        wanted = find_language(scan.language)
+        kept = {path for path in kept if language_of(path).name == wanted}
+    return sorted(kept)
 
 
-def _files_to_read(project: Project, scope: Mapping[str, Entry], needs: Needs | None) -> list[str]:
-    """The files that can match: those whose trigrams fit, and those the index does not know as
-    they are now."""
-    if needs is None or not project.is_indexed():
-        return list(scope)
-    unfit: set[str] = set()
+def _choose_files(
+    project: Project, sight: Sight, needs: Needs | None
+) -> tuple[Collection[str], Collection[str]]:
+    """The files that can match, and those whose content was admitted before."""
+    if not project.is_indexed():
+        return sight.entries.keys(), ()
     try:
-        for store in project.stores().values():
-            # states first: trigrams of a file that is indexed again meanwhile are the newer ones
-            states = store.files()
-            fitting = store.trigram_candidates(needs)
-            for path, state in states.items():
-                entry = scope.get(path)
-                if (
-                    entry
-                    and path not in fitting
-                    and (entry.size, entry.mtime_ns) == (state.size, state.mtime_ns)
-                ):
-                    unfit.add(path)
+        stores = project.stores().values()
+        return project.sightings.choose(sight, needs, project.folder, stores)
     except CatalogError:
-        return list(scope)  # a broken index saves no time, and costs no answer
-    return [path for path in scope if path not in unfit]
+        return sight.entries.keys(), ()  # a broken index saves no time, and costs no answer

@@ -19,6 +19,7 @@ from sonde.errors import (
     PermissionDenied,
     SondeError,
 )
+from sonde.languages import find_language
 from sonde.paging.budget import count_tokens, fill_page, snippet_limit
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.words import Question, read_question
@@ -215,8 +216,8 @@ def _narrow(store: ChunkStore, request: Request) -> Filter:
         return Filter()
     files: Mapping[str, FileState] = store.files()
     if request.language:
-        wanted = request.language.lower()
-        files = {path: state for path, state in files.items() if state.language.lower() == wanted}
+        wanted = find_language(request.language)
+        files = {path: state for path, state in files.items() if state.language == wanted}
     where = narrow(files, under=request.under, include=request.include, exclude=request.exclude)
     return where if where.paths is not None else Filter(paths=frozenset(files))
 

@@ -1,0 +1,126 @@
+"""A census finds what a walk finds, whatever happened since it looked last."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sonde.policy import census as census_module
+from sonde.policy.admit import Rules
+from sonde.policy.census import Census, Place
+from sonde.policy.walk import Entry, walk_files
+
+RULES = Rules(max_file_bytes=50, max_depth=3, exclude=("*.out",))
+NAMES = ("a", "b", "c.py", "d.txt", "e.out", ".env", ".gitignore", "node_modules", "x.png")
+paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join)
+CONTENTS = ("", "a\n", "c.py\n", "d*\n!b\n", "x" * 60)
+actions = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), paths, st.sampled_from(CONTENTS)),
+        st.tuples(st.just("delete"), paths, st.just("")),
+        st.tuples(st.just("move"), paths, paths),
+        st.tuples(st.just("link"), paths, paths),
+        st.tuples(st.just("hard link"), paths, paths),
+        st.tuples(st.just("look"), st.just(""), st.just("")),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+def walk(root: Path) -> dict[str, Entry]:
+    return {found.path: found for found in walk_files(root, RULES) if isinstance(found, Entry)}
+
+
+def act(root: Path, what: str, path: str, other: str) -> None:
+    place = root / path
+    try:
+        if what == "write":
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(other)
+        elif what == "delete":
+            shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+        elif what == "move":
+            place.rename(root / other)
+        elif what == "link":
+            place.symlink_to(root / other)
+        elif what == "hard link":
+            os.link(root / other, place)
+    except OSError:
+        pass
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(actions)
+def test_a_look_finds_what_a_walk_finds(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, str, str]]
+) -> None:
+    root = tmp_path_factory.mktemp("tree")
+    census = Census([Place("", root, RULES)])
+    for what, path, other in [*actions, ("look", "", "")]:
+        act(root, what, path, other)
+        if what == "look":
+            assert dict(census.look()) == walk(root)
+
+
+def tell(place: Path) -> tuple[int, ...]:
+    facts = place.lstat()
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(actions)
+def test_a_look_trusts_the_times_of_folders_that_have_come_to_rest(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    actions: list[tuple[str, str, str]],
+) -> None:
+    """As on a file system whose clock moves on between any two changes."""
+    monkeypatch.setattr(census_module, "_SETTLED_NS", -(10**19))
+    root = tmp_path_factory.mktemp("tree")
+    census = Census([Place("", root, RULES)])
+    seen: dict[Path, tuple[int, ...]] = {}
+    clock = 10**18
+    for what, path, other in [*actions, ("look", "", "")]:
+        act(root, what, path, other)
+        for place in (root, *root.rglob("*")):
+            if seen.get(place) != tell(place) and not place.is_symlink():
+                clock += 10**6
+                os.utime(place, ns=(clock, clock))
+                seen[place] = tell(place)
+        if what == "look":
+            assert dict(census.look()) == walk(root)
+
+
+def test_nothing_is_listed_again_when_nothing_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(census_module, "_SETTLED_NS", -(10**19))
+    for number in range(5):
+        (tmp_path / f"folder{number}").mkdir()
+        (tmp_path / f"folder{number}" / "file.py").write_text("x")
+    census = Census([Place("", tmp_path, RULES)])
+    first, version = census.look(), census.version
+    listed: list[str] = []
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda where: listed.append(str(where)) or real(where))
+    assert census.look() is first
+    assert (census.version, listed) == (version, [])
+    (tmp_path / "folder3" / "new.py").write_text("y")
+    assert "folder3/new.py" in census.look()
+    assert len(listed) == 1
+    (tmp_path / "folder3" / "new.py").write_text("changed")
+    assert census.look()["folder3/new.py"].size == 7
+    assert len(listed) == 1
+
+
+def test_several_places_are_one_project(tmp_path: Path) -> None:
+    for name in ("main/a.py", "main/part/hidden.py", "part/b.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    places = [Place("", tmp_path / "main", RULES), Place("part/", tmp_path / "part", RULES)]
+    assert list(Census(places).look()) == ["a.py", "part/b.py"]

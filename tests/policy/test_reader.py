@@ -1,0 +1,89 @@
+"""Reading many files in a row gives what reading each alone gives."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sonde.policy.admit import Rules
+from sonde.policy.census import Place
+from sonde.policy.read import FileContent, read_file
+from sonde.policy.reader import FileText, Reader
+from sonde.types import Skipped
+
+SECRET = "key = 'AKIAIOSFODNN7ZZQWERT'\n"
+FILES: dict[str, bytes] = {
+    "a/b/c.py": b"x = 1\n",
+    "a/b/d.txt": "größer 海\r\n".encode(),
+    "a/e.txt": b"\xef\xbb\xbfmarked\n",
+    "a/f.txt": "sixteen".encode("utf-16"),
+    "a/g.txt": "na\u00efve".encode("cp1252"),
+    "a/h.dat": b"\0\1\2",
+    "a/i.dat": b"x" * 9000 + b"\0tail",
+    "a/j.txt": b"y" * 20_000,
+    "b/empty": b"",
+    "b/leak.py": SECRET.encode(),
+    "b/.env": b"A=1",
+    "b/node_modules/x.js": b"x",
+    "b/picture.png": b"text",
+    "c/1/2/3/4/deep.py": b"z",
+}
+RULES = Rules(max_file_bytes=10_000, max_depth=4)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, data in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "a" / "link.py").symlink_to("e.txt")
+    (tmp_path / "linked").symlink_to("a")
+    os.link(tmp_path / "a/b/c.py", tmp_path / "twin.py")
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path
+
+
+def test_each_file_reads_the_same(root: Path) -> None:
+    names = [*FILES, "a/link.py", "linked/e.txt", "twin.py", "pipe", "a", "gone.py", "a/b/gone/x"]
+    with Reader(Place("", root, RULES)) as reader:
+        for name in [*sorted(names), *sorted(names, reverse=True)]:
+            one, many = read_file(root, name, RULES), reader.read(name)
+            if isinstance(one, Skipped):
+                assert isinstance(many, Skipped), name
+                assert (many.path, many.reason) == (name, one.reason)
+            else:
+                assert isinstance(many, FileText)
+                assert many.data == one.text.encode()
+                assert (many.size, many.mtime_ns) == (one.size, one.mtime_ns)
+
+
+def test_only_an_unchanged_state_is_vouched_for(root: Path) -> None:
+    facts = (root / "b/leak.py").stat()
+    with Reader(Place("p/", root, RULES)) as reader:
+        known = reader.read("b/leak.py", vouched=(facts.st_size, facts.st_mtime_ns))
+        assert isinstance(known, FileText)
+        assert known.path == "p/b/leak.py"
+        other = reader.read("b/leak.py", vouched=(facts.st_size, facts.st_mtime_ns - 1))
+        assert isinstance(other, Skipped)
+        assert other.reason == "secret_content"
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.read
+
+    def grow(descriptor: int, size: int) -> bytes:
+        data = real(descriptor, size)
+        if data == b"x = 1\n":
+            with (root / "a/b/c.py").open("ab") as file:
+                file.write(b"more = 2\n")
+        return data
+
+    (root / "twin.py").unlink()
+    monkeypatch.setattr(os, "read", grow)
+    content = read_file(root, "a/b/c.py", RULES)
+    assert isinstance(content, FileContent)
+    assert content.text in ("x = 1\n", "x = 1\nmore = 2\n")

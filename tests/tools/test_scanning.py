@@ -1,0 +1,164 @@
+"""Lines are those of the files as they are now, whatever an index knows."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sonde.app import App
+from sonde.errors import SondeError
+from sonde.policy import reader
+from sonde.settings import load_settings
+from sonde.tools.code import grep
+from sonde.tools.index import create_index, delete_index, reindex_file
+from sonde.tools.updating import update_project
+from sonde.wiring import build_app
+from sonde.work import Work
+
+PATTERNS = ("walrus", r"wal\w+ (one|two)", "WALRUS", r"\d+", "(sea|ice) walrus", "größ", "absent")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text("[project]\n")
+    for number in range(12):
+        (folder / f"f{number}.py").write_text(f"# walrus one\nsea{number} = 'größer'\n")
+    (folder / "notes.md").write_text("The sea walrus, two of them.\n")
+    (folder / "data.mo").write_bytes(b"\0walrus")
+    return folder
+
+
+@pytest.fixture
+def open_app(tmp_path: Path, root: Path) -> Iterator[Callable[..., App]]:
+    opened: list[App] = []
+
+    def open_one(home: str, *, stays: bool = False) -> App:
+        chosen = load_settings({}, home=tmp_path / home, assume_yes=True, embedding="static")
+        opened.append(build_app(chosen, start=root, stays=stays))
+        return opened[-1]
+
+    yield open_one
+    for app in opened:
+        app.close()
+
+
+def lines(app: App, pattern: str, **options: Any) -> list[tuple[str, int, str]]:
+    found = grep(app, pattern, limit=10_000, work=Work(), **options)
+    return [(match["path"], match["line"], match["text"]) for match in found["matches"]]
+
+
+def edit(root: Path, what: str, name: str, text: str) -> None:
+    place = root / name
+    if what == "write":
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text)
+    elif what == "same size and time" and place.exists():
+        # as close to unchanged as a file can look, but for being written just now
+        facts = place.stat()
+        place.write_text(text.ljust(facts.st_size)[: facts.st_size])
+    elif what == "delete":
+        place.unlink(missing_ok=True)
+    elif what == "ignore":
+        (root / ".gitignore").write_text(f"/{name}\n")
+
+
+edits = st.tuples(
+    st.sampled_from(["write", "same size and time", "delete", "ignore", "index"]),
+    st.sampled_from(["f0.py", "f1.py", "new.py", "sub/new.md", "notes.md"]),
+    st.sampled_from(["walrus two\n", "sea walrus 7\r\n", "nothing", "größte Walrus"]),
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(edits, min_size=1, max_size=5))
+def test_an_index_changes_no_answer_while_files_change(
+    open_app: Callable[..., App], root: Path, edits: list[tuple[str, str, str]]
+) -> None:
+    server = open_app("server")
+    create_index(server, work=Work())
+    for what, name, text in edits:
+        edit(root, what, name, text)
+        if what == "index":
+            project = server.projects.get(root)
+            update_project(server, project, Work())
+        plain = open_app("plain")
+        for pattern in PATTERNS:
+            assert lines(server, pattern) == lines(plain, pattern), pattern
+    (root / ".gitignore").unlink(missing_ok=True)
+
+
+def test_only_files_that_can_match_are_read(
+    open_app: Callable[..., App], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "rare.py").write_text("needle = 1\n")
+    long_ago = 10**18
+    for place in root.iterdir():
+        os.utime(place, ns=(long_ago, long_ago))
+    server = open_app("server")
+    create_index(server, work=Work())
+    opened: list[str] = []
+    real = reader.Reader.read
+
+    def read(self: reader.Reader, path: str, **options: Any) -> Any:
+        opened.append(path)
+        return real(self, path, **options)
+
+    monkeypatch.setattr(reader.Reader, "read", read)
+    assert lines(server, "needle") == [("rare.py", 1, "needle = 1")]
+    assert opened == ["rare.py"]
+    opened.clear()
+    assert lines(server, "needle|nowhere to be found", ignore_case=True)
+    assert opened == ["rare.py"]
+    opened.clear()
+    assert lines(server, "needle", include=("*.md",)) == []
+    assert opened == []
+    (root / "f3.py").write_text("another needle\n")
+    assert [path for path, *_ in lines(server, "needle")] == ["f3.py", "rare.py"]
+    assert opened == ["f3.py", "rare.py"]
+    # what no index can narrow is read, but not what was refused before
+    opened.clear()
+    assert lines(server, r"\d+")
+    assert "data.mo" not in opened
+    assert {"notes.md", "f1.py"} <= set(opened)
+
+
+def test_an_index_that_goes_away_meanwhile_costs_no_answer(
+    open_app: Callable[..., App], root: Path
+) -> None:
+    server = open_app("server")
+    create_index(server, work=Work())
+    expected = lines(server, "walrus")
+    done = threading.Event()
+
+    def rebuild() -> None:
+        for verb in (delete_index, create_index, partial(reindex_file, path="f1.py")) * 4:
+            with suppress(SondeError):  # what the searches have just opened may be in the way
+                verb(server, work=Work())
+        done.set()
+
+    thread = threading.Thread(target=rebuild)
+    thread.start()
+    while not done.is_set():
+        assert lines(server, "walrus") == expected
+    thread.join()
+
+
+@pytest.mark.parametrize("language", ["python", "py", "Python", ".py", "pyi"])
+def test_a_language_goes_by_many_names(
+    open_app: Callable[..., App], root: Path, language: str
+) -> None:
+    found = lines(open_app("plain"), "walrus", language=language)
+    assert len(found) == 12
+    assert lines(open_app("plain"), "walrus", language="markdown")
+    assert lines(open_app("plain"), "walrus", language="klingon") == []
