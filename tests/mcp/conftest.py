@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+from tests.mcp.transports import open_http, open_socket
 
 TOY = Path(__file__).with_name("toy_server.py")
 BOUND_S = 30.0
@@ -95,8 +96,49 @@ class RawClient:
         return out, err.decode(), time.monotonic() - started
 
 
+class HttpServer:
+    """A command that serves over HTTP and says where on its first line."""
+
+    def __init__(self, command: list[str], diary: Diary | None = None, **options: Any) -> None:
+        self.diary = diary
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, **options)
+        assert self.process.stdout
+        line = self.process.stdout.readline().decode().strip()
+        self.url = json.loads(line)["url"] if line.startswith("{") else line
+
+    def reach(self, transport: str, token: str = "") -> Any:
+        """What the SDK's client connects to."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if transport == "ws":
+            return open_socket(self.url.replace("http:", "ws:") + "/mcp/ws", headers)
+        return open_http(f"{self.url}/mcp", headers)
+
+
+@pytest.fixture(scope="session")
+def toys_over_http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """One server for all tests that come over HTTP or WebSocket."""
+    diary = Diary(tmp_path_factory.mktemp("toys") / "diary")
+    server = HttpServer([sys.executable, str(TOY), str(diary.path), "--http"], diary)
+    yield server
+    server.process.terminate()
+    server.process.communicate()
+
+
+@pytest.fixture(params=[f"{t}-{e}" for t in ("stdio", "http", "ws") for e in ("legacy", "auto")])
+def surface(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A transport and an era."""
+    transport, era = request.param.split("-")
+    return transport, era
+
+
 @pytest.fixture
-def diary(tmp_path: Path) -> Diary:
+def diary(request: pytest.FixtureRequest, tmp_path: Path) -> Diary:
+    if "surface" in request.fixturenames:
+        transport, _ = request.getfixturevalue("surface")
+        if transport != "stdio":
+            kept: Diary = request.getfixturevalue("toys_over_http").diary
+            kept.path.write_text("")
+            return kept
     return Diary(tmp_path / "diary")
 
 
@@ -124,15 +166,21 @@ def run_client(client: RawClient) -> Iterator[RawClient]:
     client.process.communicate()
 
 
-@pytest.fixture(params=["legacy", "auto"])
-def connect(request: pytest.FixtureRequest, diary: Diary) -> Callable[..., Client]:
-    """Open the SDK's client on a fresh process, in the older and in the newer era."""
+@pytest.fixture
+def connect(
+    request: pytest.FixtureRequest, surface: tuple[str, str], diary: Diary
+) -> Callable[..., Client]:
+    """Open the SDK's client over each transport, in the older and in the newer era."""
+    transport, era = surface
 
     def open_client(**options: Any) -> Client:
-        command = StdioServerParameters(
-            command=sys.executable, args=[str(TOY), str(diary.path)], env=make_environment()
-        )
-        return Client(command, mode=request.param, **options)
+        if transport == "stdio":
+            target: Any = StdioServerParameters(
+                command=sys.executable, args=[str(TOY), str(diary.path)], env=make_environment()
+            )
+        else:
+            target = request.getfixturevalue("toys_over_http").reach(transport)
+        return Client(target, mode=era, **options)
 
     return open_client
 

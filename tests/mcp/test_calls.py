@@ -1,4 +1,4 @@
-"""What a real client sees, over a real process, in both eras of the protocol."""
+"""What a real client sees, over every transport, in both eras of the protocol."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
+
+HANDSHAKE = ["stdio-legacy", "http-legacy", "ws-legacy"]
 
 
 def test_tools_come_with_schemas_and_annotations(connect):
@@ -126,7 +128,7 @@ def test_a_client_that_gives_up_stops_the_work(connect, diary):
     anyio.run(check)
 
 
-@pytest.mark.parametrize("connect", ["legacy"], indirect=True)
+@pytest.mark.parametrize("surface", HANDSHAKE, indirect=True)
 def test_a_client_that_gives_up_is_not_asked_any_longer(connect, diary):
     async def ponder(_context: Any, _params: Any) -> ElicitResult:
         await anyio.sleep_forever()
@@ -184,7 +186,7 @@ def test_a_client_that_cannot_ask_gets_a_token_instead(connect, diary):
     assert not any(event.startswith("consent") for event in diary.events)
 
 
-@pytest.mark.parametrize("connect", ["legacy"], indirect=True)
+@pytest.mark.parametrize("surface", HANDSHAKE, indirect=True)
 def test_a_client_that_fails_to_ask_gets_a_token_instead(connect):
     async def answer(_context: Any, _params: Any) -> ElicitResult:
         raise MCPError(-32000, "no user here")

@@ -3,12 +3,15 @@
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import ElicitResult
+from tests.mcp.conftest import HttpServer
 
 pytestmark = pytest.mark.anyio
 
@@ -32,13 +35,27 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-def server(project: Path, tmp_path: Path) -> StdioServerParameters:
-    return StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "sonde.cli.main", "mcp"],
-        cwd=project,
-        env={"SONDE_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]},
-    )
+@pytest.fixture
+def connect(
+    surface: tuple[str, str], project: Path, tmp_path: Path
+) -> Iterator[Callable[..., Client]]:
+    """Open a client of the real server, over each transport and in both eras."""
+    transport, era = surface
+    command = [sys.executable, "-m", "sonde.cli.main"]
+    env = {"SONDE_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+    if transport == "stdio":
+        yield lambda **options: Client(
+            StdioServerParameters(
+                command=command[0], args=[*command[1:], "mcp"], cwd=project, env=env
+            ),
+            mode=era,
+            **options,
+        )
+        return
+    server = HttpServer([*command, "--json", "serve", "--port", "0"], cwd=project, env=env)
+    yield lambda **options: Client(server.reach(transport), mode=era, **options)
+    server.process.terminate()
+    server.process.communicate()
 
 
 async def accept(_context: Any, _params: Any) -> ElicitResult:
@@ -51,12 +68,8 @@ def read(result: Any) -> dict[str, Any]:
     return dict(result.structured_content)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_an_agent_indexes_searches_pages_and_deletes(
-    project: Path, tmp_path: Path, mode: str
-) -> None:
-    parameters = server(project, tmp_path)
-    async with Client(parameters, mode=mode, elicitation_callback=accept) as client:
+async def test_an_agent_indexes_searches_pages_and_deletes(connect: Callable[..., Client]) -> None:
+    async with connect(elicitation_callback=accept) as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]
         assert listed[0] == "search_code"
 
@@ -64,8 +77,15 @@ async def test_an_agent_indexes_searches_pages_and_deletes(
         assert missing.is_error
         assert read(missing)["code"] == "INDEX_NOT_FOUND"
 
-        made = read(await client.call_tool("create_index", {}))
+        steps: list[tuple[float, float | None]] = []
+
+        async def note(done: float, total: float | None, _message: str | None) -> None:
+            steps.append((done, total))
+
+        made = read(await client.call_tool("create_index", {}, progress_callback=note))
         assert (made["status"], made["filesIndexed"]) == ("success", 31)
+        assert steps == sorted(steps)
+        assert steps
 
         first = read(
             await client.call_tool(
@@ -81,6 +101,10 @@ async def test_an_agent_indexes_searches_pages_and_deletes(
         assert len(seen) == first["totalResults"] == 30
         assert len(set(seen)) == 30
 
+        whole = await client.call_tool("hybrid_search", {"query": "retries with backoff"})
+        assert read(whole)["results"]["has_more"]
+        assert len(whole.content[0].text) < 10_000
+
         docs = read(await client.call_tool("search_docs", {"query": "how are jobs retried"}))
         assert docs["results"][0]["path"] == "README.md"
         files = read(await client.call_tool("search_by_path", {"pattern": "worker_1?.py"}))
@@ -94,11 +118,10 @@ async def test_an_agent_indexes_searches_pages_and_deletes(
         assert (await client.call_tool("get_index_status", {})).is_error
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_an_agent_pages_by_cursor_and_a_bad_cursor_is_invalid_params(
-    project: Path, tmp_path: Path, mode: str
+    connect: Callable[..., Client],
 ) -> None:
-    async with Client(server(project, tmp_path), mode=mode) as client:
+    async with connect() as client:
 
         async def search(**arguments: Any) -> dict[str, Any]:
             return read(await client.call_tool("regex_search", arguments))
@@ -114,3 +137,49 @@ async def test_an_agent_pages_by_cursor_and_a_bad_cursor_is_invalid_params(
                 await search(**wrong)
             assert refused.value.error.code == -32602
             assert "cursor" in refused.value.error.data["nextAction"]
+
+
+async def test_an_agent_that_cannot_be_asked_confirms_by_token(
+    connect: Callable[..., Client], project: Path
+) -> None:
+    async with connect() as client:
+        asked = await client.call_tool("create_index")
+        assert asked.is_error
+        assert read(asked)["code"] == "CONFIRMATION_REQUIRED"
+        token = read(asked)["nextAction"].split("'")[1]
+        refused = await client.call_tool("create_index", {"confirm": token[:-1] + "x"})
+        assert read(refused)["code"] == "CONFIRMATION_REQUIRED"
+        assert (
+            read(await client.call_tool("create_index", {"confirm": token}))["filesIndexed"] == 31
+        )
+        for name, hint in (("serch_code", "search_code"), ("create-indx", "create_index")):
+            with pytest.raises(MCPError, match=hint):
+                await client.call_tool(name, {})
+        with pytest.raises(MCPError, match="page_size"):
+            await client.call_tool("regex_search", {"pattern": "x", "page_siz": 3})
+
+
+async def test_giving_up_on_an_index_stops_it(
+    connect: Callable[..., Client], project: Path
+) -> None:
+    for number in range(1500):
+        (project / f"more_{number}.py").write_text(
+            f"def more_{number}():\n    return {number}\n" * 9
+        )
+    async with connect(elicitation_callback=accept) as client:
+        async with anyio.create_task_group() as group:
+
+            async def note(done: float, _total: float | None, _message: str | None) -> None:
+                if done > 0:
+                    group.cancel_scope.cancel()
+
+            async def index() -> None:
+                await client.call_tool("create_index", {}, progress_callback=note)
+
+            group.start_soon(index)
+        # searches go on from what is there; nothing goes on writing
+        with anyio.fail_after(30):
+            while (status := read(await client.call_tool("get_index_status"))).get("code") is None:
+                if status["status"] != "indexing":
+                    break
+        assert status["totalFiles"] < 1531 if "totalFiles" in status else status["code"]

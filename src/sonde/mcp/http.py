@@ -79,20 +79,20 @@ async def _receive_messages(
     scope: anyio.CancelScope,
 ) -> None:
     origin = ServerMessageMetadata(request_context=socket)
-    try:
-        while True:
-            text = await socket.receive_text()
-            try:
-                message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
-            except ValidationError:
-                error = types.ErrorData(code=types.PARSE_ERROR, message="Not a JSON-RPC message")
-                answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
-                await SocketOutbox(socket).send(SessionMessage(answer))
-            else:
-                await put.send(SessionMessage(message, metadata=origin))
-    except (WebSocketDisconnect, KeyError):
-        # KeyError: a binary frame. Either way nobody is there to answer: end what is running.
-        _log.debug("a socket was closed")
+    while (frame := await socket.receive())["type"] == "websocket.receive":
+        text = frame.get("text")
+        if text is None:
+            await socket.close(1003, "text frames only")
+            break
+        try:
+            message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+        except ValidationError:
+            error = types.ErrorData(code=types.PARSE_ERROR, message="Not a JSON-RPC message")
+            answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
+            await SocketOutbox(socket).send(SessionMessage(answer))
+        else:
+            await put.send(SessionMessage(message, metadata=origin))
+    # Nobody is there to answer: end what is running.
     scope.cancel()
 
 

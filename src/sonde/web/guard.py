@@ -203,7 +203,9 @@ async def _refuse(error: SondeError, scope: Scope, receive: Receive, send: Send)
         await receive()
         start = {"status": response.status_code, "headers": response.raw_headers}
         await send({"type": "websocket.http.response.start", **start})
-        await send({"type": "websocket.http.response.body", "body": response.body})
+        body = {"body": response.body, "more_body": False}
+        await send({"type": "websocket.http.response.body", **body})
+        await receive()  # until it is gone: uvicorn takes an earlier return for a defect
     else:
         await send({"type": "websocket.close", "code": 1008})
 
