@@ -185,6 +185,26 @@ def connect(
     return open_client
 
 
+def start_product(surface: tuple[str, str], project: Path, home: Path) -> Iterator[Any]:
+    """The real server in a project: a way to open clients of it, or (`server`) itself."""
+    transport, era = surface
+    command = [sys.executable, "-m", "sonde.cli.main"]
+    env = {"SONDE_HOME": str(home), "PATH": os.environ["PATH"]}
+    if transport == "stdio":
+        stdio = StdioServerParameters(
+            command=command[0], args=[*command[1:], "mcp"], cwd=project, env=env
+        )
+        yield lambda **options: Client(stdio, mode=era, **options)
+        return
+    server = HttpServer([*command, "--json", "serve", "--port", "0"], cwd=project, env=env)
+    if transport == "server":
+        yield server
+    else:
+        yield lambda **options: Client(server.reach(transport), mode=era, **options)
+    server.process.terminate()
+    server.process.communicate()
+
+
 @pytest.fixture(scope="session")
 def toys() -> ModuleType:
     """The toy server's module."""

@@ -64,7 +64,7 @@ def ask_sdk(listing: Listing, messages: list[dict[str, Any]]) -> list[dict[str, 
 
 @pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
 def test_the_handshake_and_the_list_are_those_of_the_sdk(toys, version):
-    listing = Listing(toys.TOYS)
+    listing = toys.TOY_LISTING
     messages = [
         make_greeting(version),
         make_request(2, "tools/list", {}),
@@ -79,8 +79,14 @@ def test_the_handshake_and_the_list_are_those_of_the_sdk(toys, version):
 
 
 def test_discovery_and_the_list_are_those_of_the_sdk_in_the_newer_era(toys):
-    listing = Listing(toys.TOYS)
-    messages = [make_modern(1, "server/discover"), make_modern(2, "tools/list")]
+    listing = toys.TOY_LISTING
+    messages = [
+        make_modern(1, "server/discover"),
+        make_modern(2, "tools/list"),
+        make_modern(3, "resources/list"),
+        make_modern(4, "resources/templates/list"),
+        make_modern(5, "prompts/list"),
+    ]
     front = Front(listing)
     assert [front.answer(message) for message in messages] == ask_sdk(listing, messages)
 
@@ -107,7 +113,9 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=8,
 )
-methods = st.sampled_from(["initialize", "tools/list", "ping", "server/discover", "x"])
+methods = st.sampled_from(
+    ["initialize", "tools/list", "resources/list", "ping", "server/discover", "x"]
+)
 
 
 @given(json_values, methods, json_values, json_values)

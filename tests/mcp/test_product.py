@@ -1,17 +1,15 @@
 """The real server, started as an agent starts it, from nothing to a deleted index."""
 
 import json
-import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, MCPError
 from mcp.types import ElicitResult
-from tests.mcp.conftest import HttpServer
+from tests.mcp.conftest import start_product
 
 pytestmark = pytest.mark.anyio
 
@@ -40,22 +38,7 @@ def connect(
     surface: tuple[str, str], project: Path, tmp_path: Path
 ) -> Iterator[Callable[..., Client]]:
     """Open a client of the real server, over each transport and in both eras."""
-    transport, era = surface
-    command = [sys.executable, "-m", "sonde.cli.main"]
-    env = {"SONDE_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
-    if transport == "stdio":
-        yield lambda **options: Client(
-            StdioServerParameters(
-                command=command[0], args=[*command[1:], "mcp"], cwd=project, env=env
-            ),
-            mode=era,
-            **options,
-        )
-        return
-    server = HttpServer([*command, "--json", "serve", "--port", "0"], cwd=project, env=env)
-    yield lambda **options: Client(server.reach(transport), mode=era, **options)
-    server.process.terminate()
-    server.process.communicate()
+    yield from start_product(surface, project, tmp_path / "home")
 
 
 async def accept(_context: Any, _params: Any) -> ElicitResult:

@@ -184,6 +184,7 @@ TOY_ROUTES = (
     Route("fail", fail, "Fail"),
     Route("remove", remove, "Remove", method="DELETE"),
 )
+TOY_LISTING = Listing(TOYS, routes=TOY_ROUTES)
 
 
 class SlowImport(MetaPathFinder):
@@ -206,7 +207,7 @@ def serve_toys(diary: Path, token_file: Path | None) -> None:
     from sonde.web.tokens import load_tokens
 
     access = Access(tokens=load_tokens(None, token_file), rate_limit=0)
-    app = build_application(lambda: Toy(diary), Listing(TOYS), access, routes=TOY_ROUTES)
+    app = build_application(lambda: Toy(diary), TOY_LISTING, access)
     serve_http(app, access, lambda address: print(address, flush=True))
 
 
@@ -218,7 +219,7 @@ def main() -> None:
     print("noise before serving")
     if len(sys.argv) > 2:
         sys.meta_path.insert(0, SlowImport(Path(sys.argv[2])))
-    serve_stdio(lambda: Toy(diary), Listing(TOYS))
+    serve_stdio(lambda: Toy(diary), TOY_LISTING)
     print("noise after serving")
 
 

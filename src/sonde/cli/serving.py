@@ -29,7 +29,6 @@ def run_mcp(session: Session) -> int:
 
 def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
-    from sonde.tools.routes import ROUTES
     from sonde.web.application import build_application
     from sonde.web.guard import Access
     from sonde.web.pages import PAGES
@@ -61,7 +60,6 @@ def run_serve(session: Session) -> int:
         _open_later(session, settings),
         _make_listing(settings),
         access,
-        routes=ROUTES,
         pages=PAGES,
     )
 
@@ -88,12 +86,14 @@ def _start_logging(settings: Settings) -> None:
 def _make_listing(settings: Settings) -> Listing:
     from sonde.mcp.listing import Listing
     from sonde.tools import TOOLS
+    from sonde.tools.routes import ROUTES
 
     return Listing(
         TOOLS,
         toolsets=settings.toolsets,
         spelling=settings.tool_names,
         enhanced=settings.enhanced_tool_descriptions,
+        routes=ROUTES,
     )
 
 

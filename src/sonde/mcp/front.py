@@ -16,7 +16,12 @@ from sonde.version import __version__
 HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
 _META = "io.modelcontextprotocol/"
-_NOT_OFFERED = ("prompts/list", "resources/list", "resources/templates/list")
+_NOT_OFFERED = ("prompts/list",)
+_CAPABILITIES: dict[str, Any] = {
+    "completions": {},
+    "resources": {"listChanged": False, "subscribe": False},
+    "tools": {"listChanged": False},
+}
 
 
 class Front:
@@ -37,13 +42,16 @@ class Front:
         if not isinstance(params, dict):
             return None
         meta = params.get("_meta") or {}
+        modern = isinstance(meta, dict) and f"{_META}protocolVersion" in meta
         if method == "initialize":
             result = self._greet(params)
-        elif isinstance(meta, dict) and f"{_META}protocolVersion" in meta:
-            result = self._answer_modern(method, params, meta)
-        elif self._greeted and method in _NOT_OFFERED:
+        elif modern and not _is_plain(meta):
+            return None
+        elif method in _NOT_OFFERED and (modern or self._greeted):
             error = {"code": -32601, "message": "Method not found", "data": method}
             return {"jsonrpc": "2.0", "id": number, "error": error}
+        elif modern:
+            result = self._answer_modern(method, params)
         else:
             result = self._answer_legacy(method, params)
         return None if result is None else {"jsonrpc": "2.0", "id": number, "result": result}
@@ -57,7 +65,7 @@ class Front:
             } if version in HANDSHAKE_VERSIONS:
                 self._greeted = True
                 return {
-                    "capabilities": {"tools": {"listChanged": False}},
+                    "capabilities": _CAPABILITIES,
                     "instructions": INSTRUCTIONS,
                     "protocolVersion": version,
                     "serverInfo": self._info,
@@ -67,26 +75,29 @@ class Front:
     def _answer_legacy(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if not self._greeted:
             return None
-        if method == "tools/list" and "cursor" not in params:
-            return {"tools": self._listing.entries}
-        return {} if method == "ping" else None
+        return {} if method == "ping" else self._list(method, params)
 
-    def _answer_modern(
-        self, method: str, params: dict[str, Any], meta: dict[str, Any]
-    ) -> dict[str, Any] | None:
-        known = meta[f"{_META}protocolVersion"] == MODERN_VERSION
-        if not known or not isinstance(meta.get(f"{_META}clientCapabilities"), dict):
+    def _list(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        if "cursor" in params:
             return None
-        result: dict[str, Any]
-        if method == "tools/list" and "cursor" not in params:
-            result = {"tools": self._listing.entries}
-        elif method == "server/discover":
+        match method:
+            case "tools/list":
+                return {"tools": self._listing.entries}
+            case "resources/list":
+                return {"resources": self._listing.resources}
+            case "resources/templates/list":
+                return {"resourceTemplates": self._listing.templates}
+        return None
+
+    def _answer_modern(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        result = self._list(method, params)
+        if method == "server/discover":
             result = {
                 "supportedVersions": [MODERN_VERSION],
-                "capabilities": {"tools": {"listChanged": False}},
+                "capabilities": _CAPABILITIES,
                 "instructions": INSTRUCTIONS,
             }
-        else:
+        if result is None:
             return None
         return result | {
             "resultType": "complete",
@@ -94,3 +105,8 @@ class Front:
             "cacheScope": "public",
             "_meta": {f"{_META}serverInfo": self._info},
         }
+
+
+def _is_plain(meta: dict[str, Any]) -> bool:
+    known = meta[f"{_META}protocolVersion"] == MODERN_VERSION
+    return known and isinstance(meta.get(f"{_META}clientCapabilities"), dict)

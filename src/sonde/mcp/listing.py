@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from sonde.tools.route import SCHEME, Route
 from sonde.tools.tool import TOOLSETS, Tool, Toolset
 
 Spelling = Literal["portable", "documented", "both"]
@@ -52,6 +54,8 @@ class Listing:
     """Names of toolsets; `all` stands for every one."""
     spelling: Spelling = "portable"
     enhanced: bool = False
+    routes: tuple[Route, ...] = ()
+    """Those that can be read are resources."""
 
     @cached_property
     def entries(self) -> list[dict[str, Any]]:
@@ -63,6 +67,29 @@ class Listing:
             if tool.toolset in wanted
             for name in _list_names(tool, self.spelling)
         ]
+
+    @cached_property
+    def resources(self) -> list[dict[str, Any]]:
+        """The answer to `resources/list`: addresses that need nothing filled in."""
+        return [
+            _describe_route(route, "uri", SCHEME + route.address)
+            for route in self.routes
+            if route.method == "GET" and not route.fields
+        ]
+
+    @cached_property
+    def templates(self) -> list[dict[str, Any]]:
+        """The answer to `resources/templates/list`."""
+        return [
+            _describe_route(route, "uriTemplate", route.template)
+            for route in self.routes
+            if route.method == "GET" and route.fields
+        ]
+
+
+def _describe_route(route: Route, key: str, address: str) -> dict[str, Any]:
+    name = re.sub(r"/?\{.*?\}", "", route.address)
+    return {key: address, "name": name, "description": route.summary, "mimeType": route.mime}
 
 
 def _list_names(tool: Tool, spelling: Spelling) -> Iterator[str]:

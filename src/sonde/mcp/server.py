@@ -14,6 +14,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from sonde.mcp.calls import AnswerNeeded, Calls, Context
 from sonde.mcp.errors import shape_answer, translate_error
 from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing
+from sonde.mcp.reading import Reader
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.version import __version__
 from sonde.work import Work
@@ -86,16 +87,34 @@ def build_server(
         finally:
             observe(name, outcome, time.perf_counter() - began)
 
+    async def list_resources(_ctx: Context, _params: types.PaginatedRequestParams) -> Any:
+        return {"resultType": "complete", "resources": listing.resources}
+
+    async def list_templates(_ctx: Context, _params: types.PaginatedRequestParams) -> Any:
+        return {"resultType": "complete", "resourceTemplates": listing.templates}
+
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
+    reader = Reader(listing.routes, app, calls)
     server = Server[Any](
         "sonde",
         version=__version__,
         title="sonde",
         instructions=INSTRUCTIONS,
-        cache_hints={"tools/list": hint, "server/discover": hint},
+        cache_hints={
+            "tools/list": hint,
+            "resources/list": hint,
+            "resources/templates/list": hint,
+            "server/discover": hint,
+            "resources/read": CacheHint(ttl_ms=0, scope="private"),
+        },
     )
     server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
+    paged = types.PaginatedRequestParams
+    server.add_request_handler("resources/list", paged, list_resources)
+    server.add_request_handler("resources/templates/list", paged, list_templates)
+    server.add_request_handler("resources/read", types.ReadResourceRequestParams, reader.read)
+    server.add_request_handler("completion/complete", types.CompleteRequestParams, reader.complete)
     seal = RequestStateSecurity.ephemeral()
     server.middleware.append(RequestStateBoundary(seal, default_audience="sonde"))
     return server

@@ -43,8 +43,8 @@ class Route:
     method: Method = "GET"
     status: int = 200
     mime: str = "application/json"
-    complete: Callable[[Any, str, str], Sequence[str]] | None = None
-    """`(app, argument, beginning)` -> values that begin so, for clients that offer them."""
+    complete: Callable[[Any, str, str, Mapping[str, str]], Sequence[str]] | None = None
+    """`(app, argument, beginning, the others)` -> values that begin so, to choose from."""
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from sonde.tools.index import list_projects
+from sonde.tools.resources import complete_path, read_chunks, read_page, read_text
 from sonde.tools.route import Route
 
 ROUTES: tuple[Route, ...] = (
     Route("projects", list_projects, "Every indexed project on this machine"),
+    Route(
+        "files/{path:path}",
+        read_text,
+        "A file of a project as it is now",
+        mime="text/plain",
+        complete=complete_path,
+    ),
+    Route(
+        "chunks/{path:path}",
+        read_chunks,
+        "The pieces that an indexed file is searched as",
+        complete=complete_path,
+    ),
+    Route("results/{cursor}", read_page, "The page of results that a cursor leads to"),
 )

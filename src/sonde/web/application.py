@@ -20,7 +20,6 @@ from sonde.mcp.calls import Calls
 from sonde.mcp.http import McpOverHttp, McpOverSocket
 from sonde.mcp.listing import Listing
 from sonde.mcp.server import Closable, LazyApp, build_server
-from sonde.tools.route import Route
 from sonde.version import __version__
 from sonde.web.errors import shape_error
 from sonde.web.guard import Access, Guard
@@ -50,7 +49,6 @@ def build_application(
     listing: Listing,
     access: Access,
     *,
-    routes: Sequence[Route] = (),
     pages: Sequence[Pages] = (),
 ) -> ASGIApp:
     """Put the server together; `open_app` runs when something first needs the app."""
@@ -75,7 +73,7 @@ def build_application(
         )
 
     async def show_openapi(_request: Request) -> Response:
-        return JSONResponse(describe_routes(routes))
+        return JSONResponse(describe_routes(listing.routes))
 
     starlette = Starlette(
         routes=[
@@ -90,7 +88,7 @@ def build_application(
                     RouteEndpoint(route, parts.app, parts.calls),
                     methods=[route.method],
                 )
-                for route in routes
+                for route in listing.routes
             ),
             *(route for add in pages for route in add(parts)),
         ],

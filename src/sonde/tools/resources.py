@@ -1,0 +1,152 @@
+"""Verbs that read by address: a project's files, the chunks they are cut into, pages of results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from sonde.app import App, Project
+from sonde.errors import FileMissing, FileNotAdmitted, IndexNotFound, InvalidRequest, NoSuchAddress
+from sonde.policy.admit import REASONS
+from sonde.policy.walk import Entry
+from sonde.tools import TOOLS
+from sonde.tools.arguments import Param
+from sonde.tools.route import Content
+from sonde.tools.scope import find_project, indexed_project, known_roots
+from sonde.tools.tool import find_tool
+from sonde.tools.updating import rebuilding
+from sonde.types import Chunk, Skipped
+from sonde.work import Work
+
+_MOST = 101
+"""A client shows at most 100 completions; one more says that there are more."""
+_LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
+
+FileParam = Annotated[str, Param("Path of the file in the project", min_length=1, max_length=4096)]
+ProjectParam = Annotated[str | None, Param("Folder of the project; default: here", max_length=4096)]
+
+
+class ChunksAnswer(TypedDict):
+    """The pieces that a file is searched as."""
+
+    path: str
+    chunks: list[dict[str, Any]]
+    stale: NotRequired[bool]
+
+
+def read_text(
+    app: App,
+    path: FileParam,
+    lines: Annotated[str | None, Param("Only these, such as '10-40'", max_length=20)] = None,
+    project: ProjectParam = None,
+    *,
+    work: Work,
+) -> Content:
+    """A file of the project as it is now, under the policy that searches have."""
+    del work
+    found = _readable_project(app, project)
+    verdict: Any = found.tree.check(path)
+    if not isinstance(verdict, Skipped):
+        verdict = found.tree.read(path)
+    if isinstance(verdict, Skipped):
+        if verdict.reason in ("missing", "folder"):
+            raise FileMissing(f"{path} in {found.root}", path=path)
+        reason = REASONS.get(verdict.reason, verdict.reason)
+        raise FileNotAdmitted(f"{path}: {verdict.reason}", path=path, reason=reason)
+    return Content(_cut_lines(verdict.text, lines) if lines else verdict.text)
+
+
+def read_chunks(
+    app: App,
+    path: FileParam,
+    line: Annotated[int | None, Param("Only the chunk around this line", minimum=1)] = None,
+    project: ProjectParam = None,
+    *,
+    work: Work,
+) -> ChunksAnswer:
+    """The chunks of an indexed file, in order."""
+    del work
+    found = indexed_project(app, project)
+    with rebuilding(app, found):
+        chunks = [chunk for store in found.stores().values() for chunk in store.chunks_of(path)]
+        states = [store.states([path]).get(path) for store in found.stores().values()]
+    verdict = found.tree.check(path)
+    if not chunks or isinstance(verdict, Skipped):
+        raise FileMissing(f"{path} is not in the index of {found.root}", path=path)
+    shown = [
+        _show_chunk(chunk)
+        for chunk in sorted(chunks, key=lambda chunk: chunk.span.start_byte)
+        if line is None or chunk.span.start_line <= line <= chunk.span.end_line
+    ]
+    answer: ChunksAnswer = {"path": path, "chunks": shown}
+    if not any(state and _is_same(state, verdict) for state in states):
+        answer["stale"] = True
+    return answer
+
+
+def read_page(
+    app: App,
+    cursor: Annotated[str, Param("The cursor of an answer", max_length=2_000)],
+    *,
+    work: Work,
+) -> dict[str, Any]:
+    """The page of results that a cursor leads to, whichever tool has made it."""
+    results, _ = app.results.resume(cursor, {})
+    tool = results.parameters.get("tool")
+    if not isinstance(tool, str):
+        raise NoSuchAddress("the results name no tool", address=cursor)
+    answer: dict[str, Any] = find_tool(TOOLS, tool).call(app, cursor=cursor, work=work)
+    return answer
+
+
+def complete_path(
+    app: App, argument: str, beginning: str, given: Mapping[str, str]
+) -> Sequence[str]:
+    """Paths and projects that begin so."""
+    if argument == "project":
+        return [str(root) for root in known_roots(app) if str(root).startswith(beginning)][:_MOST]
+    if argument != "path":
+        return []
+    found = _readable_project(app, given.get("project"))
+    if found.is_indexed():
+        with rebuilding(app, found):
+            paths = [path for store in found.stores().values() for path in store.files()]
+        return sorted(path for path in paths if path.startswith(beginning))[:_MOST]
+    walked = (entry.path for entry in found.tree.walk() if isinstance(entry, Entry))
+    return sorted(islice((path for path in walked if path.startswith(beginning)), _MOST))
+
+
+def _readable_project(app: App, project: str | None) -> Project:
+    """The project around here, or an indexed one: naming a folder does not open it."""
+    found = find_project(app, project)
+    if project is not None and not found.is_indexed():
+        here = find_project(app)
+        if here.root != found.root:
+            raise IndexNotFound(f"No index at {found.folder}/")
+    return found
+
+
+def _cut_lines(text: str, lines: str) -> str:
+    match = _LINES.fullmatch(lines)
+    if match is None:
+        raise InvalidRequest(
+            f"lines={lines!r}", user_message="`lines` is a number or two, such as '10-40'."
+        )
+    first = int(match[1])
+    last = int(match[2] or match[1])
+    return "".join(text.splitlines(keepends=True)[first - 1 : last])
+
+
+def _show_chunk(chunk: Chunk) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "startLine": chunk.span.start_line,
+        "endLine": chunk.span.end_line,
+        "text": chunk.text,
+    }
+    return row | {"symbol": chunk.symbol} if chunk.symbol else row
+
+
+def _is_same(state: Any, entry: Any) -> bool:
+    return bool(state.size == entry.size and state.mtime_ns == entry.mtime_ns)
