@@ -11,6 +11,8 @@ from sonde.chunking.text import cut_bytes, encode, split_text
 from sonde.languages import language_of
 from sonde.types import Chunk, Kind, Symbol
 
+VERSION = 1
+"""Grows when the same text is cut into other chunks than before."""
 MOST_CHUNKS = 1000
 """Per file; what lies behind is not searched."""
 

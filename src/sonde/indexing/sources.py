@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from sonde.chunking.parse import VERSION
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules
 from sonde.policy.read import FileContent, read_file
@@ -31,6 +32,11 @@ class Tree:
     is_docs: Callable[[str], bool]
     index_docs: bool
     chunking: Literal["syntax", "recursive"]
+
+    @property
+    def recipe(self) -> str:
+        """Names how files are cut; indexes of two recipes are never mixed."""
+        return f"{self.chunking}-{VERSION}"
 
     def walk(self) -> Iterator[Entry | Skipped]:
         """Every file that may be indexed, and what was left out."""

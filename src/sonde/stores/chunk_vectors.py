@@ -127,9 +127,10 @@ class VectorIndex:
             return {}
         query = (
             "SELECT c.id, v.slot FROM json_each(?) CROSS JOIN chunks AS c ON c.id = value"
-            " CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
+            " CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest AND v.slot < ?"
         )
-        slot_of = dict(connection.execute(query, (json.dumps(list(ids)), found.id)))
+        values = (json.dumps(list(ids)), found.id, found.rows.count_complete())
+        slot_of = dict(connection.execute(query, values))
         rows = found.rows.read(np.array(list(slot_of.values()), np.int64))
         return dict(zip(slot_of, rows, strict=True))
 
@@ -140,9 +141,15 @@ class VectorIndex:
         found = self._find_model(connection, model)
         if found is None:
             return set()
-        query = "SELECT digest FROM vectors WHERE model_id = ? AND digest = ?"
-        rows = connection.executemany(query, [(found.id, digest) for digest in digests])
+        query = "SELECT digest FROM vectors WHERE model_id = ? AND digest = ? AND slot < ?"
+        complete = found.rows.count_complete()
+        rows = connection.executemany(query, [(found.id, digest, complete) for digest in digests])
         return {bytes(digest) for (digest,) in rows}
+
+    def count_complete(self, connection: apsw.Connection, model: str) -> int:
+        """The slots below this one can be read."""
+        found = self._find_model(connection, model)
+        return found.rows.count_complete() if found else 0
 
     def write(
         self, connection: apsw.Connection, model: str, digests: Sequence[bytes], vectors: Vectors
@@ -319,16 +326,18 @@ def _update_map(
         nothing = np.empty(0, np.int64)
         return SlotMap(generation, None, nothing, nothing, next_chunk, 0)
     next_slot = _next_slot(connection, model)
+    complete = model.rows.count_complete()
     if (
-        known is None
+        complete < next_slot
+        or known is None
         or known.model is None
         or known.model.rows is not model.rows
         or generation - known.generation >= LOGGED
     ):
-        ids, slots = _to_arrays(
-            connection.execute(f"{_OF_VECTOR} WHERE v.model_id = ? ORDER BY c.id", (model.id,))
-        )
-        return SlotMap(generation, model, ids, slots, next_chunk, next_slot)
+        # slots that a file which was cut has lost are not there; they are written again
+        query = f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot < ? ORDER BY c.id"
+        ids, slots = _to_arrays(connection.execute(query, (model.id, complete)))
+        return SlotMap(generation, model, ids, slots, next_chunk, min(next_slot, complete))
     ids, slots = _drop_removed(connection, known)
     # vectors that came for chunks that were there, then chunks that came since
     came = [

@@ -41,7 +41,7 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 _LACKING = (
     "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.digest = c.digest"
-    " AND v.model_id = (SELECT id FROM models WHERE name = ?))"
+    " AND v.model_id = (SELECT id FROM models WHERE name = ?) AND v.slot < ?)"
     " ORDER BY f.mtime_ns DESC, f.path, c.id LIMIT ?"
 )
 
@@ -185,7 +185,8 @@ class SqliteChunkStore:
             return []
         with self._database.read() as connection:
             query = f"{tables.OF_FILES} {_LACKING}"
-            found = tables.select_chunks(connection, query, (model, limit))
+            complete = self._vectors.count_complete(connection, model)
+            found = tables.select_chunks(connection, query, (model, complete, limit))
             return self._complete(list(found))
 
     def coverage(self, model: str) -> tuple[int, int]:
@@ -244,11 +245,12 @@ class SqliteChunkStore:
         self._database.close()
 
     def _read_vectors(self, read: Callable[[apsw.Connection], R], nothing: R) -> R:
-        """Read vectors; again when they were moved by a compaction in between."""
+        """Read vectors; again when they were moved by a compaction in between, or were cut."""
         try:
             with self._database.read() as connection:
                 return read(connection)
         except IndexCorrupt:
+            self._vectors.forget_maps()
             try:
                 with self._database.read() as connection:
                     return read(connection)

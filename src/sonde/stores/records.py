@@ -64,6 +64,8 @@ class Metadata:
     docs: StoreCounts = _NOTHING
     generation: int = 0
     """Of both stores together, when this was written."""
+    recipe: str = ""
+    """How files were cut."""
     models: tuple[str, ...] = ()
     skipped: dict[str, int] = field(default_factory=dict)
     skipped_examples: tuple[dict[str, str], ...] = ()
@@ -144,6 +146,7 @@ def save_metadata(folder: Path, metadata: Metadata) -> None:
             "formatVersion": len(_STEPS),
             "generation": metadata.generation,
             "store": metadata.store,
+            "recipe": metadata.recipe,
             "models": list(metadata.models),
             "skipped": metadata.skipped,
             "skippedExamples": list(metadata.skipped_examples),
@@ -177,6 +180,7 @@ def _parse(value: dict[str, Any]) -> Metadata:
         project_path=str(value["projectPath"]),
         created_at=_text(value, "createdAt") or "",
         store=_text(value, "store") or "sqlite",
+        recipe=_text(value, "recipe") or "",
         last_full_index=_text(value, "lastFullIndex"),
         last_incremental_update=_text(value, "lastIncrementalUpdate"),
         last_docs_index=_text(value, "lastDocsIndex"),

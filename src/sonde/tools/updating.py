@@ -13,6 +13,7 @@ from sonde.app import App, Project
 from sonde.errors import Cancelled, IndexCorrupt, SondeError
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.refine import refine_vectors
+from sonde.indexing.seed import seed_index
 from sonde.jobs import Job
 from sonde.stores.records import (
     Metadata,
@@ -67,6 +68,12 @@ def _update(
         write_text(config, project.config_text)
     if not project.is_indexed():
         save_metadata(project.folder, metadata)
+    if paths is None and metadata.recipe != project.tree.recipe:
+        # cut in another way than now: what is unchanged must be cut again as well
+        force = force or metadata.recipe != ""
+        metadata = replace(metadata, recipe=project.tree.recipe)
+    if metadata.last_full_index is None:
+        seed_index(project.folder, project.tree, work, store=project.store_name)
     refused = load_refused(project.folder)
     before = dict(refused)
     report = update_index(

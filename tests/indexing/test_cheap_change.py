@@ -1,0 +1,232 @@
+"""What did not change is neither cut nor embedded again: in a project, and across its copies."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sonde.app import App
+from sonde.embedding.static import StaticEmbedder
+from sonde.indexing import pipeline
+from sonde.settings import load_settings
+from sonde.tools.checking import check_project
+from sonde.tools.code import search_code
+from sonde.tools.index import create_index
+from sonde.wiring import build_app
+from sonde.work import Work
+
+HAS_LANCE = importlib.util.find_spec("lancedb") is not None
+LANCE = pytest.param("lance", marks=pytest.mark.skipif(not HAS_LANCE, reason="needs sonde[lance]"))
+
+
+class Counter:
+    """What was cut and embedded since it was last asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cut: list[str] = []
+        self.embedded: list[str] = []
+        parse, embed = pipeline.parse_text, StaticEmbedder.embed
+
+        def spy_parse(path: str, text: str, **options: Any) -> Any:
+            self.cut.append(path)
+            return parse(path, text, **options)
+
+        def spy_embed(embedder: Any, texts: Sequence[str], mode: Any) -> Any:
+            self.embedded += texts if mode == "passage" else []
+            return embed(embedder, texts, mode)
+
+        monkeypatch.setattr(pipeline, "parse_text", spy_parse)
+        monkeypatch.setattr(StaticEmbedder, "embed", spy_embed)
+
+    def take(self) -> tuple[int, int]:
+        counted = (len(self.cut), len(self.embedded))
+        self.cut.clear()
+        self.embedded.clear()
+        return counted
+
+
+@pytest.fixture
+def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
+    return Counter(monkeypatch)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text("")
+    for number in range(30):
+        body = "".join(
+            f"def function_{number}_{part}(value):\n"
+            f"    # {'a line of some length to fill the chunk ' * 30}\n"
+            f"    return value + {part}\n\n\n"
+            for part in range(6)
+        )
+        (folder / f"m{number}.py").write_text(body)
+    (folder / "guide.md").write_text("# Guide\n\nHow the functions are called.\n")
+    return folder
+
+
+@pytest.fixture(params=["sqlite", LANCE])
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def app(tmp_path: Path, root: Path, store: str) -> Iterator[App]:
+    settings = load_settings(
+        {}, home=tmp_path / "home", assume_yes=True, embedding="static", store=store
+    )
+    app = build_app(settings, start=root)
+    yield app
+    app.close()
+
+
+def index(app: App, root: Path) -> Any:
+    return create_index(app, str(root), work=Work())
+
+
+def read_index(app: App, root: Path) -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    for kind, store in app.projects.get(root).stores().items():
+        assert store.verify() == []
+        for path, state in store.files().items():
+            chunks = [(c.text, c.span, c.header, c.symbol) for c in store.chunks_of(path)]
+            known[f"{kind}:{path}"] = (state.hash, state.size, chunks, store.symbols_of([path]))
+        known[kind] = store.coverage("sonde-static-1")
+    return known
+
+
+def test_a_one_line_edit_embeds_only_the_chunk_it_is_in(
+    app: App, root: Path, counter: Counter
+) -> None:
+    index(app, root)
+    _, all_chunks = counter.take()
+    assert all_chunks > 150
+    path = root / "m7.py"
+    path.write_text(path.read_text().replace("value + 3", "value + 333"))
+    index(app, root)
+    assert counter.take() == (1, 1)
+    path.write_text("# a line on top moves every line below\n" + path.read_text())
+    index(app, root)
+    cut, embedded = counter.take()
+    assert (cut, embedded) == (1, 1)
+    path.touch()
+    index(app, root)
+    assert counter.take() == (0, 0)
+
+
+def test_a_copy_of_an_indexed_project_is_neither_cut_nor_embedded(
+    app: App, root: Path, counter: Counter, tmp_path: Path
+) -> None:
+    index(app, root)
+    counter.take()
+    other = tmp_path / "copy"
+    shutil.copytree(root, other)
+    (other / "m3.py").write_text("def only_in_the_copy():\n    return 1\n")
+    (other / "m4.py").unlink()
+    (other / "m5.py").rename(other / "m5_renamed.py")
+    answer = index(app, other)
+    assert answer["filesIndexed"] == 31
+    assert sorted(counter.cut) == ["m3.py", "m5_renamed.py"]
+    assert counter.take()[1] < 12
+    made = read_index(app, other)
+    assert check_project(app, app.projects.get(other), Work(), thorough=True).drift == 0
+    found = search_code(app, "only_in_the_copy", project=str(other), work=Work())
+    assert found["results"][0]["path"] == "m3.py"
+    # what a copy does to its index is nothing to the original
+    assert read_index(app, root)["code:m4.py"]
+    shutil.rmtree(app.home / "indexes")
+    app.projects.forget(root)
+    app.projects.forget(other)
+    index(app, other)
+    assert counter.take()[0] == 31
+    assert read_index(app, other) == made
+
+
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+def test_files_of_a_copy_are_read_though_size_and_time_are_the_same(
+    app: App, root: Path, counter: Counter, tmp_path: Path
+) -> None:
+    index(app, root)
+    other = tmp_path / "copy"
+    shutil.copytree(root, other)
+    path = other / "m3.py"
+    facts = path.stat()
+    path.write_text(path.read_text().replace("value + 3", "value + 4"))
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    counter.take()
+    index(app, other)
+    assert counter.take()[0] == 1
+
+
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+def test_a_second_worktree_starts_with_what_the_first_has(
+    app: App, root: Path, counter: Counter, tmp_path: Path
+) -> None:
+    def git(*args: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *identity, *args], cwd=root, check=True, capture_output=True)
+
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    index(app, root)
+    counter.take()
+    git("worktree", "add", "-q", str(tmp_path / "second"), "-b", "second")
+    assert index(app, tmp_path / "second")["filesIndexed"] == 32
+    assert counter.take() == (0, 0)
+
+
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("damage", ["database", "vectors", "prints", "other files"])
+def test_an_original_that_is_of_no_use_costs_nothing_but_the_time(
+    app: App, root: Path, counter: Counter, tmp_path: Path, damage: str
+) -> None:
+    index(app, root)
+    folder = app.projects.get(root).folder
+    app.projects.forget(root)
+    counter.take()
+    other = tmp_path / "copy"
+    shutil.copytree(root, other)
+    if damage == "database":
+        (folder / "docs.db").write_bytes(b"garbage!" * 2000)
+    elif damage == "vectors":
+        shutil.rmtree(folder / "index.vectors")
+    elif damage == "prints":
+        (folder / "fingerprints.json").write_text("[]")
+        (folder / "docs-fingerprints.json").write_text("{")
+    else:
+        for path in other.glob("*.py"):
+            path.write_text(f"# {path.name} is another file\n" + path.read_text())
+    assert index(app, other)["filesIndexed"] == 32
+    made = read_index(app, other)
+    assert made["code"][0] == made["code"][1]
+    assert not list(app.projects.get(other).folder.glob("seed.tmp"))
+    assert len(counter.cut) == (0 if damage == "vectors" else 32)
+
+
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+def test_a_project_that_is_cut_in_another_way_now_is_cut_again(
+    app: App, root: Path, counter: Counter, tmp_path: Path
+) -> None:
+    index(app, root)
+    counter.take()
+    config = app.projects.get(root).folder / "config.json"
+    config.write_text('{"chunking": "recursive"}')
+    app.projects.forget(root)
+    index(app, root)
+    assert counter.take()[0] == 32
+    index(app, root)
+    assert counter.take()[0] == 0
+    other = tmp_path / "copy"
+    shutil.copytree(root, other)
+    index(app, other)
+    assert counter.take()[0] == 32
