@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test bench quality regex docs clean
+.PHONY: help install demo lint check test agents bench quality regex docs clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -34,6 +34,9 @@ docs: $(STAMP) ## Write the tool reference anew
 test: check ## Everything that CI runs
 	$(BIN)/python scripts/reference.py --check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+agents: $(STAMP) ## Drive five real agents against a scripted model (npm; Linux x64)
+	sh scripts/agents/agents.sh "$(abspath $(BIN))/python" "$(abspath .clients)" $(AGENTS)
 
 bench: $(STAMP) ## The benchmarks (long); see benchmarks/README.md
 	$(BIN)/python benchmarks/run.py --write

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from sonde.chunking.parse import VERSION
 from sonde.errors import OutsideRoots
-from sonde.policy.admit import Rules, is_denied
-from sonde.policy.census import Place
+from sonde.policy.admit import Rules
 from sonde.policy.read import FileContent, read_file
-from sonde.policy.reader import FileText, Reader
-from sonde.policy.walk import Checker, Entry, check_path, walk_files, walk_folders
+from sonde.policy.walk import Entry, check_path, walk_files
 from sonde.types import Kind, Skipped
 
 
@@ -42,18 +38,15 @@ class Tree:
         """Names how files are cut; indexes of two recipes are never mixed."""
         return f"{self.chunking}-{VERSION}"
 
-    def walk(self, under: str = "") -> Iterator[Entry | Skipped]:
-        """Every file that may be indexed, and what was left out; `under` names one folder."""
+    def walk(self) -> Iterator[Entry | Skipped]:
+        """Every file that may be indexed, and what was left out."""
         for source in self.sources:
-            below = _below(under, source.prefix)
-            if below is None:
-                continue
             nested = tuple(
                 other.prefix
                 for other in self.sources
                 if other.prefix != source.prefix and other.prefix.startswith(source.prefix)
             )
-            for found in walk_files(source.root, source.rules, below):
+            for found in walk_files(source.root, source.rules):
                 named = _prefixed(found, source.prefix)
                 # what lies under a root inside this one comes from there, once
                 if not (nested and named.path.startswith(nested)):
@@ -64,31 +57,11 @@ class Tree:
         source, below = self._locate(path)
         return _prefixed(check_path(source.root, below, source.rules), source.prefix)
 
-    def check_all(self, paths: Iterable[str]) -> dict[str, Entry | Skipped]:
-        """The verdicts on these files; cheaper than one by one."""
-        verdicts: dict[str, Entry | Skipped] = {}
-        with ExitStack() as stack:
-            checkers: dict[str, Checker] = {}
-            for path in sorted(paths):
-                source, below = self._locate(path)
-                checker = checkers.get(source.prefix)
-                if checker is None:
-                    checker = stack.enter_context(Checker(source.root, source.rules))
-                    checkers[source.prefix] = checker
-                verdicts[path] = _prefixed(checker.check(below), source.prefix)
-        return verdicts
-
     def read(self, path: str) -> FileContent | Skipped:
         """One file's text, if it may be read."""
         source, below = self._locate(path)
         content = read_file(source.root, below, source.rules)
         return replace(content, path=source.prefix + content.path) if source.prefix else content
-
-    def read_again(self, path: str, known: tuple[int, int] | None) -> FileText | Skipped:
-        """One file's text as UTF-8; of the size and time that are known, it was admitted before."""
-        source, below = self._locate(path)
-        with Reader(Place(source.prefix, source.root, source.rules)) as reader:
-            return reader.read(below, vouched=known)
 
     def kind_of(self, path: str) -> Kind | None:
         """The index a file belongs to; None for docs when docs are not indexed."""
@@ -96,35 +69,11 @@ class Tree:
             return "code"
         return "docs" if self.index_docs else None
 
-    def folders(self) -> Iterator[Path]:
-        """Every folder whose files may be indexed."""
-        for source in self.sources:
-            for folder in walk_folders(source.root, source.rules):
-                yield source.root / folder
-
-    def name_of(self, place: str) -> str | None:
-        """The project's name for an absolute path; None when no file there can be indexed."""
-        for source in sorted(self.sources, key=lambda source: -len(str(source.root))):
-            root = str(source.root)
-            if place == root:
-                return source.prefix
-            if place.startswith(root.rstrip(os.sep) + os.sep):
-                below = place[len(root.rstrip(os.sep)) + 1 :].replace(os.sep, "/")
-                return None if is_denied(below, source.rules) else source.prefix + below
-        return None
-
     def _locate(self, path: str) -> tuple[Source, str]:
         for source in self.sources:
             if path.startswith(source.prefix):
                 return source, path[len(source.prefix) :]
         raise OutsideRoots(f"{path!r} is in none of the project's folders")
-
-
-def _below(under: str, prefix: str) -> str | None:
-    """Where in a source a folder of the project lies; empty when it holds the whole source."""
-    if not under or f"{under}/".startswith(prefix):
-        return under[len(prefix) :]
-    return "" if prefix.startswith(f"{under}/") else None
 
 
 def _prefixed(found: Entry | Skipped, prefix: str) -> Entry | Skipped:

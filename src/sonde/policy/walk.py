@@ -10,8 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from sonde.policy.admit import Gate, Rules, compile_rules, has_binary_suffix
 from sonde.policy.folder import Folder, open_root, tell_reason
@@ -37,33 +36,15 @@ class _Level(NamedTuple):
     entries: Iterator[os.DirEntry[str]]
 
 
-def walk_files(root: Path, rules: Rules, under: str = "") -> Iterator[Entry | Skipped]:
+def walk_files(root: Path, rules: Rules) -> Iterator[Entry | Skipped]:
     """Every file below the root in the order of names, admitted or skipped with a reason.
 
     A folder that is left out is one `Skipped` for all that is in it. Links are never followed. A
-    repository inside the project is part of it, without its `.git`. `under` names a folder to
-    look in; nothing is found in one that is left out.
+    repository inside the project is part of it, without its `.git`.
     """
-    for found in _walk(root, rules, under):
-        if not isinstance(found, str):
-            yield found
-
-
-def walk_folders(root: Path, rules: Rules) -> Iterator[str]:
-    """Every folder that files may be admitted from, the root itself first, as an empty name."""
-    for found in _walk(root, rules, ""):
-        if isinstance(found, str):
-            yield found
-
-
-def _walk(root: Path, rules: Rules, under: str) -> Iterator[Entry | Skipped | str]:
-    """Files as `walk_files` has them, and before the files of a folder its path."""
     gate = compile_rules(rules)
-    first = _open_under(root, under, gate)
-    levels = [first] if first else []
+    levels = [_open_level(open_root(root), "", None, rules)]
     try:
-        if first:
-            yield first.prefix[:-1]
         while levels:
             folder, prefix, scope, entries = levels[-1]
             for entry in entries:
@@ -82,7 +63,6 @@ def _walk(root: Path, rules: Rules, under: str) -> Iterator[Entry | Skipped | st
                     inner.close()
                     yield _skip_unreadable(prefix + entry.name, error)
                     continue
-                yield prefix + entry.name
                 break
             else:
                 levels.pop().folder.close()
@@ -91,98 +71,35 @@ def _walk(root: Path, rules: Rules, under: str) -> Iterator[Entry | Skipped | st
             level.folder.close()
 
 
-def _open_under(root: Path, under: str, gate: Gate) -> _Level | None:
-    """The folder to start in, if the walk from the root would come to it."""
-    scope: Scope | None = None
-    prefix = ""
-    folder = open_root(root)
-    try:
-        for name in split_inside(root, under):
-            scope = _read_scope(folder, prefix[:-1], scope, gate.rules)
-            kind = tell_kind(folder.look_at(name).st_mode)
-            if kind != "folder" or judge_name(prefix + name, name, kind, gate, scope):
-                folder.close()
-                return None
-            inner = folder.enter(name)
-            folder.close()
-            folder, prefix = inner, f"{prefix}{name}/"
-        return _open_level(folder, prefix, scope, gate.rules)
-    except OSError:
-        folder.close()
-        if under:
-            return None
-        raise
-
-
 def check_path(root: Path, path: str, rules: Rules) -> Entry | Skipped:
     """The verdict of the walk on one path; raises `OutsideRoots` when it is not below the root."""
-    with Checker(root, rules) as checker:
-        return checker.check(path)
-
-
-class Checker:
-    """Gives the verdict of the walk on single paths, best in their order: what was opened on the
-    way to one is used for the next. Use it in a `with`, and only for a moment."""
-
-    def __init__(self, root: Path, rules: Rules) -> None:
-        self._root = root
-        self._gate = compile_rules(rules)
-        self._names: list[str] = []
-        """On the way to the innermost open folder."""
-        self._open: list[tuple[Folder, Scope | None]] = []
-
-    def check(self, path: str) -> Entry | Skipped:
-        """The verdict on one path; raises `OutsideRoots` when it is not below the root."""
-        names = split_inside(self._root, path)
-        if not names:
-            return Skipped(".", "folder")
-        relative = "/".join(names)
-        try:
-            if not self._open:
-                self._push(open_root(self._root), None)
-            self._leave(names)
-            return self._descend(names, relative)
-        except OSError as error:
-            return _skip_unreadable(show_path(relative), error)
-
-    def _descend(self, names: tuple[str, ...], relative: str) -> Entry | Skipped:
-        for index in range(len(self._names), len(names)):
-            folder, scope = self._open[-1]
-            name, at = names[index], "/".join(names[: index + 1])
+    gate = compile_rules(rules)
+    names = split_inside(root, path)
+    relative = "/".join(names)
+    if not names:
+        return Skipped(".", "folder")
+    scope: Scope | None = None
+    folder = open_root(root)
+    try:
+        for index, name in enumerate(names):
+            scope = _read_scope(folder, "/".join(names[:index]), scope, rules)
             facts = folder.look_at(name)
-            found = judge_name(at, name, tell_kind(facts.st_mode), self._gate, scope)
+            at = "/".join(names[: index + 1])
+            found = judge_name(at, name, tell_kind(facts.st_mode), gate, scope)
             if found is not None:
                 return Skipped(show_path(relative), found.reason, found.detail)
             if not stat.S_ISDIR(facts.st_mode):
                 last = index == len(names) - 1
-                return judge_file(at, facts, self._gate) if last else Skipped(relative, "missing")
+                return judge_file(at, facts, gate) if last else Skipped(relative, "missing")
             inner = folder.enter(name)
-            self._names.append(name)
-            self._push(inner, scope)
-        self._open[-1][0].scan()
+            folder.close()
+            folder = inner
+        folder.scan()
         return Skipped(relative, "folder")
-
-    def _push(self, folder: Folder, above: Scope | None) -> None:
-        scope = _read_scope(folder, "/".join(self._names), above, self._gate.rules)
-        self._open.append((folder, scope))
-
-    def _leave(self, names: tuple[str, ...]) -> None:
-        """Go back up to the last folder that is on the way to these names as well."""
-        shared = 0
-        while shared < len(self._names) and self._names[: shared + 1] == list(names[: shared + 1]):
-            shared += 1
-        while len(self._names) > shared:
-            self._names.pop()
-            self._open.pop()[0].close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        while self._open:
-            self._open.pop()[0].close()
+    except OSError as error:
+        return _skip_unreadable(show_path(relative), error)
+    finally:
+        folder.close()
 
 
 def _open_level(folder: Folder, prefix: str, scope: Scope | None, rules: Rules) -> _Level:

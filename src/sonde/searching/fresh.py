@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from sonde.policy.read import FileContent
 from sonde.policy.walk import Entry
 from sonde.types import FileState, Hit, Skipped, Span
 
-CheckAll = Callable[[Collection[str]], Mapping[str, Entry | Skipped]]
+Check = Callable[[str], Entry | Skipped]
 Read = Callable[[str], FileContent | Skipped]
 
 
-def find_changed(
-    paths: Collection[str], states: Mapping[str, FileState], check_all: CheckAll
-) -> set[str]:
+def find_changed(paths: Iterable[str], states: Mapping[str, FileState], check: Check) -> set[str]:
     """Which of these files are no longer as they were when indexed."""
     changed = set()
-    for path, found in check_all(paths).items():
+    for path in paths:
+        found = check(path)
         state = states.get(path)
         if (
             isinstance(found, Skipped)

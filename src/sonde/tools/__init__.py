@@ -12,9 +12,7 @@ from sonde.tools.index import (
     reindex_file,
     reindex_project,
 )
-from sonde.tools.knowledge import KNOWLEDGE_TOOLS
 from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
-from sonde.tools.research import RESEARCH_TOOLS
 from sonde.tools.tool import Tool
 
 TOOLS: tuple[Tool, ...] = (
@@ -90,10 +88,9 @@ TOOLS: tuple[Tool, ...] = (
         toolset="code",
         title="Search by words",
         description=(
-            "Page through code and docs that hold the words, filtered as in hybrid_search. "
+            "Page through code and docs that hold the words, best first. "
             "Prefer semantic_search when the wording is unknown."
         ),
-        shown=("query", "path", "page_size", "cursor"),
     ),
     Tool(
         name="create_index",
@@ -161,6 +158,4 @@ TOOLS: tuple[Tool, ...] = (
         ),
     ),
     *FILE_TOOLS,
-    *KNOWLEDGE_TOOLS,
-    *RESEARCH_TOOLS,
 )

@@ -153,7 +153,12 @@ def require_consent(
         question.next_action = f"{error.next_action} {question.next_action}"
         raise question
     if not answer:
-        raise Cancelled("declined", user_message="Declined. Nothing was changed.")
+        raise Cancelled(
+            "declined, by a person or by a client that has nobody to ask",
+            user_message="Declined. Nothing was changed.",
+            next_action="Do not repeat it unasked; a person can do the same with the `sonde` "
+            "command. regex_search needs no index.",
+        )
 
 
 def _token(app: App, action: str, project: Project) -> str:

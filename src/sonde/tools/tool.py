@@ -67,8 +67,6 @@ class Tool:
     idempotent: bool = True
     aliases: tuple[str, ...] = ()
     """The spellings of the documents (`job-progress`), the first one foremost."""
-    shown: tuple[str, ...] = ()
-    """Arguments that the schema names, where a neighbour names them all; the rest is taken too."""
     always_load: bool = False
     """Clients that hide tools until they are looked up should show this one at once."""
 
@@ -85,7 +83,7 @@ class Tool:
             "properties": {
                 argument.name: argument.schema
                 for argument in self.arguments
-                if argument.param.listed and (not self.shown or argument.name in self.shown)
+                if argument.param.listed
             },
             "additionalProperties": False,
         }
@@ -99,13 +97,14 @@ class Tool:
 
     @property
     def annotations(self) -> dict[str, bool]:
-        """MCP's hints on what a call may do."""
+        """MCP's hints on what a call may do; everything happens on this machine."""
         if self.read_only:  # what changes nothing needs no word on how it changes things
-            return {"readOnlyHint": True}
+            return {"readOnlyHint": True, "openWorldHint": False}
         return {
             "readOnlyHint": False,
             "destructiveHint": self.destructive,
             "idempotentHint": self.idempotent,
+            "openWorldHint": False,
         }
 
     def describe(self, *, enhanced: bool) -> str:

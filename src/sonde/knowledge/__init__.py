@@ -1,1 +1,0 @@
-"""Personal knowledge: brought in, found, and shown in pieces that fit."""
