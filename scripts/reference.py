@@ -28,11 +28,11 @@ def write_page(tools: tuple[Tool, ...]) -> str:
     """The whole page."""
     lines = [INTRODUCTION]
     for toolset in TOOLSETS:
-        members = [tool for tool in tools if tool.toolset == toolset]
+        members = [tool for tool in tools if tool.toolset == toolset and tool.listed]
         if members:
             links = ", ".join(f"[`{tool.name}`](#{tool.name})" for tool in members)
             lines.append(f"- `{toolset}`: {links}")
-    for tool in tools:
+    for tool in filter(lambda tool: tool.listed, tools):
         lines.extend(describe_tool(tool))
     return "\n".join(lines) + "\n"
 

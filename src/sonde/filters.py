@@ -27,7 +27,7 @@ from typing import Any
 from sonde.errors import InvalidPattern
 
 MOST_CHARS = 4_000
-MOST_TESTS = 100
+MOST_CONDITIONS = 100
 _MOST_DEPTH = 40
 
 COMPARISONS = ("<=", ">=", "<", ">", "=")
@@ -38,6 +38,7 @@ _SPANS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
+_OLDEST_S = 100_000_000_000
 _MOST = 1 << 60
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -70,7 +71,7 @@ _BARE = re.compile(r"[\w./*?+@%,{}\[\]!^:-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Condition:
     """One condition: a field, an operator, a value."""
 
     field: str
@@ -100,7 +101,7 @@ class Not:
     item: Filter
 
 
-Filter = Test | And | Or | Not
+Filter = Condition | And | Or | Not
 EVERYTHING = And(())
 
 
@@ -113,7 +114,7 @@ def parse_filter(text: str) -> Filter:
 
 def render_filter(tree: Filter) -> str:
     """The text of a tree."""
-    if isinstance(tree, Test):
+    if isinstance(tree, Condition):
         return f"{tree.field}{tree.op}{_render_value(tree)}"
     if isinstance(tree, Not):
         return f"not {_wrap(tree.item)}"
@@ -123,29 +124,36 @@ def render_filter(tree: Filter) -> str:
 
 def _wrap(tree: Filter) -> str:
     text = render_filter(tree)
-    return text if isinstance(tree, Test | Not) else f"({text})"
+    return text if isinstance(tree, Condition | Not) else f"({text})"
 
 
 def to_json(tree: Filter) -> dict[str, Any]:
     """The tree as JSON."""
-    if isinstance(tree, Test):
+    if isinstance(tree, Condition):
         return {"field": tree.field, "op": tree.op, "value": tree.value}
     if isinstance(tree, Not):
         return {"not": to_json(tree.item)}
     return {"and" if isinstance(tree, And) else "or": [to_json(item) for item in tree.items]}
 
 
-def from_json(value: Any, depth: int = 0) -> Filter:
+def from_json(value: Any) -> Filter:
     """The tree that JSON describes, checked as a text is."""
+    tree = EVERYTHING if value == {"and": []} else _read_json(value, 0)
+    if len(list_conditions(tree)) > MOST_CONDITIONS:
+        raise _error("…", 0, f"over {MOST_CONDITIONS} conditions")
+    return tree
+
+
+def _read_json(value: Any, depth: int) -> Filter:
     if depth > _MOST_DEPTH:
         raise _error("…", 0, "nested too deeply")
     match value:
         case {"field": str() as field, "op": str() as op, "value": str() | int() as found} if len(
             value
         ) == 3 and not isinstance(found, bool):
-            return check_test(Test(field, op, found))
+            return check_condition(Condition(field, op, found))
         case {"not": inner} if len(value) == 1:
-            return Not(from_json(inner, depth + 1))
+            return Not(_read_json(inner, depth + 1))
         case {"and": list() as items} if len(value) == 1:
             return And(_read_items(items, depth))
         case {"or": list() as items} if len(value) == 1:
@@ -154,20 +162,31 @@ def from_json(value: Any, depth: int = 0) -> Filter:
 
 
 def _read_items(items: list[Any], depth: int) -> tuple[Filter, ...]:
-    if not 2 <= len(items) <= MOST_TESTS and not (depth == 0 and not items):
-        raise _error(json.dumps(items, default=str)[:80], 0, f"2 to {MOST_TESTS} conditions wanted")
-    return tuple(from_json(item, depth + 1) for item in items)
+    if not 2 <= len(items) <= MOST_CONDITIONS:
+        shown = json.dumps(items, default=str)[:80]
+        raise _error(shown, 0, f"2 to {MOST_CONDITIONS} conditions are wanted")
+    return tuple(_read_json(item, depth + 1) for item in items)
 
 
-def list_tests(tree: Filter) -> list[Test]:
+def read_moment(text: str, now_ms: int) -> int:
+    """Epoch milliseconds of a date, or of so long ago (`7d`)."""
+    try:
+        if re.fullmatch(r"\d{1,12}[wdhms]?", text, re.ASCII):
+            return now_ms - int(_read_value("age", text)) * 1000
+        return int(_read_value("modified", text))
+    except (ValueError, OverflowError) as error:
+        raise _error(text, 0, "a date (2026-01-31) or a span (7d) is wanted") from error
+
+
+def list_conditions(tree: Filter) -> list[Condition]:
     """Every condition of a tree, in order."""
-    if isinstance(tree, Test):
+    if isinstance(tree, Condition):
         return [tree]
     items = (tree.item,) if isinstance(tree, Not) else tree.items
-    return [test for item in items for test in list_tests(item)]
+    return [test for item in items for test in list_conditions(item)]
 
 
-def check_test(test: Test) -> Test:
+def check_condition(test: Condition) -> Condition:
     """The condition if it is one, or `InvalidPattern`."""
     shown = f"{test.field}{test.op}{test.value}"[:120]
     if test.field not in FIELDS or test.op not in FIELDS[test.field]:
@@ -176,7 +195,7 @@ def check_test(test: Test) -> Test:
     if numeric != isinstance(test.value, int):
         raise _error(shown, 0, "a number is wanted" if numeric else "text is wanted")
     if isinstance(test.value, int):
-        most = _LATEST_MS if test.field == "modified" else _MOST
+        most = {"modified": _LATEST_MS, "age": _OLDEST_S}.get(test.field, _MOST)
         if not 0 <= test.value <= most:
             raise _error(shown, 0, f"0 to {most} is wanted")
     elif not test.value or "\0" in test.value:
@@ -186,11 +205,11 @@ def check_test(test: Test) -> Test:
         raise _error(shown, 0, f"one of {', '.join(choices)} is wanted")
     if test.field == "ext" and isinstance(test.value, str):
         ending = test.value.lower().removeprefix(".")
-        return Test(test.field, test.op, ending) if ending else _refuse_empty(shown)
+        return Condition(test.field, test.op, ending) if ending else _refuse_empty(shown)
     return test
 
 
-def _refuse_empty(shown: str) -> Test:
+def _refuse_empty(shown: str) -> Condition:
     raise _error(shown, 0, "text is wanted")
 
 
@@ -242,7 +261,7 @@ class _Parser:
             return tree
         return self._read_test()
 
-    def _read_test(self) -> Test:
+    def _read_test(self) -> Condition:
         self._skip_space()
         found = _TOKEN.match(self._text, self._at)
         if found is None or not found["test"]:
@@ -258,10 +277,10 @@ class _Parser:
             raise _error(self._text, found.end(), "a value is missing")
         self._at = value.end()
         self._tests += 1
-        if self._tests > MOST_TESTS:
-            raise _error(self._text, start, f"over {MOST_TESTS} conditions")
+        if self._tests > MOST_CONDITIONS:
+            raise _error(self._text, start, f"over {MOST_CONDITIONS} conditions")
         try:
-            return check_test(Test(field, op, _read_value(field, value[0])))
+            return check_condition(Condition(field, op, _read_value(field, value[0])))
         except (ValueError, OverflowError) as error:
             raise _error(
                 self._text, found.end(), f"{value[0][:40]} does not fit {field}"
@@ -308,7 +327,7 @@ def _read_value(field: str, text: str) -> str | int:
     return text
 
 
-def _render_value(test: Test) -> str:
+def _render_value(test: Condition) -> str:
     value = test.value
     if isinstance(value, str):
         bare = _BARE.fullmatch(value) and value.isascii()

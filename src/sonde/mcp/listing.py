@@ -68,7 +68,7 @@ class Listing:
         return [
             _describe_tool(tool, name, enhanced=self.enhanced)
             for tool in self.tools
-            if tool.toolset in wanted
+            if tool.toolset in wanted and tool.listed
             for name in _list_names(tool, self.spelling)
         ]
 

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.errors import NotScanned, OutsideRoots
+from sonde.policy.roots import show_path
 from sonde.stores.saved_base import DiskIndex
 
+_LONGEST = 400
+"""Characters of a path in a message."""
 _ESCAPE = re.compile(r"\\x([89a-f][0-9a-f])")
 
 
@@ -56,7 +59,8 @@ def locate(
             best = max(holding, key=lambda index: (index.id == current, len(index.root)))
             return Place(best, place.relative_to(best.root).parts)
     if any(target.is_relative_to(root) for root in roots):
-        raise NotScanned(f"no scanned tree holds {target}", path=str(target))
+        shown = str(target) if len(str(target)) <= _LONGEST else f"{str(target)[:_LONGEST]}…"
+        raise NotScanned("no scanned tree holds it", path=show_path(shown))
     raise OutsideRoots(
         "the path lies in no scanned tree and in none of the allowed folders",
         user_message="That path is outside the folders that may be looked at.",

@@ -7,7 +7,7 @@ import errno
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import apsw
@@ -93,6 +93,7 @@ class Database:
         self._pooling = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
+        self._traced = threading.local()
         with translate_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._connect(_WRITE_CACHE_KB, create=True)
@@ -107,6 +108,11 @@ class Database:
         """A connection that sees one committed state throughout."""
         with translate_errors(self.path):
             connection = self._take_reader()
+            ran = getattr(self._traced, "list", None)
+            if ran is not None:
+                connection.exec_trace = lambda _cursor, text, values: (
+                    ran.append((text, values or ())) or True
+                )
             try:
                 connection.execute("BEGIN")
                 try:
@@ -114,6 +120,7 @@ class Database:
                 finally:
                     connection.execute("COMMIT")
             finally:
+                connection.exec_trace = None
                 self._give_back(connection)
 
     @contextlib.contextmanager
@@ -128,6 +135,16 @@ class Database:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator[list[tuple[str, Sequence[Value]]]]:
+        """Every statement that this thread reads with, and its parameters."""
+        ran: list[tuple[str, Sequence[Value]]] = []
+        self._traced.list = ran
+        try:
+            yield ran
+        finally:
+            self._traced.list = None
 
     def shrink(self) -> None:
         """Give unused pages and the write-ahead log back to the disk."""

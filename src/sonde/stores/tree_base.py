@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
-from sonde.filters import Filter, Test
+from sonde.filters import Condition, Filter
 
 KINDS = ("file", "directory", "symlink", "other")
 FILE, FOLDER, LINK, OTHER = range(4)
@@ -118,7 +118,7 @@ class Context:
     """What a filter cannot know by itself."""
 
     now_ms: int
-    found: Mapping[Test, Collection[int]] = field(default_factory=dict)
+    found: Mapping[Condition, Collection[int]] = field(default_factory=dict)
     """Nodes that the conditions on content found."""
 
 
@@ -170,6 +170,12 @@ class TreeStore(Protocol):
 
     def growth(self, since_scan: int, limit: int, after: Sequence[Any] | None = None) -> list[Past]:
         """What changed most in size since a scan, the largest growth first."""
+
+    def explain_reading(self, read: Callable[[], object]) -> dict[str, Any]:
+        """The statement that a reading runs, its parameters and plan."""
+
+    def history(self, id_: int) -> list[tuple[Scan, int]]:
+        """The size that each kept scan found, the newest first; from when it was first seen."""
 
     def select(self, selection: str, where: Filter, context: Context) -> int:
         """Make a selection of the nodes that fit; how many."""

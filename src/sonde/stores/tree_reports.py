@@ -8,8 +8,8 @@ from typing import Any
 import apsw
 
 from sonde.stores.sqlite import read_text
-from sonde.stores.tree_base import FILE, FOLDER, LINKED, OK, Node, Past
-from sonde.stores.tree_rows import COLUMNS, WIDTH, to_node
+from sonde.stores.tree_base import FILE, FOLDER, LINKED, OK, Node, Past, Scan
+from sonde.stores.tree_rows import COLUMNS, WIDTH, get_node, to_node
 
 _DAY_MS = 86_400_000
 _AGES = (
@@ -119,6 +119,24 @@ def growth(
         for row in found
         for before, now, name, id_ in (row[:4],)
     ]
+
+
+def history(db: apsw.Connection, id_: int) -> list[tuple[Scan, int]]:
+    """The size that each kept scan found, the newest first; from when it was first seen."""
+    node = get_node(db, id_)
+    if node is None:
+        return []
+    found: Any = db.execute("SELECT scan, size FROM past WHERE node = ?", (id_,)).fetchall()
+    past: dict[int, int] = dict(found)
+    size, rows = node.size, []
+    found = db.execute("SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC")
+    for scan in map(Scan._make, found.fetchall()):
+        if scan.id < node.born:
+            break
+        if scan.finished_ms:
+            rows.append((scan, size))
+        size = past.get(scan.id, size)
+    return rows
 
 
 def undigested(db: apsw.Connection, smallest: int) -> list[int]:

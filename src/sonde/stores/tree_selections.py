@@ -13,7 +13,7 @@ from typing import Any, Literal
 import apsw
 
 from sonde.errors import InvalidPattern
-from sonde.filters import And, Filter, Not, Or, Test, list_tests, render_filter
+from sonde.filters import And, Condition, Filter, Not, Or, list_conditions, render_filter
 from sonde.globs import compile_glob
 from sonde.stores.sqlite import Value, bind_text, read_text
 from sonde.stores.tree_base import (
@@ -59,12 +59,12 @@ class Statement:
     def __init__(self, db: apsw.Connection, where: Filter, context: Context) -> None:
         self._db = db
         self._context = context
-        self._tests = list(dict.fromkeys(list_tests(where)))
+        self._tests = list(dict.fromkeys(list_conditions(where)))
         self.values: list[Value] = []
         self.text = self._render(where)
 
     def _render(self, tree: Filter) -> str:
-        if isinstance(tree, Test):
+        if isinstance(tree, Condition):
             return self._render_test(tree)
         if isinstance(tree, Not):
             return f"NOT ({self._render(tree.item)})"
@@ -74,7 +74,7 @@ class Statement:
         assert isinstance(tree, And | Or)
         return "(" + word.join(self._render(item) for item in tree.items) + ")"
 
-    def _render_test(self, test: Test) -> str:
+    def _render_test(self, test: Condition) -> str:
         field, op, value = test.field, test.op, test.value
         if field in _COMPARED:
             self.values.append(value)
@@ -94,6 +94,8 @@ class Statement:
             self.values.append(self._find_folder(str(value)))
             return _UNDER
         if (field, op) in _FITS:
+            # what cannot be compiled is told now, not when a row happens to come to it
+            compile_glob(str(value)) if op == ":" else _compile(str(value))
             self.values.append(bind_text(str(value)))
             return _FITS[field, op]
         self.values.append(self._tests.index(test))
@@ -127,7 +129,7 @@ class Statement:
             self._db.executemany(
                 "INSERT OR IGNORE INTO temp.found VALUES (?, ?)", ((number, n) for n in nodes)
             )
-        if any(test == Test("is", ":", "duplicate") for test in self._tests):
+        if any(test == Condition("is", ":", "duplicate") for test in self._tests):
             self._db.execute(
                 "INSERT INTO temp.copies SELECT n.id FROM digests d JOIN nodes n "
                 "ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime WHERE d.digest IN "

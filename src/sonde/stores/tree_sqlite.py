@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -219,6 +219,21 @@ class SqliteTreeStore:
         """What changed most in size since a scan, the largest growth first."""
         with self._database.read() as db:
             return tree_reports.growth(db, since_scan, limit, after)
+
+    def explain_reading(self, read: Callable[[], object]) -> dict[str, Any]:
+        """The statement that a reading runs, its parameters and plan."""
+        with self._database.tracing() as ran:
+            read()
+        text, values = next((one for one in ran if "FROM nodes" in one[0]), ran[0])
+        with self._database.read() as db:
+            plan = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+        shown = [value.hex() if isinstance(value, bytes) else value for value in values]
+        return {"sql": " ".join(text.split()), "parameters": shown, "plan": plan}
+
+    def history(self, id_: int) -> list[tuple[Scan, int]]:
+        """The size that each kept scan found, the newest first; from when it was first seen."""
+        with self._database.read() as db:
+            return tree_reports.history(db, id_)
 
     def select(self, selection: str, where: Filter, context: Context) -> int:
         """Make a selection of the nodes that fit; how many."""

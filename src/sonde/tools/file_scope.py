@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
 from sonde.app import App
@@ -15,9 +15,14 @@ from sonde.policy.metadata import look_live
 from sonde.shell.places import Place, locate, read_name, read_path
 from sonde.stores.saved_base import DiskIndex, ShellSession
 from sonde.stores.tree_base import LINK, ROOT_ID, Node
-from sonde.tools.shapes.shell import has_children
+from sonde.tools.arguments import Param
+from sonde.tools.shapes.shell import has_children, show_path_of
 from sonde.types import Caller
 
+SessionParam = Annotated[
+    str | None,
+    Param("sessionId of an answer; default: this connection's", max_length=64, terse=True),
+]
 PREFERENCES: dict[str, Any] = {"units": "bytes", "limit": 20, "sort": "name"}
 
 
@@ -107,10 +112,15 @@ def walk_to(app: App, place: Place) -> Node | None:
     except (FileMissing, OutsideRoots):
         there = None
     if there is None:
-        raise NodeMissing(f"{place.path} is not in the tree", what="path", path=place.path)
+        raise miss_node(place, "path")
     if tree.get(ROOT_ID) is None and app.jobs.look_up(place.index.job) is None:
-        raise NotScanned(f"{place.path}", path=place.path)
+        raise NotScanned("its scan never began", path=show_path_of(place.path))
     return None
+
+
+def miss_node(place: Place, what: str) -> NodeMissing:
+    """The error for a place where nothing of that kind is."""
+    return NodeMissing("it is not in the tree", what=what, path=show_path_of(place.path))
 
 
 def _follow_links(app: App, place: Place, hops: int = 8) -> Node | None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from sonde.tools.file_queries import query_get, query_list, query_run
+from sonde.tools.file_sets import Op, fix_op, resource_set_ops
 from sonde.tools.files import cd, inspect, job_progress, scan_folder, session_preferences
 from sonde.tools.tool import Tool
+
+_DOCUMENTED: tuple[Op, ...] = ("create", "list", "get", "delete", "add", "remove")
+"""Operations that the document also writes as tools of their own."""
 
 FILE_TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -43,6 +48,48 @@ FILE_TOOLS: tuple[Tool, ...] = (
         description="Show all metadata of one file or folder, and links to more.",
     ),
     Tool(
+        name="resource_set_ops",
+        call=resource_set_ops,
+        toolset="files",
+        title="Resource sets",
+        description=(
+            "Make, list, change, combine and delete named sets of nodes. "
+            "Prefer query_run to collect nodes by a filter."
+        ),
+        read_only=False,
+        destructive=True,
+        idempotent=False,
+        aliases=("resource-set-ops",),
+    ),
+    Tool(
+        name="query_run",
+        call=query_run,
+        toolset="files",
+        title="Run a query",
+        description=(
+            "Find files by size, time, name, duplicates or contents and keep them as a resource "
+            "set. Prefer search_code for passages of text."
+        ),
+        read_only=False,
+        aliases=("query-run",),
+    ),
+    Tool(
+        name="query_list",
+        call=query_list,
+        toolset="files",
+        title="List queries",
+        description="List saved queries.",
+        aliases=("query-list",),
+    ),
+    Tool(
+        name="query_get",
+        call=query_get,
+        toolset="files",
+        title="Get a query",
+        description="Show one saved query and links to its filter and plan.",
+        aliases=("query-get",),
+    ),
+    Tool(
         name="session_preferences",
         call=session_preferences,
         toolset="files",
@@ -50,5 +97,20 @@ FILE_TOOLS: tuple[Tool, ...] = (
         description="Show or set units, order and length of listings.",
         read_only=False,
         aliases=("session-preferences",),
+    ),
+    *(
+        Tool(
+            name=f"resource_set_{op}",
+            call=fix_op(op),
+            toolset="files",
+            title=f"Resource sets: {op}",
+            description=f"The same as resource_set_ops with op={op}.",
+            read_only=op in ("list", "get"),
+            destructive=op == "delete",
+            idempotent=op != "create",
+            aliases=(f"resource-set-{op}",),
+            listed=False,
+        )
+        for op in _DOCUMENTED
     ),
 )

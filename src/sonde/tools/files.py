@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +13,6 @@ from sonde.handles import join_node, mint_handle
 from sonde.jobs import Job
 from sonde.policy.content import may_show
 from sonde.policy.metadata import Facts, look_live
-from sonde.policy.roots import show_path
 from sonde.shell.places import Place, read_path
 from sonde.shell.scanning import scan_tree
 from sonde.stores.saved_base import DiskIndex
@@ -20,11 +20,13 @@ from sonde.stores.tree_base import FILE, FOLDER, KINDS, LINK, OK, STATES, Node
 from sonde.tools.arguments import Param
 from sonde.tools.file_listing import link_folder, list_folder, quote_path
 from sonde.tools.file_scope import (
+    SessionParam,
     find_home,
     find_node,
     find_place,
     find_session,
     keep_session,
+    miss_node,
     now_ms,
     read_cursor,
     read_preferences,
@@ -57,8 +59,6 @@ _ENVELOPE = 150
 """Room for what cd says beside its page and the path."""
 _FILE_TYPES = {FILE: stat.S_IFREG, FOLDER: stat.S_IFDIR, LINK: stat.S_IFLNK}
 
-SessionParam = Annotated[str | None, Param("Default: this connection's", max_length=64)]
-
 
 def cd(
     app: App,
@@ -74,7 +74,7 @@ def cd(
     session = find_session(app, caller, session_id)
     place, node = resolve_folder(app, find_place(app, session, path or "."))
     if node is not None and not has_children(node):
-        raise NodeMissing(f"{place.path} is no folder", what="folder", path=show_path(place.path))
+        raise miss_node(place, "folder")
     preferences = read_preferences(session)
     cwd = show_path_of(place.path)
     page = list_folder(
@@ -152,9 +152,10 @@ def read_root(app: App, root: str, cwd: str) -> Path:
             next_action="Name a folder below your home or the place where sonde was started, or "
             "add it to `fileRoots` in the user's config.json.",
         )
-    facts = look_live(place, "") if place.is_dir() else None
+    # unlike Path.is_dir, this says no where a name is too long
+    facts = look_live(place, "") if os.path.isdir(place) else None  # noqa: PTH112
     if facts is None or facts.kind != "directory":
-        raise NodeMissing(f"{place} is no folder", what="folder", path=show_path(str(place)))
+        raise NodeMissing("it is no folder", what="folder", path=show_path_of(str(place)))
     return place
 
 
@@ -285,7 +286,7 @@ def show_unscanned(place: Place, caller: Caller, units: str) -> NodeAnswer:
     path = "/".join(place.names)
     facts = look_live(Path(place.index.root), path)
     if facts is None:
-        raise NodeMissing(f"{path} is gone", what="path", path=show_path(place.path))
+        raise miss_node(place, "path")
     answer = _show_facts(place, facts, units)
     answer["link"] = caller.link(f"indexes/{place.index.id}/detail?path={quote_path(path)}")
     if facts.kind == "directory":

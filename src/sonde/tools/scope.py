@@ -137,17 +137,21 @@ def require_consent(
     app: App,
     work: Work,
     action: str,
-    project: Project,
+    project: Project | str,
     question: str | FileLimitWarning,
     confirm: str | None,
 ) -> None:
-    """Go on only with a yes: a setting, a token of an earlier answer, or a person asked now."""
-    if app.assume_yes or _is_valid(app, action, project, confirm):
+    """Go on only with a yes: a setting, a token of an earlier answer, or a person asked now.
+
+    What it is about is a project, or anything else that has a name.
+    """
+    subject = project if isinstance(project, str) else project.key
+    if app.assume_yes or _is_valid(app, action, subject, confirm):
         return
     text = question if isinstance(question, str) else question.user_message
     answer = work.ask(text)
     if answer is None:
-        error = ConfirmationRequired(text, question=text, token=_token(app, action, project))
+        error = ConfirmationRequired(text, question=text, token=_token(app, action, subject))
         if isinstance(question, str):
             raise error
         question.next_action = f"{error.next_action} {question.next_action}"
@@ -161,12 +165,12 @@ def require_consent(
         )
 
 
-def _token(app: App, action: str, project: Project) -> str:
+def _token(app: App, action: str, subject: str) -> str:
     expires = int(time.time()) + _CONSENT_S
-    return f"{expires:x}.{_seal(app, action, project, expires)}"
+    return f"{expires:x}.{_seal(app, action, subject, expires)}"
 
 
-def _is_valid(app: App, action: str, project: Project, token: str | None) -> bool:
+def _is_valid(app: App, action: str, subject: str, token: str | None) -> bool:
     if not token:
         return False
     try:
@@ -175,12 +179,12 @@ def _is_valid(app: App, action: str, project: Project, token: str | None) -> boo
     except ValueError:
         return False
     good = hmac.compare_digest(
-        seal.encode("utf-8", "replace"), _seal(app, action, project, expires).encode()
+        seal.encode("utf-8", "replace"), _seal(app, action, subject, expires).encode()
     )
     return good and time.time() <= expires
 
 
-def _seal(app: App, action: str, project: Project, expires: int) -> str:
-    text = f"{action}\0{project.key}\0{expires}".encode("utf-8", "surrogateescape")
+def _seal(app: App, action: str, subject: str, expires: int) -> str:
+    text = f"{action}\0{subject}\0{expires}".encode("utf-8", "surrogateescape")
     digest = hmac.new(app.key, text, hashlib.sha256).digest()[:12]
     return base64.urlsafe_b64encode(digest).decode()

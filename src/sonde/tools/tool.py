@@ -67,6 +67,8 @@ class Tool:
     idempotent: bool = True
     aliases: tuple[str, ...] = ()
     """The spellings of the documents (`job-progress`), the first one foremost."""
+    listed: bool = True
+    """Whether clients are shown it at all; a further spelling of another tool is not."""
     always_load: bool = False
     """Clients that hide tools until they are looked up should show this one at once."""
 

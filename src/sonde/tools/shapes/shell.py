@@ -77,6 +77,51 @@ class NodeAnswer(TypedDict):
     historyUrl: NotRequired[str]
 
 
+class SetAnswer(TypedDict):
+    """What resource_set_ops answers."""
+
+    selectionId: NotRequired[str]
+    name: NotRequired[str]
+    indexId: NotRequired[str]
+    counts: NotRequired[dict[str, int]]
+    totalSize: NotRequired[Any]
+    entriesUrl: NotRequired[str]
+    sample: NotRequired[list[dict[str, Any]]]
+    sets: NotRequired[list[dict[str, Any]]]
+    nextPageUrl: NotRequired[str | None]
+    status: NotRequired[str]
+
+
+class RunAnswer(TypedDict):
+    """What query_run answers."""
+
+    queryId: str
+    selectionId: str
+    sampleUrl: str
+    report: dict[str, Any]
+
+
+class QueriesAnswer(TypedDict):
+    """What query_list answers."""
+
+    queries: list[dict[str, Any]]
+    nextPageUrl: str | None
+
+
+class QueryAnswer(TypedDict):
+    """What query_get answers."""
+
+    queryId: str
+    name: str
+    filterSummary: str
+    lastExecutedAt: str | None
+    runUrl: str
+    link: str
+    indexId: NotRequired[str]
+    explainUrl: NotRequired[str]
+    selectionId: NotRequired[str]
+
+
 class PreferencesAnswer(TypedDict):
     """What session_preferences answers."""
 

@@ -1,0 +1,106 @@
+"""Conditions on contents: the nodes whose files our own searches find."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from sonde.app import App, Project
+from sonde.errors import Cancelled, IndexNotFound
+from sonde.filters import CONTENT, Condition, Filter, list_conditions
+from sonde.jobs import Job
+from sonde.ranking.words import read_question
+from sonde.shell.duplicates import digest_candidates
+from sonde.stores.saved_base import DiskIndex
+from sonde.stores.tree_base import Context
+from sonde.tools.file_scope import now_ms
+from sonde.tools.scanning import Scan, scan_project
+from sonde.tools.scope import known_roots
+from sonde.tools.searching import Request, rank_everywhere
+from sonde.work import Work
+
+_BEST = 200
+"""Files that a ranked search may add to a selection."""
+_DUPLICATE = Condition("is", ":", "duplicate")
+
+
+def gather_context(app: App, index: DiskIndex, where: Filter, work: Work) -> Context:
+    """What a filter needs beyond metadata: contents searched, copies compared."""
+    tests = list(dict.fromkeys(list_conditions(where)))
+    if _DUPLICATE in tests:
+        wait_for(compare_copies(app, index), work)
+    found = {test: _find(app, index, test, work) for test in tests if test.field in CONTENT}
+    return Context(now_ms(), found)
+
+
+def compare_copies(app: App, index: DiskIndex) -> Job:
+    """The job that digests what may be a copy in an index."""
+    return app.jobs.submit(
+        f"duplicates:{index.id}",
+        "duplicates",
+        lambda inner: digest_candidates(app.disk.tree(index.id), Path(index.root), inner),
+        owner=index.owner,
+        subject=index.id,
+    )
+
+
+def wait_for(job: Job, work: Work) -> None:
+    """Wait for a job and pass its failure on; a caller that goes away takes it along."""
+    try:
+        job.wait(work)
+    except Cancelled:
+        job.cancel()
+        raise
+    job.outcome()
+
+
+def _find(app: App, index: DiskIndex, test: Condition, work: Work) -> Collection[int]:
+    query = str(test.value)
+    places = (
+        _grep(app, index, query, work)
+        if test.field == "content"
+        else _rank(app, index, test.field, query, work)
+    )
+    tree, root, nodes = app.disk.tree(index.id), Path(index.root), set()
+    for place in places:
+        if place.is_relative_to(root):
+            node = tree.find(place.relative_to(root).parts)
+            if node:
+                nodes.add(node.id)
+    return nodes
+
+
+def _grep(app: App, index: DiskIndex, pattern: str, work: Work) -> set[Path]:
+    """Files below the root with a line that matches; needs no index of contents."""
+    project = app.projects.get(Path(index.root))
+    lines = scan_project(project, Scan(pattern), work, max_count=1)
+    return {_place(project, line.path) for line in lines}
+
+
+def _rank(app: App, index: DiskIndex, mode: str, query: str, work: Work) -> set[Path]:
+    """Files among the best answers of the indexed projects that lie here, or that this lies in."""
+    root = Path(index.root)
+    near = [p for p in known_roots(app) if p.is_relative_to(root) or root.is_relative_to(p)]
+    if not near:
+        raise IndexNotFound(f"no project is indexed in {root}, below it or above it")
+    places: set[Path] = set()
+    for place in near:
+        under = root.relative_to(place).as_posix() if root.is_relative_to(place) else "."
+        request = Request(
+            tool="query_run",
+            query=query,
+            kinds=("code", "docs"),
+            top_k=_BEST,
+            mode=mode,
+            project=str(place),
+            under="" if under == "." else under,
+        )
+        hits, _ = rank_everywhere(app, request, read_question(query), work)
+        project = app.projects.get(place)
+        places |= {_place(project, hit.path) for hit in hits}
+    return places
+
+
+def _place(project: Project, path: str) -> Path:
+    source = next(s for s in project.tree.sources if path.startswith(s.prefix))
+    return source.root / path.removeprefix(source.prefix)
