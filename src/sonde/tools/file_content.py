@@ -74,7 +74,7 @@ def _grep(app: App, index: DiskIndex, pattern: str, work: Work) -> set[Path]:
     """Files below the root with a line that matches; needs no index of contents."""
     project = app.projects.get(Path(index.root))
     lines = scan_project(project, Scan(pattern), work, max_count=1)
-    return {_place(project, line.path) for line in lines}
+    return {_place(project, file.path) for file, _ in lines}
 
 
 def _rank(app: App, index: DiskIndex, mode: str, query: str, work: Work) -> set[Path]:
