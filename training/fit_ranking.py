@@ -33,8 +33,8 @@ from sonde.policy.admit import Rules
 from sonde.ranking.features import FEATURES
 from sonde.ranking.weights import CODE
 from sonde.ranking.words import read_question
+from sonde.searching.evidence import gather_evidence
 from sonde.searching.found import Probe, Search
-from sonde.searching.hybrid import gather_evidence
 from sonde.stores.chunks_sqlite import SqliteChunkStore
 from sonde.types import Filter
 from sonde.work import Work

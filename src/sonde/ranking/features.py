@@ -85,6 +85,10 @@ class FileEvidence:
     """Similarities of its retrieved chunks, best first."""
     dense_near: int = 0
     """How many of the twenty nearest chunks are its own."""
+    told_lexical: list[float] = field(default_factory=list)
+    """BM25 of its chunks by the words of a whole report."""
+    told_dense: list[float] = field(default_factory=list)
+    """Their similarities to a whole report."""
     symbols: Sequence[Symbol] = ()
     importers: int = 0
     holds_name: bool = False
@@ -94,8 +98,8 @@ class FileEvidence:
 
 def measure_files(question: Question, files: Sequence[FileEvidence]) -> list[dict[str, float]]:
     """One row of features per file; some compare a file with the other candidates."""
-    lexical = _spread([score for file in files for score in file.lexical])
-    dense = _spread([score for file in files for score in file.dense])
+    lexical = spread_of([score for file in files for score in file.lexical])
+    dense = spread_of([score for file in files for score in file.dense])
     rows = [_measure(question, file, lexical, dense) for file in files]
     best_stem = max((row["stem_f1"] for row in rows), default=0.0)
     versions = [_version_of(file.state.path) for file in files]
@@ -119,7 +123,10 @@ def _is_outdated(version: int, all_versions: Sequence[int]) -> bool:
     return version < max(all_versions) or 2 * plain > len(all_versions)
 
 
-def _spread(scores: Sequence[float]) -> tuple[float, float, float]:
+Spread = tuple[float, float, float]
+
+
+def spread_of(scores: Sequence[float]) -> Spread:
     """Mean, deviation and maximum."""
     if not scores:
         return 0.0, 1.0, 0.0
@@ -133,8 +140,8 @@ def _spread(scores: Sequence[float]) -> tuple[float, float, float]:
 def _measure(
     question: Question,
     file: FileEvidence,
-    lexical: tuple[float, float, float],
-    dense: tuple[float, float, float],
+    lexical: Spread,
+    dense: Spread,
 ) -> dict[str, float]:
     row = {
         **_measure_scores(file, lexical, dense),
@@ -147,16 +154,12 @@ def _measure(
     return row
 
 
-def _measure_scores(
-    file: FileEvidence, lexical: tuple[float, float, float], dense: tuple[float, float, float]
-) -> dict[str, float]:
-    mean, deviation, top = lexical
-    best = sorted(file.lexical, reverse=True)[:3]
-    padded = best + [0.0] * (3 - len(best))
+def _measure_scores(file: FileEvidence, lexical: Spread, dense: Spread) -> dict[str, float]:
+    lexical_top, lexical_rel = compare_scores(file.lexical, lexical)
     d_mean, d_deviation, d_top = dense
     return {
-        "lexical_top": sum((score - mean) / deviation for score in padded) / 3 if top else 0.0,
-        "lexical_rel": padded[0] / top if top else 0.0,
+        "lexical_top": lexical_top,
+        "lexical_rel": lexical_rel,
         "dense_rel": max(file.dense, default=0.0) / d_top if d_top > 0 else 0.0,
         "dense_mean": (
             sum((score - d_mean) / d_deviation for score in file.dense) / len(file.dense)
@@ -165,6 +168,16 @@ def _measure_scores(
         ),
         "dense_many": math.log1p(file.dense_near),
     }
+
+
+def compare_scores(scores: Sequence[float], spread: Spread) -> tuple[float, float]:
+    """Mean standard score of the three best, and the best against the maximum of all."""
+    mean, deviation, top = spread
+    if top <= 0:
+        return 0.0, 0.0
+    best = sorted(scores, reverse=True)[:3]
+    padded = best + [0.0] * (3 - len(best))
+    return sum((score - mean) / deviation for score in padded) / 3, padded[0] / top
 
 
 def stem_words(path: str, stem: str) -> list[str]:
@@ -202,7 +215,7 @@ def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, fl
     for symbol in file.symbols:
         if not question.matches.may_match(symbol.name):
             continue
-        folded, words = _read_name(symbol.name)
+        folded, words = read_name(symbol.name)
         if question.is_symbol:
             if folded in question.names:
                 defines = max(defines, _KIND_WEIGHT[symbol.kind])
@@ -218,7 +231,7 @@ def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, fl
 
 
 @lru_cache(maxsize=50_000)
-def _read_name(name: str) -> tuple[str, tuple[str, ...]]:
+def read_name(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
     parts = split_identifier(name.rsplit(".", 1)[-1])
     return "".join(parts), tuple(shorten(part) for part in parts)

@@ -3,12 +3,16 @@
 `CODE` is fitted by `training/fit_ranking.py` with the static model and rounded; the deep model does
 better still under the same weights. Where the labelled questions say
 nothing (nobody asked for examples or legacy code) the answer to "and it was asked for" takes the
-penalty back. `DOCS` is set by hand: there are no labelled questions on documents yet.
+penalty back. `REPORT` is for long queries, fitted by `training/fit_reports.py` on issue reports of
+five Python projects; what those cannot teach (old versions, headers) is as in `CODE`. `DOCS` is set
+by hand: there are no labelled questions on documents yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from sonde.types import Kind
 
 CODE: Mapping[str, float] = {
     "lexical_top": 0.2,
@@ -44,6 +48,32 @@ CODE: Mapping[str, float] = {
     "importers": 0.3,
 }
 
+REPORT: Mapping[str, float] = {
+    "lexical_rel": 0.9,
+    "dense_rel": 0.9,
+    "dense_mean": 0.2,
+    "dense_many": 0.4,
+    "stem_length": -0.4,
+    "stem_joined": 1.4,
+    "stem_said": 0.6,
+    "folder_precision": 0.6,
+    "definition_f1": 1.9,
+    "definitions_recall": 1.2,
+    "path_recall": 0.3,
+    "is_test": -2.9,
+    "is_example": -1.2,
+    "is_data": -1.0,
+    "is_old_version": -5.3,
+    "is_shadowed_header": -4.1,
+    "told_lexical_top": 0.2,
+    "told_lexical_rel": 1.2,
+    "told_dense_rel": 1.6,
+    "told_stem": 0.3,
+    "told_path": 1.4,
+    "told_frame": 0.9,
+    "defines_told": 1.0,
+}
+
 DOCS: Mapping[str, float] = {
     "lexical_top": 0.4,
     "lexical_rel": 1.0,
@@ -57,3 +87,10 @@ DOCS: Mapping[str, float] = {
     "folder_precision": 0.3,
     "depth": -0.1,
 }
+
+
+def choose_weights(kind: Kind, *, is_report: bool) -> Mapping[str, float]:
+    """The weights for one kind of file under one kind of query."""
+    if kind == "docs":
+        return DOCS
+    return REPORT if is_report else CODE

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from sonde.ranking.reports import Report, read_report
 from sonde.tokens import find_words, index_terms, split_identifier, unique
 
 STOP_WORDS = frozenset(
@@ -37,11 +38,19 @@ class Question:
     """The whole query is one identifier."""
     matches: Matches = field(compare=False)
     """`words`, ready to be compared with names."""
+    report: Report | None = field(default=None, compare=False)
+    """What a long query says beyond its title, from which all of the above is read."""
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The texts whose meaning is looked for: the question, and a report's sentences."""
+        return (self.text, self.report.body) if self.report else (self.text,)
 
 
 def read_question(text: str) -> Question:
     """Take a query apart."""
-    text = text.strip()
+    report = read_report(text)
+    text = report.title if report else text.strip()
     spelled = _identifiers(text)
     raw = [part for word in find_words(text) for part in split_identifier(word)]
     content = [part for part in raw if part not in STOP_WORDS] or raw
@@ -57,6 +66,7 @@ def read_question(text: str) -> Question:
         joined=frozenset(_joins([part for part in raw if part not in STOP_WORDS][:_MOST_WORDS])),
         is_symbol=bool(_IDENTIFIER.fullmatch(text)) and len(raw) > 0,
         matches=Matches(words),
+        report=report,
     )
 
 

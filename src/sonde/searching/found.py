@@ -17,6 +17,8 @@ class Probe:
 
     model: str
     vector: Vectors
+    told: Vectors | None = None
+    """A report's sentences, where the query is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from sonde.searching.found import Found, Search, merge_neighbours, order_found
 
 def rank_lexical(search: Search, question: Question) -> list[Found]:
     """Chunks that hold the words, best first."""
-    scored = search.store.lexical(question.terms, 2 * search.limit, search.where)
+    terms = question.report.terms if question.report else question.terms
+    scored = search.store.lexical(terms, 2 * search.limit, search.where)
     scores = {item.id: item.score for item in scored}
     chunks = search.store.chunks(list(scores))
     ranked = order_found([Found(chunk, scores[chunk.id], "bm25") for chunk in chunks])

@@ -12,7 +12,8 @@ def rank_semantic(search: Search, question: Question) -> list[Found]:
     probe = search.probe
     if probe is None:
         return []
-    scored = search.store.dense(probe.model, probe.vector, 2 * search.limit, search.where)
+    vector = probe.vector if probe.told is None else probe.told
+    scored = search.store.dense(probe.model, vector, 2 * search.limit, search.where)
     scores = {item.id: item.score for item in scored}
     chunks = search.store.chunks(list(scores))
     ranked = order_found([Found(chunk, scores[chunk.id], "cosine") for chunk in chunks])

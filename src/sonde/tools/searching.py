@@ -127,7 +127,7 @@ def rank_everywhere(
     failed: CatalogError | None = None
     projects = projects_in_scope(app, request.project)
     for project in projects:
-        vectors = _Vectors(question.text, [e for e in (app.deep, app.static) if e])
+        vectors = _Vectors(question.asked, [e for e in (app.deep, app.static) if e])
         try:
             hits.extend(_rank_fresh(app, project, request, question, vectors, work))
         except Cancelled:
@@ -225,8 +225,8 @@ def _narrow(store: ChunkStore, request: Request) -> Filter:
 class _Vectors:
     """The query under each model, embedded at most once and only if a store needs it."""
 
-    def __init__(self, text: str, embedders: Sequence[Embedder]) -> None:
-        self._text = text
+    def __init__(self, texts: Sequence[str], embedders: Sequence[Embedder]) -> None:
+        self._texts = texts
         self._embedders = embedders
         self._probes: dict[str, Probe | None] = {}
         self.notes: list[str] = []
@@ -245,8 +245,8 @@ class _Vectors:
     def _embed(self, embedder: Embedder) -> Probe | None:
         if embedder.name not in self._probes:
             try:
-                vector = embedder.embed([self._text], "query")[0]
-                self._probes[embedder.name] = Probe(embedder.name, vector)
+                vector, *told = embedder.embed(self._texts, "query")
+                self._probes[embedder.name] = Probe(embedder.name, vector, *told)
             except EmbeddingFailed as error:
                 self.notes.append(f"answered by words alone: {error.user_message}")
                 self._probes[embedder.name] = None
