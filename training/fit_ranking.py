@@ -1,10 +1,13 @@
 """Fit the weights of `sonde.ranking.weights` on labelled repositories.
 
-    python training/fit_ranking.py CORPORA QUERIES.json [--model static|deep] [--cache FOLDER]
-                                   [--drop A,B] [--ablate] [--worst N]
+    python training/fit_ranking.py CORPORA QUERIES.json [--stage first|complete] [--cache FOLDER]
+                                   [--largest N] [--drop A,B] [--ablate] [--groups] [--worst N]
 
 CORPORA holds one folder per repository; QUERIES.json lists per repository the questions with
-their relevant files. Every figure printed is from weights that never saw the repository scored:
+their relevant files. Stage `first` has words and static vectors, `complete` the deep model's as
+well (`--largest` leaves out repositories of more chunks, which take long to embed). Indexes,
+vectors and features are kept in the cache; vectors by model, so that another deep model needs only
+the command again. Every figure printed is from weights that never saw the repository scored:
 eight folds, each fitted on the others. The final weights (fitted on all) are printed last, ready
 to be rounded into the code.
 """
@@ -31,22 +34,34 @@ from sonde.indexing.refine import refine_vectors
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
 from sonde.ranking.features import FEATURES
-from sonde.ranking.weights import CODE
+from sonde.ranking.weights import CODE, DEEP
 from sonde.ranking.words import read_question
 from sonde.searching.evidence import gather_evidence
-from sonde.searching.found import Probe, Search
+from sonde.searching.found import Deep, Probe, Search
 from sonde.stores.chunks_sqlite import SqliteChunkStore
 from sonde.types import Filter
 from sonde.work import Work
 
 NAMES = list(FEATURES)
 FOLDS = 8
+GROUPS = {
+    "words (BM25)": "lexical_",
+    "meaning, static": "dense_",
+    "meaning, deep": "deep_",
+    "file name": "stem_f1 stem_f1_rel stem_precision stem_length stem_joined stem_said name_parts",
+    "folders": "folder_ path_recall depth",
+    "definitions": "definition_f1 definitions_recall",
+    "symbol asked for": "defines_symbol stem_is_symbol holds_name",
+    "tests, examples, legacy": "is_test test_ is_example example_ is_legacy legacy_ is_old",
+    "data files": "is_data",
+    "headers": "is_shadowed",
+    "size": "length",
+    "importers": "importers",
+}
 
 
-def gather_rows(
-    folder: Path, queries: list[dict[str, Any]], embedder: Embedder, kept: Path
-) -> list[Any]:
-    """A repository's queries: (features, labels, paths, number of targets, query, category)."""
+def open_index(folder: Path, kept: Path) -> SqliteChunkStore:
+    """A repository's code index, brought up to date."""
     docs = [compile_glob("**/*.md"), compile_glob("**/*.txt")]
     tree = Tree(
         (Source("", folder, Rules()),),
@@ -57,7 +72,13 @@ def gather_rows(
     kept.mkdir(parents=True, exist_ok=True)
     store, prose = SqliteChunkStore(kept, "code"), SqliteChunkStore(kept, "docs")
     update_index(tree, {"code": store, "docs": prose}, None, Work())
-    refine_vectors({"code": store}, embedder, WriterLock(kept), Work())
+    return store
+
+
+def gather_rows(
+    store: SqliteChunkStore, queries: list[dict[str, Any]], static: Embedder, deep: Embedder | None
+) -> list[Any]:
+    """A repository's queries: (features, labels, paths, number of targets, query, category)."""
     rows = []
     for query in queries:
         targets = {
@@ -65,13 +86,42 @@ def gather_rows(
             for t in query["relevant"] + query.get("secondary", [])
         }
         question = read_question(query["query"])
-        probe = Probe(embedder.name, embedder.embed([question.text], "query")[0])
-        files = gather_evidence(Search(store, Filter(), 20, probe), question)
+        probe = Probe(static.name, static.embed([question.text], "query")[0])
+        more = deep and Deep(deep.name, deep.embed([question.text], "query")[0], is_complete=True)
+        files = gather_evidence(Search(store, Filter(), 20, probe, more), question)
         matrix = np.array([[f.features.get(n, 0.0) for n in NAMES] for f in files], np.float64)
         paths = [f.candidate.state.path for f in files]
         labels = np.array([_matches(path, targets) for path in paths])
         rows.append((matrix, labels, paths, len(targets), query["query"], query.get("category")))
     return rows
+
+
+def gather_all(
+    corpora: Path, queries: Path, cache: Path, stage: str, largest: int, *, again: bool
+) -> dict[str, list[Any]]:
+    """Rows of every repository that is there, small ones first."""
+    static = load_provider("static")
+    deep = load_provider("deep") if stage == "complete" else None
+    name = f"{stage}-{deep.name if deep else static.name}-{largest}.pickle"
+    kept = cache / name
+    if kept.exists() and not again:
+        return pickle.loads(kept.read_bytes())
+    opened = {
+        repo["name"]: (open_index(folder, cache / "stores" / repo["name"]), repo["queries"])
+        for repo in json.loads(queries.read_text())
+        if (folder := (corpora / repo["name"]).resolve()).is_dir()
+    }
+    by_repo = {}
+    for repo, (store, asked) in sorted(opened.items(), key=lambda item: item[1][0].counts().chunks):
+        if not largest or store.counts().chunks <= largest:
+            for embedder in filter(None, (static, deep)):
+                lock = WriterLock(cache / "stores" / repo)
+                refine_vectors({"code": store}, embedder, lock, Work())
+            by_repo[repo] = gather_rows(store, asked, static, deep)
+            print(repo, len(asked), flush=True)
+        store.close()
+    kept.write_bytes(pickle.dumps(by_repo))
+    return by_repo
 
 
 def _matches(path: str, targets: set[str]) -> bool:
@@ -115,17 +165,52 @@ def score(rows: list[Any], weights: np.ndarray) -> list[tuple[float, bool]]:
     return result
 
 
-def cross_validate(
-    by_repo: dict[str, list[Any]], strength: float, keep: np.ndarray
-) -> dict[str, Any]:
+def fold_weights(
+    by_repo: dict[str, list[Any]], strength: float, keep: np.ndarray, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """For each repository, weights that never saw it."""
     names = sorted(by_repo)
-    random.Random(0).shuffle(names)
-    scored: dict[str, list[tuple[float, bool]]] = {}
+    random.Random(seed).shuffle(names)
+    weights = {}
     for fold in range(FOLDS):
         held = names[fold::FOLDS]
-        weights = fit([r for n in names if n not in held for r in by_repo[n]], strength, keep)
-        scored |= {name: score(by_repo[name], weights) for name in held}
-    return scored
+        fitted = fit([r for n in names if n not in held for r in by_repo[n]], strength, keep)
+        weights |= dict.fromkeys(held, fitted)
+    return weights
+
+
+def cross_validate(
+    by_repo: dict[str, list[Any]], strength: float, keep: np.ndarray, seed: int = 0
+) -> dict[str, Any]:
+    weights = fold_weights(by_repo, strength, keep, seed)
+    return {name: score(rows, weights[name]) for name, rows in by_repo.items()}
+
+
+def add_deep(
+    by_repo: dict[str, list[Any]], first: dict[str, list[Any]], strength: float, seed: int
+) -> tuple[dict[str, Any], np.ndarray]:
+    """The deep stage, cross-validated: its few weights on top of the first stage's score.
+
+    The first stage's weights are fitted on all repositories but those of the fold; to fit
+    everything anew on the few repositories that have deep vectors would cost more than it gives.
+    """
+    global NAMES
+    every, low = NAMES, [NAMES.index(n) for n in NAMES if n.startswith(("dense_", "deep_"))]
+    keep = np.array([float(not name.startswith("deep_")) for name in NAMES])
+    under = fold_weights(first, strength, keep, seed)
+    small = {
+        name: [
+            (np.hstack([(row[0] @ under[name])[:, None], row[0][:, low]]), *row[1:]) for row in rows
+        ]
+        for name, rows in by_repo.items()
+    }
+    NAMES = ["first stage", *(every[at] for at in low)]
+    weights = fold_weights(small, strength / 2, np.ones(len(NAMES)), seed)
+    scored = {name: score(rows, weights[name]) for name, rows in small.items()}
+    mean = np.mean(list(weights.values()), axis=0)
+    print("  ", {n: round(float(w), 2) for n, w in zip(NAMES, mean, strict=True)})
+    NAMES = every
+    return scored, mean
 
 
 def summarise(scored: dict[str, list[tuple[float, bool]]]) -> str:
@@ -138,50 +223,57 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpora", type=Path)
     parser.add_argument("queries", type=Path)
-    parser.add_argument("--model", default="static")
+    parser.add_argument("--stage", choices=("first", "complete"), default="first")
+    parser.add_argument("--largest", type=int, default=0, help="most chunks of a repository")
     parser.add_argument("--cache", type=Path, default=Path(".bench"))
     parser.add_argument("--again", action="store_true", help="measure the features anew")
     parser.add_argument("--strength", type=float, default=5.0)
-    parser.add_argument("--drop", default="")
-    parser.add_argument("--ablate", action="store_true")
+    parser.add_argument("--drop", default="", help="features to leave out")
+    parser.add_argument("--ablate", action="store_true", help="each feature left out")
+    parser.add_argument("--groups", action="store_true", help="each kind of evidence left out")
     parser.add_argument("--worst", type=int, default=0)
     args = parser.parse_args()
     args.cache.mkdir(parents=True, exist_ok=True)
-    cache = args.cache / f"features-{args.model}.pickle"
-    if cache.exists() and not args.again:
-        by_repo = pickle.loads(cache.read_bytes())
-    else:
-        embedder = load_provider(args.model)
-        by_repo = {}
-        for repo in json.loads(args.queries.read_text()):
-            folder = (args.corpora / repo["name"]).resolve()
-            if folder.is_dir():
-                by_repo[repo["name"]] = gather_rows(
-                    folder, repo["queries"], embedder, args.cache / "stores" / repo["name"]
-                )
-                print(repo["name"], len(by_repo[repo["name"]]), flush=True)
-        cache.write_bytes(pickle.dumps(by_repo))
+    by_repo = gather_all(
+        args.corpora, args.queries, args.cache, args.stage, args.largest, again=args.again
+    )
     everything = [row for rows in by_repo.values() for row in rows]
     found = np.mean([row[1].sum() / row[3] for row in everything])
     print(f"{len(by_repo)} repositories, {len(everything)} queries, {found:.4f} of targets found")
-    current = np.array([CODE.get(name, 0.0) for name in NAMES])
+    shipped = DEEP if args.stage == "complete" else CODE
+    current = np.array([shipped.get(name, 0.0) for name in NAMES])
     print("weights in the code:", summarise({n: score(r, current) for n, r in by_repo.items()}))
     keep = np.array([0.0 if n in args.drop.split(",") else 1.0 for n in NAMES])
     scored = cross_validate(by_repo, args.strength, keep)
     print("cross-validated:    ", summarise(scored))
+    if args.stage == "complete":
+        first = gather_all(args.corpora, args.queries, args.cache, "first", 0, again=args.again)
+        for seed in (0, 1, 2):
+            scored, _ = add_deep(by_repo, first, args.strength, seed)
+            print("  added to the first stage:", summarise(scored))
+        under = fold_weights(first, args.strength, keep)
+        print(
+            "  the first stage there:",
+            summarise({name: score(first[name], under[name]) for name in by_repo}),
+        )
+    for seed in (1, 2):
+        print("  other folds:      ", summarise(cross_validate(by_repo, args.strength, keep, seed)))
     categories = defaultdict(list)
     for name, rows in by_repo.items():
         for row, (value, _) in zip(rows, scored[name], strict=True):
             categories[row[5]].append(value)
     print({k: round(float(np.mean(v)), 4) for k, v in categories.items()})
     print({n: round(float(np.mean([v for v, _ in r])), 3) for n, r in sorted(scored.items())})
-    if args.ablate:
-        for i, name in enumerate(NAMES):
-            without = keep.copy()
-            without[i] = 0
-            print(
-                f"  without {name:20}", summarise(cross_validate(by_repo, args.strength, without))
-            )
+    left_out = {name: [name] for name in NAMES if args.ablate} | {
+        title: [n for n in NAMES if n.startswith(tuple(starts.split()))]
+        for title, starts in GROUPS.items()
+        if args.groups
+    }
+    for title, names in left_out.items():
+        without = keep * np.array([float(name not in names) for name in NAMES])
+        if (without != keep).any():
+            mean = [cross_validate(by_repo, args.strength, without, seed) for seed in (0, 1, 2)]
+            print(f"  without {title:34}", *(summarise(one) for one in mean))
     judged = [
         (value, name, row)
         for name, rows in by_repo.items()

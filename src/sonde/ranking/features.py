@@ -23,6 +23,9 @@ FEATURES: Mapping[str, str] = {
     "dense_rel": "the same by similarity of meaning",
     "dense_mean": "mean standard score by meaning over its retrieved chunks",
     "dense_many": "how many of the twenty nearest chunks are its own",
+    "deep_rel": "as dense_rel, by the deeper model; the only one of the three while it is at work",
+    "deep_mean": "as dense_mean, by the deeper model",
+    "deep_many": "as dense_many, by the deeper model",
     "stem_f1": "query words against words of the file's name",
     "stem_f1_rel": "the same against the best name among the candidates",
     "stem_precision": "share of the file name's words that the query says",
@@ -89,6 +92,9 @@ class FileEvidence:
     """BM25 of its chunks by the words of a whole report."""
     told_dense: list[float] = field(default_factory=list)
     """Their similarities to a whole report."""
+    deep: list[float] = field(default_factory=list)
+    """Similarities by the deeper model, where it has seen every chunk."""
+    deep_near: int = 0
     symbols: Sequence[Symbol] = ()
     importers: int = 0
     holds_name: bool = False
@@ -101,6 +107,10 @@ def measure_files(question: Question, files: Sequence[FileEvidence]) -> list[dic
     lexical = spread_of([score for file in files for score in file.lexical])
     dense = spread_of([score for file in files for score in file.dense])
     rows = [_measure(question, file, lexical, dense) for file in files]
+    if any(file.deep for file in files):
+        deep = spread_of([score for file in files for score in file.deep])
+        for row, file in zip(rows, files, strict=True):
+            row |= _measure_deep(file, deep)
     best_stem = max((row["stem_f1"] for row in rows), default=0.0)
     versions = [_version_of(file.state.path) for file in files]
     for row, version in zip(rows, versions, strict=True):
@@ -156,18 +166,32 @@ def _measure(
 
 def _measure_scores(file: FileEvidence, lexical: Spread, dense: Spread) -> dict[str, float]:
     lexical_top, lexical_rel = compare_scores(file.lexical, lexical)
-    d_mean, d_deviation, d_top = dense
+    dense_rel, dense_mean = _compare_meaning(file.dense, dense)
     return {
         "lexical_top": lexical_top,
         "lexical_rel": lexical_rel,
-        "dense_rel": max(file.dense, default=0.0) / d_top if d_top > 0 else 0.0,
-        "dense_mean": (
-            sum((score - d_mean) / d_deviation for score in file.dense) / len(file.dense)
-            if file.dense
-            else -1.0
-        ),
+        "dense_rel": dense_rel,
+        "dense_mean": dense_mean,
         "dense_many": math.log1p(file.dense_near),
     }
+
+
+def _measure_deep(file: FileEvidence, deep: Spread) -> dict[str, float]:
+    deep_rel, deep_mean = _compare_meaning(file.deep, deep)
+    return {
+        "deep_rel": deep_rel,
+        "deep_mean": deep_mean,
+        "deep_many": math.log1p(file.deep_near),
+    }
+
+
+def _compare_meaning(scores: Sequence[float], spread: Spread) -> tuple[float, float]:
+    """The best against the maximum of all, and the mean standard score."""
+    mean, deviation, top = spread
+    if not scores:
+        return 0.0, -1.0
+    rel = max(scores) / top if top > 0 else 0.0
+    return rel, sum((score - mean) / deviation for score in scores) / len(scores)
 
 
 def compare_scores(scores: Sequence[float], spread: Spread) -> tuple[float, float]:

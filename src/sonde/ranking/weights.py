@@ -1,11 +1,10 @@
 """How much each piece of evidence counts.
 
-`CODE` is fitted by `training/fit_ranking.py` with the static model and rounded; the deep model does
-better still under the same weights. Where the labelled questions say
-nothing (nobody asked for examples or legacy code) the answer to "and it was asked for" takes the
-penalty back. `REPORT` is for long queries, fitted by `training/fit_reports.py` on issue reports of
-five Python projects; what those cannot teach (old versions, headers) is as in `CODE`. `DOCS` is set
-by hand: there are no labelled questions on documents yet.
+`CODE` is fitted by `training/fit_ranking.py` with the static model and rounded. Where the labelled
+questions say nothing (nobody asked for examples or legacy code) the answer to "and it was asked
+for" takes the penalty back. `REPORT` is for long queries, fitted by `training/fit_reports.py` on
+issue reports of five Python projects; what those cannot teach (old versions, headers) is as in
+`CODE`. `DOCS` is set by hand: there are no labelled questions on documents yet.
 """
 
 from __future__ import annotations
@@ -74,6 +73,12 @@ REPORT: Mapping[str, float] = {
     "defines_told": 1.0,
 }
 
+DEEPENED = 3.0
+"""What `deep_rel` counts while the deeper model has seen the best files only, added to `CODE`."""
+
+DEEP: Mapping[str, float] = {**CODE, "deep_rel": 3.4, "deep_mean": 0.7, "deep_many": 0.6}
+"""Where the deeper model has seen every chunk: what it adds to weights fitted without it."""
+
 DOCS: Mapping[str, float] = {
     "lexical_top": 0.4,
     "lexical_rel": 1.0,
@@ -89,8 +94,10 @@ DOCS: Mapping[str, float] = {
 }
 
 
-def choose_weights(kind: Kind, *, is_report: bool) -> Mapping[str, float]:
-    """The weights for one kind of file under one kind of query."""
+def choose_weights(kind: Kind, *, is_report: bool, is_deep: bool) -> Mapping[str, float]:
+    """The weights for one kind of file under one kind of query and evidence."""
     if kind == "docs":
         return DOCS
-    return REPORT if is_report else CODE
+    if is_report:
+        return REPORT
+    return DEEP if is_deep else CODE

@@ -10,7 +10,7 @@ from sonde.ranking.features import FileEvidence, measure_files
 from sonde.ranking.reports import Places, Report
 from sonde.ranking.told import measure_told
 from sonde.ranking.words import STOP_WORDS, Question, fold_name
-from sonde.searching.found import Search
+from sonde.searching.found import Deep, Search
 from sonde.types import Chunk, FileState, Scored
 
 _NEAR = 20
@@ -34,6 +34,8 @@ class Candidate:
     near: int = 0
     told_lexical: dict[int, float] = field(default_factory=dict)
     told_dense: dict[int, float] = field(default_factory=dict)
+    deep: dict[int, float] = field(default_factory=dict)
+    deep_near: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class _Retrieved:
     dense: list[Scored] = field(default_factory=list)
     told_lexical: list[Scored] = field(default_factory=list)
     told_dense: list[Scored] = field(default_factory=list)
+    deep: list[Scored] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
 
 
@@ -86,11 +89,16 @@ def _retrieve(search: Search, question: Question) -> _Retrieved:
         found.told_lexical = store.lexical(terms, pool, search.where)
         if probe and probe.told is not None:
             found.told_dense = store.dense(probe.model, probe.told, pool, search.where)
+    deep = search.deep if search.deep and search.deep.is_complete else None
     while True:
         found.lexical = store.lexical(question.terms, pool, search.where)
         found.dense = store.dense(probe.model, probe.vector, pool, search.where) if probe else []
+        if deep:
+            found.deep = store.dense(deep.model, deep.vector, pool, search.where)
         # by rank in any list: what is cut off later is what all find last
-        lists = (found.lexical, found.dense, found.told_lexical, found.told_dense)
+        lists = (
+            found.lexical, found.dense, found.deep, found.told_lexical, found.told_dense,
+        )  # fmt: skip
         ranked = (item.id for row in zip_longest(*lists) for item in row if item)
         found.chunks = store.chunks(list(dict.fromkeys(ranked)))
         enough = len({chunk.path for chunk in found.chunks}) >= search.limit
@@ -120,16 +128,27 @@ def _attach_scores(search: Search, candidates: dict[str, Candidate], found: _Ret
     for item in found.told_lexical:
         if item.id in owner:
             owner[item.id].told_lexical[item.id] = item.score
-    probe = search.probe
-    if probe is None:
-        return
-    for item in found.dense[:_NEAR]:
+    if search.probe:
+        for item in found.dense[:_NEAR]:
+            if item.id in owner:
+                owner[item.id].near += 1
+        told = search.probe.told
+        for id_, vector in search.store.vectors(search.probe.model, list(owner)).items():
+            owner[id_].dense[id_] = float(vector @ search.probe.vector)
+            if told is not None:
+                owner[id_].told_dense[id_] = float(vector @ told)
+    if search.deep and search.deep.is_complete:
+        _attach_deep(search, search.deep, owner, found.deep)
+
+
+def _attach_deep(
+    search: Search, deep: Deep, owner: dict[int, Candidate], nearest: list[Scored]
+) -> None:
+    for item in nearest[:_NEAR]:
         if item.id in owner:
-            owner[item.id].near += 1
-    for id_, vector in search.store.vectors(probe.model, list(owner)).items():
-        owner[id_].dense[id_] = float(vector @ probe.vector)
-        if probe.told is not None:
-            owner[id_].told_dense[id_] = float(vector @ probe.told)
+            owner[item.id].deep_near += 1
+    for id_, vector in search.store.vectors(deep.model, list(owner)).items():
+        owner[id_].deep[id_] = float(vector @ deep.vector)
 
 
 def _add_named(
@@ -180,6 +199,8 @@ def _evidence(
             dense_near=c.near,
             told_lexical=list(c.told_lexical.values()),
             told_dense=list(c.told_dense.values()),
+            deep=list(c.deep.values()),
+            deep_near=c.deep_near,
             symbols=symbols.get(c.state.path, ()),
             importers=importers.get(stems[c.state.path], 0),
             holds_name=any(

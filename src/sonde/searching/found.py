@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sonde.stores.base import ChunkStore, Vectors
@@ -22,6 +23,20 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class Deep:
+    """The query as the deeper model sees it, over whatever vectors that model has made so far."""
+
+    model: str
+    vector: Vectors
+    is_complete: bool
+    """Every chunk has its vector; otherwise some have, or none."""
+    embed: Callable[[Sequence[str]], Vectors] | None = None
+    """Embeds passages now; None when that would take too long."""
+    pace_s: float = 0.0
+    """How long embedding the query took just now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Search:
     """One store, and how deep to look into it."""
 
@@ -29,6 +44,7 @@ class Search:
     where: Filter
     limit: int
     probe: Probe | None = None
+    deep: Deep | None = None
 
     @property
     def pool(self) -> int:

@@ -7,10 +7,12 @@ that defines the symbol asked for, else the best by words and meaning together.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
-from sonde.ranking.weights import choose_weights
+from sonde.ranking.weights import DEEPENED, choose_weights
 from sonde.ranking.words import Question
+from sonde.searching.deepen import deepen
 from sonde.searching.evidence import Candidate, RankedFile, defines_name, gather_evidence
 from sonde.searching.found import Found, Search, merge_neighbours
 from sonde.types import Chunk
@@ -19,23 +21,30 @@ _SCALE = 4.0
 """Model scores are about -10..+10; divided by this they spread well over 0..1."""
 
 
+@dataclass(slots=True)
+class _Weighed:
+    file: RankedFile
+    parts: dict[str, float]
+    """What each feature adds to the score."""
+
+    @property
+    def score(self) -> float:
+        return sum(self.parts.values())
+
+    @property
+    def why(self) -> tuple[tuple[str, float], ...]:
+        kept = [(name, round(part, 3)) for name, part in self.parts.items() if abs(part) >= 0.05]
+        return tuple(sorted(kept, key=lambda pair: -abs(pair[1])))
+
+
 def rank_hybrid(search: Search, question: Question) -> list[Found]:
     """Best files first, each by its answering chunk; further chunks of good files follow."""
-    files = gather_evidence(search, question)
-    scored: list[tuple[float, RankedFile, tuple[tuple[str, float], ...]]] = []
-    for file in files:
-        model = choose_weights(file.candidate.state.kind, is_report=question.report is not None)
-        parts = [(name, model.get(name, 0.0) * value) for name, value in file.features.items()]
-        why = tuple(
-            sorted(((n, round(v, 3)) for n, v in parts if abs(v) >= 0.05), key=lambda p: -abs(p[1]))
-        )
-        scored.append((sum(value for _, value in parts), file, why))
-    scored.sort(key=lambda row: (-row[0], row[1].candidate.state.path))
     found: list[Found] = []
     extra: list[Found] = []
-    for score, file, why in scored:
-        best, *others = order_chunks(question, file.candidate)
-        relevance = (1 + math.tanh(score / _SCALE / 2)) / 2
+    for weighed in _weigh_files(search, question):
+        best, *others = order_chunks(question, weighed.file.candidate)
+        relevance = (1 + math.tanh(weighed.score / _SCALE / 2)) / 2
+        why = weighed.why
         found.append(Found(best, relevance, "relevance", why))
         extra.extend(Found(chunk, relevance, "relevance", why) for chunk in others[:2])
     tail = found[-1].score if found else 0.0
@@ -44,9 +53,36 @@ def rank_hybrid(search: Search, question: Question) -> list[Found]:
     return merge_neighbours(found)[: search.limit]
 
 
+def _weigh_files(search: Search, question: Question) -> list[_Weighed]:
+    """Every candidate file with its score, best first."""
+    weighed = []
+    for file in gather_evidence(search, question):
+        model = choose_weights(
+            file.candidate.state.kind,
+            is_report=question.report is not None,
+            is_deep="deep_rel" in file.features,
+        )
+        parts = {name: model.get(name, 0.0) * value for name, value in file.features.items()}
+        weighed.append(_Weighed(file, parts))
+    weighed.sort(key=_place)
+    order = partial(order_chunks, question)
+    deep = deepen(search, question, [one.file.candidate for one in weighed], order)
+    for one, value in zip(weighed, deep, strict=False):
+        # above the least of them, so that nobody falls behind files it was not compared with
+        one.parts["deep_rel"] = DEEPENED * (value - min(deep))
+    return sorted(weighed, key=_place)
+
+
+def _place(one: _Weighed) -> tuple[float, str]:
+    return -one.score, one.file.candidate.state.path
+
+
 def order_chunks(question: Question, candidate: Candidate) -> list[Chunk]:
     """A file's candidate chunks, the answering one first."""
-    kinds = (candidate.lexical, candidate.dense, candidate.told_lexical, candidate.told_dense)
+    kinds = (
+        candidate.lexical, candidate.dense, candidate.deep, candidate.told_lexical,
+        candidate.told_dense,
+    )  # fmt: skip
     most = [max(scores.values(), default=0.0) or 1.0 for scores in kinds]
 
     def strength(chunk: Chunk) -> float:

@@ -12,8 +12,10 @@ def rank_semantic(search: Search, question: Question) -> list[Found]:
     probe = search.probe
     if probe is None:
         return []
-    vector = probe.vector if probe.told is None else probe.told
-    scored = search.store.dense(probe.model, vector, 2 * search.limit, search.where)
+    model, vector = probe.model, probe.vector if probe.told is None else probe.told
+    if search.deep and search.deep.is_complete:
+        model, vector = search.deep.model, search.deep.vector
+    scored = search.store.dense(model, vector, 2 * search.limit, search.where)
     scores = {item.id: item.score for item in scored}
     chunks = search.store.chunks(list(scores))
     ranked = order_found([Found(chunk, scores[chunk.id], "cosine") for chunk in chunks])

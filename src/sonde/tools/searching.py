@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sonde.app import App, Project
-from sonde.embedding.base import Embedder
 from sonde.errors import (
     Cancelled,
     CatalogError,
-    EmbeddingFailed,
     EmptyQuery,
     FileMissing,
     PermissionDenied,
@@ -23,10 +21,11 @@ from sonde.languages import find_language
 from sonde.paging.budget import count_tokens, fill_page, snippet_limit
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.words import Question, read_question
-from sonde.searching.found import Probe, Search
+from sonde.searching.found import Search
 from sonde.searching.fresh import bring_up_to_date, find_changed
 from sonde.searching.modes import MODES
 from sonde.searching.paths import narrow
+from sonde.searching.probes import Probes
 from sonde.stores.base import ChunkStore
 from sonde.tools.scope import ALL, projects_in_scope
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
@@ -127,7 +126,7 @@ def rank_everywhere(
     failed: CatalogError | None = None
     projects = projects_in_scope(app, request.project)
     for project in projects:
-        vectors = _Vectors(question.asked, [e for e in (app.deep, app.static) if e])
+        vectors = Probes(question, app.static, app.deep)
         try:
             hits.extend(_rank_fresh(app, project, request, question, vectors, work))
         except Cancelled:
@@ -167,7 +166,7 @@ def _rank_fresh(
     project: Project,
     request: Request,
     question: Question,
-    vectors: _Vectors,
+    vectors: Probes,
     work: Work,
 ) -> list[Hit]:
     with rebuilding(app, project):
@@ -179,7 +178,7 @@ def _rank_fresh(
 
 
 def _rank_project(
-    project: Project, request: Request, question: Question, vectors: _Vectors
+    project: Project, request: Request, question: Question, vectors: Probes
 ) -> list[Hit]:
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
@@ -187,8 +186,9 @@ def _rank_project(
         store = project.stores()[kind]
         where = _narrow(store, request)
         probe = None if request.mode == "lexical" else vectors.probe(store)
+        deep = vectors.deep(store, probe) if probe else None
         generation = store.generation()
-        found_here = rank(Search(store, where, request.top_k, probe), question)
+        found_here = rank(Search(store, where, request.top_k, probe, deep), question)
         states = store.states({found.chunk.path for found in found_here})
         steady = store.generation() == generation
         for found in found_here:
@@ -220,37 +220,6 @@ def _narrow(store: ChunkStore, request: Request) -> Filter:
         files = {path: state for path, state in files.items() if state.language == wanted}
     where = narrow(files, under=request.under, include=request.include, exclude=request.exclude)
     return where if where.paths is not None else Filter(paths=frozenset(files))
-
-
-class _Vectors:
-    """The query under each model, embedded at most once and only if a store needs it."""
-
-    def __init__(self, texts: Sequence[str], embedders: Sequence[Embedder]) -> None:
-        self._texts = texts
-        self._embedders = embedders
-        self._probes: dict[str, Probe | None] = {}
-        self.notes: list[str] = []
-
-    def probe(self, store: ChunkStore) -> Probe | None:
-        """The query for the model that has seen most of this store; the better of equals."""
-        best: Embedder | None = None
-        most = 0.0
-        for embedder in self._embedders:
-            have, total = store.coverage(embedder.name)
-            share = have / total if total else 0.0
-            if share > most:
-                best, most = embedder, share
-        return self._embed(best) if best else None
-
-    def _embed(self, embedder: Embedder) -> Probe | None:
-        if embedder.name not in self._probes:
-            try:
-                vector, *told = embedder.embed(self._texts, "query")
-                self._probes[embedder.name] = Probe(embedder.name, vector, *told)
-            except EmbeddingFailed as error:
-                self.notes.append(f"answered by words alone: {error.user_message}")
-                self._probes[embedder.name] = None
-        return self._probes[embedder.name]
 
 
 def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:

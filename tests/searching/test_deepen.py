@@ -1,0 +1,163 @@
+"""While deep vectors are being made, an answer is at least what it was without them."""
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from sonde.embedding.base import Vectors
+from sonde.embedding.onnx import OnnxEmbedder
+from sonde.embedding.static import StaticEmbedder
+from sonde.errors import EmbeddingFailed
+from sonde.indexing.pipeline import update_index
+from sonde.indexing.sources import Source, Tree
+from sonde.policy.admit import Rules
+from sonde.ranking.words import read_question
+from sonde.searching import deepen
+from sonde.searching.found import Deep, Probe, Search
+from sonde.searching.hybrid import rank_hybrid
+from sonde.settings import load_settings
+from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.tools.code import search_code
+from sonde.tools.index import create_index
+from sonde.types import Filter
+from sonde.wiring import build_app
+from sonde.work import Work
+
+SUBJECTS = ["cookie", "redirect", "header", "proxy", "cache", "timeout", "stream", "upload"]
+QUESTION = "keep what the server told us to remember between requests"
+
+
+@pytest.fixture(scope="module")
+def static() -> StaticEmbedder:
+    return StaticEmbedder()
+
+
+@pytest.fixture(scope="module")
+def deep() -> Iterator[OnnxEmbedder]:
+    model = OnnxEmbedder(threads=1, idle_s=3600)
+    yield model
+    model.close()
+
+
+def write_project(root: Path) -> None:
+    for subject in SUBJECTS:
+        for role in ("store", "policy", "request"):
+            text = (
+                f"def {role}_{subject}(server, request):\n"
+                f'    """Decide about the {subject} of a request to the server."""\n'
+                f"    return server.{subject}.{role}(request)\n"
+            )
+            path = root / subject / f"{role}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+
+@pytest.fixture
+def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
+    root = tmp_path / "project"
+    write_project(root)
+    code, docs = SqliteChunkStore(tmp_path, "code"), SqliteChunkStore(tmp_path, "docs")
+    tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=False, chunking="syntax")
+    update_index(tree, {"code": code, "docs": docs}, static, Work())
+    yield code
+    code.close()
+    docs.close()
+
+
+def rank(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: Deep | None, limit: int = 50
+) -> list[str]:
+    question = read_question(QUESTION)
+    probe = Probe(static.name, static.embed(question.asked, "query")[0])
+    found = rank_hybrid(Search(store, Filter(), limit, probe, deep), question)
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True)
+    return list(dict.fromkeys(one.chunk.path for one in found))
+
+
+def ask(model: OnnxEmbedder, embed: object = None) -> Deep:
+    vector = model.embed([QUESTION], "query")[0]
+    return Deep(model.name, vector, is_complete=False, embed=embed)  # type: ignore[arg-type]
+
+
+def cover(store: SqliteChunkStore, model: OnnxEmbedder, paths: Sequence[str]) -> None:
+    chunks = [chunk for path in paths for chunk in store.chunks_of(path)]
+    vectors = model.embed([chunk.embedded_text for chunk in chunks], "passage")
+    store.put_vectors(model.name, [chunk.digest for chunk in chunks], vectors)
+
+
+def test_without_vectors_and_without_time_nothing_changes(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
+) -> None:
+    assert rank(store, static, ask(deep)) == rank(store, static, None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_only_files_that_the_model_has_seen_move(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder, seed: int
+) -> None:
+    before = rank(store, static, None)
+    seen = random.Random(seed).sample(before, len(before) * 3 // 4)
+    cover(store, deep, seen)
+    after = rank(store, static, ask(deep))
+    run = next(at for at, path in enumerate(before) if path not in seen)
+    assert after[run:] == before[run:]
+    assert sorted(after[:run]) == sorted(before[:run])
+
+
+def test_missing_passages_are_embedded_for_the_best_files_only(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(deepen, "BUDGET_S", 60.0)
+    before = rank(store, static, None)
+    texts: list[str] = []
+
+    def embed(given: Sequence[str]) -> Vectors:
+        texts.extend(given)
+        return deep.embed(given, "passage")
+
+    after = rank(store, static, ask(deep, embed))
+    assert sorted(after[:3]) == sorted(before[:3])
+    assert after[3:] == before[3:]
+    assert 0 < len(texts) <= 6
+    cover(store, deep, before)
+    texts.clear()
+    rank(store, static, ask(deep, embed))
+    assert not texts
+
+
+def test_when_time_is_up_the_answer_is_as_it_was(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(deepen, "BUDGET_S", -1.0)
+    embed = partial(deep.embed, mode="passage")
+    assert rank(store, static, ask(deep, embed)) == rank(store, static, None)
+
+
+def test_a_model_that_fails_leaves_the_answer_as_it_was(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
+) -> None:
+    def embed(given: Sequence[str]) -> Vectors:
+        raise EmbeddingFailed(f"{len(given)} passages")
+
+    assert rank(store, static, ask(deep, embed)) == rank(store, static, None)
+
+
+def test_one_command_does_not_wait_for_the_deep_model(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    write_project(root)
+    settings = load_settings(os.environ, home=tmp_path / "home", assume_yes=True)
+    app = build_app(settings, start=root)
+    try:
+        create_index(app, str(root), work=Work())
+        assert search_code(app, QUESTION, project=str(root), work=Work())["results"]
+        assert app.deep is not None
+        assert not app.deep.is_loaded  # type: ignore[attr-defined]
+    finally:
+        app.close()
