@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sonde.cli.parse import COMMANDS, GLOBALS
+from sonde.indexing.lock import WriterLock
 from sonde.settings import RULES
 
 from .conftest import Shell
@@ -107,3 +108,33 @@ def test_the_page_on_configuration_names_every_setting() -> None:
     page = (DOCS / "configuration.md").read_text("utf-8")
     for name, rule in RULES.items():
         assert f"| `{rule.key}` | `SONDE_{name.upper()}` |" in page
+
+
+def test_agents_are_named_and_a_lost_program_is_a_fault(indexed: Shell) -> None:
+    indexed.run("setup", "cursor", "codex", "--yes")
+    told = json.loads(indexed.run("doctor", "--json").stdout)
+    found = {check["name"]: check["found"] for check in told["checks"]}
+    assert told["healthy"] is True
+    assert found["Cursor"] == f"set up: {indexed.home / '.cursor/mcp.json'}"
+    config = indexed.home / ".codex/config.toml"
+    assert str(config) in found["Codex"]
+    config.write_text('[mcp_servers.sonde]\ncommand = "/gone/sonde"\n')
+    (indexed.home / ".gemini").mkdir()
+    done = indexed.run("doctor")
+    assert done.returncode == 2
+    assert f"{config} starts /gone/sonde, which is not there" in done.stdout
+    assert "sonde setup codex" in done.stdout
+    assert "not set up; `sonde setup gemini-cli` does it" in done.stdout
+    config.write_text("broken")
+    done = indexed.run("doctor")
+    assert done.returncode == 0  # it is theirs, and may be about anything
+    assert f"{config}: " in done.stdout
+
+
+def test_a_writer_is_seen(indexed: Shell) -> None:
+    assert "nobody is writing the index" in indexed.run("doctor").stdout
+    folder = Path(indexed.run("config", "path").stdout.splitlines()[0]).parent
+    with WriterLock(folder).held():
+        done = indexed.run("doctor")
+    assert done.returncode == 0
+    assert "another process is writing the index" in done.stdout

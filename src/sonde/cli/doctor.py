@@ -14,7 +14,7 @@ from sonde.cli.config import find_project_config, list_settings, render_settings
 from sonde.cli.render import format_bytes
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, escape_controls
-from sonde.errors import IndexNotFound, SondeError
+from sonde.errors import IndexBusy, IndexNotFound, SondeError
 from sonde.policy.roots import MARKERS
 from sonde.settings import Settings, apply_project_config
 
@@ -65,6 +65,7 @@ def check_everything(session: Session) -> Iterator[Check]:
         yield _check_project(session)
         if session.is_inside_project():
             yield from _check_index(session)
+        yield from _check_agents(session)
     except SondeError as error:
         yield Check(error.code, error.user_message, error.next_action)
 
@@ -137,10 +138,57 @@ def _check_index(session: Session) -> Iterator[Check]:
         f"{status['storageSize']}, updated {status['lastUpdated'] or 'never'}"
     )
     yield Check("index", found)
+    yield _check_writer(session)
+    yield from _check_watches(session)
     for kind, store in session.opened.stores().items():
         broken = store.verify()
         advice = "Run `sonde reindex` to build the index anew." if broken else ""
         yield Check(f"{kind} store", "; ".join(broken) or "sound", advice)
+
+
+def _check_writer(session: Session) -> Check:
+    try:
+        with session.opened.lock.held(wait_s=0):
+            return Check("writer", "nobody is writing the index")
+    except IndexBusy:
+        return Check("writer", "another process is writing the index; searches go on meanwhile")
+
+
+def _check_watches(session: Session) -> Iterator[Check]:
+    """On Linux every watched folder counts against a limit of the user's."""
+    try:
+        limit = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text("ascii"))
+    except (OSError, ValueError):
+        return
+    paths = {path for store in session.opened.stores().values() for path in store.files()}
+    folders = len({path.rpartition("/")[0] for path in paths})
+    advice = f"Allow more: sysctl fs.inotify.max_user_watches={max(524_288, folders * 4)}."
+    found = f"{folders:,} folders to watch, {limit:,} allowed"
+    yield Check("watches", found, "" if folders < limit else advice)
+
+
+def _check_agents(session: Session) -> Iterator[Check]:
+    """Agents that are not set up are no fault; those that start something that is gone are."""
+    from sonde.agents.machine import Machine
+    from sonde.agents.state import find_setups
+
+    machine = Machine(Path.home(), session.environ)
+    project = session.opened.root if session.is_inside_project() else None
+    setups = list(find_setups(machine, project))
+    for agent in machine.find_agents():
+        ours = [setup for setup in setups if setup.agent is agent]
+        known = [setup for setup in ours if setup.command]
+        advice = f"Run `sonde setup {agent.name}` to put it right."
+        if lost := next((setup for setup in known if not setup.works), None):
+            found = f"{lost.path} starts {lost.command}, which is not there"
+            advice += "" if lost.scope == "user" else " With --scope project."
+            yield Check(agent.title, found, advice)
+        elif known:
+            yield Check(agent.title, "set up: " + ", ".join(str(setup.path) for setup in known))
+        else:
+            faults = [f"{setup.path}: {setup.problem}" for setup in ours if setup.problem]
+            unset = f"not set up; `sonde setup {agent.name}` does it"
+            yield Check(agent.title, "; ".join(faults) or unset)
 
 
 def _settings_here(session: Session) -> Settings | None:
