@@ -318,7 +318,8 @@ def test_filters_act_inside_retrieval(app: App, root: Path, verb: Callable[..., 
         page = verb(app, "walrus", top_k=1, work=Work(), **options)
         return {match["file"]["path"] for match in matches_of(page)}
 
-    assert paths(language="TypeScript") == {"web/walrus.ts"}
+    for name in ("TypeScript", "ts", ".tsx", "mts"):
+        assert paths(language=name) == {"web/walrus.ts"}
     assert paths(include=["*.md"]) == {"guide.md"}
     assert paths(include=["src/w5?.py"], exclude=["w5[0-8].py"]) == {"src/w59.py"}
     assert paths(path="./web/") == paths(path=str(root / "web")) == {"web/walrus.ts"}
@@ -328,6 +329,30 @@ def test_filters_act_inside_retrieval(app: App, root: Path, verb: Callable[..., 
             paths(path=outside, project=str(root))
     with pytest.raises(InvalidPattern):
         paths(include=["["])
+
+
+@pytest.mark.parametrize("verb", RANKED)
+def test_a_ranking_cut_at_top_k_says_so(app: App, verb: Callable[..., Any]) -> None:
+    cut = verb(app, "walrus", top_k=7, work=Work())["results"]
+    assert (cut["total_count"], cut["truncated"], cut["has_more"]) == (7, True, False)
+    whole = verb(app, "walrus", top_k=1000, page_size=200, work=Work())["results"]
+    assert whole["truncated"] is False
+
+
+def test_a_hybrid_ranking_goes_on_beyond_the_files_that_are_weighed(
+    open_app: Callable[..., App], root: Path
+) -> None:
+    for number in range(400):
+        write_file(root / "many" / f"m{number:03}.py", f"def otter_{number}(fish):\n    pass\n")
+    app = open_app()
+    create_index(app, work=Work())
+    options: dict[str, Any] = {"page_size": 200, "include_snippet": False, "work": Work()}
+    page = hybrid_search(app, "otter fish", top_k=1000, path="many", **options)
+    rows = [row for each in walk(app, hybrid_search, page) for row in matches_of(each)]
+    assert {row["file"]["path"] for row in rows} == {f"many/m{n:03}.py" for n in range(400)}
+    scores = [row["match"]["score"] for row in rows]
+    assert scores == sorted(scores, reverse=True)
+    assert page["results"]["total_count"] == len(rows) == 400
 
 
 @pytest.mark.parametrize("verb", RANKED)

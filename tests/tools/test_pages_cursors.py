@@ -172,6 +172,31 @@ def test_forged_foreign_and_expired_cursors_are_refused(
         regex_search(aging, cursor=cursor, work=Work())
 
 
+def test_the_hundred_and_first_search_puts_out_the_least_recently_used(app: App) -> None:
+    first, second = (find(app, regex_search, f"walrus_{n}", page_size=1) for n in (1, 2))
+    for number in range(3, 101):
+        find(app, regex_search, f"walrus_{number}", page_size=1)
+    again = regex_search(app, cursor=cursor_of(first), work=Work())
+    assert again["pagination"]["current_page"] == 2
+    find(app, regex_search, "walrus_101", page_size=1)
+    assert len(app.results) == 100
+    with pytest.raises(BadCursor, match="expired"):
+        regex_search(app, cursor=cursor_of(second), work=Work())
+    assert regex_search(app, cursor=cursor_of(first), work=Work()) != {}
+
+
+def test_the_tools_of_all_documents_page_through_the_same_sets(app: App) -> None:
+    rfc = search_code(app, "walrus_", top_k=50, max_tokens=400, work=Work())
+    page = find(app, hybrid_search, page_size=5)
+    assert len(app.results) == 2
+    following = search_code(app, cursor=rfc["nextCursor"], work=Work())
+    shown = [row["path"] for answer in (rfc, following) for row in answer["results"]]
+    assert len(shown) == len(set(shown))
+    assert len(shown) > 5
+    with pytest.raises(BadCursor, match="tool"):
+        search_code(app, cursor=cursor_of(page), work=Work())
+
+
 def test_a_server_sweeps_until_it_is_closed(open_app: Callable[..., App]) -> None:
     def sweepers() -> int:
         return sum(thread.name == "sonde-sweep" for thread in threading.enumerate())

@@ -40,13 +40,15 @@ def find_ranked(
         include=asked["include"],
         exclude=asked["exclude"],
         language=asked["language"],
+        whole=mode == "hybrid",
     )
     hits, metadata = rank_everywhere(app, request, read_question(asked["query"]), work)
     least = asked["threshold"]
     if least is not None:
         hits = [hit for hit in hits if show_score(hit.score) >= least]
     stats = _count_index(projects_in_scope(app, project))
-    return hits, {"index_stats": stats, "metadata": metadata, "capped": False}
+    capped = len(hits) >= asked["top_k"]
+    return hits, {"index_stats": stats, "metadata": metadata, "capped": capped}
 
 
 def find_lines(

@@ -23,6 +23,7 @@ from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.words import Question, read_question
 from sonde.searching.found import Search
 from sonde.searching.fresh import bring_up_to_date, find_changed
+from sonde.searching.further import go_further
 from sonde.searching.modes import MODES
 from sonde.searching.paths import narrow
 from sonde.searching.probes import Probes
@@ -54,6 +55,8 @@ class Request:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     language: str | None = None
+    whole: bool = False
+    """Whether to go on beyond the files that are weighed, as far as `top_k` goes."""
 
     def parameters(self) -> dict[str, Any]:
         """What a cursor is bound to."""
@@ -188,7 +191,10 @@ def _rank_project(
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, probe) if probe else None
         generation = store.generation()
-        found_here = rank(Search(store, where, request.top_k, probe, deep), question)
+        search = Search(store, where, request.top_k, probe, deep)
+        found_here = rank(search, question)
+        if request.whole:
+            found_here = go_further(search, question, found_here)
         states = store.states({found.chunk.path for found in found_here})
         steady = store.generation() == generation
         for found in found_here:
