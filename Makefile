@@ -47,5 +47,8 @@ quality: $(STAMP) ## Retrieval quality: make quality CORPORA=folder QUERIES=file
 regex: $(STAMP) ## Compare 5,000 generated regular expressions with rg (minutes)
 	SONDE_REGEX_EXAMPLES=5000 $(BIN)/python -m pytest -q tests/searching/test_regex_like_ripgrep.py
 
+conformance: $(STAMP) ## The official MCP conformance suite (needs npm); see docs/conformance.md
+	$(BIN)/python scripts/conformance.py --write
+
 clean: ## Remove what make made
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
