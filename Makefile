@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench quality regex docs clean
+.PHONY: help install demo lint check test agents bench quality regex docs conformance clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list

@@ -1,4 +1,6 @@
-"""Runs the official MCP conformance suite and the Inspector's schema check; `--write` keeps the table.
+"""Runs the official MCP conformance suite and the Inspector's strict check of tool schemas.
+
+`--write` keeps the table in docs/conformance.md.
 
 Needs npm, and Node 22 (taken from npm where the machine has an older one). Everything is put into
 .conformance/, which git ignores.
@@ -57,7 +59,9 @@ def install() -> None:
 def run_suite(node: str, url: str, package: str, options: tuple[str, ...]) -> tuple[int, str]:
     program = MODULES / package / "dist" / "index.js"
     command = [node, str(program), "server", "--url", f"{url}/mcp", *options]
-    done = subprocess.run(command, cwd=CACHE, capture_output=True, text=True, timeout=LIMIT_S)
+    done = subprocess.run(
+        command, cwd=CACHE, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -95,6 +99,7 @@ def inspect_schemas(node: str) -> tuple[int, int, str]:
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
+        check=False,
         env=os.environ | {"PATH": path},
     )
     tools = json.loads(done.stdout)["tools"] if done.returncode == 0 else []
@@ -105,7 +110,10 @@ def main() -> int:
     install()
     node = find_node()
     server = subprocess.Popen(
-        [sys.executable, str(FIXTURE), "0"], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(FIXTURE), "0"],
+        stdout=subprocess.PIPE,
+        stderr=(CACHE / "server.log").open("w"),
+        text=True,
     )
     rows, broken = [], []
     try:
