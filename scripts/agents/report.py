@@ -14,8 +14,8 @@ from wire import STRUCTURED_MARK, TEXT_MARK
 
 START, END = "<!-- make agents: start -->", "<!-- make agents: end -->"
 COLUMNS = (
-    "agent", "revision", "tools", "listing", "half read", "page 2", "bad cursor", "over 1 MB",
-    "huge answer", "search after", "first index", "scopes",
+    "agent", "revision", "tools", "listing", "half read", "answer", "page 2", "bad cursor",
+    "over 1 MB", "huge answer", "search after", "first index", "scopes",
 )  # fmt: skip
 FOUND = ["billing.py", "send_invoice"]
 
@@ -39,9 +39,15 @@ class Outcome:
 
 
 def read_wire(log: Path) -> list[tuple[str, Any]]:
-    """Every message that passed: `>` from the agent, `<` from the server."""
-    lines = log.read_bytes().splitlines() if log.exists() else []
-    return [(line[:1].decode(), json.loads(line[2:])) for line in lines if line[2:].strip()]
+    """Every message that passed: `>` from the agent, `<` from the server; `!` is no message."""
+    messages: list[tuple[str, Any]] = []
+    for line in log.read_bytes().split(b"\n") if log.exists() else []:
+        try:
+            messages.append((line[:1].decode(), json.loads(line[2:])))
+        except ValueError:
+            if line.strip():
+                messages.append(("!", {"line": line.decode("utf-8", "replace")}))
+    return messages
 
 
 def find_revision(wire: list[tuple[str, Any]]) -> str:
@@ -71,6 +77,7 @@ def check(outcome: Outcome, tools: set[str]) -> None:
         outcome.faults.append(f"not named to the model: {', '.join(sorted(missing))}")
     if not talk.at_once:
         outcome.faults.append("no tool of ours in the first request")
+    outcome.faults.extend(f"not protocol: {m['line']}" for mark, m in outcome.wire if mark == "!")
     first = [f"handler_{number:04}" for number in range(PAGE)]
     second = [f"handler_{number:04}" for number in range(PAGE, 2 * PAGE)]
     _expect(outcome, "search", first, lacks=second)
@@ -157,8 +164,8 @@ def make_row(outcomes: list[Outcome]) -> list[str]:
     scopes = ", ".join(f"{each.scope}{'' if each.ok else ' (no)'}" for each in outcomes)
     return [
         f"{main.agent} {main.version}", find_revision(main.wire), tools, f"{listing:,}",
-        tell_half(talk), mark("page 2"), mark("bad cursor"), mark("too large"),
-        f"{sent:,} → {read:,}", mark("search after"),
+        tell_half(talk), f"{len(talk.seen.get('search', '')):,}", mark("page 2"),
+        mark("bad cursor"), mark("too large"), f"{sent:,} → {read:,}", mark("search after"),
         tell_first_index(outcomes[-1].talk), scopes,
     ]  # fmt: skip
 

@@ -288,6 +288,14 @@ def test_the_guide_comes_once_stays_current_and_goes(desk: Desk) -> None:
     assert (desk.project / "CLAUDE.md").read_text() == own
 
 
+def test_one_file_under_two_names_gets_one_section(desk: Desk) -> None:
+    (desk.project / "AGENTS.md").write_text("# Rules\n")
+    (desk.project / "CLAUDE.md").symlink_to("AGENTS.md")
+    assert desk.setup("claude-code", "codex", "--scope", "project", "--guide", "--yes") == 0
+    assert (desk.project / "CLAUDE.md").is_symlink()
+    assert (desk.project / "AGENTS.md").read_text().count("## Searching with sonde") == 1
+
+
 def test_the_guide_names_only_tools_that_exist() -> None:
     import re
 

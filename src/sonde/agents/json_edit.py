@@ -12,7 +12,7 @@ _STEP = re.compile(r"\n([ \t]+)\S")
 
 
 def load(text: str) -> Any:
-    """The values in a text; an empty text is an empty object."""
+    """The values in a text, not to be changed; an empty text is an empty object."""
     return read_json(text).value if text.strip() else {}
 
 

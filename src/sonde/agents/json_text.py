@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -52,8 +53,12 @@ class Member:
     """Where the comma after it stands."""
 
 
+@lru_cache(maxsize=4)
 def read_json(text: str) -> Node:
-    """The value that a text holds, with the place of everything in it."""
+    """The value that a text holds, with the place of everything in it; not to be changed.
+
+    One edit reads the same text several times, and some agents keep megabytes in their files.
+    """
     reader = _Reader(text)
     reader.skip()
     node = reader.read_value(0)

@@ -78,15 +78,16 @@ def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backup
         return read_entry(edit.load(text), agent) is not None
 
     def check(before: str, after: str) -> None:
-        expected, found = edit.load(before), edit.load(after)
+        values, found = edit.load(before), edit.load(after)
+        servers = dict(values.get(agent.key, {}))
         if remove:
-            del expected[agent.key][SERVER]
-            if not expected[agent.key]:
-                found.setdefault(agent.key, {})  # in TOML, an empty table may go unsaid
+            del servers[SERVER]
+            if not servers:
+                found = {agent.key: {}, **found}  # in TOML, an empty table may go unsaid
         else:
-            entry = _keep_own_arguments(launch.describe(agent), read_entry(expected, agent))
-            _merge(expected, {agent.key: {SERVER: entry}})
-        if found != expected:
+            entry = _keep_own_arguments(launch.describe(agent), read_entry(values, agent))
+            servers[SERVER] = _merge(servers.get(SERVER), entry)
+        if found != {**values, agent.key: servers}:
             raise Malformed("the change cannot be made without touching the rest")
 
     def drop(text: str) -> str:
@@ -164,9 +165,7 @@ def _keep_own_arguments(entry: dict[str, Any], old: dict[str, Any] | None) -> di
     return kept
 
 
-def _merge(values: dict[str, Any], more: dict[str, Any]) -> None:
-    for key, value in more.items():
-        if isinstance(value, dict) and isinstance(values.get(key), dict):
-            _merge(values[key], value)
-        else:
-            values[key] = value
+def _merge(old: Any, new: Any) -> Any:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {**old, **{key: _merge(old.get(key), value) for key, value in new.items()}}

@@ -70,7 +70,7 @@ def _plan_rows(
         row: dict[str, Any] = {"agent": agent.name, "title": agent.title}
         path = machine.find_config(agent, scope, project)
         if guide := machine.find_guide(agent, scope, project):
-            guides.setdefault(guide, []).append(agent.title)
+            guides.setdefault(guide.resolve(), []).append(agent.title)  # one may link to another
         if path is None:
             yield row | {"action": "skip", "reason": f"no {scope} configuration"}
             continue
