@@ -113,6 +113,9 @@ class ChunkStore(Protocol):
     def compact(self) -> None:
         """Give back the space of what was replaced; never blocks a reader for long."""
 
+    def tidy(self) -> None:
+        """Compact if what was replaced takes much room; costs next to nothing if not."""
+
     def verify(self) -> list[str]:
         """What is broken inside the store, in words; empty when all is well."""
 

@@ -26,7 +26,7 @@ _OF_CHUNK = (
     f"{_PAIR} FROM chunks AS c CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
 )
 _OF_VECTOR = f"{_PAIR} FROM vectors AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
-_COPIED = 8_192
+_COPIED, _FEW = 8_192, 512
 _WASTED = 0.25
 """The share of unused rows from which a vector file is written anew."""
 
@@ -193,6 +193,14 @@ class VectorIndex:
                 self._rewrite(connection, model, live)
                 replaced.append(model.rows)
         return replaced
+
+    def is_wasteful(self, connection: apsw.Connection) -> bool:
+        """Whether a compaction would write a vector file anew, as far as that is told cheaply."""
+        needed = read_state(connection, "chunks") + _FEW
+        return any(
+            model.rows.count_rows() * (1 - _WASTED) > needed
+            for model in self._list_models(connection)
+        )
 
     def drop_damaged(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget vectors that are not as they were written; returns files to delete after."""

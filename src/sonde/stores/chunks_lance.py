@@ -3,11 +3,14 @@
 SQLite holds the truth about which chunks exist, and the files, names, words and trigrams;
 Lance holds the rows that any LanceDB client can open. New rows are in Lance before SQLite
 commits, old ones leave after it: a crash leaves rows that no id refers to, never the reverse.
+Whoever writes to Lance holds SQLite's write lock, so that a merge never meets another writer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +18,7 @@ from pathlib import Path
 import apsw
 import numpy as np
 
+from sonde.errors import SondeError
 from sonde.stores import chunk_schema as schema
 from sonde.stores import chunk_tables as tables
 from sonde.stores import lexicon
@@ -34,8 +38,9 @@ from sonde.stores.lance_tables import (
 from sonde.stores.sqlite import Database
 from sonde.types import Chunk, Drift, Kind, ParsedFile
 
-_WRITES_PER_MERGE = 100
-"""After so many commits queries get noticeably slower."""
+_WRITES_PER_MERGE, _WRITES_PER_REST = 100, 20
+"""After so many commits queries get slower; fewer are merged once nothing else comes."""
+_REST_S, _GLANCE_S = 30.0, 1.0
 
 
 class LanceChunkStore(SqliteChunkStore):
@@ -54,9 +59,11 @@ class LanceChunkStore(SqliteChunkStore):
         self._words = LexicalIndex(postings)
         self._dropping = threading.Lock()
         self._vectors = VectorIndex(lambda name, size: LanceVectors(lance, name, size, path))
-        self._writes = 0
+        self._writes, self._wrote_at = 0, 0.0
+        self._settled = True
         self._clean = False
         self._merging: threading.Thread | None = None
+        self._starting, self._closing = threading.Lock(), threading.Event()
 
     def replace(self, files: Sequence[ParsedFile]) -> None:
         """Put these files in place of their predecessors."""
@@ -77,18 +84,21 @@ class LanceChunkStore(SqliteChunkStore):
             old = list(tables.select_files(connection, paths))
             tables.delete_files(connection, paths)
         self._delete_rows(old)
+        self._count_write()
 
     def clear(self) -> None:
         """Forget everything."""
         super().clear()
-        self._rows.delete("true")
+        with self._database.write():
+            self._rows.delete("true")
 
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
         """Keep one vector per digest; of the RFC's size they show in its column as well."""
         super().put_vectors(model, digests, vectors)
         rows = np.asarray(vectors, np.float32)
         if len(rows) and rows.shape[1] == RFC_DIMENSIONS:
-            self._rows.put_vectors(dict(zip(digests, rows, strict=True)))
+            with self._database.write():
+                self._rows.put_vectors(dict(zip(digests, rows, strict=True)))
         self._count_write()
 
     def compact(self) -> None:
@@ -130,8 +140,9 @@ class LanceChunkStore(SqliteChunkStore):
 
     def close(self) -> None:
         """Wait for a merge that is under way, and release files and connections."""
-        if self._merging:
-            self._merging.join()
+        self._closing.set()
+        if merging := self._merging:
+            merging.join()
         super().close()
 
     def _complete(self, chunks: list[Chunk]) -> list[Chunk]:
@@ -180,7 +191,8 @@ class LanceChunkStore(SqliteChunkStore):
             if file.size
         ]
         if ranges:
-            self._rows.delete(" OR ".join(ranges))
+            with self._database.write():
+                self._rows.delete(" OR ".join(ranges))
 
     def _sweep(self, connection: apsw.Connection, *, thoroughly: bool = False) -> None:
         """Remove rows that a crash left, before their ids are given out again."""
@@ -198,9 +210,27 @@ class LanceChunkStore(SqliteChunkStore):
 
     def _count_write(self) -> None:
         self._writes += 1
-        if self._writes >= _WRITES_PER_MERGE and not (self._merging and self._merging.is_alive()):
-            self._merging = threading.Thread(target=self._merge, name="lance-merge", daemon=True)
+        self._wrote_at = time.monotonic()
+        with self._starting:
+            if self._closing.is_set() or (self._merging and self._merging.is_alive()):
+                return
+            self._merging = threading.Thread(target=self._merge_on, name="lance-merge", daemon=True)
             self._merging.start()
+
+    def _merge_on(self) -> None:
+        """Merge after many writes, and once more when no more come; then end."""
+        while True:
+            resting = time.monotonic() - self._wrote_at >= _REST_S
+            due = resting and (self._writes >= _WRITES_PER_REST or not self._settled)
+            if due or self._writes >= _WRITES_PER_MERGE:
+                with contextlib.suppress(SondeError):
+                    self._merge()
+                self._settled = resting  # versions that were young a moment ago are still there
+            with self._starting:
+                if self._closing.is_set() or (resting and self._settled):
+                    self._merging = None
+                    return
+            self._closing.wait(_GLANCE_S)
 
     def _merge(self) -> None:
         """Merge small pieces; writers wait for it, readers do not."""

@@ -205,6 +205,13 @@ class SqliteChunkStore:
             delete_strays(self._folder, self._vectors.list_named(connection))
         self._database.shrink()
 
+    def tidy(self) -> None:
+        """Compact when enough is wasted."""
+        with self._database.read() as connection:
+            wasteful = self._vectors.is_wasteful(connection)
+        if wasteful or self._database.is_wasteful():
+            self.compact()
+
     def verify(self) -> list[str]:
         """What is broken inside the store."""
         broken = self._database.check()

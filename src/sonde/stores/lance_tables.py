@@ -23,7 +23,7 @@ from sonde.types import Chunk
 RFC_DIMENSIONS = 384
 _SPARE = 64
 _NO_SPACE = ("No space left", "os error 28")
-_KEPT_VERSIONS = timedelta(minutes=1)
+_KEPT_VERSIONS = timedelta(seconds=10)
 """A query that began on an older version may still finish on it."""
 
 
@@ -57,8 +57,8 @@ def list_tables(database: Any) -> set[str]:
 
 
 def optimize_table(table: Any) -> None:
-    """Merge what many small writes left; queries go on meanwhile."""
-    table.optimize(cleanup_older_than=_KEPT_VERSIONS)
+    """Merge what many small writes and crashes left; queries go on meanwhile, nobody may write."""
+    table.optimize(cleanup_older_than=_KEPT_VERSIONS, delete_unverified=True)
 
 
 class ChunkRows:

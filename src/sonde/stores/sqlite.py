@@ -26,6 +26,7 @@ _BUSY_MS = 60_000
 _READ_CACHE_KB, _WRITE_CACHE_KB = 2_000, 8_000
 _IDLE_READERS = 4
 _MEGABYTE = 1 << 20
+_FEW_PAGES, _WASTED = 256, 0.2
 
 Value = str | int | float | bytes | None
 
@@ -165,6 +166,14 @@ class Database:
             with contextlib.suppress(OSError):
                 size += Path(f"{self.path}{suffix}").stat().st_size
         return size
+
+    def is_wasteful(self) -> bool:
+        """Whether much of the file is pages that nothing uses."""
+        with self.read() as connection:
+            free, pages = (
+                int(connection.pragma(name)) for name in ("freelist_count", "page_count")
+            )
+        return free > max(_FEW_PAGES, pages * _WASTED)
 
     def check(self) -> list[str]:
         """What SQLite itself finds broken."""

@@ -33,8 +33,6 @@ _FRESH_S = (0.5, 10.0)
 """How long an index counts as fresh: five times as long as looking took, within these bounds, so
 that a large project is not looked at all the time."""
 _SHOWN_MOST = 20
-_WORTH_COMPACTING = 0.25
-"""The share of files replaced in one run from which the stores are tidied after it."""
 _SET_ASIDE_S = 0.2
 
 log = logging.getLogger(__name__)
@@ -118,10 +116,6 @@ def _record(
     for kind, store in stores.items():
         save_fingerprints(project.folder, kind, store.files())
     first = metadata.last_full_index is None or report.files_unchanged == 0
-    replaced = report.files_removed + report.files_indexed * (not first)
-    if replaced > _WORTH_COMPACTING * sum(len(store.files()) for store in stores.values()):
-        for store in stores.values():
-            store.compact()
     save_metadata(
         project.folder,
         metadata.updated(

@@ -1,0 +1,141 @@
+"""Whether an index grows: single-file updates by the thousand, then size and latency.
+
+    python benchmarks/growth.py FOLDER [--store sqlite lance] [--updates 10000] [--files 1000]
+
+Every update replaces one file by itself with one line changed, through the pipeline that a
+watcher uses. A second thread asks a query every 50 ms all the while; the slowest answer is told.
+Times are milliseconds; of the medians the CPU's share is told too, because other work on the
+machine disturbs it least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from sonde.embedding.static import StaticEmbedder
+from sonde.indexing.pipeline import update_index
+from sonde.indexing.sources import Source, Tree
+from sonde.policy.admit import Rules
+from sonde.stores.base import ChunkStore
+from sonde.tokens import index_terms
+from sonde.work import Work
+
+QUESTIONS = ("parse a date", "connection is closed", "raise an error when", "test the model form")
+
+
+def open_stores(name: str, folder: Path) -> dict[Any, ChunkStore]:
+    if name == "lance":
+        from sonde.stores.chunks_lance import LanceChunkStore as Store
+    else:
+        from sonde.stores.chunks_sqlite import SqliteChunkStore as Store
+    return {"code": Store(folder, "code"), "docs": Store(folder, "docs")}
+
+
+def ask(store: ChunkStore, embedder: StaticEmbedder, question: str) -> None:
+    found = store.lexical(index_terms(question), 50)
+    found += store.dense(embedder.name, embedder.embed([question], "query")[0], 50)
+    store.chunks([each.id for each in found[:20]])
+
+
+def measure(store: ChunkStore, embedder: StaticEmbedder) -> tuple[float, float]:
+    """Median milliseconds of a query: wall and CPU."""
+    walls, cpus = [], []
+    for turn in range(60):
+        wall, cpu = time.perf_counter(), time.process_time()
+        ask(store, embedder, QUESTIONS[turn % len(QUESTIONS)])
+        walls.append(1000 * (time.perf_counter() - wall))
+        cpus.append(1000 * (time.process_time() - cpu))
+    return statistics.median(walls[4:]), statistics.median(cpus[4:])
+
+
+class Asker(threading.Thread):
+    """Asks all the time and remembers how long the answers took."""
+
+    def __init__(self, store: ChunkStore, embedder: StaticEmbedder) -> None:
+        super().__init__(daemon=True)
+        self._store, self._embedder = store, embedder
+        self.times: list[float] = []
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        while not self.done.wait(0.05):
+            began = time.perf_counter()
+            ask(self._store, self._embedder, QUESTIONS[len(self.times) % len(QUESTIONS)])
+            self.times.append(1000 * (time.perf_counter() - began))
+
+
+def measure_growth(name: str, source: Path, work: Path, files: int, updates: int) -> dict[str, Any]:
+    project = work / "project"
+    shutil.rmtree(project, ignore_errors=True)
+    chosen = sorted(p for p in source.rglob("*.py") if p.stat().st_size > 200)[:files]
+    for path in chosen:
+        target = project / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    tree = Tree(
+        (Source("", project, Rules()),), lambda _: False, index_docs=True, chunking="syntax"
+    )
+    embedder = StaticEmbedder()
+    stores = open_stores(name, work / f"index-{name}")
+    update_index(tree, stores, embedder, Work())
+    pick = random.Random(3)
+    paths = [str(path.relative_to(source)) for path in chosen]
+    asker = Asker(stores["code"], embedder)
+    asker.start()
+    spent = time.process_time()
+    for turn in range(updates):
+        path = pick.choice(paths)
+        lines = (project / path).read_text("utf-8", "replace").split("\n")
+        lines[pick.randrange(len(lines))] += f"  # turn {turn}"
+        if len(lines) > 400:
+            del lines[pick.randrange(len(lines))]
+        (project / path).write_text("\n".join(lines))
+        update_index(tree, stores, embedder, Work(), paths={path})
+    spent = time.process_time() - spent
+    asker.done.set()
+    asker.join()
+    wall, cpu = measure(stores["code"], embedder)
+    size = stores["code"].counts().bytes
+    assert stores["code"].verify() == []
+    for store in stores.values():
+        store.close()
+    fresh = open_stores(name, work / f"fresh-{name}")
+    update_index(tree, fresh, embedder, Work())
+    fresh_wall, fresh_cpu = measure(fresh["code"], embedder)
+    fresh_size = fresh["code"].counts().bytes
+    for store in fresh.values():
+        store.close()
+    ranked = sorted(asker.times)
+    return {
+        "store": name,
+        "updates": updates,
+        "cpu_ms_per_update": round(1000 * spent / updates, 1),
+        "size_mb": round(size / 1e6, 1),
+        "size_ratio": round(size / fresh_size, 2),
+        "query_ms": round(wall, 1),
+        "query_ratio": round(wall / fresh_wall, 2),
+        "query_cpu_ratio": round(cpu / fresh_cpu, 2),
+        "slowest_query_ms": round(ranked[-1]),
+        "p99_query_ms": round(ranked[int(len(ranked) * 0.99)]),
+        "queries": len(ranked),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--store", nargs="+", default=["sqlite", "lance"])
+    parser.add_argument("--updates", type=int, default=10_000)
+    parser.add_argument("--files", type=int, default=1_000)
+    args = parser.parse_args()
+    for name in args.store:
+        with tempfile.TemporaryDirectory() as work:
+            print(measure_growth(name, args.folder, Path(work), args.files, args.updates))

@@ -1,0 +1,57 @@
+"""No store grows with the number of updates it has seen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+
+def embed_all(store, model, vector_of):
+    chunks = store.missing(model, 1_000)
+    rows = np.stack([vector_of(chunk) for chunk in chunks])
+    store.put_vectors(model, [chunk.digest for chunk in chunks], rows)
+
+
+class TestGrowth:
+    @pytest.mark.slow
+    def test_many_updates_leave_a_store_about_as_large_as_a_new_one(
+        self, open_store, open_backend, make_file, unit, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr("sonde.stores.chunk_vectors._FEW", 8)
+        monkeypatch.setattr("sonde.stores.sqlite._FEW_PAGES", 8)
+        monkeypatch.setattr("sonde.stores.lance_tables._KEPT_VERSIONS", timedelta(milliseconds=1))
+        body = "some words of a line that is long enough to count for something\n" * 40
+
+        def write(store, number, turn):
+            texts = [f"turn {turn} of {number}, part {part}\n{body}" for part in range(5)]
+            store.replace([make_file(f"f{number}.py", *texts)])
+            embed_all(store, "m", lambda _: unit(number + 1, turn + 1))
+            store.tidy()
+
+        def measure(folder):
+            return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+        store = open_store()
+        for turn in range(12):
+            for number in range(20):
+                write(store, number, turn)
+        assert store.verify() == []
+        assert len(store.dense("m", unit(1), 200)) == 100
+        store.compact()
+        store.close()
+        used = measure(tmp_path)
+        fresh = open_backend(open_store.backend, tmp_path / "fresh")
+        for number in range(20):
+            write(fresh, number, 11)
+        fresh.compact()
+        fresh.close()
+        assert used <= 1.5 * measure(tmp_path / "fresh")
+
+    def test_what_is_not_wasteful_is_left_alone(self, store, make_file, unit):
+        store.replace([make_file(f"{n}.py", "text\n") for n in range(5)])
+        embed_all(store, "m", lambda _: unit(1))
+        generation = store.generation()
+        store.tidy()
+        assert store.generation() == generation
