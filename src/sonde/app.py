@@ -13,6 +13,7 @@ from sonde.embedding.base import Embedder
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Tree
 from sonde.jobs import Jobs
+from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
 from sonde.searching.sightings import Sightings
 from sonde.shell.disk import Disk
@@ -172,6 +173,7 @@ class App:
     jobs: Jobs
     results: ResultSets
     disk: Disk
+    knowledge: Library
     static: Embedder | None
     deep: Embedder | None
     max_tokens: int
@@ -188,6 +190,7 @@ class App:
         self.disk.close()
         self.results.close()
         self.projects.close()
+        self.knowledge.close()
         for embedder in (self.static, self.deep):
             if embedder:
                 embedder.close()

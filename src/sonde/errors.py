@@ -25,6 +25,7 @@
         ├── PermissionDenied        PERMISSION_DENIED
         ├── DiskFull                DISK_FULL
         ├── FileMissing             FILE_NOT_FOUND
+        ├── EntryMissing            ENTRY_NOT_FOUND
         ├── FileNotAdmitted         FILE_NOT_INDEXABLE
         ├── InvalidPattern          INVALID_PATTERN
         ├── ProjectNotDetected      PROJECT_NOT_DETECTED
@@ -268,6 +269,14 @@ class FileMissing(CatalogError):
     code = "FILE_NOT_FOUND"
     user_message = "The file '{path}' doesn't exist or isn't indexed."
     next_action = "Look the name up with search_by_path."
+
+
+class EntryMissing(CatalogError):
+    """No such note, medium, conversation, character or prompt."""
+
+    code = "ENTRY_NOT_FOUND"
+    user_message = "There is no {what} '{id}'."
+    next_action = "Look it up with knowledge_search; an id stands in each result."
 
 
 class FileNotAdmitted(CatalogError):

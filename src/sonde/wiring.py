@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -19,11 +20,13 @@ from sonde.globs import compile_glob
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Source, Tree
 from sonde.jobs import Jobs, JobStore
+from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
 from sonde.settings import Settings, apply_project_config, render_config
 from sonde.shell.disk import Disk
 from sonde.stores.base import ChunkStore
+from sonde.stores.knowledge_base import KnowledgeStore
 from sonde.stores.records import project_folder
 from sonde.stores.saved_base import SavedStore
 from sonde.stores.tree_base import TreeStore
@@ -48,6 +51,7 @@ def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
         jobs=_open_jobs(settings.home / "files"),
         results=results,
         disk=_open_disk(settings, start),
+        knowledge=Library(partial(_open_knowledge, settings.home)),
         static=_provider("static") if settings.embedding in ("auto", "static") else None,
         deep=_provider("deep") if settings.embedding in ("auto", "deep") else None,
         max_tokens=settings.max_tokens,
@@ -198,6 +202,15 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
     from sonde.stores.chunks_sqlite import SqliteChunkStore
 
     return SqliteChunkStore(folder, kind)
+
+
+def _open_knowledge(home: Path, user: str) -> KnowledgeStore:
+    from sonde.stores.knowledge_sqlite import SqliteKnowledge
+
+    # a name that is no plain folder's cannot lead anywhere else
+    plain = re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", user)
+    name = user if plain else hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
+    return SqliteKnowledge(home / "knowledge" / name)
 
 
 def _installation_key(home: Path) -> bytes:

@@ -12,7 +12,6 @@ from typing import Any
 
 from sonde.errors import BadCursor
 from sonde.paging.cursor import Cursor, decode_cursor, encode_cursor, hash_parameters
-from sonde.types import Hit
 
 TTL_S = 300.0
 SWEEP_S = 60.0
@@ -27,7 +26,8 @@ class ResultSet:
 
     id: str
     parameters: Mapping[str, Any]
-    hits: Sequence[Hit]
+    hits: Sequence[Any]
+    """`Hit`s, or whatever else a family of tools ranks; each has a `text`."""
     last_used: float = field(default=0.0)
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What every page says of the whole ranking."""
@@ -52,7 +52,7 @@ class ResultSets:
     def keep(
         self,
         parameters: Mapping[str, Any],
-        hits: Sequence[Hit],
+        hits: Sequence[Any],
         facts: Mapping[str, Any] | None = None,
     ) -> ResultSet:
         """Freeze a ranking."""
@@ -71,6 +71,18 @@ class ResultSets:
             while len(self._sets) > MOST_SETS or (total > MOST_CHARS and len(self._sets) > 1):
                 total -= self._sets.popitem(last=False)[1].chars
         return kept
+
+    def find(self, parameters: Mapping[str, Any]) -> ResultSet | None:
+        """The newest ranking kept for just these parameters, for pages named by number."""
+        digest = hash_parameters(parameters)
+        with self._lock:
+            self._drop_expired()
+            for key, kept in reversed(self._sets.items()):
+                if hash_parameters(kept.parameters) == digest:
+                    self._sets.move_to_end(key)
+                    kept.last_used = self._clock()
+                    return kept
+        return None
 
     def sweep(self) -> None:
         """Drop what has expired."""

@@ -63,6 +63,8 @@ class Param:
     """The schema gives only the type: the name says enough, a wrong value is told on the call."""
     listed: bool = True
     """Whether the schema names it at all; it is taken in any case."""
+    numbers: bool = False
+    """A string that may be given as a whole number, too."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ class Argument:
             if self.required:
                 raise EmptyQuery
             return self.default
+        if self.param.numbers and type(value) is int:
+            value = str(value)
         value = _convert_kind(self.name, self.kind, value)
         if self.items:
             value = [

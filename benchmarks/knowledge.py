@@ -1,0 +1,131 @@
+"""How well personal knowledge is found: LoCoMo's questions and Cranfield, by words and fused.
+
+    python benchmarks/knowledge.py --cranfield FOLDER --locomo FOLDER
+
+FOLDER holds cran_docs.json, cran_queries.json and cran_qrels.json; of LoCoMo: its ten
+conversations, one JSON file each. Neither comes with sonde: fetch them from their publishers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import tempfile
+import time
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from sonde.embedding.base import Embedder
+from sonde.embedding.static import StaticEmbedder
+from sonde.knowledge.cutting import cut_pieces
+from sonde.knowledge.questions import read_question
+from sonde.knowledge.ranking import Asking, embed_missing
+from sonde.stores.knowledge_base import Entry, Piece
+from sonde.stores.knowledge_sqlite import SqliteKnowledge
+
+
+def rank_cranfield(folder: Path, store: SqliteKnowledge, embedder: Embedder | None) -> float:
+    """Mean NDCG@10 over Cranfield's queries; grades as its file gives them (1 is best)."""
+    wanted: dict[int, dict[str, int]] = {}
+    for row in json.loads((folder / "cran_qrels.json").read_text()):
+        grade = max(0, 5 - int(row["position"]))
+        wanted.setdefault(int(row["query_num"]), {})[str(row["id"])] = grade
+    found = []
+    for query in json.loads((folder / "cran_queries.json").read_text()):
+        grades = wanted.get(int(query["query number"]), {})
+        hits = Asking(store, read_question(query["query"]), embedder).rank("notes")
+        gains = [grades.get(hit.entry.id, 0) for hit in hits[:10]]
+        found.append(discount(gains) / (discount(sorted(grades.values(), reverse=True)[:10]) or 1))
+    return mean(found)
+
+
+def discount(gains: list[int]) -> float:
+    return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))
+
+
+def fill_cranfield(folder: Path, store: SqliteKnowledge) -> None:
+    store.put(
+        "notes",
+        [
+            Entry("notes", doc["title"], tuple(cut_pieces(doc["body"])), id=str(doc["id"]))
+            for doc in json.loads((folder / "cran_docs.json").read_text())
+        ],
+    )
+
+
+def read_sessions(sample: dict[str, Any]) -> list[Entry]:
+    """A conversation of LoCoMo: one chat a session, one piece a turn, named as the evidence is."""
+    talk = sample.get("conversation", sample)
+    return [
+        Entry(
+            "chats",
+            talk.get(f"{name}_date_time", name),
+            tuple(
+                Piece(
+                    f"{turn['speaker']}: {turn['text']} {turn.get('blip_caption', '')}".strip(),
+                    place,
+                    uuid=turn["dia_id"],
+                    sender=turn["speaker"],
+                )
+                for place, turn in enumerate(turns)
+            ),
+            id=name,
+        )
+        for name, turns in talk.items()
+        if re.fullmatch(r"session_\d+", name)
+    ]
+
+
+def recall_locomo(
+    questions: list[dict[str, Any]], store: SqliteKnowledge, embedder: Embedder | None
+) -> list[float]:
+    """Of each question, the share of its evidence among the ten best turns."""
+    found = []
+    for question in questions:
+        evidence = {part.strip() for each in question["evidence"] for part in each.split(";")}
+        if not evidence:
+            continue
+        hits = Asking(store, read_question(question["question"]), embedder).rank("chats")
+        ten = [hit.message_id for hit in hits if hit.message_id][:10]
+        found.append(len(evidence & set(ten)) / len(evidence))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cranfield", type=Path)
+    parser.add_argument("--locomo", type=Path)
+    args = parser.parse_args()
+    static = StaticEmbedder()
+    modes: dict[str, Embedder | None] = {"words": None, "fused": static}
+    if args.cranfield:
+        with tempfile.TemporaryDirectory() as folder:
+            store = SqliteKnowledge(Path(folder))
+            fill_cranfield(args.cranfield, store)
+            embed_missing(store, "notes", static, 1 << 30)
+            for name, embedder in modes.items():
+                began = time.process_time()
+                score = rank_cranfield(args.cranfield, store, embedder)
+                spent = time.process_time() - began
+                print(f"Cranfield, {name}: NDCG@10 {score:.4f}, {spent:.1f} s CPU for 225 queries")
+            store.close()
+    if args.locomo:
+        recalls: dict[str, list[float]] = {name: [] for name in modes}
+        for path in sorted(args.locomo.rglob("*.json")):
+            sample = json.loads(path.read_text())
+            with tempfile.TemporaryDirectory() as folder:
+                store = SqliteKnowledge(Path(folder))
+                store.put("chats", read_sessions(sample))
+                embed_missing(store, "chats", static, 1 << 30)
+                for name, embedder in modes.items():
+                    recalls[name] += recall_locomo(sample["qa"], store, embedder)
+                store.close()
+        for name, found in recalls.items():
+            print(f"LoCoMo, {name}: recall@10 {mean(found):.4f} over {len(found)} questions")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Personal knowledge: brought in, found, and shown in pieces that fit."""

@@ -1,0 +1,246 @@
+"""An entry -> as much of it as was asked for: snippet, chunk, chunk with siblings, or all.
+
+What is shown never exceeds its budget: tokens are characters / `chars_per_token`, rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from sonde.errors import InvalidRequest
+from sonde.graphemes import floor_boundary
+from sonde.knowledge.cutting import cut_ranges
+from sonde.knowledge.snippets import cut_snippet, find_offset
+from sonde.stores.knowledge_base import Entry, Piece
+
+Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]
+MODES = ("snippet", "chunk", "chunk_with_siblings", "full", "auto")
+MAX_TOKENS, MOST_TOKENS = 5_000, 20_000
+CHARS_PER_TOKEN = 4
+CHUNK_TOKENS = 300
+SIBLING_WINDOW = 2
+BOUNDS: Mapping[str, tuple[int, int]] = {
+    "snippet_length": (50, 1_000),
+    "max_tokens": (1, MOST_TOKENS),
+    "chars_per_token": (1, 16),
+    "chunk_size_tokens": (10, 4_000),
+    "chunk_overlap_tokens": (0, 2_000),
+    "sibling_window": (0, 50),
+    "offset": (0, 1 << 40),
+}
+_KEYS = (*BOUNDS, "mode", "prefer_prechunked", "loc", "query")
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """How much of an entry is wanted, and from where."""
+
+    mode: Mode = "snippet"
+    snippet_length: int = 300
+    max_tokens: int = MAX_TOKENS
+    chars_per_token: int = CHARS_PER_TOKEN
+    chunk_size_tokens: int = CHUNK_TOKENS
+    chunk_overlap_tokens: int = 0
+    sibling_window: int = SIBLING_WINDOW
+    prefer_prechunked: bool = True
+    loc: Mapping[str, Any] = field(default_factory=dict)
+    query: str = ""
+    """Where to look when `loc` does not say."""
+    offset: int = 0
+    """Of `full`: the character to go on from."""
+
+    @property
+    def budget(self) -> int:
+        """The most characters."""
+        return self.max_tokens * self.chars_per_token
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of a text: where it is, and the chunks it is made of."""
+
+    text: str
+    start: int
+    chunks: tuple[tuple[int, int, int], ...] = ()
+    """Number, start and end of each."""
+    next_offset: int | None = None
+
+
+def read_retrieval(
+    given: Mapping[str, Any] | None, defaults: Mapping[str, Any], mode: Mode = "snippet"
+) -> Retrieval:
+    """The options of a call over those of its session; numbers are clamped, the rest is checked."""
+    options: dict[str, Any] = {
+        name: clamp_option(name, value) for name, value in defaults.items() if name in BOUNDS
+    }
+    named = {_to_snake(name): value for name, value in (given or {}).items() if value is not None}
+    for name, value in named.items():
+        options[name] = _check_option(name, value)
+    chosen: Mode = options.pop("mode", mode)
+    if chosen == "auto":
+        chosen = "chunk_with_siblings" if "max_tokens" in named else "snippet"
+    return Retrieval(mode=chosen, **options)
+
+
+def clamp_option(name: str, value: Any) -> int:
+    """A number within the bounds of its option; `InvalidRequest` for what is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise refuse(f"`{name}` must be a number")
+    least, most = BOUNDS[name]
+    return int(max(least, min(most, value)))
+
+
+def _check_option(name: str, value: Any) -> Any:
+    if name in BOUNDS:
+        return clamp_option(name, value)
+    if name == "mode":
+        if value not in MODES:
+            raise refuse(f"`mode` must be one of {', '.join(MODES)}")
+    elif name == "prefer_prechunked":
+        if not isinstance(value, bool):
+            raise refuse("`prefer_prechunked` must be true or false")
+    elif name == "loc":
+        if not isinstance(value, Mapping):
+            raise refuse("`loc` must be an object, as a search result has it")
+    elif name == "query":
+        if not isinstance(value, str):
+            raise refuse("`query` must be a string")
+    else:
+        near = get_close_matches(name, _KEYS, n=1, cutoff=0.6)
+        advice = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(_KEYS)}"
+        raise refuse(f"`retrieval` has no `{name}`; {advice}")
+    return value
+
+
+def _to_snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name)).lower()
+
+
+def count_tokens(text: str, chars_per_token: int) -> int:
+    """Tokens as the budget counts them."""
+    return math.ceil(len(text) / chars_per_token)
+
+
+def show_text(
+    text: str,
+    options: Retrieval,
+    anchor: int,
+    pieces: Sequence[Piece] = (),
+    place: int | None = None,
+) -> Shown:
+    """The part of a text around an offset (or the piece at `place`) that a mode asks for."""
+    if options.mode == "full":
+        return _show_full(text, options)
+    ranges = _list_ranges(text, options, pieces)
+    at = place if place is not None and place < len(ranges) else _find_range(ranges, anchor)
+    if options.mode == "chunk":
+        return _cut(text, options.budget, ranges, at, at, anchor)
+    first, last = _grow(ranges, at, options)
+    return _cut(text, options.budget, ranges, first, last, anchor)
+
+
+def show_snippet(text: str, terms: Sequence[str], options: Retrieval, anchor: int) -> str:
+    """A snippet around the match, or around an offset."""
+    if anchor and not terms:
+        start = floor_boundary(text, max(0, anchor - options.snippet_length // 2))
+        text = text[start : start + 2 * options.snippet_length]
+    return cut_snippet(text, terms, options.snippet_length)
+
+
+def choose_messages(messages: Sequence[Piece], at: int, options: Retrieval) -> list[Piece]:
+    """The anchor message and its neighbours within window and budget, in order."""
+    if not messages:
+        return []
+    starts = [0]
+    for message in messages:
+        starts.append(starts[-1] + len(message.text))
+    ranges = [(starts[n], starts[n + 1]) for n in range(len(messages))]
+    first, last = (at, at) if options.mode == "chunk" else _grow(ranges, at, options)
+    return list(messages[first : last + 1])
+
+
+def find_anchor(text: str, terms: Sequence[str]) -> int:
+    """Where a text answers best; 0 when it does not."""
+    return find_offset(text, terms) if terms else 0
+
+
+def join_text(entry: Entry, field_name: str = "") -> str:
+    """The whole text of an entry, or of one of its fields."""
+    return "".join(piece.text for piece in entry.pieces if piece.field == field_name)
+
+
+def list_fields(entry: Entry) -> dict[str, str]:
+    """An entry's texts by field, in order."""
+    fields: dict[str, str] = {}
+    for piece in entry.pieces:
+        fields[piece.field] = fields.get(piece.field, "") + piece.text
+    return fields
+
+
+def _list_ranges(text: str, options: Retrieval, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    if pieces and options.prefer_prechunked:
+        return [(piece.start, piece.start + len(piece.text)) for piece in pieces]
+    size = options.chunk_size_tokens * options.chars_per_token
+    overlap = options.chunk_overlap_tokens * options.chars_per_token
+    return cut_ranges(text, size, min(overlap, size // 2))
+
+
+def _find_range(ranges: Sequence[tuple[int, int]], anchor: int) -> int:
+    best = 0
+    for at, (start, end) in enumerate(ranges):
+        if start <= anchor:
+            best = at
+        if end > anchor:
+            break
+    return best
+
+
+def _grow(ranges: Sequence[tuple[int, int]], at: int, options: Retrieval) -> tuple[int, int]:
+    """Take neighbours, the right one first, while the sum stays within the budget."""
+    first = last = at
+    right = left = True
+    while right or left:
+        right = right and last + 1 < len(ranges) and last - at < options.sibling_window
+        if right:
+            right = ranges[last + 1][1] - ranges[first][0] <= options.budget
+            last += right
+        left = left and first > 0 and at - first < options.sibling_window
+        if left:
+            left = ranges[last][1] - ranges[first - 1][0] <= options.budget
+            first -= left
+    return first, last
+
+
+def _cut(
+    text: str,
+    budget: int,
+    ranges: Sequence[tuple[int, int]],
+    first: int,
+    last: int,
+    anchor: int,
+) -> Shown:
+    start, end = ranges[first][0], ranges[last][1]
+    if end - start > budget:  # one chunk is more than the budget: what surrounds the match
+        start = floor_boundary(text, max(start, min(anchor - budget // 2, end - budget)))
+        end = max(floor_boundary(text, start + budget), start + 1)
+    chunks = tuple((at, *ranges[at]) for at in range(first, last + 1))
+    return Shown(text[start:end], start, chunks)
+
+
+def _show_full(text: str, options: Retrieval) -> Shown:
+    start = min(options.offset, len(text))
+    end = floor_boundary(text, start + options.budget)
+    if end <= start < len(text):
+        end = start + 1
+    more = end if end < len(text) else None
+    return Shown(text[start:end], start, (), more)
+
+
+def refuse(problem: str) -> InvalidRequest:
+    """An error about an option, in the words of the caller."""
+    return InvalidRequest(problem, user_message="{problem}.", problem=problem)

@@ -1,0 +1,70 @@
+"""Times: epoch milliseconds inside, ISO 8601 outside, whatever comes in."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from typing import Any
+
+_DAY_MS = 86_400_000
+_COMPACT = re.compile(r"\d{8}(T?\d{6})?Z?$")
+
+
+def show_time(stamp: int | None) -> str | None:
+    """A time as clients read it; None when it is not known."""
+    if not stamp:
+        return None
+    try:
+        when = datetime.fromtimestamp(stamp / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+    text = when.isoformat(timespec="milliseconds" if stamp % 1000 else "seconds")
+    return text.replace("+00:00", "Z")
+
+
+def read_time(value: Any) -> int | None:
+    """Epoch milliseconds of seconds, milliseconds, dates and ISO 8601; None for anything else."""
+    if isinstance(value, datetime):
+        return _stamp(value)
+    if isinstance(value, date):
+        return _stamp(datetime(value.year, value.month, value.day, tzinfo=UTC))
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return _read_number(float(value))
+    text = str(value).strip()
+    if re.fullmatch(r"-?\d{9,17}(\.\d+)?", text):
+        return _read_number(float(text))
+    if _COMPACT.match(text):
+        digits = re.sub(r"\D", "", text)
+        text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}"
+        text += f"T{digits[8:10]}:{digits[10:12]}:{digits[12:14]}" if len(digits) > 8 else ""
+    try:
+        return _stamp(datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
+def read_day_end(value: str) -> int | None:
+    """The same for the end of a range: a bare date reaches to its last millisecond."""
+    stamp = read_time(value)
+    bare = re.fullmatch(r"\d{4}-?\d{2}-?\d{2}", value.strip())
+    return stamp + _DAY_MS - 1 if stamp is not None and bare else stamp
+
+
+def _read_number(number: float) -> int | None:
+    if number != number or abs(number) > 1e17:
+        return None
+    # seconds until the year 5138, milliseconds from 1973 on; microseconds beyond
+    if abs(number) < 1e11:
+        return int(number * 1000)
+    return int(number) if abs(number) < 1e14 else int(number / 1000)
+
+
+def _stamp(when: datetime) -> int | None:
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    try:
+        return int(when.timestamp() * 1000)
+    except (OverflowError, ValueError):
+        return None

@@ -1,0 +1,121 @@
+"""Entries and pieces as rows, and the terms under which a piece is found; every backend agrees."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sonde.prose import fold_text, index_text
+from sonde.stores.knowledge_base import TITLE, TITLED, Entry, Piece, Source
+from sonde.stores.sqlite import Value, bind_text, read_text
+
+HEAD = (
+    "number, id, title, created_at, last_modified, version, tags, media_type, url, character,"
+    " facts, origin, path, hash"
+)
+PIECE = "number, place, start, field, uuid, sender, created_at, begins, ends, text"
+WEIGHTS = (2.0, 2.0, 1.0)
+"""How much a term counts in a title, in a tag and in the text."""
+
+
+def bind_head(entry: Entry) -> tuple[Value, ...]:
+    """The columns of `HEAD` behind the number, with the folded title behind the title."""
+    return (
+        bind_text(entry.id),
+        bind_text(entry.title),
+        bind_text(fold_text(entry.title)),
+        entry.created_at,
+        entry.last_modified,
+        entry.version,
+        json.dumps(list(entry.tags)),
+        bind_text(entry.media_type),
+        bind_text(entry.url),
+        bind_text(entry.character),
+        json.dumps(dict(entry.facts)),
+        bind_text(entry.origin),
+        bind_text(entry.path),
+        entry.hash,
+    )
+
+
+def read_head(source: Source, row: Sequence[Any]) -> Entry:
+    """An entry without its pieces."""
+    return Entry(
+        source,
+        read_text(row[2]),
+        id=read_text(row[1]),
+        created_at=row[3],
+        last_modified=row[4],
+        version=row[5],
+        tags=tuple(json.loads(row[6])),
+        media_type=read_text(row[7]),
+        url=read_text(row[8]),
+        character=read_text(row[9]),
+        facts=json.loads(row[10]),
+        origin=read_text(row[11]),
+        path=read_text(row[12]),
+        hash=read_text(row[13]),
+        number=row[0],
+    )
+
+
+def bind_piece(piece: Piece) -> tuple[Value, ...]:
+    """The columns of `PIECE` behind the number."""
+    return (
+        piece.place,
+        piece.start,
+        bind_text(piece.field),
+        bind_text(piece.uuid),
+        bind_text(piece.sender),
+        piece.created_at,
+        piece.begins,
+        piece.ends,
+        bind_text(piece.text),
+    )
+
+
+def read_piece(row: Sequence[Any]) -> Piece:
+    """A piece as it was stored."""
+    return Piece(
+        read_text(row[9]),
+        place=row[1],
+        start=row[2],
+        field=read_text(row[3]),
+        uuid=read_text(row[4]),
+        sender=read_text(row[5]),
+        created_at=row[6],
+        begins=row[7],
+        ends=row[8],
+        number=row[0],
+    )
+
+
+def list_stored(entry: Entry) -> Iterator[Piece]:
+    """The pieces to store: those of the entry, named, and its title where that stands alone."""
+    if entry.source not in TITLED and entry.title:
+        yield Piece(entry.title, place=-1, field=TITLE, uuid="")
+    for piece in entry.pieces:
+        yield piece if piece.uuid else replace(piece, uuid=str(uuid.uuid4()))
+    if not entry.pieces and entry.source in TITLED:
+        yield Piece("", uuid=str(uuid.uuid4()))  # an empty note is still found by its title
+
+
+def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[str]]:
+    """The terms of a piece: of its title, of its tags, of its text."""
+    if piece.field == TITLE:
+        return index_text(piece.text), _tag_terms(entry), []
+    if entry.source in TITLED:
+        return index_text(entry.title), _tag_terms(entry), index_text(piece.text)
+    return [], [], index_text(piece.text)
+
+
+def _tag_terms(entry: Entry) -> list[str]:
+    return [term for tag in entry.tags for term in index_text(tag)]
+
+
+def fold_tags(tags: Sequence[str]) -> list[str]:
+    """Tags as they are compared."""
+    return list(dict.fromkeys(fold_text(tag.lstrip("#")) for tag in tags))

@@ -1,0 +1,151 @@
+"""Vectors of one source's pieces: slots in SQLite, rows in an append-only file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from sonde.stores.base import Vectors
+from sonde.stores.chunk_schema import read_number
+from sonde.stores.knowledge_base import Conditions, Source
+from sonde.stores.knowledge_lexical import condition_sql
+from sonde.stores.vectors import VectorFile
+from sonde.types import Scored
+
+_MUTE = -1
+"""The slot of a piece whose vector is all zeros."""
+_WASTED = 0.5
+_COPIED = 8_192
+_LEAST = 1_000
+
+Numbers = NDArray[np.int64]
+
+
+class PieceVectors:
+    """The vectors of one source of one user."""
+
+    def __init__(self, folder: Path, source: Source) -> None:
+        self._folder = folder
+        self._source = source
+        self._lock = threading.Lock()
+        self._files: dict[str, VectorFile] = {}
+        self._map: tuple[int, str, Numbers, Numbers] | None = None
+
+    def write(
+        self, connection: apsw.Connection, model: str, numbers: Sequence[int], rows: Vectors
+    ) -> None:
+        """Append the vectors and name their slots; another model's are given up."""
+        file = self._find(connection, model)
+        if file is None:
+            connection.execute(f"UPDATE {self._source}_pieces SET slot = NULL")
+            file = self._start(connection, model, rows.shape[1])
+        first, _ = file.append(rows)
+        speaks = np.any(rows, axis=1)
+        connection.executemany(
+            f"UPDATE {self._source}_pieces SET slot = ? WHERE number = ?",
+            [(first + at if speaks[at] else _MUTE, number) for at, number in enumerate(numbers)],
+        )
+
+    def nearest(
+        self,
+        connection: apsw.Connection,
+        generation: int,
+        model: str,
+        vector: Vectors,
+        limit: int,
+        where: Conditions,
+    ) -> list[Scored]:
+        """The pieces whose vectors are nearest, nearest first."""
+        file = self._find(connection, model)
+        length = float(np.linalg.norm(vector))
+        if file is None or not length or limit < 1:
+            return []
+        numbers, slots = self._read_map(connection, generation, model)
+        condition, values = condition_sql(self._source, where)
+        if condition:
+            query = (
+                f"SELECT p.number FROM {self._source}_pieces AS p JOIN {self._source} AS e"
+                f" ON e.number = p.item WHERE {condition}"
+            )
+            allowed = np.array([row[0] for row in connection.execute(query, values)], np.int64)
+            inside = np.isin(numbers, allowed)
+            numbers, slots = numbers[inside], slots[inside]
+        places, scores = file.find(vector / np.float32(length), slots, limit)
+        found = zip(numbers[places].tolist(), scores.tolist(), strict=True)
+        ordered = sorted(found, key=lambda pair: (-pair[1], pair[0]))
+        return [Scored(number, score) for number, score in ordered[:limit]]
+
+    def is_current(self, connection: apsw.Connection, model: str) -> bool:
+        """Whether the slots are those of this model."""
+        return self._find(connection, model) is not None
+
+    def tidy(self, connection: apsw.Connection) -> VectorFile | None:
+        """Write the file anew when half of it is unused; the old one, to delete after commit."""
+        query = "SELECT name, dimensions FROM models WHERE source = ?"
+        row = connection.execute(query, (self._source,)).fetchone()
+        old = self._find(connection, row[0]) if row else None
+        if row is None or old is None:
+            return None
+        query = f"SELECT number, slot FROM {self._source}_pieces WHERE slot >= 0 ORDER BY slot"
+        live = connection.execute(query).fetchall()
+        used = old.count_rows()
+        if used < _LEAST or len(live) > used * _WASTED:
+            return None
+        fresh = self._start(connection, row[0], row[1])
+        for at in range(0, len(live), _COPIED):
+            part = live[at : at + _COPIED]
+            first, _ = fresh.append(old.read(np.array([slot for _, slot in part], np.int64)))
+            connection.executemany(
+                f"UPDATE {self._source}_pieces SET slot = ? WHERE number = ?",
+                [(first + offset, number) for offset, (number, _) in enumerate(part)],
+            )
+        return old
+
+    def _start(self, connection: apsw.Connection, model: str, dimensions: int) -> VectorFile:
+        query = (
+            "INSERT INTO state VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET value = value + 1"
+            " RETURNING value"
+        )
+        count = read_number(connection, query, (f"{self._source}_files",))
+        slug = hashlib.sha256(model.encode()).hexdigest()[:12]
+        name = f"{self._source}-{slug}-{count}"
+        connection.execute(
+            "INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?)",
+            (self._source, model, dimensions, name),
+        )
+        file = self._open(name, dimensions)
+        file.delete()  # what a crash left under this name belongs to nobody
+        return file
+
+    def _find(self, connection: apsw.Connection, model: str) -> VectorFile | None:
+        query = "SELECT file, dimensions FROM models WHERE source = ? AND name = ?"
+        row = connection.execute(query, (self._source, model)).fetchone()
+        return self._open(row[0], row[1]) if row else None
+
+    def _open(self, name: str, dimensions: int) -> VectorFile:
+        with self._lock:
+            if name not in self._files:
+                self._files[name] = VectorFile(self._folder / name, dimensions)
+            return self._files[name]
+
+    def _read_map(
+        self, connection: apsw.Connection, generation: int, model: str
+    ) -> tuple[Numbers, Numbers]:
+        known = self._map
+        if known and known[:2] == (generation, model):
+            return known[2], known[3]
+        query = (
+            f"SELECT json_group_array(number), json_group_array(slot) FROM {self._source}_pieces"
+            " WHERE slot >= 0"
+        )
+        (columns,) = connection.execute(query).fetchall()
+        numbers, slots = (np.array(json.loads(str(column)), np.int64) for column in columns)
+        self._map = (generation, model, numbers, slots)
+        return numbers, slots

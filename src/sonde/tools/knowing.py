@@ -1,0 +1,198 @@
+"""One search of knowledge from question to page, and one look at an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sonde.app import App
+from sonde.errors import EmptyQuery
+from sonde.knowledge.getting import Got, get_entry
+from sonde.knowledge.questions import read_question
+from sonde.knowledge.ranking import Asking, KnowledgeHit, merge_sources, sort_recent
+from sonde.knowledge.retrieval import Mode, read_retrieval
+from sonde.knowledge.sessions import Session, make_session_id, read_defaults
+from sonde.knowledge.snippets import clamp_length
+from sonde.paging.budget import count_tokens
+from sonde.stores.knowledge_base import (
+    ANYTHING,
+    SOURCES,
+    TITLE,
+    Conditions,
+    KnowledgeStore,
+    Source,
+)
+from sonde.tools.shapes.know import GetAnswer, KnowAnswer, show_got, show_hit
+from sonde.work import Work
+
+_SHORTEST = 50
+_RESERVED = 25
+"""Tokens for what a page says besides its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """What is asked for; equal ones share a ranking."""
+
+    tool: str
+    query: str
+    sources: tuple[Source, ...] = SOURCES
+    order_by: str | None = None
+    where: Mapping[Source, Conditions] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which part of the ranking is shown, and how."""
+
+    limit: int
+    offset: int = 0
+    snippet_length: int | None = None
+    max_tokens: int | None = None
+
+
+def answer_search(
+    app: App,
+    inquiry: Inquiry,
+    view: View,
+    work: Work,
+    session: Session | None = None,
+    *,
+    dedupe: bool = False,
+) -> KnowAnswer:
+    """One page of a ranking that stays as it was when its first page was asked for."""
+    query = inquiry.query.strip()
+    if not query:
+        raise EmptyQuery
+    user = work.caller.user
+    store = app.knowledge.of(user)
+    defaults = session.defaults if session else {}
+    inquiry = replace(inquiry, order_by=inquiry.order_by or defaults.get("order_by") or "relevance")
+    parameters = _name(inquiry, user, session.id if session else "")
+    kept = app.results.find(parameters) if view.offset else None
+    if kept is None:
+        hits = rank(app, store, inquiry, work)
+        held = 0
+        if session and dedupe:
+            hits, held = hold_back(session, hits)
+        kept = app.results.keep(parameters, hits, {"held": held})
+    answer = _show_page(app, store, kept.hits, query, view, session)
+    if session:
+        answer["session_id"] = session.id
+        if kept.facts["held"]:
+            answer["suppressed"] = kept.facts["held"]
+        session.mark(row["uri"] for row in answer["results"])
+        session.ask(query)
+    return answer
+
+
+def rank(app: App, store: KnowledgeStore, inquiry: Inquiry, work: Work) -> list[KnowledgeHit]:
+    """Everything that answers, in order."""
+    asking = Asking(store, read_question(inquiry.query), app.static)
+    rankings = []
+    for source in dict.fromkeys(inquiry.sources):
+        work.check()
+        rankings.append(asking.rank(source, inquiry.where.get(source, ANYTHING)))
+    hits = rankings[0] if len(rankings) == 1 else merge_sources(rankings)
+    return sort_recent(hits) if inquiry.order_by == "recent" else hits
+
+
+def hold_back(session: Session, hits: list[KnowledgeHit]) -> tuple[list[KnowledgeHit], int]:
+    """What the session has not seen yet; all of it again once it has seen everything."""
+    fresh = [hit for hit in hits if hit.uri not in session.seen]
+    if hits and not fresh:
+        session.forget(hit.uri for hit in hits)
+        return hits, 0
+    return fresh, len(hits) - len(fresh)
+
+
+def find_session(
+    app: App, work: Work, session_id: str | None, defaults: Mapping[str, Any] | None = None
+) -> Session | None:
+    """The session named, else the caller's own; `new` makes one. None where there is none."""
+    name = session_id or work.caller.session
+    if not name:
+        return None
+    if name == "new":
+        name = make_session_id()
+    session = app.knowledge.sessions.open(work.caller.user, name)
+    if defaults:
+        session.defaults |= read_defaults(defaults)
+    return session
+
+
+def answer_get(
+    app: App,
+    source: Source,
+    id: str,  # noqa: A002
+    retrieval: Mapping[str, Any] | None,
+    work: Work,
+    session: Session | None = None,
+    mode: Mode = "snippet",
+) -> GetAnswer:
+    """As much of one entry as was asked for."""
+    store = app.knowledge.of(work.caller.user)
+    options = read_retrieval(retrieval, session.defaults if session else {}, mode)
+    got: Got = get_entry(store, source, id, options, list(session.recent) if session else ())
+    return show_got(got, options.snippet_length)
+
+
+def _name(inquiry: Inquiry, user: str, session: str) -> dict[str, Any]:
+    return {
+        "tool": inquiry.tool,
+        "query": inquiry.query.strip(),
+        "sources": inquiry.sources,
+        "order_by": inquiry.order_by,
+        "where": {source: repr(each) for source, each in inquiry.where.items()},
+        "user": user,
+        "session": session,
+    }
+
+
+def _show_page(
+    app: App,
+    store: KnowledgeStore,
+    hits: Sequence[KnowledgeHit],
+    query: str,
+    view: View,
+    session: Session | None,
+) -> KnowAnswer:
+    defaults = session.defaults if session else {}
+    length = clamp_length(view.snippet_length or defaults.get("snippet_length"))
+    budget = (view.max_tokens or defaults.get("max_tokens") or app.max_tokens) - _RESERVED
+    terms = read_question(query).terms
+    earlier = list(session.recent)[:3] if session else []
+    hints = [term for each in earlier for term in read_question(each).terms]
+    wanted = hits[view.offset : view.offset + view.limit]
+    rows: list[dict[str, Any]] = []
+    for hit in wanted:
+        rows.append(show_hit(hit, terms, length, hints, _read_opening(store, hit)))
+        if len(rows) > 1 and count_tokens(_page(rows, hits, view)) > budget:
+            rows.pop()
+            break
+    while rows and count_tokens(_page(rows, hits, view)) > budget and length > _SHORTEST:
+        length = max(length // 2, _SHORTEST)
+        rows = [show_hit(wanted[0], terms, length, hints, _read_opening(store, wanted[0]))]
+    answer = _page(rows, hits, view)
+    if len(rows) < len(wanted):
+        answer["truncated"] = True
+    return answer
+
+
+def _page(rows: list[dict[str, Any]], hits: Sequence[KnowledgeHit], view: View) -> KnowAnswer:
+    behind = view.offset + len(rows)
+    more = bool(rows) and behind < len(hits)
+    return {
+        "results": rows,
+        "has_more": more,
+        "next_offset": behind if more else None,
+        "total_estimated": len(hits),
+    }
+
+
+def _read_opening(store: KnowledgeStore, hit: KnowledgeHit) -> str:
+    if hit.source != "chats" or hit.piece.field != TITLE:
+        return ""
+    first = store.read_pieces("chats", hit.entry.id, 0, 1)
+    return first[0].text if first else ""
