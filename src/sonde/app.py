@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
+from sonde.indexing.follow import Follower
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Tree
 from sonde.jobs import Jobs
@@ -40,6 +41,9 @@ class Project:
         max_files: int,
         config_text: str,
         warnings: tuple[str, ...] = (),
+        strategy: str = "realtime",
+        lazy_idle_s: float = 30.0,
+        watching: str = "auto",
     ) -> None:
         self.root = root
         self.folder = folder
@@ -51,7 +55,13 @@ class Project:
         """What config.json says when it is generated."""
         self.warnings = warnings
         self.sightings = Sightings()
+        self.strategy = strategy
+        self.lazy_idle_s = lazy_idle_s
+        self.watching = watching
+        self.follower: Follower | None = None
+        """Keeps the index in step, in a server; whoever starts it stops it."""
         self.fresh_until = 0.0
+        self.last_search: float | None = None
         self.searched: Counter[str] = Counter()
         """How often each file was shown; those files get their deeper vectors first."""
         self._open_store = open_store
@@ -63,6 +73,23 @@ class Project:
     def key(self) -> str:
         """Names the project among jobs and cursors."""
         return str(self.root)
+
+    def adopt_settings(self, other: Project) -> None:
+        """Go on under the settings of the same project as it is opened now."""
+        self.tree, self.max_files, self.warnings = other.tree, other.max_files, other.warnings
+        self.strategy, self.lazy_idle_s = other.strategy, other.lazy_idle_s
+        self.watching = other.watching
+        with self._guard:
+            if self.store_name != other.store_name:
+                self.store_name = other.store_name
+                self._stores = {}  # not closed: whoever is reading them may finish
+            self.fresh_until = 0.0
+
+    def stop_following(self) -> None:
+        """Stop the follower, if there is one."""
+        follower, self.follower = self.follower, None
+        if follower:
+            follower.stop()
 
     def is_indexed(self) -> bool:
         """An index was begun here; it may still be growing."""
@@ -147,11 +174,25 @@ class Projects:
                 project = self._open[root] = self._open_project(root)
             return project
 
+    def reload(self, root: Path) -> None:
+        """Read the settings of one that is in use again."""
+        fresh = self._open_project(root)
+        with self._guard:
+            project = self._open.get(root)
+        if project:
+            project.adopt_settings(fresh)
+
+    def stop_following(self) -> None:
+        """Stop every follower."""
+        for project in list(self._open.values()):
+            project.stop_following()
+
     def forget(self, root: Path) -> None:
         """Close one, so that its settings are read again next time."""
         with self._guard:
             project = self._open.pop(root, None)
         if project:
+            project.stop_following()
             project.close()
 
     def close(self) -> None:
@@ -186,6 +227,7 @@ class App:
 
     def close(self) -> None:
         """Stop background work and close every file."""
+        self.projects.stop_following()
         self.jobs.close()
         self.disk.close()
         self.results.close()

@@ -136,6 +136,9 @@ def open_project(settings: Settings, root: Path) -> Project:
         max_files=own.max_files,
         config_text=render_config(settings, public_deny_list()),
         warnings=own.warnings,
+        strategy=own.indexing_strategy,
+        lazy_idle_s=own.lazy_idle_threshold,
+        watching=own.watching,
     )
 
 

@@ -67,6 +67,32 @@ def run_store(session: Session) -> int:
     return FOUND
 
 
+def run_strategy(session: Session) -> int:
+    """Show or choose when changes are indexed."""
+    from sonde.tools.strategy import choose_strategy
+
+    args = session.args
+    hook = True if args.hook else False if args.no_hook else None
+    with session.working() as work:
+        answer = choose_strategy(
+            session.app, args.strategy, hook, project=session.project, work=work
+        )
+    if session.args.json:
+        session.print_json(answer)
+        return FOUND
+    session.print_lines([answer["strategy"] + (" (with hook)" if answer["hook"] else "")])
+    if message := answer.get("message"):
+        session.note(escape_controls(message))
+    return FOUND
+
+
+def run_flush(session: Session) -> int:
+    """Index everything that waits."""
+    from sonde.tools.strategy import flush_index
+
+    return _run_plain(session, flush_index)
+
+
 def run_status(session: Session) -> int:
     """Show how the index is."""
     from sonde.tools.index import get_index_status

@@ -187,6 +187,23 @@ COMMANDS = (
         ),
         "sonde setup claude-code codex --scope project --guide",
     ),
+    Command(
+        "strategy",
+        "show or choose when changes are indexed",
+        "commands:run_strategy",
+        (
+            _option(
+                "strategy",
+                nargs="?",
+                choices=("realtime", "lazy", "git"),
+                help="at once, when it is quiet or searched, or with each commit",
+            ),
+            _flag("--hook", about="install the post-commit hook without asking"),
+            _flag("--no-hook", about="install none, and remove the one there is"),
+        ),
+        "sonde strategy git",
+    ),
+    Command("flush", "index everything that waits", "commands:run_flush"),
     Command("doctor", "check that everything works, and say what does not", "doctor:run_doctor"),
     Command(
         "config",

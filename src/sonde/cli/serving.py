@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sonde.cli.session import Session
 from sonde.settings import Settings, load_settings
@@ -23,7 +23,7 @@ def run_mcp(session: Session) -> int:
 
     settings = session.settings
     _start_logging(settings)
-    serve_stdio(_open_later(session, settings), _make_listing(settings))
+    serve_stdio(_open_later(session, settings), _make_listing(settings), _begin)
     return 0
 
 
@@ -75,6 +75,12 @@ def run_serve(session: Session) -> int:
 
     serve_http(app, access, tell)
     return 0
+
+
+def _begin(app: Any) -> None:
+    from sonde.tools.following import begin_following
+
+    begin_following(app)
 
 
 def _start_logging(settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sonde.indexing.sources import Tree
@@ -76,6 +76,21 @@ def compare_tree(
     for path in [path for path in refused if not any(path in paths for paths in seen.values())]:
         del refused[path]
     return diff
+
+
+def expand_folders(
+    tree: Tree, paths: set[str], list_known: Callable[[], Iterable[str]]
+) -> set[str]:
+    """The files that these paths name; one that ends in a slash is a folder, and stands for what
+    is in it and for what was known to be."""
+    folders = {path for path in paths if path.endswith("/")}
+    files = paths - folders
+    if not folders:
+        return files
+    for folder in folders:
+        files |= {found.path for found in tree.walk(folder[:-1]) if isinstance(found, Entry)}
+    prefixes = tuple(folders)
+    return files | {path for path in list_known() if path.startswith(prefixes)}
 
 
 def compare_paths(

@@ -1,4 +1,5 @@
-"""One writer per index, across threads and processes, by a lock that dies with its holder."""
+"""One writer, and one watcher, per index, across threads and processes, by locks that die with
+their holder."""
 
 from __future__ import annotations
 
@@ -38,10 +39,10 @@ _POLL_S = 0.05
 
 
 class WriterLock:
-    """The right to write one index folder."""
+    """The right to write one index folder, or to do whatever else its name says."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "writer.lock"
+    def __init__(self, folder: Path, name: str = "writer.lock") -> None:
+        self._path = folder / name
         self._thread = threading.RLock()
         self._depth = 0
         self._descriptor = -1
@@ -60,6 +61,10 @@ class WriterLock:
             yield
         finally:
             self._release()
+
+    def is_in_place(self) -> bool:
+        """Whether what is held still keeps others out: a deleted lock file does not."""
+        return self._descriptor >= 0 and self._is_in_place(self._descriptor)
 
     def _try(self) -> bool:
         if not self._thread.acquire(blocking=False):

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from sonde.chunking.parse import parse_text
 from sonde.embedding.base import Embedder
-from sonde.indexing.diff import CUT_SHORT, Diff, Refused, compare_paths, compare_tree
+from sonde.indexing.diff import (
+    CUT_SHORT,
+    Diff,
+    Refused,
+    compare_paths,
+    compare_tree,
+    expand_folders,
+)
 from sonde.indexing.sources import Tree
 from sonde.languages import language_of
 from sonde.policy.read import FileContent
@@ -57,14 +64,18 @@ def update_index(
     paths: set[str] | None = None,
     force: bool = False,
 ) -> IndexReport:
-    """Bring the stores in step with the disk (or with the named files); `force` reads all again.
+    """Bring the stores in step with the disk (or with the named files and, where a name ends in
+    a slash, folders); `force` reads all again.
 
     `refused` remembers files whose content was refused, so that they are not read each time; it
     is brought up to date in place.
     """
     began = time.monotonic()
+    if paths is not None:
+        paths = expand_folders(tree, paths, lambda: [p for s in stores.values() for p in s.files()])
     known: dict[Kind, Mapping[str, FileState]] = {
-        kind: store.files() for kind, store in stores.items()
+        kind: store.files() if paths is None else store.states(paths)
+        for kind, store in stores.items()
     }
     refused = {} if refused is None else refused
     if force and paths is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Literal
 
 from sonde.chunking.parse import VERSION
 from sonde.errors import OutsideRoots
-from sonde.policy.admit import Rules
+from sonde.policy.admit import Rules, is_denied
 from sonde.policy.read import FileContent, read_file
-from sonde.policy.walk import Entry, check_path, walk_files
+from sonde.policy.walk import Entry, check_path, walk_files, walk_folders
 from sonde.types import Kind, Skipped
 
 
@@ -38,15 +39,18 @@ class Tree:
         """Names how files are cut; indexes of two recipes are never mixed."""
         return f"{self.chunking}-{VERSION}"
 
-    def walk(self) -> Iterator[Entry | Skipped]:
-        """Every file that may be indexed, and what was left out."""
+    def walk(self, under: str = "") -> Iterator[Entry | Skipped]:
+        """Every file that may be indexed, and what was left out; `under` names one folder."""
         for source in self.sources:
+            below = _below(under, source.prefix)
+            if below is None:
+                continue
             nested = tuple(
                 other.prefix
                 for other in self.sources
                 if other.prefix != source.prefix and other.prefix.startswith(source.prefix)
             )
-            for found in walk_files(source.root, source.rules):
+            for found in walk_files(source.root, source.rules, below):
                 named = _prefixed(found, source.prefix)
                 # what lies under a root inside this one comes from there, once
                 if not (nested and named.path.startswith(nested)):
@@ -69,11 +73,35 @@ class Tree:
             return "code"
         return "docs" if self.index_docs else None
 
+    def folders(self) -> Iterator[Path]:
+        """Every folder whose files may be indexed."""
+        for source in self.sources:
+            for folder in walk_folders(source.root, source.rules):
+                yield source.root / folder
+
+    def name_of(self, place: str) -> str | None:
+        """The project's name for an absolute path; None when no file there can be indexed."""
+        for source in sorted(self.sources, key=lambda source: -len(str(source.root))):
+            root = str(source.root)
+            if place == root:
+                return source.prefix
+            if place.startswith(root.rstrip(os.sep) + os.sep):
+                below = place[len(root.rstrip(os.sep)) + 1 :].replace(os.sep, "/")
+                return None if is_denied(below, source.rules) else source.prefix + below
+        return None
+
     def _locate(self, path: str) -> tuple[Source, str]:
         for source in self.sources:
             if path.startswith(source.prefix):
                 return source, path[len(source.prefix) :]
         raise OutsideRoots(f"{path!r} is in none of the project's folders")
+
+
+def _below(under: str, prefix: str) -> str | None:
+    """Where in a source a folder of the project lies; empty when it holds the whole source."""
+    if not under or f"{under}/".startswith(prefix):
+        return under[len(prefix) :]
+    return "" if prefix.startswith(f"{under}/") else None
 
 
 def _prefixed(found: Entry | Skipped, prefix: str) -> Entry | Skipped:

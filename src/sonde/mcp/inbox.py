@@ -28,6 +28,10 @@ class Inbox:
             with self._lock:
                 if not self._answer_early(line):
                     self._deliver(line)
+        self.end()
+
+    def end(self) -> None:
+        """Deliver the end, as when the client closes its end."""
         with self._lock:
             self._deliver(None)
 

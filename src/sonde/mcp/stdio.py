@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,16 +16,28 @@ from sonde.mcp.listing import Listing
 from sonde.mcp.wire import claim_wire
 
 if TYPE_CHECKING:
-    from sonde.mcp.server import Closable
+    from sonde.mcp.server import Closable, LazyApp
 
+BEGIN_S = 1.0
+"""When what goes on by itself begins: after the questions that a client opens with."""
+PARENT_S = 1.0
+"""How often the parent is looked at; it may die and leave stdin open, held by another child."""
 STOP_S = 1.2
 """How long running verbs may take to stop; clients kill a server after about two seconds."""
 
 _log = logging.getLogger("sonde.mcp")
 
 
-def serve_stdio(open_app: Callable[[], Closable], listing: Listing) -> None:
-    """Serve until stdin closes; `open_app` runs when a tool is first called."""
+def serve_stdio(
+    open_app: Callable[[], Closable],
+    listing: Listing,
+    begin: Callable[[Closable], None] | None = None,
+) -> None:
+    """Serve until stdin closes or the parent dies; `open_app` runs when a tool is first called.
+
+    `begin` is given the app soon after the start, for what goes on without being asked for.
+    """
+    parent = os.getppid()
     wire = claim_wire()
     logging.basicConfig(stream=sys.stderr)
     inbox = Inbox(Front(listing), wire)
@@ -37,10 +50,18 @@ def serve_stdio(open_app: Callable[[], Closable], listing: Listing) -> None:
     from sonde.mcp.streams import run_server
 
     calls, app = Calls(), LazyApp(open_app)
+    ending = threading.Event()
+    if sys.platform != "win32" and parent > 1:
+        # elsewhere the pipe closes with the parent, which children do not inherit
+        watch = threading.Thread(target=_outlive, args=(parent, inbox, ending), daemon=True)
+        watch.start()
+    if begin:
+        threading.Thread(target=_begin_soon, args=(begin, app, ending), daemon=True).start()
     try:
         anyio.run(run_server, build_server(listing, app, calls), inbox, wire)
     except KeyboardInterrupt:
         _log.info("interrupted")
+    ending.set()
     stopped = calls.stop(STOP_S)
     if stopped:
         app.close()
@@ -50,3 +71,23 @@ def serve_stdio(open_app: Callable[[], Closable], listing: Listing) -> None:
         # survive a crash at any point, so leaving now is safe where waiting is not.
         sys.stderr.flush()
         os._exit(0)
+
+
+def _begin_soon(begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event) -> None:
+    if not ending.wait(BEGIN_S):
+        try:
+            begin(app.get())
+        except Exception:  # noqa: BLE001 - the server serves without it
+            _log.exception("what goes on by itself did not begin")
+
+
+def _outlive(parent: int, inbox: Inbox, ending: threading.Event) -> None:
+    """Wait until the parent is gone, then end as if stdin had closed."""
+    while not ending.wait(PARENT_S):
+        if os.getppid() != parent:
+            _log.info("the parent process is gone")
+            inbox.end()
+            ending.wait(STOP_S)
+            # the client cannot miss an answer any more; stores survive a crash at any point
+            time.sleep(STOP_S)
+            os._exit(0)

@@ -180,6 +180,12 @@ def compile_rules(rules: Rules) -> Gate:
     return Gate(rules)
 
 
+def is_denied(path: str, rules: Rules) -> bool:
+    """Whether the deny list names a folder on the way to a path; looks at nothing on disk."""
+    gate = compile_rules(rules)
+    return any(gate.find_denial(name, folder=True) for name in path.split("/")[:-1])
+
+
 def _collect(*, secret: bool, folder: bool, fold: bool = True) -> _Names:
     whole: dict[str, str] = {}
     suffixes: dict[str, str] = {}

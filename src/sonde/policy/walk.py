@@ -36,15 +36,33 @@ class _Level(NamedTuple):
     entries: Iterator[os.DirEntry[str]]
 
 
-def walk_files(root: Path, rules: Rules) -> Iterator[Entry | Skipped]:
+def walk_files(root: Path, rules: Rules, under: str = "") -> Iterator[Entry | Skipped]:
     """Every file below the root in the order of names, admitted or skipped with a reason.
 
     A folder that is left out is one `Skipped` for all that is in it. Links are never followed. A
-    repository inside the project is part of it, without its `.git`.
+    repository inside the project is part of it, without its `.git`. `under` names a folder to
+    look in; nothing is found in one that is left out.
     """
+    for found in _walk(root, rules, under):
+        if not isinstance(found, str):
+            yield found
+
+
+def walk_folders(root: Path, rules: Rules) -> Iterator[str]:
+    """Every folder that files may be admitted from, the root itself first, as an empty name."""
+    for found in _walk(root, rules, ""):
+        if isinstance(found, str):
+            yield found
+
+
+def _walk(root: Path, rules: Rules, under: str) -> Iterator[Entry | Skipped | str]:
+    """Files as `walk_files` has them, and before the files of a folder its path."""
     gate = compile_rules(rules)
-    levels = [_open_level(open_root(root), "", None, rules)]
+    first = _open_under(root, under, gate)
+    levels = [first] if first else []
     try:
+        if first:
+            yield first.prefix[:-1]
         while levels:
             folder, prefix, scope, entries = levels[-1]
             for entry in entries:
@@ -63,12 +81,36 @@ def walk_files(root: Path, rules: Rules) -> Iterator[Entry | Skipped]:
                     inner.close()
                     yield _skip_unreadable(prefix + entry.name, error)
                     continue
+                yield prefix + entry.name
                 break
             else:
                 levels.pop().folder.close()
     finally:
         for level in levels:
             level.folder.close()
+
+
+def _open_under(root: Path, under: str, gate: Gate) -> _Level | None:
+    """The folder to start in, if the walk from the root would come to it."""
+    scope: Scope | None = None
+    prefix = ""
+    folder = open_root(root)
+    try:
+        for name in split_inside(root, under):
+            scope = _read_scope(folder, prefix[:-1], scope, gate.rules)
+            kind = tell_kind(folder.look_at(name).st_mode)
+            if kind != "folder" or judge_name(prefix + name, name, kind, gate, scope):
+                folder.close()
+                return None
+            inner = folder.enter(name)
+            folder.close()
+            folder, prefix = inner, f"{prefix}{name}/"
+        return _open_level(folder, prefix, scope, gate.rules)
+    except OSError:
+        folder.close()
+        if under:
+            return None
+        raise
 
 
 def check_path(root: Path, path: str, rules: Rules) -> Entry | Skipped:

@@ -17,7 +17,7 @@ _GROUPS = (
     ("doc_patterns", "index_docs"),
     ("enhanced_tool_descriptions",),
     ("indexing_strategy", "lazy_idle_threshold"),
-    ("roots", "chunking", "store", "embedding"),
+    ("watching", "roots", "chunking", "store", "embedding"),
     ("tool_names", "toolsets", "max_tokens"),
 )
 _UNEDITED_NOTE = (

@@ -13,6 +13,7 @@ Strategy = Literal["realtime", "lazy", "git"]
 Chunking = Literal["syntax", "recursive"]
 StoreName = Literal["sqlite", "lance"]
 Embedding = Literal["auto", "static", "deep", "none"]
+Watching = Literal["auto", "polling", "off"]
 ToolNames = Literal["portable", "documented", "both"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 TOOLSETS = ("code", "index", "files", "knowledge", "research", "all")
@@ -35,6 +36,7 @@ class Settings:
     indexing_strategy: Strategy = "realtime"
     lazy_idle_threshold: int = 30
     """In seconds."""
+    watching: Watching = "auto"
     roots: tuple[str, ...] = ()
     """As written; relative ones are relative to the project's root."""
     chunking: Chunking = "syntax"
@@ -192,6 +194,9 @@ RULES: dict[str, Rule] = {
         "'lazy' (on idle/search), 'git' (on commit). Default: 'realtime'."),
     "lazy_idle_threshold": Rule("lazyIdleThreshold", _COUNT, _check_count, _read_number,
         "Seconds of inactivity before lazy indexing triggers. Default: 30."),
+    "watching": Rule("watching", "'auto', 'polling' or 'off'", _check_choice(Watching),
+        about="How a server learns of changes: 'auto' (file events), 'polling' (looking now and "
+        "then), or 'off' (looking when searched). Default: 'auto'."),
     "roots": Rule("roots", "an array of folders", _check_strings, _read_list,
         "Folders that together form this one project. Default: the project's root alone."),
     "chunking": Rule("chunking", "'syntax' or 'recursive'", _check_choice(Chunking),

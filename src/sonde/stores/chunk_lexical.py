@@ -88,9 +88,9 @@ class LexicalIndex:
             known = self._counts
         counts = {}
         for term in terms:
-            if term not in known:
-                known[term] = count_term(connection, term)
-            counts[term] = known[term]
+            counts[term] = known.get(term) or count_term(connection, term)
+            if counts[term]:  # a word that nobody uses yet may come with the next edit
+                known[term] = counts[term]
         return counts
 
 

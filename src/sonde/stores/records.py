@@ -19,6 +19,7 @@ __all__ = [
     "Metadata",
     "load_dirty",
     "load_fingerprints",
+    "load_heads",
     "load_metadata",
     "load_refused",
     "project_folder",
@@ -228,9 +229,12 @@ def load_fingerprints(folder: Path, kind: Kind) -> dict[str, str]:
     return {path: h for path, h in pairs if path and isinstance(h, str) and _HASH.fullmatch(h)}
 
 
-def save_dirty(folder: Path, paths: Collection[str]) -> None:
-    """Write down which files wait to be indexed."""
-    write_json(folder / "dirty-files.json", {"formatVersion": 1, "files": sorted(paths)})
+def save_dirty(
+    folder: Path, paths: Collection[str], heads: Mapping[str, str] | None = None
+) -> None:
+    """Write down which files wait to be indexed, and at which commits the repositories were."""
+    value = {"formatVersion": 1, "files": sorted(paths), "heads": dict(heads or {})}
+    write_json(folder / "dirty-files.json", value)
 
 
 def load_dirty(folder: Path) -> set[str]:
@@ -242,6 +246,13 @@ def load_dirty(folder: Path) -> set[str]:
     refuse_newer(path, _number(value, "formatVersion"), 1)
     files = value.get("files")
     return {f for f in files if isinstance(f, str) and f} if isinstance(files, list) else set()
+
+
+def load_heads(folder: Path) -> dict[str, str]:
+    """Repository -> the commit it was at when its files were last indexed."""
+    value = read_json(folder / "dirty-files.json")
+    heads = _table(value, "heads") if isinstance(value, dict) else {}
+    return {name: head for name, head in heads.items() if isinstance(head, str)}
 
 
 def save_refused(folder: Path, refused: Mapping[str, tuple[int, int, str]]) -> None:

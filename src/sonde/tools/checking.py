@@ -21,6 +21,8 @@ _COUNTS = ("changed", "missing", "gone", "broken", "strays", "vectors")
 _EVERY = timedelta(hours=24)
 """How often every single word is looked at."""
 
+_LATELY = timedelta(minutes=10)
+
 log = logging.getLogger(__name__)
 
 
@@ -70,6 +72,11 @@ def check_project(
     return findings
 
 
+def was_checked_lately(folder: Path) -> bool:
+    """Whether servers that come and go need not check the same index again."""
+    return not _is_due(_load(folder).get("lastCheck"), _LATELY)
+
+
 def describe_checks(folder: Path) -> dict[str, Any]:
     """When the index was last checked, what was found then and in all; empty before that."""
     known = _load(folder)
@@ -107,10 +114,10 @@ def _count(table: dict[str, Any], key: str) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def _is_due(stamp: object) -> bool:
-    """Whether a time is a day away, on either side: clocks are set back, too."""
+def _is_due(stamp: object, every: timedelta = _EVERY) -> bool:
+    """Whether a time is so far away, on either side: clocks are set back, too."""
     try:
         then = datetime.fromisoformat(str(stamp))
-        return abs(datetime.now(UTC) - then) >= _EVERY
+        return abs(datetime.now(UTC) - then) >= every
     except (ValueError, TypeError):
         return True

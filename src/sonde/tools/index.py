@@ -18,11 +18,13 @@ from sonde.errors import (
 )
 from sonde.indexing.diff import compare_tree
 from sonde.policy.admit import REASONS
+from sonde.policy.hooks import remove_hook
 from sonde.policy.roots import resolve_inside
 from sonde.stores.records import Metadata, load_metadata, project_folder
 from sonde.stores.sqlite import translate_errors
 from sonde.tools.arguments import Param
 from sonde.tools.checking import describe_checks
+from sonde.tools.following import describe_following, follow_project
 from sonde.tools.scope import (
     find_project,
     indexed_project,
@@ -108,6 +110,7 @@ def _run(app: App, project: Project, work: Work, *, force: bool = False) -> Inde
         job.wait(timeout_s=10)
         raise
     report: IndexReport = job.outcome()
+    follow_project(app, project)
     refine_soon(app, project)
     return report
 
@@ -174,7 +177,11 @@ def delete_index(
     found = require_index(find_project(app, project))
     question = "Delete the index for this project? This cannot be undone."
     require_consent(app, work, "delete_index", found, question, confirm)
-    for kind in ("check", "refine", "index"):
+    found.stop_following()
+    if found.strategy == "git":
+        with suppress(SondeError):
+            remove_hook(found.root)
+    for kind in ("check", "refine", "index", "flush"):
         app.jobs.cancel(f"{kind}:{found.key}")
     with found.lock.held(work):
         app.projects.forget(found.root)
@@ -205,6 +212,7 @@ def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> S
     """How large, how fresh and how complete the index is, and what was left out."""
     del work
     found = indexed_project(app, project)
+    follow_project(app, found)
     with rebuilding(app, found):
         return _describe(app, found)
 
@@ -233,6 +241,8 @@ def _describe(app: App, found: Project) -> StatusAnswer:
         details["skippedExamples"] = metadata.skipped_examples
     if found.warnings:
         details["warnings"] = list(found.warnings)
+    watched, details["following"] = describe_following(found)
+    details["following"].setdefault("strategy", found.strategy)
     incomplete = metadata is None or metadata.last_full_index is None
     return {
         "status": "indexing" if indexing else "incomplete" if incomplete else "ready",
@@ -241,7 +251,7 @@ def _describe(app: App, found: Project) -> StatusAnswer:
         "totalChunks": code.chunks + docs.chunks,
         "lastUpdated": metadata.last_updated if metadata else None,
         "storageSize": show_size(code.bytes + docs.bytes),
-        "watcherActive": False,
+        "watcherActive": watched,
         "details": details,
     }
 

@@ -28,9 +28,10 @@ from sonde.searching.modes import MODES
 from sonde.searching.paths import narrow
 from sonde.searching.probes import Probes
 from sonde.stores.base import ChunkStore
+from sonde.tools.following import refresh
 from sonde.tools.scope import ALL, projects_in_scope
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
-from sonde.tools.updating import rebuilding, refine_soon, refresh, update_project
+from sonde.tools.updating import rebuilding, refine_soon, update_project
 from sonde.types import FileState, Filter, Hit, Kind
 from sonde.work import Work
 
@@ -173,7 +174,7 @@ def _rank_fresh(
     work: Work,
 ) -> list[Hit]:
     with rebuilding(app, project):
-        refresh(app, project, work)
+        refresh(app, project, work, follow=request.project != ALL)
         ranked = _rank_project(project, request, question, vectors)
         if _mend(app, project, ranked[:_CHECKED], work):
             ranked = _rank_project(project, request, question, vectors)
@@ -239,7 +240,7 @@ def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
         return False
     try:
         with project.lock.held(work, wait_s=0.2):
-            update_project(app, project, work, paths=changed)
+            update_project(app, project, work, paths=changed, existing=True)
     except Cancelled:
         raise
     except SondeError:

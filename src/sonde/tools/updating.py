@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from sonde.app import App, Project
-from sonde.errors import Cancelled, IndexCorrupt, SondeError
+from sonde.errors import IndexBusy, IndexCorrupt, IndexNotFound, SondeError
+from sonde.indexing.lock import WriterLock
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.refine import refine_vectors
 from sonde.indexing.seed import seed_index
@@ -27,8 +28,6 @@ from sonde.stores.records import (
 from sonde.types import IndexReport
 from sonde.work import Work
 
-_SYNC_FILES = 20_000
-"""Beyond this many files a one-shot command answers from the index as it is."""
 _FRESH_S = (0.5, 10.0)
 """How long an index counts as fresh: five times as long as looking took, within these bounds, so
 that a large project is not looked at all the time."""
@@ -39,13 +38,22 @@ log = logging.getLogger(__name__)
 
 
 def update_project(
-    app: App, project: Project, work: Work, *, paths: set[str] | None = None, force: bool = False
+    app: App,
+    project: Project,
+    work: Work,
+    *,
+    paths: set[str] | None = None,
+    force: bool = False,
+    existing: bool = False,
 ) -> IndexReport:
     """Index what changed, then write down what the index holds.
 
-    An index that turns out to be corrupt is set aside and built anew.
+    An index that turns out to be corrupt is set aside and built anew. `existing` keeps one that
+    was deleted meanwhile from coming back.
     """
     with project.lock.held(work):
+        if existing and not project.is_indexed():
+            raise IndexNotFound(f"No index at {project.folder}/")
         try:
             return _update(app, project, work, paths, force=force)
         except IndexCorrupt as error:
@@ -98,6 +106,17 @@ def _update(
     return report
 
 
+def is_recorded(project: Project, omitted: Mapping[str, int]) -> bool:
+    """Whether what is written down of the index, such as what it leaves out, is how it is."""
+    metadata = load_metadata(project.folder)
+    return (
+        metadata is not None
+        and metadata.last_full_index is not None
+        and metadata.generation == _generation(project)
+        and metadata.skipped == omitted
+    )
+
+
 def _generation(project: Project) -> int:
     return sum(store.generation() for store in project.stores().values())
 
@@ -129,33 +148,13 @@ def _record(
     )
 
 
-def index_job(app: App, project: Project, *, force: bool = False) -> Job:
+def index_job(app: App, project: Project, *, force: bool = False, existing: bool = False) -> Job:
     """The job that indexes this project; there is at most one in this process."""
     return app.jobs.submit(
         f"index:{project.key}",
         "index",
-        lambda work: update_project(app, project, work, force=force),
+        lambda work: update_project(app, project, work, force=force, existing=existing),
     )
-
-
-def refresh(app: App, project: Project, work: Work) -> None:
-    """Look for changes since the last time; a server does it without making anyone wait."""
-    stores = project.stores()
-    if time.monotonic() < project.fresh_until:
-        return
-    if app.stays:
-        index_job(app, project)
-        return
-    if stores["code"].counts().files > _SYNC_FILES:
-        return
-    try:
-        with project.lock.held(work, wait_s=0):
-            update_project(app, project, work)
-    except Cancelled:
-        raise
-    except SondeError as error:
-        # the search still has an index to answer from; `sonde index` shows the reason
-        log.info("%s is not brought up to date: %s", project.root, error)
 
 
 @contextmanager
@@ -191,13 +190,17 @@ def refine_project(app: App, project: Project, work: Work) -> int:
     """Give every chunk its deeper vector, those of the most shown files first."""
     if app.deep is None:
         return 0
-    return refine_vectors(
-        project.stores(),
-        app.deep,
-        project.lock,
-        work,
-        wanted=lambda: [path for path, _ in project.searched.most_common(_SHOWN_MOST)],
-    )
+    try:
+        with WriterLock(project.folder, "refine.lock").held(wait_s=0):
+            return refine_vectors(
+                project.stores(),
+                app.deep,
+                project.lock,
+                work,
+                wanted=lambda: [path for path, _ in project.searched.most_common(_SHOWN_MOST)],
+            )
+    except IndexBusy:
+        return 0  # another process is at it
 
 
 def _now() -> str:

@@ -1,0 +1,150 @@
+"""Keeping a project's index in step while a server runs: what a follower does through the verbs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+from sonde.app import App, Project
+from sonde.errors import Cancelled, SondeError
+from sonde.indexing.diff import Diff, compare_paths, compare_tree, expand_folders
+from sonde.indexing.follow import Follower, describe_leader
+from sonde.indexing.lead import Actions
+from sonde.indexing.strategies import EVERYTHING
+from sonde.stores.records import load_dirty, load_refused
+from sonde.tools.checking import check_soon, was_checked_lately
+from sonde.tools.scope import find_project
+from sonde.tools.updating import index_job, is_recorded, refine_soon, update_project
+from sonde.work import Work
+
+_SYNC_FILES = 20_000
+"""Beyond this many files a one-shot command answers from the index as it is."""
+_SEARCHED_LATELY_S = 600.0
+_MANY = 100
+"""From so many changed files on, an update is a job that the status shows."""
+_CATCH_UP_S = 1.0
+
+log = logging.getLogger(__name__)
+_starting = threading.Lock()
+
+
+def begin_following(app: App) -> None:
+    """Follow the project that a server was started in, if it has an index."""
+    try:
+        follow_project(app, find_project(app))
+    except SondeError as error:
+        log.info("nothing is followed yet: %s", error)
+
+
+def follow_project(app: App, project: Project) -> None:
+    """Keep a project's index in step from now on; servers only."""
+    if not app.stays or project.watching == "off" or not project.is_indexed():
+        return
+    with _starting:
+        if project.follower is None or not project.follower.is_alive():
+            project.follower = Follower(project, _act_on(app, project))
+            project.follower.start()
+
+
+def refresh(app: App, project: Project, work: Work, *, follow: bool = True) -> None:
+    """See to it that changes are known before a search; a server makes nobody wait for it."""
+    stores = project.stores()
+    project.last_search = time.monotonic()
+    if follow:
+        follow_project(app, project)
+    if _is_followed(app, project) or time.monotonic() < project.fresh_until:
+        return
+    if project.strategy == "git":
+        return
+    if app.stays:
+        index_job(app, project, existing=True)
+        return
+    if stores["code"].counts().files > _SYNC_FILES:
+        return
+    try:
+        with project.lock.held(work, wait_s=0):
+            update_project(app, project, work, existing=True)
+    except Cancelled:
+        raise
+    except SondeError as error:
+        # the search still has an index to answer from; `sonde index` shows the reason
+        log.info("%s is not brought up to date: %s", project.root, error)
+
+
+def describe_following(project: Project) -> tuple[bool, dict[str, Any]]:
+    """Whether somebody watches the project, and how."""
+    follower = project.follower
+    if follower is None:
+        told = describe_leader(project.folder)
+        return told is not None, {"role": "none", **(told or {"watching": "off"})}
+    return follower.is_watched(), follower.describe()
+
+
+def _is_followed(app: App, project: Project) -> bool:
+    """Whether changes reach the index by themselves; under `lazy`, a search makes them."""
+    follower = project.follower
+    if follower is None:
+        return False
+    if project.strategy == "lazy" and follower.is_current():
+        if follower.leads():
+            follower.catch_up(_CATCH_UP_S)
+        elif waiting := load_dirty(project.folder):
+            app.jobs.submit(
+                f"flush:{project.key}",
+                "flush",
+                lambda work: _update(app, project, waiting, work),
+            ).wait(timeout_s=_CATCH_UP_S)
+    return follower.is_current()
+
+
+def _act_on(app: App, project: Project) -> Actions:
+    def rest() -> None:
+        last = project.last_search
+        if last is not None and time.monotonic() - last < _SEARCHED_LATELY_S:
+            refine_soon(app, project)
+
+    def check() -> None:
+        if not was_checked_lately(project.folder):
+            check_soon(app, project)
+
+    return Actions(
+        update=lambda paths, work: _update(app, project, paths, work),
+        find_changes=lambda work: _name_changes(_compare(project, None, work)),
+        reload=lambda: app.projects.reload(project.root),
+        rest=rest,
+        check=check,
+    )
+
+
+def _update(app: App, project: Project, paths: set[str], work: Work) -> None:
+    """Index these files if they differ; most events lead to nothing, and to no lock."""
+    everything = EVERYTHING in paths
+    diff = _compare(project, None if everything else paths, work)
+    changes = _name_changes(diff)
+    if len(changes) > _MANY or (everything and not is_recorded(project, diff.omitted.counts)):
+        running = app.jobs.find(f"index:{project.key}")
+        if running:
+            running.wait(work)  # it may have begun before these changes
+        job = index_job(app, project, existing=True)
+        job.wait(work)
+        job.outcome()
+    elif changes:
+        update_project(app, project, work, paths=changes, existing=True)
+
+
+def _compare(project: Project, paths: set[str] | None, work: Work) -> Diff:
+    stores, refused = project.stores(), load_refused(project.folder)
+    if paths is None:
+        known = {kind: store.files() for kind, store in stores.items()}
+        return compare_tree(project.tree, known, refused, work)
+    paths = expand_folders(
+        project.tree, paths, lambda: [path for s in stores.values() for path in s.files()]
+    )
+    known = {kind: store.states(paths) for kind, store in stores.items()}
+    return compare_paths(project.tree, known, refused, paths)
+
+
+def _name_changes(diff: Diff) -> set[str]:
+    return {entry.path for _, entry in diff.changed} | {path for _, path in diff.removed}
