@@ -18,13 +18,13 @@ def test_tools_come_with_schemas_and_annotations(connect):
         async with connect() as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             said = tools["say"]
-            assert said.title == "Say"
             assert said.description == "Says it. Nothing else does."
             assert said.input_schema["required"] == ["query"]
             assert said.output_schema == {"type": "object"}
             assert said.annotations.read_only_hint is True
             assert said.meta == {"anthropic/alwaysLoad": True}
             assert tools["remove"].annotations.destructive_hint is True
+            assert tools["count_up"].title == "Count"
             assert len(client.instructions) < 2000
 
     anyio.run(check)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import jsonschema
 import pytest
 
 from sonde.errors import IndexNotFound
 from sonde.mcp.listing import INSTRUCTIONS, Listing
-from sonde.tools.tool import find_tool
+from sonde.tools import TOOLS
+from sonde.tools.tool import bind_arguments, find_tool
 
 
 def names(listing: Listing) -> list[str]:
@@ -52,3 +55,24 @@ def test_an_error_fits_the_output_schema_of_every_tool(toys):
 
 def test_instructions_fit_the_smallest_client():
     assert len(INSTRUCTIONS) < 2000
+
+
+def test_an_argument_is_explained_once_and_bounded_everywhere():
+    listing = Listing(TOOLS)
+    explained = [
+        (name, json.dumps(argument, sort_keys=True))
+        for entry in listing.entries
+        for name, argument in entry["inputSchema"]["properties"].items()
+        if "description" in argument
+    ]
+    assert len(explained) == len(set(explained))
+    for tool in TOOLS:
+        for argument in tool.arguments:
+            assert "description" in argument.full_schema
+
+
+def test_arguments_that_are_not_listed_are_taken():
+    tool = find_tool(TOOLS, "lexical_search")
+    assert set(tool.input_schema["properties"]) == {"query", "path", "page_size", "cursor"}
+    bound = bind_arguments(tool, {"query": "x", "contextLines": 2, "language": "python"})
+    assert (bound["context_lines"], bound["language"]) == (2, "python")

@@ -90,9 +90,10 @@ TOOLS: tuple[Tool, ...] = (
         toolset="code",
         title="Search by words",
         description=(
-            "Page through code and docs that hold the words, best first. "
+            "Page through code and docs that hold the words, filtered as in hybrid_search. "
             "Prefer semantic_search when the wording is unknown."
         ),
+        shown=("query", "path", "page_size", "cursor"),
     ),
     Tool(
         name="create_index",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Literal
 
@@ -24,16 +23,9 @@ ProjectsParam = Annotated[
     str | None,
     Param("Folder of the project, or 'all'; default: here", max_length=4096),
 ]
-_UNDER = Param("Only below this folder", max_length=4096)
-_BUDGET = Param("Size of the answer", minimum=200, maximum=20_000)
-_EXPLAIN = Param("Say why each result is there")
-PathParam = Annotated[str | None, _UNDER]
-TokensParam = Annotated[int | None, _BUDGET]
-ExplainParam = Annotated[bool, _EXPLAIN]
-# search_docs is listed next to search_code, which has said it
-BriefPathParam = Annotated[str | None, replace(_UNDER, terse=True)]
-BriefTokensParam = Annotated[int | None, replace(_BUDGET, terse=True)]
-BriefExplainParam = Annotated[bool, replace(_EXPLAIN, terse=True)]
+PathParam = Annotated[str | None, Param("Only below this folder", max_length=4096)]
+TokensParam = Annotated[int | None, Param("Size of the answer", minimum=200, maximum=20_000)]
+ExplainParam = Annotated[bool, Param("Say why each result is there", listed=False)]
 CursorParam = Annotated[
     str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000)
 ]
@@ -68,10 +60,10 @@ def search_docs(
     ] = "",
     top_k: TopParam = 10,
     project: ProjectsParam = None,
-    path: BriefPathParam = None,
+    path: PathParam = None,
     mode: ModeParam = "auto",
-    max_tokens: BriefTokensParam = None,
-    explain: BriefExplainParam = False,
+    max_tokens: TokensParam = None,
+    explain: ExplainParam = False,
     cursor: CursorParam = None,
     *,
     work: Work,

@@ -69,6 +69,8 @@ class Tool:
     """The spellings of the documents (`job-progress`), the first one foremost."""
     listed: bool = True
     """Whether clients are shown it at all; a further spelling of another tool is not."""
+    shown: tuple[str, ...] = ()
+    """Arguments that the schema names, where a neighbour names them all; the rest is taken too."""
     always_load: bool = False
     """Clients that hide tools until they are looked up should show this one at once."""
 
@@ -85,7 +87,7 @@ class Tool:
             "properties": {
                 argument.name: argument.schema
                 for argument in self.arguments
-                if argument.param.listed
+                if argument.param.listed and (not self.shown or argument.name in self.shown)
             },
             "additionalProperties": False,
         }
@@ -99,14 +101,13 @@ class Tool:
 
     @property
     def annotations(self) -> dict[str, bool]:
-        """MCP's hints on what a call may do; everything happens on this machine."""
+        """MCP's hints on what a call may do."""
         if self.read_only:  # what changes nothing needs no word on how it changes things
-            return {"readOnlyHint": True, "openWorldHint": False}
+            return {"readOnlyHint": True}
         return {
             "readOnlyHint": False,
             "destructiveHint": self.destructive,
             "idempotentHint": self.idempotent,
-            "openWorldHint": False,
         }
 
     def describe(self, *, enhanced: bool) -> str:
