@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -11,8 +12,10 @@ from typing import Literal
 from sonde.chunking.parse import VERSION
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, is_denied
+from sonde.policy.census import Place
 from sonde.policy.read import FileContent, read_file
-from sonde.policy.walk import Entry, check_path, walk_files, walk_folders
+from sonde.policy.reader import FileText, Reader
+from sonde.policy.walk import Checker, Entry, check_path, walk_files, walk_folders
 from sonde.types import Kind, Skipped
 
 
@@ -61,11 +64,31 @@ class Tree:
         source, below = self._locate(path)
         return _prefixed(check_path(source.root, below, source.rules), source.prefix)
 
+    def check_all(self, paths: Iterable[str]) -> dict[str, Entry | Skipped]:
+        """The verdicts on these files; cheaper than one by one."""
+        verdicts: dict[str, Entry | Skipped] = {}
+        with ExitStack() as stack:
+            checkers: dict[str, Checker] = {}
+            for path in sorted(paths):
+                source, below = self._locate(path)
+                checker = checkers.get(source.prefix)
+                if checker is None:
+                    checker = stack.enter_context(Checker(source.root, source.rules))
+                    checkers[source.prefix] = checker
+                verdicts[path] = _prefixed(checker.check(below), source.prefix)
+        return verdicts
+
     def read(self, path: str) -> FileContent | Skipped:
         """One file's text, if it may be read."""
         source, below = self._locate(path)
         content = read_file(source.root, below, source.rules)
         return replace(content, path=source.prefix + content.path) if source.prefix else content
+
+    def read_again(self, path: str, known: tuple[int, int] | None) -> FileText | Skipped:
+        """One file's text as UTF-8; of the size and time that are known, it was admitted before."""
+        source, below = self._locate(path)
+        with Reader(Place(source.prefix, source.root, source.rules)) as reader:
+            return reader.read(below, vouched=known)
 
     def kind_of(self, path: str) -> Kind | None:
         """The index a file belongs to; None for docs when docs are not indexed."""

@@ -10,7 +10,8 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from sonde.policy.admit import Gate, Rules, compile_rules, has_binary_suffix
 from sonde.policy.folder import Folder, open_root, tell_reason
@@ -115,33 +116,73 @@ def _open_under(root: Path, under: str, gate: Gate) -> _Level | None:
 
 def check_path(root: Path, path: str, rules: Rules) -> Entry | Skipped:
     """The verdict of the walk on one path; raises `OutsideRoots` when it is not below the root."""
-    gate = compile_rules(rules)
-    names = split_inside(root, path)
-    relative = "/".join(names)
-    if not names:
-        return Skipped(".", "folder")
-    scope: Scope | None = None
-    folder = open_root(root)
-    try:
-        for index, name in enumerate(names):
-            scope = _read_scope(folder, "/".join(names[:index]), scope, rules)
+    with Checker(root, rules) as checker:
+        return checker.check(path)
+
+
+class Checker:
+    """Gives the verdict of the walk on single paths, best in their order: what was opened on the
+    way to one is used for the next. Use it in a `with`, and only for a moment."""
+
+    def __init__(self, root: Path, rules: Rules) -> None:
+        self._root = root
+        self._gate = compile_rules(rules)
+        self._names: list[str] = []
+        """On the way to the innermost open folder."""
+        self._open: list[tuple[Folder, Scope | None]] = []
+
+    def check(self, path: str) -> Entry | Skipped:
+        """The verdict on one path; raises `OutsideRoots` when it is not below the root."""
+        names = split_inside(self._root, path)
+        if not names:
+            return Skipped(".", "folder")
+        relative = "/".join(names)
+        try:
+            if not self._open:
+                self._push(open_root(self._root), None)
+            self._leave(names)
+            return self._descend(names, relative)
+        except OSError as error:
+            return _skip_unreadable(show_path(relative), error)
+
+    def _descend(self, names: tuple[str, ...], relative: str) -> Entry | Skipped:
+        for index in range(len(self._names), len(names)):
+            folder, scope = self._open[-1]
+            name, at = names[index], "/".join(names[: index + 1])
             facts = folder.look_at(name)
-            at = "/".join(names[: index + 1])
-            found = judge_name(at, name, tell_kind(facts.st_mode), gate, scope)
+            found = judge_name(at, name, tell_kind(facts.st_mode), self._gate, scope)
             if found is not None:
                 return Skipped(show_path(relative), found.reason, found.detail)
             if not stat.S_ISDIR(facts.st_mode):
                 last = index == len(names) - 1
-                return judge_file(at, facts, gate) if last else Skipped(relative, "missing")
+                return judge_file(at, facts, self._gate) if last else Skipped(relative, "missing")
             inner = folder.enter(name)
-            folder.close()
-            folder = inner
-        folder.scan()
+            self._names.append(name)
+            self._push(inner, scope)
+        self._open[-1][0].scan()
         return Skipped(relative, "folder")
-    except OSError as error:
-        return _skip_unreadable(show_path(relative), error)
-    finally:
-        folder.close()
+
+    def _push(self, folder: Folder, above: Scope | None) -> None:
+        scope = _read_scope(folder, "/".join(self._names), above, self._gate.rules)
+        self._open.append((folder, scope))
+
+    def _leave(self, names: tuple[str, ...]) -> None:
+        """Go back up to the last folder that is on the way to these names as well."""
+        shared = 0
+        while shared < len(self._names) and self._names[: shared + 1] == list(names[: shared + 1]):
+            shared += 1
+        while len(self._names) > shared:
+            self._names.pop()
+            self._open.pop()[0].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        while self._open:
+            self._open.pop()[0].close()
 
 
 def _open_level(folder: Folder, prefix: str, scope: Scope | None, rules: Rules) -> _Level:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from sonde.policy.read import FileContent
 from sonde.policy.walk import Entry
 from sonde.types import FileState, Hit, Skipped, Span
 
-Check = Callable[[str], Entry | Skipped]
+CheckAll = Callable[[Collection[str]], Mapping[str, Entry | Skipped]]
 Read = Callable[[str], FileContent | Skipped]
 
 
-def find_changed(paths: Iterable[str], states: Mapping[str, FileState], check: Check) -> set[str]:
+def find_changed(
+    paths: Collection[str], states: Mapping[str, FileState], check_all: CheckAll
+) -> set[str]:
     """Which of these files are no longer as they were when indexed."""
     changed = set()
-    for path in paths:
-        found = check(path)
+    for path, found in check_all(paths).items():
         state = states.get(path)
         if (
             isinstance(found, Skipped)

@@ -15,6 +15,7 @@ from sonde.ranking.words import read_question
 from sonde.tools.page_finds import Mode, find_lines, find_ranked, read_scan
 from sonde.tools.page_rows import Rows, View, settle_line, settle_ranked
 from sonde.tools.scope import ALL
+from sonde.tools.searching import find_moved
 from sonde.tools.shapes.page import PageAnswer, refuse_oversize, show_parameters, show_query
 from sonde.work import Work
 
@@ -70,7 +71,7 @@ def answer_page(
         # the answer repeats what was given, not what stands for it
         results = app.results.keep(asked, hits, facts | {"view": view, "given": named})
         offset = 0
-    return _cut_page(app, mode, results, offset, view, began)
+    return _cut_page(app, mode, results, offset, view, began, read_now=not cursor)
 
 
 def _tidy(name: str, value: Any) -> Any:
@@ -81,15 +82,24 @@ def _tidy(name: str, value: Any) -> Any:
 
 
 def _cut_page(
-    app: App, mode: Mode, results: ResultSet, offset: int, view: Mapping[str, Any], began: float
+    app: App,
+    mode: Mode,
+    results: ResultSet,
+    offset: int,
+    view: Mapping[str, Any],
+    began: float,
+    *,
+    read_now: bool,
 ) -> PageAnswer:
     """As many matches as the page takes; the cursor leads to the next one."""
     asked, facts = results.parameters, results.facts
     size = view.get("page_size", _PAGE_SIZE)
     budget = view.get("max_tokens") or (None if "page_size" in view else app.max_tokens)
     limit = view.get("snippet_length", _SNIPPET)
-    rows = _open_rows(app, mode, asked, view)
     wanted = results.hits[offset : offset + size]
+    # lines of a search that was just made are those of the files as they are
+    moved = set() if read_now and mode == "regex" else find_moved(app, wanted)
+    rows = _open_rows(app, mode, asked, view, moved)
     number = results.pages.get(offset, 1)
 
     def answer_with(matches: list[dict[str, Any]]) -> PageAnswer:
@@ -141,12 +151,18 @@ def _cut_page(
     return answer
 
 
-def _open_rows(app: App, mode: Mode, asked: Mapping[str, Any], view: Mapping[str, Any]) -> Rows:
+def _open_rows(
+    app: App,
+    mode: Mode,
+    asked: Mapping[str, Any],
+    view: Mapping[str, Any],
+    moved: set[tuple[str, str]],
+) -> Rows:
     shown = View(
         include_snippet=view.get("include_snippet", True),
         context_lines=view.get("context_lines", 0),
         name_project=asked["project"] == ALL,
     )
     if mode == "regex":
-        return Rows(app, mode, shown, settle_line, read_scan(asked, "").compile())
-    return Rows(app, mode, shown, settle_ranked(read_question(asked["query"])))
+        return Rows(app, mode, shown, settle_line, moved, read_scan(asked, "").compile())
+    return Rows(app, mode, shown, settle_ranked(read_question(asked["query"])), moved)

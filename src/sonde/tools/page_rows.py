@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sonde.app import App
 from sonde.errors import FileMissing, PermissionDenied
-from sonde.policy.read import FileContent
+from sonde.policy.reader import FileText
 from sonde.ranking.words import Question
-from sonde.searching.fresh import find_changed
 from sonde.searching.regex import Expression
 from sonde.tools.searching import present_hit
 from sonde.tools.shapes.page import show_match
@@ -41,8 +40,10 @@ class Rows:
     view: View
     settle: Callable[[Rows, Hit, int], Hit]
     """Brings a hit up to date and cuts its text to so many characters."""
+    moved: Collection[tuple[str, str]]
+    """Project and path of files that are no longer as they were when searched."""
     expression: Expression | None = None
-    _texts: dict[tuple[str, str], FileContent | None] = field(default_factory=dict)
+    _texts: dict[tuple[str, str], FileText | None] = field(default_factory=dict)
 
     def show(self, hit: Hit, limit: int) -> dict[str, Any]:
         """One row; its text and each line around it have at most `limit` characters."""
@@ -66,15 +67,22 @@ class Rows:
             name_project=view.name_project,
         )
 
-    def read(self, hit: Hit) -> FileContent | None:
+    def has_moved(self, hit: Hit) -> bool:
+        """Whether the hit's file has changed since it was searched."""
+        return (hit.project, hit.path) in self.moved
+
+    def read(self, hit: Hit) -> FileText | None:
         """The file as it is now; None when it cannot be read any more."""
         key = (hit.project, hit.path)
         if key not in self._texts:
+            known = (hit.state.size, hit.state.mtime_ns) if hit.state else None
             try:
-                content = self.app.projects.get(Path(hit.project)).tree.read(hit.path)
+                tree = self.app.projects.get(Path(hit.project)).tree
+                content = tree.read_again(hit.path, known)
             except (FileMissing, PermissionDenied):  # the project's folder itself is gone
-                content = None
-            self._texts[key] = content if isinstance(content, FileContent) else None
+                self._texts[key] = None
+            else:
+                self._texts[key] = content if isinstance(content, FileText) else None
         return self._texts[key]
 
 
@@ -82,20 +90,14 @@ def settle_ranked(question: Question) -> Callable[[Rows, Hit, int], Hit]:
     """For chunks: the lines that answer the question."""
 
     def settle(rows: Rows, hit: Hit, limit: int) -> Hit:
-        return present_hit(rows.app, question, hit, limit)
+        return present_hit(rows.app, question, hit, limit, moved=rows.has_moved(hit))
 
     return settle
 
 
 def settle_line(rows: Rows, hit: Hit, limit: int) -> Hit:
     """For lines: the equal line nearest to where it was, cut around its first match."""
-    tree = rows.app.projects.get(Path(hit.project)).tree
-    states = {hit.path: hit.state} if hit.state else {}
-    try:
-        changed = bool(find_changed([hit.path], states, tree.check))
-    except (FileMissing, PermissionDenied):
-        changed = True
-    if changed:
+    if rows.has_moved(hit):
         hit = _find_line(hit, rows.read(hit))
     line = hit.text.removesuffix("\r")
     start = 0
@@ -109,8 +111,8 @@ def settle_line(rows: Rows, hit: Hit, limit: int) -> Hit:
     return replace(hit, text=text, span=span)
 
 
-def _find_line(hit: Hit, content: FileContent | None) -> Hit:
-    lines = content.text.split("\n") if content else []
+def _find_line(hit: Hit, content: FileText | None) -> Hit:
+    lines = _decode(content.data).split("\n") if content else []
     old = hit.span.start_line - 1
     text = hit.text.removesuffix("\r")
     places = [at for at, line in enumerate(lines) if line.removesuffix("\r") == text]
@@ -122,30 +124,34 @@ def _find_line(hit: Hit, content: FileContent | None) -> Hit:
 
 
 def _lines_around(
-    content: FileContent | None, span: Span, count: int, limit: int
+    content: FileText | None, span: Span, count: int, limit: int
 ) -> tuple[list[str], list[str]]:
     if content is None:
         return [], []
-    lines = content.text.removesuffix("\n").split("\n")
+    lines = _decode(content.data).removesuffix("\n").split("\n")
     before = lines[max(0, span.start_line - 1 - count) : span.start_line - 1]
     after = lines[span.end_line : span.end_line + count]
     cut = [[line.removesuffix("\r")[:limit] for line in part] for part in (before, after)]
     return cut[0], cut[1]
 
 
-def _count_file_bytes(content: FileContent | None, span: Span) -> Span:
+def _count_file_bytes(content: FileText | None, span: Span) -> Span:
     """Spans count the text as UTF-8; the file may be written otherwise, or begin with a mark."""
-    if content is None or _measure(content.text) == content.size:
+    if content is None or len(content.data) == content.size:
         return span
+    text = _decode(content.data)
     for mark, measure in _CODINGS:
-        if mark + measure(content.text) == content.size:
-            data = content.text.encode("utf-8", "surrogatepass")
+        if mark + measure(text) == content.size:
             start, end = (
-                mark + measure(data[:at].decode("utf-8", "surrogatepass"))
+                mark + measure(_decode(content.data[:at]))
                 for at in (span.start_byte, span.end_byte)
             )
             return replace(span, start_byte=start, end_byte=end)
     return span
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
 
 
 def _measure(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,10 @@ def answer_search(
     several = results.parameters["project"] == ALL
     budget = max_tokens or app.max_tokens
     limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
+    moved = find_moved(app, hits[offset:])
 
     def show(hit: Hit, limit: int) -> dict[str, Any]:
-        shown = present_hit(app, question, hit, limit)
+        shown = present_hit(app, question, hit, limit, moved=(hit.project, hit.path) in moved)
         return show_hit(shown, explain=explain, name_project=several)
 
     def answer_with(rows: list[dict[str, Any]]) -> SearchAnswer:
@@ -235,7 +236,7 @@ def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
     states: dict[str, FileState] = {}
     for store in project.stores().values():
         states |= store.states(paths)
-    changed = find_changed(paths, states, project.tree.check)
+    changed = find_changed(paths, states, project.tree.check_all)
     if not changed:
         return False
     try:
@@ -249,16 +250,34 @@ def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
     return True
 
 
-def present_hit(app: App, question: Question, hit: Hit, limit: int) -> Hit:
+def find_moved(app: App, hits: Iterable[Hit]) -> set[tuple[str, str]]:
+    """Project and path of those hits whose files are no longer as they were when searched."""
+    moved: set[tuple[str, str]] = set()
+    states: dict[str, dict[str, FileState]] = {}
+    for hit in hits:
+        known = states.setdefault(hit.project, {})
+        if hit.state is None:
+            moved.add((hit.project, hit.path))
+        else:
+            known[hit.path] = hit.state
+    for project, known in states.items():
+        try:
+            tree = app.projects.get(Path(project)).tree
+            changed: Collection[str] = find_changed(known, known, tree.check_all)
+        except (FileMissing, PermissionDenied):  # the project's folder itself is gone
+            changed = known
+        moved |= {(project, path) for path in changed}
+    return moved
+
+
+def present_hit(app: App, question: Question, hit: Hit, limit: int, *, moved: bool) -> Hit:
     """The hit as the file is now, cut to the lines that answer."""
     project = app.projects.get(Path(hit.project))
     project.searched[hit.path] += 1
-    tree = project.tree
-    states = {hit.path: hit.state} if hit.state else {}
-    try:
-        if find_changed([hit.path], states, tree.check):
-            hit = bring_up_to_date(hit, tree.read)
-    except (FileMissing, PermissionDenied):  # the project's folder itself is gone
-        hit = replace(hit, stale=True)
+    if moved:
+        try:
+            hit = bring_up_to_date(hit, project.tree.read)
+        except (FileMissing, PermissionDenied):
+            hit = replace(hit, stale=True)
     text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)
     return replace(hit, text=text, span=span)
