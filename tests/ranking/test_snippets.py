@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.ranking.snippets import cut_snippet
+from sonde.ranking.snippets import _weigh_lines, cut_snippet
 from sonde.ranking.words import read_question
+from sonde.tokens import index_terms
 from sonde.types import Span
 
 
@@ -41,3 +42,16 @@ def test_a_definition_keeps_its_first_line() -> None:
     text = "def send(self):\n" + "    pass\n" * 100 + "    retry()\n"
     shown, _ = cut_snippet(read_question("retry"), text, span_of(text), 150, symbol="Client.send")
     assert shown.startswith("def send(self):")
+
+
+@given(st.lists(st.text("aAbB_1 .-é", max_size=12), min_size=1, max_size=8))
+def test_lines_that_cannot_hold_a_term_are_told_without_splitting_them(lines: list[str]) -> None:
+    question = read_question("aBa_b1 bb a1 AB")
+    wanted = set(question.terms)
+    seen: set[str] = set()
+    expected = []
+    for line in lines:
+        found = wanted.intersection(index_terms(line))
+        expected.append(sum(1.0 if term not in seen else 0.3 for term in found))
+        seen |= found
+    assert _weigh_lines(question, lines) == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sonde.ranking.words import Question
 from sonde.tokens import index_terms
@@ -54,11 +54,21 @@ def _weigh_lines(question: Question, lines: Sequence[str]) -> list[float]:
     seen: set[str] = set()
     weights: list[float] = []
     for line in lines:
+        if line.isascii() and not _may_hold(wanted, line):
+            weights.append(0)
+            continue
         found = wanted.intersection(index_terms(line[:_ELLIPSIS_LINE]))
         # a term counts fully the first time, little after that: variety beats repetition
         weights.append(sum(1.0 if term not in seen else 0.3 for term in found))
         seen |= found
     return weights
+
+
+def _may_hold(wanted: Collection[str], line: str) -> bool:
+    """Whether a line in ASCII can hold one of these terms; most lines cannot, which is cheap to
+    tell: a term is a piece of the line without its underscores."""
+    folded = line.lower().replace("_", "")
+    return any(term in folded for term in wanted)
 
 
 def _best_window(sizes: Sequence[int], weights: Sequence[float], limit: int) -> tuple[int, int]:
