@@ -22,6 +22,7 @@ from sonde.tools.file_scope import (
 )
 from sonde.tools.scope import require_consent
 from sonde.tools.shapes.shell import (
+    MOST_BYTES,
     MOST_SAMPLE,
     SetAnswer,
     fit_rows,
@@ -245,4 +246,4 @@ def list_sets(
         ]
         return {"sets": cards, "nextPageUrl": following}
 
-    return fit_rows(found[:limit], shape)
+    return fit_rows(found[:limit], shape, MOST_BYTES if limit <= _LISTED else 1 << 22)

@@ -13,6 +13,7 @@ from sonde.handles import join_node, mint_handle
 from sonde.jobs import Job
 from sonde.policy.content import may_show
 from sonde.policy.metadata import Facts, look_live
+from sonde.policy.roots import show_path
 from sonde.shell.places import Place, read_path
 from sonde.shell.scanning import scan_tree
 from sonde.stores.saved_base import DiskIndex
@@ -249,15 +250,18 @@ def inspect(
     return show_unscanned(place, caller, units)
 
 
-def show_node(app: App, index: DiskIndex, node: Node, caller: Caller, units: str) -> NodeAnswer:
-    """A NodeDetail."""
+def show_node(
+    app: App, index: DiskIndex, node: Node, caller: Caller, units: str, *, whole: bool = False
+) -> NodeAnswer:
+    """A NodeDetail; `whole` leaves nothing out of long paths."""
+    show = show_path if whole else show_path_of
     tree = app.disk.tree(index.id)
     names = [step.name for step in tree.trail(node.id)[1:]]
     handle = join_node(index.id, node.id)
     address = f"indexes/{index.id}/nodes/{handle}"
     answer: NodeAnswer = {
         "nodeId": handle,
-        "path": show_path_of(str(Path(index.root, *names))),
+        "path": show(str(Path(index.root, *names))),
         "kind": KINDS[node.kind],
         "size": show_bytes(node.size, units),
         "modifiedAt": show_time(node.mtime_ms),
@@ -270,14 +274,16 @@ def show_node(app: App, index: DiskIndex, node: Node, caller: Caller, units: str
     if digest:
         answer["digest"] = f"sha256:{digest.hex()}"
     if node.target:
-        answer["symlink"] = shorten(node.target, 400)
+        answer["symlink"] = show_path(node.target) if whole else shorten(node.target, 400)
     if node.state != OK:
         answer["state"] = STATES[node.state]
     if has_children(node):
         answer["counts"] = show_counts(node)
         answer["childrenUrl"] = caller.link(link_folder(index.id, node.id))
     if node.kind == FILE and node.links == 1 and may_show(names):
-        answer["downloadUrl"] = caller.link(f"{address}/download")
+        answer["previewUrl"] = caller.link(f"{address}/preview")
+        if caller.base_url:
+            answer["downloadUrl"] = caller.link(f"{address}/download")
     return answer
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sonde.tools.file_routes import FILE_ROUTES
+from sonde.tools.file_set_routes import SET_ROUTES
 from sonde.tools.index import list_projects
 from sonde.tools.resources import complete_path, read_chunks, read_page, read_text
 from sonde.tools.route import Route
@@ -21,5 +23,7 @@ ROUTES: tuple[Route, ...] = (
         "The pieces that an indexed file is searched as",
         complete=complete_path,
     ),
+    *FILE_ROUTES,
+    *SET_ROUTES,
     Route("results/{cursor}", read_page, "The page of results that a cursor leads to"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sonde.web.application import Pages
+from sonde.web.files import add_file_routes
 
-PAGES: tuple[Pages, ...] = ()
+PAGES: tuple[Pages, ...] = (add_file_routes,)
 """Each takes the parts of the server and gives Starlette routes."""

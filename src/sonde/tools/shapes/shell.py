@@ -73,6 +73,7 @@ class NodeAnswer(TypedDict):
     counts: NotRequired[dict[str, Any]]
     state: NotRequired[str]
     childrenUrl: NotRequired[str]
+    previewUrl: NotRequired[str]
     downloadUrl: NotRequired[str]
     historyUrl: NotRequired[str]
 
