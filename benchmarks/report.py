@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+LINES = Path(__file__).with_name("lines.md")
 TITLES = {
     "index": "Indexing",
     "search": "Searching",
@@ -63,6 +65,8 @@ def render_page(results: Mapping[str, Any]) -> str:
     for group, title in TITLES.items():
         if found := results["groups"].get(group):
             lines += _section(title, found)
+    if LINES.exists():  # written by lines.py
+        lines += ["## Lines in a server, on a large tree", "", LINES.read_text()]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -284,6 +284,24 @@ def test_regex_options_and_columns(app: App) -> None:
             verb(app, "  ", work=Work())
 
 
+@pytest.mark.parametrize("context", [0, 1])
+def test_a_carriage_return_is_matched_as_by_ripgrep_and_not_shown(
+    app: App, root: Path, context: int
+) -> None:
+    (root / "old.txt").write_bytes(b"seal\r\nseal\nseal pup\r\n")
+
+    def rows(pattern: str) -> list[Any]:
+        page = regex_search(app, pattern, path="old.txt", context_lines=context, work=Work())
+        found = (row["match"] for row in matches_of(page))
+        return [
+            (m["line_number"], m["content"], m["columns"], m["span"]["byte_end"]) for m in found
+        ]
+
+    assert rows("seal$") == [(2, "seal", [[0, 4]], 10)]
+    assert rows(r"l\s*$") == [(1, "seal", [[3, 4]], 4), (2, "seal", [[3, 4]], 10)]
+    assert rows(r"^.{8,9}$") == [(3, "seal pup", [[0, 8]], 19)]
+
+
 def test_a_set_of_lines_is_capped_and_says_so(app: App) -> None:
     page = regex_search(app, "walrus", top_k=7, work=Work())
     assert (page["results"]["total_count"], page["results"]["truncated"]) == (7, True)
@@ -371,13 +389,12 @@ def test_a_page_over_a_megabyte_is_refused_with_a_way_on(
 ) -> None:
     for number in range(200):
         write_file(root / "long" / f"n{number:03}.md", f"narwhal {'海' * 1950}\n")
-    app = open_app()
-    verb = regex_search
+    app, verb = open_app(), regex_search
     options: dict[str, Any] = {"page_size": 200, "path": "long", "work": Work()}
     with pytest.raises(InvalidRequest) as refused:
         verb(app, "narwhal", snippet_length=2000, **options)
     assert "page_size" in refused.value.next_action
     assert "include_snippet=false" in refused.value.next_action
     assert verb(app, "narwhal", include_snippet=False, **options)["results"]["count"] == 200
-    shorter = verb(app, "narwhal", snippet_length=2000, **(options | {"page_size": 50}))
-    assert shorter["results"]["count"] == 50
+    options["page_size"] = 50
+    assert verb(app, "narwhal", snippet_length=2000, **options)["results"]["count"] == 50

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from functools import lru_cache
 from typing import Any
 
@@ -59,8 +61,10 @@ def _measure(inner: str, fold: bool) -> tuple[tuple[int, int], ...]:
 
 @lru_cache(maxsize=1)
 def _every_character() -> bytes:
-    blocks = (map(chr, range(first, last + 1)) for first, last, _ in _BLOCKS)
-    return "".join("".join(block) for block in blocks).encode()
+    codes = array("I")
+    for first, last, _ in _BLOCKS:
+        codes.extend(range(first, last + 1))
+    return codes.tobytes().decode(f"utf-32-{'le' if sys.byteorder == 'little' else 'be'}").encode()
 
 
 def _character_at(offset: int) -> int:

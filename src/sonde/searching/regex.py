@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -23,6 +24,8 @@ from sonde.work import Work
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 _MEMORY = 64 << 20
+_REMEMBERED = 8
+"""Expressions kept for the next page; each may have taken that much memory."""
 _RE2_WORDS = ("word", "not_word")
 
 
@@ -128,6 +131,13 @@ def compile_pattern(
     pattern: str, *, ignore_case: bool = False, whole_word: bool = False, fixed_string: bool = False
 ) -> Expression:
     """The compiled expression; `InvalidPattern` says what is wrong and where."""
+    return _compile_cached(pattern, ignore_case, whole_word, fixed_string)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _compile_cached(
+    pattern: str, ignore_case: bool, whole_word: bool, fixed_string: bool
+) -> Expression:
     half = _HALF_A_CHARACTER.search(pattern)
     if half:
         raise InvalidPattern(f"half a character at position {half.start()}", pattern=ascii(pattern))
@@ -199,7 +209,8 @@ def _compile(source: str, pattern: str) -> Any:
     options.never_capture = True
     options.max_mem = _MEMORY
     try:
-        return re2.compile(f"(?m){source}".encode(), options)
+        # not by `re2.compile`, which would keep 128 of them with all their memory
+        return type(re2.compile(""))(f"(?m){source}".encode(), options)
     except re2.error as error:
         message = error.args[0] if error.args else error
         told = message.decode(errors="replace") if isinstance(message, bytes) else str(message)

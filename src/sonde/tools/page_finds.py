@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,13 +65,12 @@ def find_lines(
     hits: list[Hit] = []
     room = _MOST_CHARS
     capped = False
-    for found in projects:
-        for hit in _lines_of(found, scan, work):
-            if len(hits) == asked["top_k"] or room < 0:
-                capped = True
-                break
-            hits.append(hit)
-            room -= len(hit.text)
+    for hit in chain.from_iterable(_lines_of(found, scan, work) for found in projects):
+        if len(hits) == asked["top_k"] or room < 0:
+            capped = True
+            break
+        hits.append(hit)
+        room -= len(hit.text)
     facts = {"index_stats": _count_index(projects), "metadata": {}, "capped": capped}
     return hits, facts
 
