@@ -13,6 +13,7 @@ from sonde.settings import load_settings
 from sonde.stores.knowledge_base import Entry, Piece
 from sonde.wiring import build_app
 
+from .samples import write_samples
 from .shelf import DAY, text_entry
 
 
@@ -82,3 +83,11 @@ def filled(app: App) -> App:
         ],
     )
     return app
+
+
+@pytest.fixture(scope="session")
+def fixtures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one file of every format."""
+    root = tmp_path_factory.mktemp("samples")
+    write_samples(root)
+    return root

@@ -12,6 +12,7 @@ from typing import Any
 
 MODES = ("auto", "hybrid", "semantic", "lexical", "regex")
 SHELLS = ("bash", "zsh", "fish")
+KNOWLEDGE = ("notes", "media", "chats", "characters", "prompts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,45 @@ COMMANDS = (
     ),
     Command("flush", "index everything that waits", "commands:run_flush"),
     Command("doctor", "check that everything works, and say what does not", "doctor:run_doctor"),
+    Command(
+        "knowledge",
+        "bring in, find, read and change notes, media, chats, characters and prompts",
+        "knowledge:run_knowledge",
+        (
+            _option(
+                "action",
+                choices=(
+                    "import",
+                    "search",
+                    "get",
+                    "add",
+                    "edit",
+                    "delete",
+                    "export",
+                    "restore",
+                    "status",
+                ),
+                help="what to do",
+            ),
+            _option(
+                "arguments",
+                nargs="*",
+                metavar="ARGUMENT",
+                help="a folder or file, words, an address (notes://ID), or the text",
+            ),
+            _option(
+                "--as",
+                dest="source",
+                choices=KNOWLEDGE,
+                help="take it for, search in, or add to this source",
+            ),
+            _option("--title", metavar="TITLE", help="the title of what is added or changed"),
+            _option("--tags", metavar="A,B", help="its tags"),
+            _option("-n", "--limit", type=_whole(1), metavar="N", help="results (default: 10)"),
+            _flag("--watch", about="after an import, go on following the folder"),
+        ),
+        "sonde knowledge import ~/Notes",
+    ),
     Command(
         "config",
         "show settings and where each came from",

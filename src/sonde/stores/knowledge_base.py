@@ -117,9 +117,6 @@ class KnowledgeStore(Protocol):
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         """Store these just as they are, each in place of the one with its id; the ids."""
 
-    def move(self, source: Source, id: str, path: str) -> None:  # noqa: A002
-        """Record that an imported entry lies elsewhere in its origin now."""
-
     def remove(self, source: Source, ids: Collection[str]) -> int:
         """Forget these; how many there were."""
 

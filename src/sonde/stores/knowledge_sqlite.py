@@ -83,11 +83,6 @@ class SqliteKnowledge:
             _advance(connection, source)
         return ids
 
-    def move(self, source: Source, id: str, path: str) -> None:  # noqa: A002
-        """Record that an imported entry lies elsewhere in its origin now."""
-        with self._of[source].write() as connection:
-            connection.execute(f"UPDATE {source} SET path = ? WHERE id = ?", (path, id))
-
     def remove(self, source: Source, ids: Collection[str]) -> int:
         """Forget these; how many there were."""
         replaced: VectorFile | None = None

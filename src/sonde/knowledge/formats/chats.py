@@ -1,0 +1,243 @@
+"""Conversations as people export them: ChatGPT, Claude, Gemini, Telegram, Slack, WhatsApp."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sonde.knowledge.formats.reading import File, Refused, make_chat, read_html, read_json
+from sonde.knowledge.times import read_time
+from sonde.stores.knowledge_base import Entry, Piece
+
+_WHATSAPP = re.compile(
+    r"\u200e?\[?(\d{1,4})[./-](\d{1,2})[./-](\d{2,4}),? +(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
+    r"[ \u202f]?([AaPp]\.?[Mm]\.?)?\]?(?: -)? (?:([^:\n]{1,80}): )?(.*)"
+)
+
+
+def find_chat_kind(value: Any) -> str:
+    """Which export a JSON file is; empty when it is none."""
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, dict):
+        return ""
+    if isinstance(first.get("mapping"), dict):
+        return "chatgpt"
+    if isinstance(first.get("chat_messages"), list):
+        return "claude"
+    if isinstance(first.get("chunkedPrompt"), dict):
+        return "aistudio"
+    if isinstance(value, list) and "Gemini" in str(first.get("header", "")):
+        return "gemini"
+    if isinstance(value, dict) and (
+        isinstance(value.get("messages"), list) or isinstance(value.get("chats"), dict)
+    ):
+        return "telegram"
+    if isinstance(value, list) and first.get("type") == "message" and "ts" in first:
+        return "slack"
+    return ""
+
+
+def parse_chat_export(file: File) -> list[Entry]:
+    """Every conversation of an export in JSON."""
+    value = read_json(file)
+    kind = find_chat_kind(value)
+    if not kind:
+        raise Refused("unknown", "not a known export")
+    rows = value if isinstance(value, list) else [value]
+    if kind == "slack":
+        return [_make_slack(file, rows)]
+    if kind == "telegram":
+        found = [_make_telegram(file, chat) for chat in _list_telegram(value)]
+    else:
+        make = {
+            "chatgpt": _make_chatgpt,
+            "claude": _make_claude,
+            "aistudio": _make_studio,
+            "gemini": _make_gemini,
+        }[kind]
+        found = [make(file, row) for row in rows if isinstance(row, dict)]
+    return [chat for chat in found if chat.pieces]
+
+
+def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Entry:
+    """The branch that was shown last, from its leaf up to the root."""
+    mapping = row.get("mapping") or {}
+    leaf = row.get("current_node")
+    if leaf not in mapping:
+        leaf = next((key for key, node in mapping.items() if not node.get("children")), None)
+    branch: list[Piece] = []
+    passed: set[str] = set()
+    while leaf in mapping and leaf not in passed:
+        passed.add(str(leaf))
+        node = mapping[leaf]
+        branch += list(_read_chatgpt(str(leaf), node.get("message")))
+        leaf = node.get("parent")
+    key = str(row.get("conversation_id") or row.get("id") or row.get("create_time") or "")
+    return make_chat(
+        str(row.get("title") or "ChatGPT"),
+        branch[::-1],
+        file,
+        path=key,
+        created_at=read_time(row.get("create_time")),
+        last_modified=read_time(row.get("update_time")),
+        facts={"app": "ChatGPT"},
+    )
+
+
+def _read_chatgpt(key: str, message: Any) -> Iterator[Piece]:
+    if not isinstance(message, dict):
+        return
+    content = message.get("content") or {}
+    parts = [part for part in content.get("parts") or [] if isinstance(part, str)]
+    text = "\n".join(parts) or str(content.get("text") or "")
+    author = message.get("author") or {}
+    hidden = (message.get("metadata") or {}).get("is_visually_hidden_from_conversation")
+    if text.strip() and not hidden and author.get("role") != "system":
+        sender = str(author.get("name") or author.get("role") or "")
+        when = read_time(message.get("create_time"))
+        yield Piece(text, uuid=key, sender=sender, created_at=when)
+
+
+def _make_claude(file: File, row: Mapping[str, Any]) -> Entry:
+    messages = []
+    for message in row["chat_messages"]:
+        parts = message.get("content")
+        texts = [
+            str(part.get("text") or "")
+            for part in (parts if isinstance(parts, list) else [])
+            if isinstance(part, dict) and part.get("type") == "text"
+        ]
+        text = "\n".join(filter(None, texts)) or str(message.get("text") or "")
+        if text.strip():
+            when = read_time(message.get("created_at"))
+            key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")
+            messages.append(Piece(text, uuid=key, sender=sender, created_at=when))
+    return make_chat(
+        str(row.get("name") or "Claude"),
+        messages,
+        file,
+        path=str(row.get("uuid") or ""),
+        created_at=read_time(row.get("created_at")),
+        last_modified=read_time(row.get("updated_at")),
+        facts={"app": "Claude"},
+    )
+
+
+def _make_studio(file: File, row: Mapping[str, Any]) -> Entry:
+    chunks = row["chunkedPrompt"].get("chunks") or []
+    messages = [
+        Piece(str(chunk["text"]), sender=str(chunk.get("role") or ""))
+        for chunk in chunks
+        if isinstance(chunk, dict) and chunk.get("text") and not chunk.get("isThought")
+    ]
+    return make_chat(file.stem, messages, file, facts={"app": "Gemini"})
+
+
+def _make_gemini(file: File, row: Mapping[str, Any]) -> Entry:
+    """One record of the activity: what was asked and what was answered."""
+    when = read_time(row.get("time"))
+    asked = re.sub(r"^Prompted\s+", "", str(row.get("title") or ""))
+    messages = [Piece(asked, sender="user", created_at=when)] if asked else []
+    for item in row.get("safeHtmlItem") or []:
+        text = read_html(str(item.get("html") or ""))[1] if isinstance(item, dict) else ""
+        if text:
+            messages.append(Piece(text, sender="Gemini", created_at=when))
+    key = str(row.get("time") or "")
+    return make_chat(asked[:80] or "Gemini", messages, file, path=key, facts={"app": "Gemini"})
+
+
+def _list_telegram(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if isinstance(value.get("messages"), list):
+        return [value]
+    listed = (value.get("chats") or {}).get("list") or []
+    return [chat for chat in listed if isinstance(chat, dict)]
+
+
+def _make_telegram(file: File, chat: Mapping[str, Any]) -> Entry:
+    messages = []
+    for message in chat.get("messages") or []:
+        text = _join_telegram(message.get("text")) if isinstance(message, dict) else ""
+        if text.strip() and message.get("type", "message") == "message":
+            when = read_time(message.get("date_unixtime") or message.get("date"))
+            key, sender = str(message.get("id") or ""), str(message.get("from") or "")
+            messages.append(Piece(text, uuid=key, sender=sender, created_at=when))
+    title = str(chat.get("name") or "Telegram")
+    key = str(chat.get("id") or title)
+    return make_chat(title, messages, file, path=key, facts={"app": "Telegram"})
+
+
+def _join_telegram(text: Any) -> str:
+    if isinstance(text, list):
+        return "".join(
+            part if isinstance(part, str) else str(part.get("text") or "") for part in text
+        )
+    return str(text or "")
+
+
+def _make_slack(file: File, rows: list[Any]) -> Entry:
+    """A day of a channel; the folder is the channel's name."""
+    messages = []
+    for row in rows:
+        if not isinstance(row, dict) or not str(row.get("text") or "").strip():
+            continue
+        profile = row.get("user_profile") or {}
+        sender = str(profile.get("real_name") or row.get("username") or row.get("user") or "")
+        when = read_time(float(row["ts"])) if re.fullmatch(r"[\d.]+", str(row.get("ts"))) else None
+        key = str(row.get("client_msg_id") or row.get("ts") or "")
+        messages.append(Piece(str(row["text"]), uuid=key, sender=sender, created_at=when))
+    channel = file.path.split("/")[-2] if "/" in file.path else "Slack"
+    if not messages:
+        raise Refused("no_text")
+    return make_chat(f"#{channel} {file.stem}", messages, file, facts={"app": "Slack"})
+
+
+def is_whatsapp(text: str) -> bool:
+    """Whether a text begins like an export of WhatsApp."""
+    lines = [line for line in text[:4_000].split("\n") if line.strip()][:5]
+    return bool(lines) and sum(bool(_WHATSAPP.match(line)) for line in lines) * 2 > len(lines)
+
+
+def parse_whatsapp(file: File) -> list[Entry]:
+    """A conversation exported as text; lines without a date go on with the message before."""
+    messages: list[Piece] = []
+    lines = file.text().split("\n")
+    rows = [(_WHATSAPP.match(line), line) for line in lines]
+    dates = [found.groups()[:3] for found, _ in rows if found]
+    month_first = _is_month_first(dates)
+    for found, line in rows:
+        if found is None:
+            if messages and line.strip():
+                last = messages[-1]
+                messages[-1] = Piece(
+                    f"{last.text}\n{line}", sender=last.sender, created_at=last.created_at
+                )
+        elif found[8] is not None and found[9].strip():
+            when = _read_whatsapp(found, month_first=month_first)
+            messages.append(Piece(found[9].strip(), sender=found[8].strip(), created_at=when))
+    if not messages:
+        raise Refused("no_text")
+    title = re.sub(r"^WhatsApp Chat (with|-) ", "", file.stem)
+    return [make_chat(title, messages, file, facts={"app": "WhatsApp"})]
+
+
+def _is_month_first(dates: list[tuple[str | Any, ...]]) -> bool:
+    return any(int(second) > 12 for _, second, _ in dates)
+
+
+def _read_whatsapp(found: re.Match[str], *, month_first: bool) -> int | None:
+    first, second, third = int(found[1]), int(found[2]), int(found[3])
+    day, month, year = (second, first, third) if month_first else (first, second, third)
+    if first > 31:
+        year, month, day = first, second, third
+    year += 2000 if year < 100 else 0
+    hour = int(found[4])
+    half = (found[7] or "").replace(".", "").lower()
+    if half:
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    try:
+        when = datetime(year, month, day, hour, int(found[5]), int(found[6] or 0), tzinfo=UTC)
+    except ValueError:
+        return None
+    return read_time(when)

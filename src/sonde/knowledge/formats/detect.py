@@ -1,0 +1,106 @@
+"""Which format a file is in, by its name and a look inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from sonde.knowledge.formats import characters, chats, documents, logs, notes, prompts, speech
+from sonde.knowledge.formats.reading import File, Refused, read_json
+from sonde.stores.knowledge_base import Entry, Source
+
+Parser = Callable[[File], list[Entry]]
+
+_DOCUMENTS: Mapping[str, Parser] = {
+    "pdf": documents.parse_pdf,
+    "epub": documents.parse_epub,
+    "docx": documents.parse_docx,
+    "pptx": documents.parse_pptx,
+    "xlsx": documents.parse_xlsx,
+    "html": documents.parse_html,
+    "htm": documents.parse_html,
+    "xhtml": documents.parse_html,
+    "srt": speech.parse_subtitles,
+    "vtt": speech.parse_subtitles,
+    "eml": speech.parse_eml,
+    "mbox": speech.parse_mbox,
+    "enex": notes.parse_enex,
+    "jpg": documents.parse_image,
+    "jpeg": documents.parse_image,
+    "gif": documents.parse_image,
+    "webp": documents.parse_image,
+    "tiff": documents.parse_image,
+}
+_MARKDOWN = ("md", "markdown", "mdown")
+_TEXT = ("txt", "text", "rst", "org", "adoc")
+_FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
+_OWN = re.compile(r"(?:^|/)(?:logseq|\.obsidian|\.trash)/")
+"""Folders where note programs keep what is theirs."""
+
+
+def parse_file(file: File, wanted: Source | None = None) -> list[Entry]:
+    """The entries of a file; `wanted` says what its owner takes it for."""
+    if _OWN.search(file.path):
+        raise Refused("unknown", "belongs to the program")
+    entries = _find_parser(file, wanted)(file)
+    if wanted and any(entry.source != wanted for entry in entries):
+        raise Refused("unknown", f"not among {wanted}")
+    return entries
+
+
+def _find_parser(file: File, wanted: Source | None) -> Parser:
+    suffix = file.suffix
+    if suffix in _DOCUMENTS:
+        return _DOCUMENTS[suffix]
+    if suffix in _MARKDOWN:
+        return _find_markdown(file, wanted)
+    if suffix in _TEXT:
+        return _find_text(file, wanted)
+    if not suffix and file.data.startswith(b"From "):
+        return speech.parse_mbox
+    if suffix == "png":
+        return characters.parse_png if characters.has_card(file.data) else documents.parse_image
+    if suffix == "json":
+        return _find_json(file)
+    if suffix == "jsonl":
+        return logs.parse_log
+    if suffix in ("csv", "yaml", "yml"):
+        return _find_table(file)
+    raise Refused("unknown", f".{suffix}" if suffix else "no ending")
+
+
+def _find_markdown(file: File, wanted: Source | None) -> Parser:
+    if wanted == "media":
+        return documents.parse_markdown
+    if _FABRIC.search(file.path):
+        return prompts.parse_fabric
+    return prompts.parse_prompt_markdown if wanted == "prompts" else notes.parse_note
+
+
+def _find_text(file: File, wanted: Source | None) -> Parser:
+    if wanted == "notes":
+        return notes.parse_note
+    if wanted in (None, "chats") and chats.is_whatsapp(file.text()):
+        return chats.parse_whatsapp
+    return documents.parse_text
+
+
+def _find_json(file: File) -> Parser:
+    value = read_json(file)
+    if characters.is_card(value):
+        return characters.parse_card
+    if chats.find_chat_kind(value):
+        return chats.parse_chat_export
+    if speech.is_transcript(value):
+        return speech.parse_transcript
+    if prompts.is_prompt(value):
+        return prompts.parse_prompt_json
+    raise Refused("unknown", "JSON of another kind")
+
+
+def _find_table(file: File) -> Parser:
+    if file.suffix == "csv" and prompts.is_prompt(prompts.read_csv(file)):
+        return prompts.parse_prompt_csv
+    if file.suffix != "csv" and prompts.is_prompt(prompts.read_yaml(file)):
+        return prompts.parse_prompt_yaml
+    raise Refused("unknown", f"a .{file.suffix} file without prompts")

@@ -1,0 +1,206 @@
+"""Media that are read: PDF, EPUB, office files, HTML, Markdown, text, pictures by their data."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from sonde.knowledge.formats.notes import split_front
+from sonde.knowledge.formats.reading import (
+    File,
+    Refused,
+    make_entry,
+    open_archive,
+    parse_xml,
+    read_html,
+    read_member,
+)
+from sonde.knowledge.times import read_time
+from sonde.stores.knowledge_base import Entry
+
+T = TypeVar("T")
+
+_MOST_CELLS = 500_000
+_EPUB = "{urn:oasis:names:tc:opendocument:xmlns:container}"
+_OPF = "{http://www.idpf.org/2007/opf}"
+_DC = "{http://purl.org/dc/elements/1.1/}"
+
+
+def parse_pdf(file: File) -> list[Entry]:
+    """A PDF's text, page by page."""
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import PyPdfError
+    except ImportError as error:
+        raise Refused("missing_extra", "documents") from error
+    try:
+        reader = PdfReader(io.BytesIO(file.data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise Refused("encrypted")
+        text = "\n\n".join(page.extract_text() for page in reader.pages)
+        known = reader.metadata
+        title = (known.title if known else "") or file.stem
+        facts = {"author": str(known.author)} if known and known.author else {}
+        facts["pages"] = str(len(reader.pages))
+    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise Refused("broken", f"{type(error).__name__}: {error}") from error
+    return [_make(file, "pdf", str(title), text, facts=facts)]
+
+
+def parse_epub(file: File) -> list[Entry]:
+    """An EPUB's chapters in reading order."""
+    archive = open_archive(file.data)
+    container = parse_xml(read_member(archive, "META-INF/container.xml"))
+    rootfile = container.find(f".//{_EPUB}rootfile")
+    place = rootfile.get("full-path", "") if rootfile is not None else ""
+    package = parse_xml(read_member(archive, place))
+    items = {item.get("id"): item.get("href", "") for item in package.iter(f"{_OPF}item")}
+    base = posixpath.dirname(place)
+    parts: list[str] = []
+    for reference in package.iter(f"{_OPF}itemref"):
+        href = unquote(items.get(reference.get("idref"), ""))
+        name = posixpath.normpath(posixpath.join(base, href)) if href else ""
+        if name in archive.NameToInfo:
+            chapter = read_member(archive, name).decode("utf-8", "replace")
+            parts.append(read_html(chapter)[1])
+    title = package.findtext(f".//{_DC}title") or file.stem
+    author = package.findtext(f".//{_DC}creator")
+    facts = {"author": author} if author else {}
+    return [_make(file, "epub", title, "\n\n".join(filter(None, parts)), facts=facts)]
+
+
+def parse_docx(file: File) -> list[Entry]:
+    """A Word document: paragraphs and tables in order."""
+    document = _open_office(file, "docx", "Document")
+    parts: list[str] = []
+    for block in document.iter_inner_content():
+        if hasattr(block, "rows"):
+            parts += [" | ".join(cell.text for cell in row.cells) for row in block.rows]
+        else:
+            parts.append(block.text)
+    return [_make_office(file, "docx", document.core_properties, "\n".join(parts))]
+
+
+def parse_pptx(file: File) -> list[Entry]:
+    """Slides: their texts, tables and notes in order."""
+    slides = _open_office(file, "pptx", "Presentation")
+    parts: list[str] = []
+    for number, slide in enumerate(slides.slides, 1):
+        parts.append(f"Slide {number}")
+        for shape in slide.shapes:
+            if shape.has_text_frame:
+                parts.append(shape.text_frame.text)
+            elif getattr(shape, "has_table", False):
+                rows = shape.table.rows
+                parts += [" | ".join(cell.text for cell in row.cells) for row in rows]
+        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            parts.append(slide.notes_slide.notes_text_frame.text)
+        parts.append("")
+    return [_make_office(file, "pptx", slides.core_properties, "\n".join(parts))]
+
+
+def parse_xlsx(file: File) -> list[Entry]:
+    """A workbook: every sheet as lines of cells."""
+    open_archive(file.data).close()
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise Refused("missing_extra", "documents") from error
+    book = _guard(lambda: load_workbook(io.BytesIO(file.data), read_only=True, data_only=True))
+    parts: list[str] = []
+    cells = 0
+    for sheet in book.worksheets:
+        parts.append(f"# {sheet.title}")
+        for row in sheet.iter_rows(values_only=True):
+            cells += len(row)
+            if cells > _MOST_CELLS:
+                raise Refused("too_large", f"more than {_MOST_CELLS} cells")
+            line = " | ".join("" if value is None else str(value) for value in row).rstrip(" |")
+            if line:
+                parts.append(line)
+    return [_make_office(file, "xlsx", book.properties, "\n".join(parts))]
+
+
+def parse_html(file: File) -> list[Entry]:
+    """A page's text without its markup."""
+    title, text = read_html(file.text())
+    return [_make(file, "html", title or file.stem, text)]
+
+
+def parse_markdown(file: File) -> list[Entry]:
+    """A Markdown document that is read, not written: front matter gives title and author."""
+    front, body = split_front(file.text())
+    facts: dict[str, Any] = {"front_matter": front} if front else {}
+    return [_make(file, "markdown", str(front.get("title") or file.stem), body, facts=facts)]
+
+
+def parse_text(file: File) -> list[Entry]:
+    """Plain text as it is."""
+    return [_make(file, "txt", file.stem, file.text())]
+
+
+def parse_image(file: File) -> list[Entry]:
+    """A picture by what it says of itself."""
+    try:
+        from PIL import ExifTags, Image
+    except ImportError as error:
+        raise Refused("missing_extra", "documents") from error
+
+    def read() -> tuple[dict[str, str], Any]:
+        with Image.open(io.BytesIO(file.data)) as image:
+            size = f"{image.width}x{image.height}"
+            facts = {"format": str(image.format), "size": size}
+            facts |= {
+                key: value[:2_000] for key, value in image.info.items() if isinstance(value, str)
+            }
+            taken = None
+            for code, value in image.getexif().items():
+                name = ExifTags.TAGS.get(code, "")
+                if name and isinstance(value, str | int | float):
+                    facts[name] = str(value)[:500]
+                if name == "DateTime":
+                    taken = str(value).replace(":", "-", 2)
+            return facts, taken
+
+    facts, taken = _guard(read)
+    text = "\n".join(f"{key}: {value}" for key, value in facts.items())
+    created = read_time(taken) or file.modified
+    return [_make(file, "image", file.stem, text, facts=facts, created_at=created)]
+
+
+def _make(file: File, kind: str, title: str, text: str, **facts: Any) -> Entry:
+    if not text.strip():
+        raise Refused("no_text")
+    return make_entry("media", title.strip() or file.stem, text, file, media_type=kind, **facts)
+
+
+def _open_office(file: File, module: str, opener: str) -> Any:
+    open_archive(file.data).close()
+    try:
+        from importlib import import_module
+
+        open_one = getattr(import_module(module), opener)
+    except ImportError as error:
+        raise Refused("missing_extra", "documents") from error
+    return _guard(lambda: open_one(io.BytesIO(file.data)))
+
+
+def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
+    author = getattr(known, "author", None) or getattr(known, "creator", None)
+    facts = {"author": str(author)} if author else {}
+    created = read_time(getattr(known, "created", None)) or file.modified
+    title = str(getattr(known, "title", "") or file.stem)
+    return _make(file, kind, title, text, facts=facts, created_at=created)
+
+
+def _guard(read: Callable[[], T]) -> T:
+    """What a library raises on a broken file, as `Refused`."""
+    try:
+        return read()
+    except (Refused, MemoryError):
+        raise
+    except Exception as error:
+        raise Refused("broken", f"{type(error).__name__}: {error}") from error

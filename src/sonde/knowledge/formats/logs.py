@@ -1,0 +1,104 @@
+"""Conversations as programs log them, an object a line: Claude Code, Codex, SillyTavern."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sonde.knowledge.formats.reading import File, Refused, make_chat, read_lines
+from sonde.knowledge.times import read_time
+from sonde.stores.knowledge_base import Entry, Piece
+
+_TITLE_CHARS = 80
+
+
+def parse_log(file: File) -> list[Entry]:
+    """One conversation a file."""
+    rows = read_lines(file)
+    if not rows:
+        raise Refused("no_text")
+    if any("sessionId" in row and row.get("type") in ("user", "assistant") for row in rows[:50]):
+        return [_make_claude_code(file, rows)]
+    if "mes" in rows[-1] or "chat_metadata" in rows[0]:
+        return [_make_tavern(file, rows)]
+    if any("payload" in row or row.get("type") in ("message", "session_meta") for row in rows[:50]):
+        return [_make_codex(file, rows)]
+    raise Refused("unknown", "not a known log")
+
+
+def _make_claude_code(file: File, rows: list[dict[str, Any]]) -> Entry:
+    messages: list[Piece] = []
+    title, session, folder = "", "", ""
+    for row in rows:
+        title = str(row.get("summary") or title)
+        session = str(row.get("sessionId") or session)
+        folder = str(row.get("cwd") or folder)
+        message = row.get("message")
+        if row.get("type") not in ("user", "assistant") or not isinstance(message, dict):
+            continue
+        text = _read_content(message.get("content"))
+        if text.strip() and not row.get("isMeta"):
+            when = read_time(row.get("timestamp"))
+            sender = str(message.get("role") or row["type"])
+            messages.append(Piece(text, uuid=str(row.get("uuid") or ""), sender=sender,
+                                  created_at=when))  # fmt: skip
+    facts = {"app": "Claude Code", "session": session, "folder": folder}
+    return _finish(file, title, messages, facts)
+
+
+def _make_codex(file: File, rows: list[dict[str, Any]]) -> Entry:
+    messages: list[Piece] = []
+    facts = {"app": "Codex"}
+    for row in rows:
+        body = row.get("payload") if isinstance(row.get("payload"), dict) else row
+        assert isinstance(body, dict)
+        if row.get("type") == "session_meta":
+            facts |= {"session": str(body.get("id") or ""), "folder": str(body.get("cwd") or "")}
+        if body.get("type") != "message" or body.get("role") not in ("user", "assistant"):
+            continue
+        text = _read_content(body.get("content"))
+        if text.strip() and not text.startswith(("<environment_context>", "<user_instructions>")):
+            when = read_time(row.get("timestamp"))
+            messages.append(Piece(text, sender=str(body["role"]), created_at=when))
+    return _finish(file, "", messages, facts)
+
+
+def _make_tavern(file: File, rows: list[dict[str, Any]]) -> Entry:
+    head: Mapping[str, Any] = rows[0] if "mes" not in rows[0] else {}
+    messages = [
+        Piece(
+            str(row["mes"]),
+            sender=str(row.get("name") or ("user" if row.get("is_user") else "")),
+            created_at=read_time(row.get("send_date")),
+        )
+        for row in rows
+        if str(row.get("mes") or "").strip()
+    ]
+    character = str(head.get("character_name") or "")
+    facts = {"app": "SillyTavern", "character_name": character}
+    return _finish(file, f"{character} {file.stem}".strip(), messages, facts)
+
+
+def _finish(file: File, title: str, messages: list[Piece], facts: Mapping[str, Any]) -> Entry:
+    if not messages:
+        raise Refused("no_text")
+    first = next((m.text for m in messages if m.sender == "user"), messages[0].text)
+    title = title or " ".join(first.split())[:_TITLE_CHARS]
+    return make_chat(title, messages, file, facts={k: v for k, v in facts.items() if v})
+
+
+def _read_content(content: Any) -> str:
+    """What was said; calls of tools are named, what they answered is left out."""
+    if isinstance(content, str):
+        return content
+    parts: list[str] = []
+    for part in content if isinstance(content, list) else []:
+        if not isinstance(part, dict):
+            continue
+        if part.get("type") in ("text", "input_text", "output_text"):
+            parts.append(str(part.get("text") or ""))
+        elif part.get("type") == "tool_use":
+            given = json.dumps(part.get("input"), ensure_ascii=False)[:500]
+            parts.append(f"[{part.get('name')}] {given}")
+    return "\n".join(filter(None, parts))

@@ -1,0 +1,146 @@
+"""Prompts: Markdown, JSON, CSV, YAML, and folders as fabric keeps them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sonde.knowledge.formats.notes import split_front, to_json
+from sonde.knowledge.formats.reading import File, Refused, make_fields, read_json
+from sonde.stores.knowledge_base import Entry
+
+_NAMES = {
+    "name": ("name", "title", "act", "id", "prompt_name"),
+    "author": ("author", "creator", "by", "contributor"),
+    "details": ("details", "description", "summary", "notes"),
+    "system_prompt": ("system_prompt", "system", "system_message", "instructions"),
+    "user_prompt": ("user_prompt", "user", "prompt", "template", "content", "text", "user_message"),
+    "keywords": ("keywords", "tags", "categories", "labels"),
+}
+_TEXTS = ("system_prompt", "user_prompt")
+_SECTION = re.compile(r"(?im)^#{1,3} +(system|user|details|description)(?: prompt)?:? *$")
+
+
+def is_prompt(value: Any) -> bool:
+    """JSON or YAML that is a prompt, or several."""
+    rows = _list_rows(value)
+    return bool(rows) and all(
+        isinstance(row, dict) and any(_find(row, name) for name in _TEXTS) for row in rows[:20]
+    )
+
+
+def parse_prompt_json(file: File) -> list[Entry]:
+    """One prompt, a list of them, or a mapping from names."""
+    return _make_all(file, read_json(file))
+
+
+def parse_prompt_yaml(file: File) -> list[Entry]:
+    """The same in YAML."""
+    return _make_all(file, read_yaml(file))
+
+
+def read_yaml(file: File) -> Any:
+    """The file as YAML, or `Refused`."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise Refused("missing_extra", "documents") from error
+    try:
+        return to_json(yaml.safe_load(file.text()))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Refused("broken", f"not YAML: {error}") from error
+
+
+def parse_prompt_csv(file: File) -> list[Entry]:
+    """A table with a prompt a row."""
+    return _make_all(file, read_csv(file))
+
+
+def read_csv(file: File) -> list[dict[str, Any]]:
+    """Rows of a table by the names in its first line."""
+    csv.field_size_limit(1 << 24)
+    try:
+        rows = list(csv.DictReader(io.StringIO(file.text(), newline="")))
+    except csv.Error as error:
+        raise Refused("broken", str(error)) from error
+    return [{str(key).strip().lower(): each for key, each in row.items() if key} for row in rows]
+
+
+def parse_prompt_markdown(file: File) -> list[Entry]:
+    """A prompt with front matter; sections `# System` and `# User`, or all of it the user's."""
+    front, body = split_front(file.text())
+    row: dict[str, Any] = {str(key).lower(): value for key, value in front.items()}
+    parts = _SECTION.split(body)
+    for name, text in zip(parts[1::2], parts[2::2], strict=False):
+        row[name.lower()] = text.strip()
+    if not any(_find(row, name) for name in _TEXTS):
+        row["user_prompt"] = body.strip()
+    row.setdefault("name", file.stem)
+    return [_make(file, row, "")]
+
+
+def parse_fabric(file: File) -> list[Entry]:
+    """`patterns/<name>/system.md` or `user.md`: the folder is the prompt's name."""
+    folder = file.path.split("/")[-2] if "/" in file.path else file.stem
+    field = "system_prompt" if file.stem.lower() == "system" else "user_prompt"
+    name = folder if field == "system_prompt" else f"{folder} (user)"
+    return [_make(file, {"name": name, field: file.text().strip()}, "")]
+
+
+def _list_rows(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict):
+        if isinstance(value.get("prompts"), list | dict):
+            return _list_rows(value["prompts"])
+        if any(_find(value, name) for name in _TEXTS):
+            return [value]
+        rows = [
+            {"name": key} | (row if isinstance(row, dict) else {"user_prompt": row})
+            for key, row in value.items()
+            if isinstance(row, dict | str)
+        ]
+        return rows if len(rows) == len(value) else []
+    return []
+
+
+def _make_all(file: File, value: Any) -> list[Entry]:
+    rows = [row for row in _list_rows(value) if isinstance(row, dict)]
+    made = [_make(file, row, str(at)) for at, row in enumerate(rows)]
+    if not made:
+        raise Refused("unknown", "no prompts")
+    if len(made) == 1 and isinstance(value, dict):
+        return [_make(file, rows[0], "")]
+    return made
+
+
+def _make(file: File, row: Mapping[str, Any], key: str) -> Entry:
+    known = {name: _find(row, name) for name in _NAMES}
+    if not any(known[name] for name in _TEXTS):
+        raise Refused("unknown", "a prompt without text")
+    given: Any = next((row[alias] for alias in _NAMES["keywords"] if row.get(alias)), [])
+    named = given if isinstance(given, list) else re.split(r"[,;]\s*", str(given))
+    tags = tuple(str(tag).strip() for tag in named if str(tag).strip())
+    fields = {
+        name: known[name] for name in ("details", "system_prompt", "user_prompt", "author")
+        if known[name]
+    }  # fmt: skip
+    if tags:
+        fields["keywords"] = ", ".join(tags)
+    name = known["name"] or (f"{file.stem} {int(key) + 1}" if key else file.stem)
+    used = {alias for aliases in _NAMES.values() for alias in aliases}
+    rest = {str(name): value for name, value in row.items() if name not in used and value}
+    return make_fields("prompts", name, fields, file, path=key, tags=tags, facts=rest)
+
+
+def _find(row: Mapping[str, Any], name: str) -> str:
+    for alias in _NAMES[name]:
+        value = row.get(alias)
+        if isinstance(value, str) and value.strip():
+            return value.strip() if name in ("name", "author") else value
+        if isinstance(value, int) and not isinstance(value, bool) and name == "name":
+            return str(value)
+    return ""

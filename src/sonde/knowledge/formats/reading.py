@@ -1,0 +1,220 @@
+"""What the parsers share: the file at hand, text of bytes, safe archives and XML."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+
+from sonde.knowledge.cutting import cut_pieces
+from sonde.policy.read import decode_text
+from sonde.stores.knowledge_base import Entry, Piece, Source
+
+_MOST_MEMBERS = 20_000
+_MOST_UNPACKED = 1 << 29
+_MOST_RATIO = 200
+
+
+class Refused(Exception):
+    """A file that is not brought in: a reason as a name, and what there is to say about it."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to parse: its place in what is imported, its bytes, when it was changed (ms)."""
+
+    path: str
+    data: bytes
+    modified: int = 0
+
+    @property
+    def name(self) -> str:
+        """Without its folders."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def stem(self) -> str:
+        """Without its last ending."""
+        return self.name.rsplit(".", 1)[0] or self.name
+
+    @property
+    def suffix(self) -> str:
+        """Its ending in lower case, without the dot."""
+        return self.name.rsplit(".", 1)[-1].lower() if "." in self.name else ""
+
+    def text(self) -> str:
+        """Its text, or `Refused` when it has none."""
+        text = decode_text(self.data)
+        if text is None:
+            raise Refused("binary")
+        return text.replace("\r\n", "\n")
+
+
+def read_json(file: File) -> Any:
+    """The file as JSON, or `Refused`."""
+    try:
+        return json.loads(file.text())
+    except (ValueError, RecursionError) as error:
+        raise Refused("broken", f"not JSON: {error}") from error
+
+
+def read_lines(file: File) -> list[dict[str, Any]]:
+    """The objects of a file with one JSON object a line; a torn last line is left out."""
+    rows: list[dict[str, Any]] = []
+    lines = [line for line in file.text().split("\n") if line.strip()]
+    for at, line in enumerate(lines):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if at == len(lines) - 1 and rows:
+                break
+            raise Refused("broken", f"line {at + 1} is not JSON") from error
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def open_archive(data: bytes) -> zipfile.ZipFile:
+    """A ZIP whose contents are bounded; `Refused` for bombs, passwords and broken ones."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        members = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, OSError) as error:
+        raise Refused("broken", str(error)) from error
+    size = sum(member.file_size for member in members)
+    packed = sum(member.compress_size for member in members)
+    if len(members) > _MOST_MEMBERS or size > _MOST_UNPACKED:
+        raise Refused("bomb", f"{len(members)} files, {size} bytes unpacked")
+    if size > (1 << 22) and size > packed * _MOST_RATIO:
+        raise Refused("bomb", f"{packed} bytes unpack to {size}")
+    if any(member.flag_bits & 1 for member in members):
+        raise Refused("encrypted")
+    return archive
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """One file of an archive, never more than its directory says."""
+    try:
+        with archive.open(name) as member:
+            size = archive.getinfo(name).file_size
+            data = member.read(size + 1)
+    except (KeyError, zipfile.BadZipFile, OSError, EOFError, NotImplementedError) as error:
+        raise Refused("broken", f"{name}: {error}") from error
+    if len(data) > size:
+        raise Refused("bomb", f"{name} is larger than it says")
+    return data
+
+
+def parse_xml(data: bytes) -> Any:
+    """The root of an XML document; entities and external parts are refused."""
+    try:
+        from defusedxml import DefusedXmlException
+        from defusedxml.ElementTree import ParseError, fromstring
+    except ImportError as error:
+        raise Refused("missing_extra", "documents") from error
+    try:
+        return fromstring(data, forbid_dtd=False)
+    except DefusedXmlException as error:
+        raise Refused("hostile", type(error).__name__) from error
+    except (ParseError, ValueError) as error:
+        raise Refused("broken", str(error)) from error
+
+
+def make_entry(
+    source: Source,
+    title: str,
+    text: str,
+    file: File,
+    **facts: Any,
+) -> Entry:
+    """An entry of one text; times are those of the file where nothing better is known."""
+    facts.setdefault("created_at", file.modified)
+    facts.setdefault("last_modified", file.modified)
+    return Entry(source, " ".join(title.split()), tuple(cut_pieces(text)), **facts)
+
+
+def make_fields(
+    source: Source, title: str, fields: Mapping[str, str], file: File, **facts: Any
+) -> Entry:
+    """An entry of several fields."""
+    pieces: list[Piece] = []
+    for name, text in fields.items():
+        pieces.extend(cut_pieces(text, name, len(pieces)))
+    facts.setdefault("created_at", file.modified)
+    facts.setdefault("last_modified", file.modified)
+    return Entry(source, " ".join(title.split()), tuple(pieces), **facts)
+
+
+def make_chat(title: str, messages: Sequence[Piece], file: File, **facts: Any) -> Entry:
+    """A conversation of messages in order."""
+    placed = tuple(replace(message, place=at) for at, message in enumerate(messages))
+    times = [message.created_at for message in placed if message.created_at]
+    facts["created_at"] = facts.get("created_at") or min(times, default=file.modified)
+    facts["last_modified"] = facts.get("last_modified") or max(times, default=file.modified)
+    return Entry("chats", " ".join(title.split()), placed, **facts)
+
+
+class _TextMaker(HTMLParser):
+    """HTML -> plain text: blocks become paragraphs, scripts and styles go."""
+
+    _BLOCKS = frozenset(
+        "address article aside blockquote br dd div dl dt fieldset figcaption figure footer form "
+        "h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section table td th tr ul".split()
+    )
+    _HIDDEN = frozenset("script style noscript template svg head".split())
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self.title: list[str] = []
+        self._hidden = 0
+        self._in_title = False
+        self._pre = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin what a tag means."""
+        del attrs
+        self._in_title = self._in_title or tag == "title"
+        self._hidden = 0 if tag == "body" else self._hidden + (tag in self._HIDDEN)
+        self._pre += tag == "pre"
+        if tag in self._BLOCKS:
+            self.parts.append("\n\n" if tag[0] in "ph" and tag != "hr" else "\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End it."""
+        if tag == "title":
+            self._in_title = False
+        self._hidden = max(0, self._hidden - (tag in self._HIDDEN))
+        self._pre = max(0, self._pre - (tag == "pre"))
+        if tag in self._BLOCKS:
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        """Keep text that is seen."""
+        if self._in_title:
+            self.title.append(data)
+        elif not self._hidden:
+            self.parts.append(data if self._pre else " ".join(data.split(" ")).replace("\n", " "))
+
+
+def read_html(text: str) -> tuple[str, str]:
+    """Title and plain text of HTML."""
+    maker = _TextMaker()
+    maker.feed(text)
+    maker.close()
+    lines = "".join(maker.parts).split("\n")
+    body: list[str] = []
+    for line in lines:
+        flat = " ".join(line.split())
+        if flat or (body and body[-1]):
+            body.append(flat)
+    return " ".join("".join(maker.title).split()), "\n".join(body).strip()

@@ -1,0 +1,170 @@
+"""Parsing in a child process that may take only so much memory and time.
+
+The child reads requests from its standard input and answers on its standard output: a line with
+the length of a JSON head, the head, then the file's bytes. It opens no file of the user's. Whatever
+happens to it happens to one file: it is started anew for the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from typing import IO, Any
+
+from sonde.knowledge.formats.reading import File, Refused
+from sonde.stores.knowledge_base import Entry, Piece, Source
+
+MEMORY_BYTES = 2 << 30
+SECONDS = 60
+_FILES = 500
+"""After so many files a child is replaced: libraries leak."""
+
+
+class Parsers:
+    """A child at hand, started when first needed."""
+
+    def __init__(self, *, memory: int = MEMORY_BYTES, seconds: float = SECONDS) -> None:
+        self._memory = memory
+        self._seconds = seconds
+        self._child: subprocess.Popen[bytes] | None = None
+        self._done = 0
+
+    def parse(self, file: File, wanted: Source | None = None) -> list[Entry]:
+        """The entries of a file, or `Refused`."""
+        if self._child is not None and self._done >= _FILES:
+            self.close()
+        child = self._child = self._child or self._start()
+        head = {"path": file.path, "modified": file.modified, "wanted": wanted}
+        head["size"] = len(file.data)
+        deadline = time.monotonic() + self._seconds
+        try:
+            answer = self._exchange(child, json.dumps(head).encode(), file.data, deadline)
+        except TimeoutError as error:
+            self.close()
+            raise Refused("too_slow", f"more than {self._seconds:g} seconds") from error
+        except (OSError, EOFError, ValueError) as error:
+            self.close()
+            raise Refused("crashed", "the parser ended") from error
+        self._done += 1
+        if "refused" in answer:
+            raise Refused(*answer["refused"])
+        return [_read_entry(row) for row in answer["entries"]]
+
+    def close(self) -> None:
+        """End the child."""
+        child, self._child, self._done = self._child, None, 0
+        if child is not None:
+            child.kill()
+            for pipe in (child.stdin, child.stdout):
+                if pipe:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            child.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        keep = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
+        environ = {name: os.environ[name] for name in keep if name in os.environ}
+        command = [sys.executable, "-m", "sonde.knowledge.worker", str(self._memory)]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environ,
+        )
+
+    def _exchange(
+        self, child: subprocess.Popen[bytes], head: bytes, data: bytes, deadline: float
+    ) -> dict[str, Any]:
+        assert child.stdin
+        assert child.stdout
+        child.stdin.write(b"%d\n" % len(head) + head + data)
+        child.stdin.flush()
+        length = int(_read_line(child.stdout, deadline))
+        answer: dict[str, Any] = json.loads(_read_exactly(child.stdout, length, deadline))
+        return answer
+
+
+def _read_line(pipe: IO[bytes], deadline: float) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        line += _read_some(pipe, 1, deadline)
+    return line
+
+
+def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes:
+    parts: list[bytes] = []
+    while length:
+        part = _read_some(pipe, min(length, 1 << 16), deadline)
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def _read_some(pipe: IO[bytes], most: int, deadline: float) -> bytes:
+    left = deadline - time.monotonic()
+    # unbuffered: what select sees is all there is
+    if left <= 0 or not select.select([pipe.fileno()], [], [], left)[0]:
+        raise TimeoutError
+    part = os.read(pipe.fileno(), most)
+    if not part:
+        raise EOFError
+    return part
+
+
+def _read_entry(row: dict[str, Any]) -> Entry:
+    pieces = tuple(Piece(**piece) for piece in row.pop("pieces"))
+    return Entry(**(row | {"pieces": pieces, "tags": tuple(row["tags"])}))
+
+
+def _limit_self(memory: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows has none; the time limit holds there too
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def _answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
+    from sonde.knowledge.formats.detect import parse_file
+
+    file = File(request["path"], data, request["modified"])
+    try:
+        entries = parse_file(file, request["wanted"])
+        return {"entries": [asdict(entry) for entry in entries]}
+    except Refused as error:
+        return {"refused": [error.reason, error.detail[:300]]}
+    except MemoryError:
+        return {"refused": ["too_large", "more memory than a parser may use"]}
+    except RecursionError:
+        return {"refused": ["hostile", "nested too deeply"]}
+    except Exception as error:  # noqa: BLE001 - a library's defect is a refusal of this file
+        return {"refused": ["broken", f"{type(error).__name__}: {error}"[:300]]}
+
+
+def run_child(memory: int) -> None:
+    """Answer requests until the standard input ends."""
+    import logging
+    import warnings
+
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    _limit_self(memory)
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    while line := stdin.readline():
+        request = json.loads(stdin.read(int(line)))
+        answer = json.dumps(_answer(request, stdin.read(request["size"])), default=str).encode()
+        stdout.write(b"%d\n" % len(answer) + answer)
+        stdout.flush()
+
+
+if __name__ == "__main__":
+    run_child(int(sys.argv[1]))

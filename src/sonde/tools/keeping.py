@@ -1,0 +1,154 @@
+"""Verbs that change personal knowledge, for people: bring in, add, edit, delete, export."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sonde.app import App
+from sonde.errors import InvalidRequest
+from sonde.knowledge.cutting import cut_pieces
+from sonde.knowledge.exporting import export_lines, restore_lines
+from sonde.knowledge.getting import find_entry
+from sonde.knowledge.importing import ImportReport, import_source
+from sonde.knowledge.ranking import embed_missing
+from sonde.stores.knowledge_base import SOURCES, Entry, Piece, Source
+from sonde.work import Work
+
+_FIELD = re.compile(r"^## (\w+)[ \t]*\n", re.MULTILINE)
+
+
+def import_knowledge(
+    app: App, place: str, wanted: Source | None = None, *, work: Work
+) -> ImportReport:
+    """Bring in a folder or a file, and keep in step with it from then on."""
+    store = app.knowledge.of(work.caller.user)
+    folder = app.start / Path(place).expanduser()
+    return import_source(store, folder, work, wanted=wanted, embedder=app.static)
+
+
+def add_entry(
+    app: App,
+    source: Source,
+    title: str,
+    text: str,
+    tags: Sequence[str] = (),
+    *,
+    work: Work,
+) -> Entry:
+    """Write a new entry; characters and prompts take their fields as `## name` sections."""
+    now = int(time.time() * 1000)
+    entry = Entry(
+        source,
+        title,
+        _read_pieces(source, text),
+        created_at=now,
+        last_modified=now,
+        tags=tuple(tags),
+        media_type="txt" if source == "media" else "",
+    )
+    return _put(app, entry, work)
+
+
+def edit_entry(
+    app: App,
+    source: Source,
+    id: str,  # noqa: A002
+    *,
+    title: str | None = None,
+    text: str | None = None,
+    tags: Sequence[str] | None = None,
+    work: Work,
+) -> Entry:
+    """Change an entry; what is not given stays, and the file it is from wins when that changes."""
+    old = find_entry(app.knowledge.of(work.caller.user), source, id)
+    new = replace(
+        old,
+        title=old.title if title is None else title,
+        pieces=old.pieces if text is None else _read_pieces(source, text),
+        tags=old.tags if tags is None else tuple(tags),
+        version=old.version + 1,
+        last_modified=int(time.time() * 1000),
+    )
+    return _put(app, new, work)
+
+
+def delete_entry(app: App, source: Source, id: str, *, work: Work) -> Entry:  # noqa: A002
+    """Forget an entry for good."""
+    store = app.knowledge.of(work.caller.user)
+    entry = find_entry(store, source, id, pieces=False)
+    store.remove(source, [entry.id])
+    return entry
+
+
+def export_knowledge(app: App, sources: Sequence[Source] = SOURCES, *, work: Work) -> Iterator[str]:
+    """Everything, or some sources, as lines of JSON."""
+    return export_lines(app.knowledge.of(work.caller.user), sources or SOURCES)
+
+
+def restore_knowledge(app: App, lines: Iterable[str], *, work: Work) -> int:
+    """Put back what was exported."""
+    store = app.knowledge.of(work.caller.user)
+    count = restore_lines(store, lines)
+    _embed(app, SOURCES, work)
+    return count
+
+
+def count_knowledge(app: App, *, work: Work) -> dict[str, Any]:
+    """How much there is of each source."""
+    store = app.knowledge.of(work.caller.user)
+    counts: dict[str, Any] = {source: store.count(source)[0] for source in SOURCES}
+    return counts | {"bytes": store.measure_bytes()}
+
+
+def show_entry(entry: Entry) -> str:
+    """An entry as text that `edit_entry` takes back."""
+    if entry.source == "chats":
+        return "\n".join(f"{piece.sender}: {piece.text}" for piece in entry.pieces)
+    parts: list[str] = []
+    field = ""
+    for piece in entry.pieces:
+        if piece.field != field:
+            field = piece.field
+            parts.append(f"{chr(10) if parts else ''}## {field}\n")
+        parts.append(piece.text)
+    return "".join(parts)
+
+
+def _put(app: App, entry: Entry, work: Work) -> Entry:
+    store = app.knowledge.of(work.caller.user)
+    (key,) = store.put(entry.source, [entry])
+    _embed(app, (entry.source,), work)
+    return replace(entry, id=key)
+
+
+def _embed(app: App, sources: Sequence[Source], work: Work) -> None:
+    for source in sources:
+        work.check()
+        if app.static:
+            embed_missing(app.knowledge.of(work.caller.user), source, app.static, 1 << 40)
+
+
+def _read_pieces(source: Source, text: str) -> tuple[Piece, ...]:
+    if source in ("notes", "media"):
+        return tuple(cut_pieces(text))
+    if source == "chats":
+        lines = [line for line in text.split("\n") if line.strip()]
+        said = [line.partition(": ") if ": " in line else ("", "", line) for line in lines]
+        return tuple(Piece(words, at, sender=sender) for at, (sender, _, words) in enumerate(said))
+    parts = _FIELD.split(text)
+    first = parts[0].strip()
+    default = "description" if source == "characters" else "user_prompt"
+    fields = {default: first} if first else {}
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        fields[name] = body.strip("\n")
+    pieces: list[Piece] = []
+    for name, body in fields.items():
+        pieces.extend(cut_pieces(body, name, len(pieces)))
+    if not pieces:
+        raise InvalidRequest("no text", user_message="There is no text.")
+    return tuple(pieces)

@@ -1,0 +1,39 @@
+"""`sonde knowledge` from the outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def test_from_a_folder_of_notes_to_an_answer_and_back(shell, tmp_path: Path):
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    (vault / "Walrus.md").write_text("The walrus sleeps on the ice. #arctic\n")
+    done = shell.run("knowledge", "import", str(vault))
+    assert (done.returncode, done.stdout) == (0, "✓ 1 added\n"), done.stderr
+    found = json.loads(shell.run("knowledge", "search", "sleeping", "walruses", "--json").stdout)
+    (row,) = found["results"]
+    assert (row["title"], row["tags"]) == ("Walrus", ["arctic"])
+    read = shell.run("knowledge", "get", row["uri"])
+    assert "sleeps on the ice" in read.stdout
+    backup = tmp_path / "backup.jsonl"
+    assert shell.run("knowledge", "export", str(backup)).returncode == 0
+    assert shell.run("knowledge", "delete", row["uri"]).returncode == 2
+    assert shell.run("knowledge", "delete", row["uri"], "--yes").returncode == 0
+    assert shell.run("knowledge", "search", "walrus").returncode == 1
+    assert shell.run("knowledge", "restore", str(backup)).returncode == 0
+    assert shell.run("knowledge", "search", "walrus").returncode == 0
+
+
+def test_entries_are_written_and_changed_by_hand(shell):
+    added = shell.run(
+        "knowledge", "add", "buy fish", "--title", "Shopping", "--tags", "a,b", "--json"
+    )
+    uri = json.loads(added.stdout)["uri"]
+    changed = shell.run("knowledge", "edit", uri, "buy herring", "--json")
+    assert json.loads(changed.stdout) == {"status": "changed", "uri": uri, "version": 2}
+    assert shell.run("knowledge", "get", uri).stdout == "Shopping\nbuy herring\n"
+    missing = shell.run("knowledge", "get", "notes://nope")
+    assert (missing.returncode, "There is no note" in missing.stderr) == (2, True)
+    assert shell.run("knowledge", "get", "nonsense").returncode == 2
