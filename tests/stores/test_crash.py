@@ -68,6 +68,19 @@ def test_torn_rows_at_the_end_of_a_vector_file_are_passed_over(tmp_path):
     ]
 
 
+def test_a_map_taken_between_the_two_writes_of_a_row_is_taken_again(tmp_path):
+    file, writer = VectorFile(tmp_path / "v", 16), VectorFile(tmp_path / "v", 16)
+    rows = np.eye(4, 16, dtype=np.float32)
+    writer.append(rows)
+    writer.append(rows)
+    bits = file.bits_path.read_bytes()
+    file.bits_path.write_bytes(bits[: len(bits) // 2])
+    assert file.find(rows[0], np.arange(4), 1)[0].tolist() == [0]
+    file.bits_path.write_bytes(bits)
+    assert len(file.sums(np.arange(8))) == 8
+    assert None not in file.sums(np.arange(8))
+
+
 def test_files_that_a_crash_left_go_with_the_next_compaction(tmp_path):
     store = SqliteChunkStore(tmp_path, "code")
     stray = tmp_path / "index.vectors" / "vectors-0123456789ab-99.i8"

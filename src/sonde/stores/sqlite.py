@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import shutil
 import threading
 import time
@@ -20,6 +21,7 @@ from sonde.errors import (
     SondeError,
     StorageUnusable,
 )
+from sonde.stores.frozen import Frozen, connect_frozen, freeze
 from sonde.stores.migrations import Format, upgrade_database
 
 _BUSY_MS = 60_000
@@ -27,6 +29,8 @@ _READ_CACHE_KB, _WRITE_CACHE_KB = 2_000, 8_000
 _IDLE_READERS = 4
 _MEGABYTE = 1 << 20
 _FEW_PAGES, _WASTED = 256, 0.2
+
+_log = logging.getLogger(__name__)
 
 Value = str | int | float | bytes | None
 
@@ -86,27 +90,45 @@ def _measure_free(path: Path) -> int:
 
 
 class Database:
-    """One SQLite file: a writer that everyone takes turns on, and readers that never wait."""
+    """One SQLite file: a writer that everyone takes turns on, and readers that never wait.
+
+    Where nothing can be written (a full disk, storage that is read-only) it is still read.
+    """
 
     def __init__(self, path: Path, form: Format) -> None:
         self.path = path
+        self._form = form
         self._writing = threading.RLock()
         self._pooling = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
         self._traced = threading.local()
-        with translate_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = self._connect(_WRITE_CACHE_KB, create=True)
-            try:
-                self._prepare(form)
-            except BaseException:
-                self._writer.close()
-                raise
+        self._writer: apsw.Connection | None = None
+        self._frozen: Frozen | None = None
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            with translate_errors(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                writer = self._connect(_WRITE_CACHE_KB, create=True)
+                try:
+                    self._prepare(writer)
+                except BaseException:
+                    writer.close()
+                    raise
+        except (DiskFull, StorageUnusable, PermissionDenied) as error:
+            self._frozen = freeze(self.path, self._form.version, error)
+            _log.warning("%s is only read: %s", self.path, error)
+        else:
+            self._writer, self._frozen = writer, None
+        self._drop_idle()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """A connection that sees one committed state throughout."""
+        if self._frozen and self._frozen.has_changed(self.path):
+            self._thaw()
         with translate_errors(self.path):
             connection = self._take_reader()
             ran = getattr(self._traced, "list", None)
@@ -128,13 +150,14 @@ class Database:
     def write(self) -> Iterator[apsw.Connection]:
         """The writing connection inside a transaction: all of it is kept, or nothing."""
         with self._writing, translate_errors(self.path):
-            self._writer.execute("BEGIN IMMEDIATE")
+            writer = self._take_writer()
+            writer.execute("BEGIN IMMEDIATE")
             try:
-                yield self._writer
-                self._writer.execute("COMMIT")
+                yield writer
+                writer.execute("COMMIT")
             except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
+                if writer.in_transaction:
+                    writer.execute("ROLLBACK")
                 raise
 
     @contextlib.contextmanager
@@ -150,14 +173,15 @@ class Database:
     def shrink(self) -> None:
         """Give unused pages and the write-ahead log back to the disk."""
         with self._writing, translate_errors(self.path):
-            self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+            writer = self._take_writer()
+            writer.execute("PRAGMA incremental_vacuum").fetchall()
             # a reader that is in the middle of something keeps its part of the log: next time
-            self._writer.set_busy_timeout(0)
+            writer.set_busy_timeout(0)
             try:
                 with contextlib.suppress(apsw.BusyError):
-                    self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                    writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             finally:
-                self._writer.set_busy_timeout(_BUSY_MS)
+                writer.set_busy_timeout(_BUSY_MS)
 
     def measure_bytes(self) -> int:
         """The size of the database on disk, its log included."""
@@ -191,33 +215,54 @@ class Database:
         """Close every connection that is not in use, and the others when they come back."""
         with self._pooling:
             self._closed = True
+        self._drop_idle()
+        with self._writing:
+            if self._writer:
+                self._writer.close()
+
+    def _drop_idle(self) -> None:
+        with self._pooling:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
+
+    def _take_writer(self) -> apsw.Connection:
+        self._thaw()
+        if self._frozen:
+            raise self._frozen.reason
+        assert self._writer
+        return self._writer
+
+    def _thaw(self) -> None:
+        """Open the file for writing after all, if that is possible now."""
         with self._writing:
-            self._writer.close()
+            if self._frozen and not self._closed:
+                self._open()
 
     def _connect(self, cache_kb: int, *, create: bool = False) -> apsw.Connection:
-        # whoever reads must not leave an empty database where one was deleted
-        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-        connection = apsw.Connection(str(self.path), flags=flags)
+        if self._frozen and not create:
+            connection = connect_frozen(self.path, immutable=self._frozen.immutable)
+        else:
+            # whoever reads must not leave an empty database where one was deleted
+            flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+            connection = apsw.Connection(str(self.path), flags=flags)
         connection.set_busy_timeout(_BUSY_MS)
         connection.execute(f"PRAGMA cache_size = -{cache_kb}; PRAGMA temp_store = MEMORY")
         return connection
 
-    def _prepare(self, form: Format) -> None:
+    def _prepare(self, writer: apsw.Connection) -> None:
         deadline = time.monotonic() + _BUSY_MS / 1000
         while True:
             try:
-                self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL")
+                writer.execute("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL")
                 break
             except apsw.BusyError:
                 # changing the journal mode does not wait by itself
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-        self._writer.execute("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 8388608")
-        upgrade_database(self._writer, self.path, form)
+        writer.execute("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 8388608")
+        upgrade_database(writer, self.path, self._form)
 
     def _take_reader(self) -> apsw.Connection:
         with self._pooling:

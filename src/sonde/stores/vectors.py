@@ -158,7 +158,8 @@ class VectorFile:
             complete = self.count_complete()
             if count > complete:
                 raise IndexCorrupt(f"{self.path} lacks vectors that the database names")
-            if count > len(self._rows) or complete < len(self._rows):
+            # one of the two may have been mapped while it was ahead of the other
+            if not count <= min(len(self._rows), len(self._bits)) <= complete:
                 try:
                     rows = _map_rows(self.path, np.dtype(np.int8), self._width)
                     bits = _map_rows(self.bits_path, np.dtype(np.uint64), self._words)
