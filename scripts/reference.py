@@ -1,4 +1,7 @@
-"""Writes docs/tools.md from the declared tools; `--check` only says whether it is up to date."""
+"""Writes docs/tools.md and the manifest from the declared tools and routes.
+
+`--check` only says whether they are up to date.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
+from sonde.mcp.manifest import MANIFEST, write_manifest
 from sonde.tools import TOOLS
+from sonde.tools.routes import ROUTES
 from sonde.tools.tool import TOOLSETS, Argument, Tool
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tools.md"
@@ -113,15 +119,16 @@ def dump(value: Any) -> str:
 
 
 def main() -> int:
-    page = write_page(TOOLS)
-    current = PAGE.read_text() if PAGE.exists() else ""
-    if "--check" in sys.argv[1:]:
-        if page != current:
-            print("docs/tools.md is out of date; run `make docs`")
-        return int(page != current)
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page)
-    return 0
+    listing = Listing(TOOLS, routes=ROUTES)
+    texts = {PAGE: write_page(TOOLS), MANIFEST: write_manifest(listing, DEFAULT_TOOLSETS)}
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    if "--check" not in sys.argv[1:]:
+        for path in stale:
+            path.write_text(texts[path])
+        return 0
+    for path in stale:
+        print(f"{path.name} is out of date; run `make docs`")
+    return int(bool(stale))
 
 
 if __name__ == "__main__":

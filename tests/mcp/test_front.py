@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import anyio
@@ -13,8 +15,11 @@ from mcp.shared.message import SessionMessage
 
 from sonde.mcp.calls import Calls
 from sonde.mcp.front import HANDSHAKE_VERSIONS, MODERN_VERSION, Front
-from sonde.mcp.listing import Listing
+from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
+from sonde.mcp.manifest import load_manifest
 from sonde.mcp.server import LazyApp, build_server
+from sonde.tools import TOOLS
+from sonde.tools.routes import ROUTES
 
 META = "io.modelcontextprotocol/"
 
@@ -125,3 +130,34 @@ def test_no_message_breaks_the_front(toys, anything, method, number, params):
         front.answer(message)
     reply = front.answer({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
     assert reply is None or reply["id"] == number
+
+
+def test_what_was_written_down_is_what_the_tools_say():
+    listing = Listing(TOOLS, routes=ROUTES)
+    manifest = load_manifest(DEFAULT_TOOLSETS, "portable", enhanced=False)
+    assert manifest
+    assert manifest.entries == listing.entries
+    assert manifest.resources == listing.resources
+    assert manifest.templates == listing.templates
+
+
+@pytest.mark.parametrize(
+    ("toolsets", "spelling", "enhanced"),
+    [(("all",), "portable", False), (DEFAULT_TOOLSETS, "both", False),
+     (DEFAULT_TOOLSETS, "portable", True)],
+)  # fmt: skip
+def test_other_settings_are_not_answered_from_what_was_written_down(toolsets, spelling, enhanced):
+    assert load_manifest(toolsets, spelling, enhanced=enhanced) is None
+
+
+def test_the_first_answer_needs_nothing_heavy():
+    heavy = ("sonde.tools", "sonde.app", "numpy", "apsw", "mcp", "anyio", "pydantic")
+    program = (
+        "import sys, sonde.cli.main, sonde.cli.serving, sonde.mcp.stdio\n"
+        "from sonde.mcp.front import Front\n"
+        "from sonde.mcp.manifest import load_manifest\n"
+        "front = Front(load_manifest(('code', 'index', 'research'), 'portable', enhanced=False))\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr

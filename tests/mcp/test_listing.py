@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 
 from sonde.errors import IndexNotFound
-from sonde.mcp.listing import INSTRUCTIONS, Listing
+from sonde.mcp.listing import Listing
+from sonde.mcp.manifest import INSTRUCTIONS
 from sonde.tools import TOOLS
 from sonde.tools.tool import bind_arguments, find_tool
 

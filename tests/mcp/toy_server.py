@@ -219,7 +219,7 @@ def main() -> None:
     print("noise before serving")
     if len(sys.argv) > 2:
         sys.meta_path.insert(0, SlowImport(Path(sys.argv[2])))
-    serve_stdio(lambda: Toy(diary), TOY_LISTING)
+    serve_stdio(lambda: Toy(diary), lambda: TOY_LISTING)
     print("noise after serving")
 
 

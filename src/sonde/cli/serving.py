@@ -19,11 +19,15 @@ log = logging.getLogger(__name__)
 
 def run_mcp(session: Session) -> int:
     """Serve agents until stdin closes; stdout carries nothing but the protocol."""
+    from sonde.mcp.manifest import load_manifest
     from sonde.mcp.stdio import serve_stdio
 
     settings = session.settings
     _start_logging(settings)
-    serve_stdio(_open_later(session, settings), _make_listing(settings), _begin)
+    enhanced = settings.enhanced_tool_descriptions
+    early = load_manifest(settings.toolsets, settings.tool_names, enhanced=enhanced)
+    open_app = _open_later(session, settings)
+    serve_stdio(open_app, lambda: _make_listing(settings), _begin, early)
     return 0
 
 
@@ -61,6 +65,7 @@ def run_serve(session: Session) -> int:
         _make_listing(settings),
         access,
         pages=PAGES,
+        begin=_begin,
     )
 
     def tell(address: str) -> None:

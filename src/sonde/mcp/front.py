@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, Shown
 from sonde.version import __version__
 
 HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
@@ -27,7 +27,7 @@ _CAPABILITIES: dict[str, Any] = {
 class Front:
     """Knows how far a client's handshake got, and what to say to it."""
 
-    def __init__(self, listing: Listing) -> None:
+    def __init__(self, listing: Shown) -> None:
         self._listing = listing
         self._greeted = False
         self._info = {"name": "sonde", "title": "sonde", "version": __version__}

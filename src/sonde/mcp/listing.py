@@ -21,33 +21,6 @@ OUTPUT_SCHEMA = {"type": "object"}
 """Of every tool. Several clients hold errors against it as well and show their model a mismatch
 instead of the error, so it names no key that an error lacks; the reference has the whole shapes."""
 
-LIST_TTL_MS = 300_000
-"""How long a client may keep the list; it never changes while a server runs."""
-
-INSTRUCTIONS = """\
-sonde searches the code and documents of projects on this machine and answers with exact file \
-paths and line numbers, in pieces small enough for a context window. Nothing leaves the machine.
-
-Which tool:
-- search_code: where or how something is done in the code, in plain words or by identifier. Start \
-here instead of reading whole files.
-- search_docs: the same for prose (.md, .txt and other documentation); also for follow-up \
-questions about a document that is already in the conversation.
-- search_by_path: files by name or glob, when the name is known and the content is not needed.
-- regex_search: exact lines by regular expression in the files as they are; needs no index.
-- semantic_search, lexical_search, hybrid_search: all matches in pages, by meaning, words or \
-both, with filters (include, exclude, language) and byte spans. Pass next_cursor back as cursor.
-- get_index_status: whether the project is indexed, how much of it, and how fresh.
-- create_index: once per project, when a search says INDEX_NOT_FOUND. Later edits are picked up \
-by themselves; reindex_file and reindex_project are for when something looks wrong.
-- list_projects: what else on this machine is indexed.
-
-A short, concrete query works best ("where are retries configured", "parse_header"). Open only \
-the lines a result names. When an answer says there is more, pass its cursor back instead of \
-asking again. create_index, reindex_project and delete_index change things and ask the user \
-first; if the client cannot ask, the answer carries a token to repeat the call with. Every error \
-says in nextAction what to do about it."""
-
 
 @dataclass(frozen=True)
 class Listing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -13,11 +14,15 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from sonde.mcp.calls import AnswerNeeded, Calls, Context
 from sonde.mcp.errors import shape_answer, translate_error
-from sonde.mcp.listing import INSTRUCTIONS, LIST_TTL_MS, Listing
+from sonde.mcp.listing import Listing
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS
 from sonde.mcp.reading import Reader
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.version import __version__
 from sonde.work import Work
+
+BEGIN_S = 1.0
+_log = logging.getLogger("sonde.mcp")
 
 
 class Closable(Protocol):
@@ -48,6 +53,23 @@ class LazyApp:
             if self._app is not None:
                 self._app.close()
                 self._app = None
+
+
+def begin_soon(
+    begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event
+) -> threading.Thread:
+    """Start what goes on by itself, once the questions that a client opens with are answered."""
+
+    def run() -> None:
+        if not ending.wait(BEGIN_S):
+            try:
+                begin(app.get())
+            except Exception:  # noqa: BLE001 - the server serves without it
+                _log.exception("what goes on by itself did not begin")
+
+    thread = threading.Thread(target=run, name="sonde-begin", daemon=True)
+    thread.start()
+    return thread
 
 
 Observe = Callable[[str, str, float], None]

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from sonde.mcp.front import Front
 from sonde.mcp.inbox import Inbox
-from sonde.mcp.listing import Listing
 from sonde.mcp.wire import claim_wire
 
 if TYPE_CHECKING:
-    from sonde.mcp.server import Closable, LazyApp
+    from sonde.mcp.listing import Listing
+    from sonde.mcp.manifest import Shown
+    from sonde.mcp.server import Closable
 
-BEGIN_S = 1.0
-"""When what goes on by itself begins: after the questions that a client opens with."""
 PARENT_S = 1.0
 """How often the parent is looked at; it may die and leave stdin open, held by another child."""
 STOP_S = 1.2
@@ -30,23 +29,28 @@ _log = logging.getLogger("sonde.mcp")
 
 def serve_stdio(
     open_app: Callable[[], Closable],
-    listing: Listing,
+    make_listing: Callable[[], Listing],
     begin: Callable[[Closable], None] | None = None,
+    early: Shown | None = None,
 ) -> None:
     """Serve until stdin closes or the parent dies; `open_app` runs when a tool is first called.
 
     `begin` is given the app soon after the start, for what goes on without being asked for.
+    `early` is what the listing will say, if that is known before it is made.
     """
     parent = os.getppid()
     wire = claim_wire()
     logging.basicConfig(stream=sys.stderr)
-    inbox = Inbox(Front(listing), wire)
+    made = None if early else make_listing()
+    shown = early or made
+    assert shown is not None
+    inbox = Inbox(Front(shown), wire)
     threading.Thread(target=inbox.fill, name="sonde-stdin", daemon=True).start()
 
     import anyio
 
     from sonde.mcp.calls import Calls
-    from sonde.mcp.server import LazyApp, build_server
+    from sonde.mcp.server import LazyApp, begin_soon, build_server
     from sonde.mcp.streams import run_server
 
     calls, app = Calls(), LazyApp(open_app)
@@ -56,9 +60,9 @@ def serve_stdio(
         watch = threading.Thread(target=_outlive, args=(parent, inbox, ending), daemon=True)
         watch.start()
     if begin:
-        threading.Thread(target=_begin_soon, args=(begin, app, ending), daemon=True).start()
+        begin_soon(begin, app, ending)
     try:
-        anyio.run(run_server, build_server(listing, app, calls), inbox, wire)
+        anyio.run(run_server, build_server(made or make_listing(), app, calls), inbox, wire)
     except KeyboardInterrupt:
         _log.info("interrupted")
     ending.set()
@@ -71,14 +75,6 @@ def serve_stdio(
         # survive a crash at any point, so leaving now is safe where waiting is not.
         sys.stderr.flush()
         os._exit(0)
-
-
-def _begin_soon(begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event) -> None:
-    if not ending.wait(BEGIN_S):
-        try:
-            begin(app.get())
-        except Exception:  # noqa: BLE001 - the server serves without it
-            _log.exception("what goes on by itself did not begin")
 
 
 def _outlive(parent: int, inbox: Inbox, ending: threading.Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from sonde.errors import InvalidRequest, NoSuchAddress
 from sonde.mcp.calls import Calls
 from sonde.mcp.http import McpOverHttp, McpOverSocket
 from sonde.mcp.listing import Listing
-from sonde.mcp.server import Closable, LazyApp, build_server
+from sonde.mcp.server import Closable, LazyApp, begin_soon, build_server
 from sonde.version import __version__
 from sonde.web.errors import shape_error
 from sonde.web.guard import Access, Guard
@@ -50,16 +51,24 @@ def build_application(
     access: Access,
     *,
     pages: Sequence[Pages] = (),
+    begin: Callable[[Closable], None] | None = None,
 ) -> ASGIApp:
-    """Put the server together; `open_app` runs when something first needs the app."""
+    """Put the server together; `open_app` runs when something first needs the app.
+
+    `begin` is given the app soon after the start, for what goes on without being asked for.
+    """
     parts = Parts(LazyApp(open_app), Calls(), Metrics())
     server = build_server(listing, parts.app, parts.calls, observe=parts.metrics.note_call)
     mcp = McpOverHttp(server)
 
     @asynccontextmanager
     async def live(_starlette: Starlette) -> AsyncIterator[None]:
+        ending = threading.Event()
+        if begin:
+            begin_soon(begin, parts.app, ending)
         async with mcp.running():
             yield
+        ending.set()
         stopped = await anyio.to_thread.run_sync(parts.calls.stop, STOP_S)
         if stopped:
             await anyio.to_thread.run_sync(parts.app.close)
