@@ -65,7 +65,10 @@ def drive(client: Client, scope: str, cache: Path) -> Outcome:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         first = [] if scope == "project" else [["index"]]
-        for words in (*first, ["setup", client.name, "--scope", scope, "--yes", "--json"]):
+        for words in (
+            *first,
+            ["setup", client.name, "--scope", scope, "--guide", "--yes", "--json"],
+        ):
             done = subprocess.run(
                 [SONDE, *words],
                 cwd=project,

@@ -15,7 +15,7 @@ from wire import STRUCTURED_MARK, TEXT_MARK
 START, END = "<!-- make agents: start -->", "<!-- make agents: end -->"
 COLUMNS = (
     "agent", "revision", "tools", "listing", "half read", "answer", "page 2", "bad cursor",
-    "over 1 MB", "huge answer", "search after", "first index", "scopes",
+    "over 1 MB", "huge answer", "search after", "first index", "guide", "scopes",
 )  # fmt: skip
 FOUND = ["billing.py", "send_invoice"]
 
@@ -75,6 +75,8 @@ def check(outcome: Outcome, tools: set[str]) -> None:
         outcome.faults.append(f"the agent left with {outcome.exit_code}")
     if missing := tools - talk.named:
         outcome.faults.append(f"not named to the model: {', '.join(sorted(missing))}")
+    if not talk.guided:
+        outcome.faults.append("guide: the model did not get it")
     if not talk.at_once:
         outcome.faults.append("no tool of ours in the first request")
     outcome.faults.extend(f"not protocol: {m['line']}" for mark, m in outcome.wire if mark == "!")
@@ -166,7 +168,8 @@ def make_row(outcomes: list[Outcome]) -> list[str]:
         f"{main.agent} {main.version}", find_revision(main.wire), tools, f"{listing:,}",
         tell_half(talk), f"{len(talk.seen.get('search', '')):,}", mark("page 2"),
         mark("bad cursor"), mark("too large"), f"{sent:,} → {read:,}", mark("search after"),
-        tell_first_index(outcomes[-1].talk), scopes,
+        tell_first_index(outcomes[-1].talk),
+        ", ".join(each.scope for each in outcomes if each.talk.guided) or "no", scopes,
     ]  # fmt: skip
 
 

@@ -72,6 +72,8 @@ class Talk:
     """Names of our tools anywhere in that request: some agents send a definition when asked."""
     at_once: bool = False
     """Whether they were there in the first request."""
+    guided: bool = False
+    """Whether the guide that setup wrote was in a request."""
     fetched: list[str] = field(default_factory=list)
     problem: str = ""
     _requests: int = 0
@@ -81,6 +83,7 @@ class Talk:
         if not heard.tools:
             return Reply(text="A short title")
         self._requests += 1
+        self.guided |= "Searching with sonde" in str(heard.raw)
         self._look_at(heard)
         results = {result.call: result.text for result in heard.results}
         for number, step in enumerate(self.steps):
