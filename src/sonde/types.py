@@ -162,6 +162,8 @@ class Hit:
     """True when the file changed since and the text could not be brought up to date."""
     state: FileState | None = None
     """The file that the text was cut from; None when it changed while it was searched."""
+    compared: bool = False
+    """True when the file was found to be in that state right after the search."""
 
 
 @dataclass(frozen=True, slots=True)

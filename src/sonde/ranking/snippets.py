@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from itertools import accumulate
 
 from sonde.ranking.words import Question
 from sonde.tokens import index_terms
@@ -51,24 +53,33 @@ def _trim_end(text: str, span: Span) -> Span:
 
 def _weigh_lines(question: Question, lines: Sequence[str]) -> list[float]:
     wanted = set(question.terms)
+    hopeful = _find_hopeful(wanted, lines)
     seen: set[str] = set()
-    weights: list[float] = []
-    for line in lines:
-        if line.isascii() and not _may_hold(wanted, line):
-            weights.append(0)
-            continue
-        found = wanted.intersection(index_terms(line[:_ELLIPSIS_LINE]))
+    weights = [0.0] * len(lines)
+    for place in hopeful:
+        found = wanted.intersection(index_terms(lines[place][:_ELLIPSIS_LINE]))
         # a term counts fully the first time, little after that: variety beats repetition
-        weights.append(sum(1.0 if term not in seen else 0.3 for term in found))
+        weights[place] = sum(1.0 if term not in seen else 0.3 for term in found)
         seen |= found
     return weights
 
 
-def _may_hold(wanted: Collection[str], line: str) -> bool:
-    """Whether a line in ASCII can hold one of these terms; most lines cannot, which is cheap to
-    tell: a term is a piece of the line without its underscores."""
-    folded = line.lower().replace("_", "")
-    return any(term in folded for term in wanted)
+def _find_hopeful(wanted: Collection[str], lines: Sequence[str]) -> Sequence[int]:
+    """Which lines can hold a term at all; in ASCII that is cheap to tell, as every term is a piece
+    of its line without underscores."""
+    text = "\n".join(lines)
+    if not text.isascii():
+        return range(len(lines))
+    folded = text.lower().replace("_", "")
+    starts = [0, *accumulate(len(line) + 1 for line in folded.split("\n"))]
+    hopeful: set[int] = set()
+    for term in wanted:
+        at = folded.find(term)
+        while at >= 0:
+            place = bisect_right(starts, at) - 1
+            hopeful.add(place)
+            at = folded.find(term, starts[place + 1])
+    return sorted(hopeful)
 
 
 def _best_window(sizes: Sequence[int], weights: Sequence[float], limit: int) -> tuple[int, int]:

@@ -98,7 +98,7 @@ def _cut_page(
     limit = view.get("snippet_length", _SNIPPET)
     wanted = results.hits[offset : offset + size]
     # lines of a search that was just made are those of the files as they are
-    moved = set() if read_now and mode == "regex" else find_moved(app, wanted)
+    moved = set() if read_now and mode == "regex" else find_moved(app, wanted, at_once=read_now)
     rows = _open_rows(app, mode, asked, view, moved)
     number = results.pages.get(offset, 1)
 

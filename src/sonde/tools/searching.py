@@ -90,7 +90,7 @@ def answer_search(
     several = results.parameters["project"] == ALL
     budget = max_tokens or app.max_tokens
     limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
-    moved = find_moved(app, hits[offset:])
+    moved = find_moved(app, hits[offset:], at_once=not cursor)
 
     def show(hit: Hit, limit: int) -> dict[str, Any]:
         shown = present_hit(app, question, hit, limit, moved=(hit.project, hit.path) in moved)
@@ -177,9 +177,12 @@ def _rank_fresh(
     with rebuilding(app, project):
         refresh(app, project, work, follow=request.project != ALL)
         ranked = _rank_project(project, request, question, vectors)
-        if _mend(app, project, ranked[:_CHECKED], work):
-            ranked = _rank_project(project, request, question, vectors)
-        return ranked
+        best = ranked[:_CHECKED]
+        changed = _find_changed_hits(project, best)
+        if changed and _mend(app, project, changed, work):
+            return _rank_project(project, request, question, vectors)
+        compared = [replace(hit, compared=hit.path not in changed) for hit in best]
+        return compared + ranked[_CHECKED:]
 
 
 def _rank_project(
@@ -230,15 +233,17 @@ def _narrow(store: ChunkStore, request: Request) -> Filter:
     return where if where.paths is not None else Filter(paths=frozenset(files))
 
 
-def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
+def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
+    """Which files among these hits are no longer as they were indexed."""
+    states = {hit.path: hit.state for hit in hits if hit.state}
+    lacking = {hit.path for hit in hits} - states.keys()
+    for store in project.stores().values() if lacking else ():
+        states |= store.states(lacking)
+    return find_changed(lacking | states.keys(), states, project.tree.check_all)
+
+
+def _mend(app: App, project: Project, changed: set[str], work: Work) -> bool:
     """Index again the files among the best hits that changed meanwhile."""
-    paths = {hit.path for hit in hits}
-    states: dict[str, FileState] = {}
-    for store in project.stores().values():
-        states |= store.states(paths)
-    changed = find_changed(paths, states, project.tree.check_all)
-    if not changed:
-        return False
     try:
         with project.lock.held(work, wait_s=0.2):
             update_project(app, project, work, paths=changed, existing=True)
@@ -250,15 +255,16 @@ def _mend(app: App, project: Project, hits: Sequence[Hit], work: Work) -> bool:
     return True
 
 
-def find_moved(app: App, hits: Iterable[Hit]) -> set[tuple[str, str]]:
-    """Project and path of those hits whose files are no longer as they were when searched."""
+def find_moved(app: App, hits: Iterable[Hit], *, at_once: bool) -> set[tuple[str, str]]:
+    """Project and path of those hits whose files are no longer as they were when searched;
+    `at_once` when that was in this very call."""
     moved: set[tuple[str, str]] = set()
     states: dict[str, dict[str, FileState]] = {}
     for hit in hits:
         known = states.setdefault(hit.project, {})
         if hit.state is None:
             moved.add((hit.project, hit.path))
-        else:
+        elif not (at_once and hit.compared):
             known[hit.path] = hit.state
     for project, known in states.items():
         try:
