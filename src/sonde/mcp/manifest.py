@@ -27,6 +27,8 @@ questions about a document that is already in the conversation.
 - regex_search: exact lines by regular expression in the files as they are; needs no index.
 - semantic_search, lexical_search, hybrid_search: all matches in pages, by meaning, words or \
 both, with filters (include, exclude, language) and byte spans. Pass next_cursor back as cursor.
+- search, fetch: everything at once: kept notes, media, chats and prompts beside code and docs; \
+fetch reads a result whole.
 - get_index_status: whether the project is indexed, how much of it, and how fresh.
 - create_index: once per project, when a search says INDEX_NOT_FOUND. Later edits are picked up \
 by themselves; reindex_file and reindex_project are for when something looks wrong.

@@ -282,7 +282,7 @@ RESEARCH_TOOLS = (
     Tool(
         name="search",
         call=search,
-        toolset="knowledge",
+        toolset="research",
         title="Search everything",
         description="Search notes, media, chats, characters, prompts, code and docs at once. "
         "mode=compact gives {id, title, text, url, metadata}. Prefer search_code for code alone.",
@@ -290,7 +290,7 @@ RESEARCH_TOOLS = (
     Tool(
         name="fetch",
         call=fetch,
-        toolset="knowledge",
+        toolset="research",
         title="Fetch a result",
         description="Read what the uri of a search result points at.",
     ),

@@ -39,6 +39,7 @@ class Parts:
     app: LazyApp
     calls: Calls
     metrics: Metrics
+    access: Access
 
 
 Pages = Callable[[Parts], Sequence[BaseRoute]]
@@ -57,7 +58,7 @@ def build_application(
 
     `begin` is given the app soon after the start, for what goes on without being asked for.
     """
-    parts = Parts(LazyApp(open_app), Calls(), Metrics())
+    parts = Parts(LazyApp(open_app), Calls(), Metrics(), access)
     server = build_server(listing, parts.app, parts.calls, observe=parts.metrics.note_call)
     mcp = McpOverHttp(server)
 

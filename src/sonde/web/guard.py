@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sonde.errors import (
@@ -38,7 +39,8 @@ COOKIE = "sonde_token"
 MOST_BYTES = 4 * 1024 * 1024
 """Of one request's body, and of one WebSocket message."""
 BODY_S = 30.0
-OPEN_PATHS = frozenset({"/healthz"})
+LOGIN = "/login"
+OPEN_PATHS = frozenset({"/healthz", LOGIN})
 """Answered without a token."""
 
 _HEADERS = {
@@ -93,7 +95,12 @@ class Guard:
             if scope["type"] == "http":
                 receive = await _read_body(Headers(scope=scope), receive)
         except SondeError as error:
-            await _refuse(error, scope, receive, send)
+            if isinstance(error, TokenRequired) and _is_person(scope):
+                query = scope["query_string"].decode("latin-1")
+                way = quote(scope["path"] + (f"?{query}" if query else ""), safe="/")
+                await RedirectResponse(f"{LOGIN}?next={way}", 303)(scope, receive, send)
+            else:
+                await _refuse(error, scope, receive, send)
             return
 
         async def send_with_headers(message: Message) -> None:
@@ -156,6 +163,13 @@ class Guard:
         if wait:
             raise TooManyRequests(f"wrong tokens from {address}", seconds=wait)
         raise TokenRequired("no token" if not token else "a token that nobody was given")
+
+
+def _is_person(scope: Scope) -> bool:
+    """Somebody who follows a link in a browser, and can be asked for a token."""
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return False
+    return "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def _read_token(headers: Headers) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from sonde.web.application import Pages
 from sonde.web.files import add_file_routes
+from sonde.web.login import add_login
 
-PAGES: tuple[Pages, ...] = (add_file_routes,)
+PAGES: tuple[Pages, ...] = (
+    add_login,
+    add_file_routes,
+)
 """Each takes the parts of the server and gives Starlette routes."""

@@ -1,0 +1,71 @@
+"""A person in a browser gives the token once."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlencode
+
+import pytest
+from tests.web.conftest import TOKENS
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+BROWSER = {"Accept": "text/html,application/xhtml+xml"}
+
+
+@pytest.fixture(scope="module")
+def guarded(start, tmp_path_factory):
+    """The real server, with a token."""
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "tokens").write_text(f"anna {TOKENS['anna']}\n")
+    env = {
+        "SONDE_HOME": str(folder / "home"),
+        "PATH": os.environ["PATH"],
+        "SONDE_TOKEN_FILE": str(folder / "tokens"),
+    }
+    serve = ("-m", "sonde.cli.main", "--json", "serve", "--port", "0")
+    return start(*serve, cwd=folder, env=env)
+
+
+def test_a_link_leads_through_the_login_to_where_it_points(guarded):
+    status, headers, _ = guarded.ask("/api/projects?x=%22%26", headers=BROWSER)
+    assert (status, headers["location"]) == (303, "/login?next=/api/projects%3Fx%3D%2522%2526")
+    status, _, page = guarded.ask(headers["location"], headers=BROWSER)
+    assert status == 200
+    assert b'name="next" value="/api/projects?x=%22%26"' in page
+
+    sent = urlencode({"token": TOKENS["anna"], "next": "/api/projects"}).encode()
+    status, headers, _ = guarded.ask("/login", "POST", sent, FORM)
+    assert (status, headers["location"]) == (303, "/api/projects")
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    kept = {"Cookie": cookie.split(";")[0]}
+    assert guarded.ask("/api/projects", headers=BROWSER | kept)[0] == 200
+
+
+def test_programs_are_told_and_not_led_around(guarded):
+    status, error = guarded.read("/api/projects", headers={"Accept": "application/json"})
+    assert (status, error["code"]) == (401, "TOKEN_REQUIRED")
+    status, error = guarded.read("/api/projects", "POST", b"{}", BROWSER)
+    assert (status, error["code"]) == (401, "TOKEN_REQUIRED")
+
+
+def test_a_wrong_token_opens_nothing(guarded):
+    sent = urlencode({"token": "x" * 24, "next": "/"}).encode()
+    status, headers, page = guarded.ask("/login", "POST", sent, FORM)
+    assert status == 401
+    assert "set-cookie" not in headers
+    assert b"not a token" in page
+
+
+@pytest.mark.parametrize(
+    "way", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", "a", ""]
+)
+def test_the_login_leads_nowhere_else(guarded, way):
+    sent = urlencode({"token": TOKENS["anna"], "next": way}).encode()
+    assert guarded.ask("/login", "POST", sent, FORM)[1]["location"] == "/"
+
+
+def test_what_is_shown_again_is_escaped(guarded):
+    _, _, page = guarded.ask("/login?next=/%22%3E%3Cscript%3E")
+    assert b"<script>" not in page
