@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench quality regex docs conformance clean
+.PHONY: help install demo lint check test agents bench fuzz quality regex docs conformance clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -40,6 +40,10 @@ agents: $(STAMP) ## Drive five real agents against a scripted model (npm; Linux 
 
 bench: $(STAMP) ## The benchmarks (long); see benchmarks/README.md
 	$(BIN)/python benchmarks/run.py --write
+
+fuzz: $(STAMP) ## Schemathesis against the REST API (minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
+	$(BIN)/python scripts/fuzz_api.py
 
 quality: $(STAMP) ## Retrieval quality: make quality CORPORA=folder QUERIES=file
 	$(BIN)/python benchmarks/quality.py "$(CORPORA)" "$(QUERIES)" $(ARGS)

@@ -26,7 +26,7 @@ from sonde.web.errors import shape_error
 from sonde.web.guard import Access, Guard
 from sonde.web.metrics import Meter, Metrics
 from sonde.web.openapi import describe_routes
-from sonde.web.rest import RouteEndpoint
+from sonde.web.rest import group_routes
 
 STOP_S = 5.0
 """How long running verbs may take to stop when the server ends."""
@@ -93,12 +93,8 @@ def build_application(
             HttpRoute("/metrics", show_metrics),
             HttpRoute("/api/openapi.json", show_openapi),
             *(
-                HttpRoute(
-                    f"/api/{route.address}",
-                    RouteEndpoint(route, parts.app, parts.calls),
-                    methods=[route.method],
-                )
-                for route in listing.routes
+                HttpRoute(f"/api/{address}", endpoint, methods=endpoint.methods)
+                for address, endpoint in group_routes(listing.routes, parts.app, parts.calls)
             ),
             *(route for add in pages for route in add(parts)),
         ],

@@ -53,6 +53,10 @@ def _describe(route: Route) -> dict[str, Any]:
                 }
             )
             continue
+        if argument.nullable:  # in a body, unlike in an address, null can be written
+            schema["type"] = [schema["type"], "null"]
+            if "enum" in schema:
+                schema["enum"] = [*schema["enum"], None]
         properties[argument.name] = schema | {"description": argument.param.description}
         if argument.required:
             required.append(argument.name)
@@ -71,7 +75,12 @@ def _describe(route: Route) -> dict[str, Any]:
         },
     }
     if properties:
-        body = {"type": "object", "properties": properties, "required": required}
+        body = {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
         content = {"application/json": {"schema": body}}
         said["requestBody"] = {"required": bool(required), "content": content}
     return said

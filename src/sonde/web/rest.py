@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -63,6 +64,33 @@ class RouteEndpoint:
         if failure:
             raise failure
         return answer
+
+
+class AddressEndpoint:
+    """Every route of one address, by method, so that a refusal can name all of them."""
+
+    def __init__(self, endpoints: Mapping[str, RouteEndpoint]) -> None:
+        self._endpoints = endpoints
+
+    @property
+    def methods(self) -> list[str]:
+        """What can be done here."""
+        return list(self._endpoints)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of a method that is among them."""
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        await self._endpoints[method](scope, receive, send)
+
+
+def group_routes(
+    routes: Iterable[Route], app: LazyApp, calls: Calls
+) -> list[tuple[str, AddressEndpoint]]:
+    """The addresses, each with all that can be done there."""
+    grouped: dict[str, dict[str, RouteEndpoint]] = {}
+    for route in routes:
+        grouped.setdefault(route.address, {})[route.method] = RouteEndpoint(route, app, calls)
+    return [(address, AddressEndpoint(found)) for address, found in grouped.items()]
 
 
 def _read_texts(request: Request) -> dict[str, list[str]]:

@@ -13,6 +13,8 @@ from starlette.types import ASGIApp
 from sonde.errors import InvalidRequest
 from sonde.web.guard import MOST_BYTES, Access, is_exposed
 
+_HEAD_BYTES = 256 * 1024
+"""Of a request's line and headers: a path and a cursor, every character of them quoted."""
 GRACE_S = 5
 """How long answers that are under way may take once the server was told to stop."""
 
@@ -41,6 +43,7 @@ def serve_http(app: ASGIApp, access: Access, ready: Callable[[str], None]) -> No
         lifespan="on",
         ws="websockets-sansio",
         ws_max_size=MOST_BYTES,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=GRACE_S,
     )
     with listener:
