@@ -7,4 +7,4 @@ set -eu
 }
 [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[lance,documents]' --group dev
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[lance,documents,postgres]' --group dev

@@ -6,11 +6,13 @@ import hashlib
 import os
 import re
 import secrets
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sonde.app import App, Project, Projects
 from sonde.embedding.base import Embedder
@@ -33,6 +35,9 @@ from sonde.stores.tree_base import TreeStore
 from sonde.types import Kind
 from sonde.work import name_process
 
+if TYPE_CHECKING:
+    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+
 _KEY_BYTES = 32
 _ENDING = re.compile(r"\*\*/\*\.\w+")
 
@@ -51,7 +56,7 @@ def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
         jobs=_open_jobs(settings.home / "files"),
         results=results,
         disk=_open_disk(settings, start),
-        knowledge=Library(partial(_open_knowledge, settings.home)),
+        knowledge=_open_library(settings),
         static=_provider("static") if settings.embedding in ("auto", "static") else None,
         deep=_provider("deep") if settings.embedding in ("auto", "deep") else None,
         max_tokens=settings.max_tokens,
@@ -205,6 +210,28 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
     from sonde.stores.chunks_sqlite import SqliteChunkStore
 
     return SqliteChunkStore(folder, kind)
+
+
+def _open_library(settings: Settings) -> Library:
+    if settings.knowledge_store == "sqlite":
+        return Library(partial(_open_knowledge, settings.home))
+    lock = threading.Lock()
+    opened: list[PostgresDatabase] = []
+
+    def open_store(user: str) -> KnowledgeStore:
+        from sonde.stores.knowledge_postgres import PostgresKnowledge
+        from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+
+        with lock:
+            if not opened:
+                opened.append(PostgresDatabase(settings.knowledge_store))
+        return PostgresKnowledge(opened[0], user)
+
+    def close() -> None:
+        while opened:
+            opened.pop().close()
+
+    return Library(open_store, close)
 
 
 def _open_knowledge(home: Path, user: str) -> KnowledgeStore:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sonde.stores.base import ChunkStore
+from sonde.stores.knowledge_base import SOURCES
 from sonde.types import Chunk, FileState, Kind, ParsedFile, Span, Symbol
+
+from .postgres import run_postgres
 
 HAS_LANCE = importlib.util.find_spec("lancedb") is not None
 needs_lance = pytest.mark.skipif(not HAS_LANCE, reason="needs sonde[lance]")
@@ -101,3 +105,32 @@ def open_store(
 def store(open_store: Callable[..., ChunkStore]) -> ChunkStore:
     """An empty store of each backend in turn."""
     return open_store()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real PostgreSQL server."""
+    with run_postgres(tmp_path_factory.mktemp("postgres")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def database(postgres_url: str) -> Iterator[Any]:
+    """Its tables, and a pool of connections."""
+    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+
+    opened = PostgresDatabase(postgres_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def empty_database(database: Any) -> Any:
+    """The same, with nobody's rows."""
+    for user in ("ann", "bob"):
+        with database.transact(user) as cursor:
+            for source in SOURCES:
+                cursor.execute(f"DELETE FROM {source}")
+            cursor.execute("DELETE FROM counters")
+            cursor.execute("DELETE FROM memory")
+    return database

@@ -21,23 +21,24 @@ from sonde.stores.knowledge_base import (
     Source,
 )
 
+from .postgres import needs_postgres, open_knowledge
+
 Opener = Callable[[str], KnowledgeStore]
 
 
-@pytest.fixture(scope="module", params=["sqlite"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=needs_postgres)])
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def open_store(backend: str, tmp_path: Path) -> Iterator[Opener]:
+def open_store(backend: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Opens the store of a user."""
     opened: list[KnowledgeStore] = []
+    database = request.getfixturevalue("empty_database") if backend == "postgres" else None
 
     def open_one(user: str = "ann") -> KnowledgeStore:
-        from sonde.stores.knowledge_sqlite import SqliteKnowledge
-
-        opened.append(SqliteKnowledge(tmp_path / user))
+        opened.append(open_knowledge(backend, tmp_path, user, database))
         return opened[-1]
 
     yield open_one
@@ -310,9 +311,18 @@ def test_no_text_and_no_question_breaks_anything(shared, text, query):
 
 
 @pytest.fixture(scope="module")
-def shared(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeStore]:
-    from sonde.stores.knowledge_sqlite import SqliteKnowledge
-
-    store = SqliteKnowledge(tmp_path_factory.mktemp("shared"))
+def shared(
+    backend: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[KnowledgeStore]:
+    database = request.getfixturevalue("database") if backend == "postgres" else None
+    store = open_knowledge(backend, tmp_path_factory.mktemp("shared"), "shared", database)
     yield store
     store.close()
+
+
+def test_small_things_are_remembered_for_a_while(open_store):
+    one = open_store("ann")
+    one.remember("k", "v\0\ud800", 60)
+    one.remember("old", "v", -1)
+    assert (one.recall("k"), one.recall("old"), one.recall("none")) == ("v\0\ud800", None, None)
+    assert open_store("bob").recall("k") is None

@@ -65,6 +65,8 @@ def render_settings(settings: Settings, screen: Screen) -> Iterator[str]:
 
 def _mask(settings: Settings, name: str) -> object:
     value = getattr(settings, name)
+    if name == "knowledge_store" and value != "sqlite":
+        return "postgresql (set)"  # the address may hold a password
     return "(set)" if name == "token" and value else value
 
 

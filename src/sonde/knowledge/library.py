@@ -12,8 +12,13 @@ from sonde.stores.knowledge_base import KnowledgeStore
 class Library:
     """Stores by user, and the sessions that look at them."""
 
-    def __init__(self, open_store: Callable[[str], KnowledgeStore]) -> None:
+    def __init__(
+        self,
+        open_store: Callable[[str], KnowledgeStore],
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
         self._open_store = open_store
+        self._close = close
         self._stores: dict[str, KnowledgeStore] = {}
         self._lock = threading.Lock()
         self.sessions = Sessions()
@@ -31,3 +36,4 @@ class Library:
             for store in self._stores.values():
                 store.close()
             self._stores = {}
+            self._close()

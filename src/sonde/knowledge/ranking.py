@@ -97,7 +97,7 @@ class Asking:
             for _, found in [by_words.get(key) or by_meaning[key]]
         ]
         hits.sort(key=_order)
-        return normalise(hits)
+        return normalise(hits, store.scale)
 
     def _find_near(self, source: Source, where: Conditions) -> list[Scored]:
         if self._embedder is None or not self.question.terms:
@@ -128,12 +128,12 @@ def sort_recent(hits: Iterable[KnowledgeHit]) -> list[KnowledgeHit]:
     return sorted(hits, key=lambda hit: (-hit.entry.last_modified, *_order(hit)))
 
 
-def normalise(hits: Sequence[KnowledgeHit]) -> list[KnowledgeHit]:
-    """Scores from 0 (the worst of them) to 1 (the best); all equal are all the best."""
+def normalise(hits: Sequence[KnowledgeHit], scale: str = "range") -> list[KnowledgeHit]:
+    """Scores up to 1 (the best), from 0 (the worst) or as shares of the best; equals are all 1."""
     if not hits:
         return []
     best = max(hit.score for hit in hits)
-    worst = min(hit.score for hit in hits)
+    worst = min(hit.score for hit in hits) if scale == "range" else 0.0
     if best == worst:
         return [replace(hit, score=1.0) for hit in hits]
     span = best - worst + 1e-9

@@ -55,6 +55,8 @@ class Settings:
     public_url: str = ""
     rate_limit: int = 200
     """Requests a second."""
+    knowledge_store: str = field(default="sqlite", repr=False)
+    """`sqlite`, or the address of a PostgreSQL database."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Field -> 'argument', 'environment SONDE_X', the path of a file, or 'default'."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
@@ -240,6 +242,10 @@ RULES: dict[str, Rule] = {
     "rate_limit": Rule("rateLimit", "a whole number from 0 to 1000000",
         _check_number(0, 1_000_000), _read_number,
         "Requests a second that one caller may send; 0 does not limit. Default: 200."),
+    "knowledge_store": Rule("knowledgeStore", "'sqlite' or postgresql://USER@HOST/DATABASE",
+        _check_text(r"sqlite|postgres(ql)?://\S{1,1000}"),
+        about="Where personal knowledge is kept: 'sqlite', or the address of a PostgreSQL database "
+        "that several servers share (pip install 'sonde[postgres]'). Default: 'sqlite'."),
 }  # fmt: skip
 
 

@@ -108,6 +108,11 @@ class KnowledgeStore(Protocol):
     begins with x. Scores are "higher is better", ties are broken by the key.
     """
 
+    shared: bool
+    """Whether several servers work on it, so that what one remembers the next must know."""
+    scale: str
+    """How scores become 0 to 1: over their `range`, or divided by the `max`."""
+
     def generation(self, source: Source) -> int:
         """A number that grows with every committed change of a source."""
 
@@ -169,6 +174,12 @@ class KnowledgeStore(Protocol):
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
         """Keep a vector for each of these pieces; those that are gone are passed over."""
+
+    def remember(self, key: str, value: str, seconds: float) -> None:
+        """Keep something small for a while, for whoever opens this store next."""
+
+    def recall(self, key: str) -> str | None:
+        """What was kept under a key, unless it is too long ago."""
 
     def measure_bytes(self) -> int:
         """How much room everything takes."""

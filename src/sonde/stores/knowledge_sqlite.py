@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -49,11 +50,15 @@ _HEADS = ", ".join(f"e.{name.strip()}" for name in HEAD.split(","))
 class SqliteKnowledge:
     """Opens its three files at once; everything else on demand."""
 
+    shared = False
+    scale = "range"
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._databases: dict[str, Database] = {}
         self._of: dict[Source, Database] = {}
         self._vectors: dict[Source, PieceVectors] = {}
+        self._memory: dict[str, tuple[float, str]] = {}
         try:
             for name, sources in DATABASES.items():
                 database = Database(folder / f"{name}.db", make_format(name))
@@ -217,6 +222,17 @@ class SqliteKnowledge:
         with self._of[source].write() as connection:
             self._vectors[source].write(connection, model, numbers, rows)
             _advance(connection, source)
+
+    def remember(self, key: str, value: str, seconds: float) -> None:
+        """Keep something small for a while, in this process."""
+        now = time.monotonic()
+        kept = {name: each for name, each in self._memory.items() if each[0] > now}
+        self._memory = kept | {key: (now + seconds, value)}
+
+    def recall(self, key: str) -> str | None:
+        """What was kept under a key, unless it is too long ago."""
+        expires, value = self._memory.get(key, (0.0, ""))
+        return value if expires > time.monotonic() else None
 
     def measure_bytes(self) -> int:
         """How much room everything takes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +13,10 @@ from sonde.knowledge.questions import read_question
 from sonde.knowledge.ranking import Asking, KnowledgeHit, merge_sources, sort_recent
 from sonde.knowledge.retrieval import Mode, read_retrieval
 from sonde.knowledge.sessions import Session, make_session_id, read_defaults
+from sonde.knowledge.sharing import load_ranking, load_session, save_ranking, save_session
 from sonde.knowledge.snippets import clamp_length
 from sonde.paging.budget import count_tokens
+from sonde.paging.cursor import hash_parameters
 from sonde.stores.knowledge_base import (
     ANYTHING,
     SOURCES,
@@ -72,11 +74,15 @@ def answer_search(
     parameters = _name(inquiry, user, session.id if session else "")
     kept = app.results.find(parameters) if view.offset else None
     if kept is None:
-        hits = rank(app, store, inquiry, work)
-        held = 0
-        if session and dedupe:
-            hits, held = hold_back(session, hits)
-        kept = app.results.keep(parameters, hits, {"held": held})
+        key = hash_parameters(parameters)
+        known = load_ranking(store, key) if view.offset else None
+        if known is None:
+            hits, held = rank(app, store, inquiry, work), 0
+            if session and dedupe:
+                hits, held = hold_back(session, hits)
+            save_ranking(store, key, hits, held)
+            known = hits, held
+        kept = app.results.keep(parameters, known[0], {"held": known[1]})
     answer = _show_page(app, store, kept.hits, query, view, session)
     if session:
         answer["session_id"] = session.id
@@ -84,6 +90,7 @@ def answer_search(
             answer["suppressed"] = kept.facts["held"]
         session.mark(row["uri"] for row in answer["results"])
         session.ask(query)
+        save_session(store, session)
     return answer
 
 
@@ -98,11 +105,15 @@ def rank(app: App, store: KnowledgeStore, inquiry: Inquiry, work: Work) -> list[
     return sort_recent(hits) if inquiry.order_by == "recent" else hits
 
 
-def hold_back(session: Session, hits: list[KnowledgeHit]) -> tuple[list[KnowledgeHit], int]:
+def hold_back(
+    session: Session,
+    hits: list[KnowledgeHit],
+    name: Callable[[KnowledgeHit], str] = lambda hit: hit.uri,
+) -> tuple[list[KnowledgeHit], int]:
     """What the session has not seen yet; all of it again once it has seen everything."""
-    fresh = [hit for hit in hits if hit.uri not in session.seen]
+    fresh = [hit for hit in hits if name(hit) not in session.seen]
     if hits and not fresh:
-        session.forget(hit.uri for hit in hits)
+        session.forget(map(name, hits))
         return hits, 0
     return fresh, len(hits) - len(fresh)
 
@@ -117,6 +128,7 @@ def find_session(
     if name == "new":
         name = make_session_id()
     session = app.knowledge.sessions.open(work.caller.user, name)
+    load_session(app.knowledge.of(work.caller.user), session)
     if defaults:
         session.defaults |= read_defaults(defaults)
     return session

@@ -14,13 +14,14 @@ from sonde.errors import CatalogError, EmptyQuery, InvalidRequest
 from sonde.knowledge.questions import read_question
 from sonde.knowledge.ranking import KnowledgeHit, merge_sources, sort_recent
 from sonde.knowledge.retrieval import read_retrieval, show_text
+from sonde.knowledge.sharing import save_session
 from sonde.knowledge.times import show_time
 from sonde.paging.budget import count_tokens
 from sonde.ranking.words import read_question as read_code_question
 from sonde.stores.knowledge_base import SOURCES, Entry, Piece, Source
 from sonde.tools.arguments import Param
 from sonde.tools.knowing import Inquiry, answer_get, find_session, hold_back, rank
-from sonde.tools.scope import find_project
+from sonde.tools.scope import indexed_project
 from sonde.tools.searching import Request, rank_everywhere
 from sonde.tools.shapes.know import GetAnswer, KnowAnswer, show_compact, show_hit
 from sonde.tools.tool import Tool
@@ -81,7 +82,7 @@ def search(
         hits = _rank_all(app, query, chosen, order_by, work)
         held = 0
         if session and dedupe:
-            hits, held = hold_back(session, hits)
+            hits, held = hold_back(session, hits, _name_hit)
         kept = app.results.keep(parameters, hits, {"held": held})
     terms = read_question(query).terms
     rows = [
@@ -104,6 +105,7 @@ def search(
     if session:
         session.mark(row["uri"] for row in rows[: len(shown)])
         session.ask(query.strip())
+        save_session(app.knowledge.of(work.caller.user), session)
         answer["session_id"] = session.id
         if kept.facts["held"]:
             answer["suppressed"] = kept.facts["held"]
@@ -166,6 +168,10 @@ def show_any(hit: KnowledgeHit, terms: Sequence[str], length: int) -> dict[str, 
     uri = make_file_uri(facts["kind"], facts["project"], facts["path"], facts["lines"])
     loc = {"path": facts["path"], "start_line": facts["lines"][0], "end_line": facts["lines"][1]}
     return row | {"id": uri, "source": facts["kind"], "uri": uri, "version": None, "loc": loc}
+
+
+def _name_hit(hit: KnowledgeHit) -> str:
+    return hit.entry.id if hit.entry.facts.get("kind") in KINDS else hit.uri
 
 
 def make_file_uri(kind: str, project: str, path: str, lines: Sequence[int]) -> str:
@@ -234,8 +240,10 @@ def _fetch_file(
 ) -> GetAnswer:
     project_text, _, path = unquote(name).rpartition("//")
     work.check()
-    project = find_project(app, project_text or None)
-    content = project.tree.read(path)
+    # only what was indexed can have been found: a pointer opens no other folder, no other file
+    project = indexed_project(app, project_text or None)
+    admitted = project.tree.check(path)
+    content = admitted if isinstance(admitted, Skipped) else project.tree.read(path)
     if isinstance(content, Skipped):
         raise InvalidRequest(
             f"{path}: {content.reason}",

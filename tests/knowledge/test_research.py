@@ -1,0 +1,99 @@
+"""`search` and `fetch`: knowledge, code and docs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sonde.app import App
+from sonde.errors import InvalidRequest
+from sonde.tools import TOOLS
+from sonde.tools.index import create_index
+from sonde.tools.tool import bind_arguments, find_tool
+
+from .shelf import text_entry, work
+
+
+def call(app: App, name: str, arguments: dict[str, Any], **who: str) -> Any:
+    tool = find_tool(TOOLS, name)
+    return tool.call(app, **bind_arguments(tool, arguments), work=work(**who))
+
+
+@pytest.fixture
+def everything(open_app: Callable[..., App], tmp_path: Path) -> App:
+    """Notes about walruses, and a project that counts them."""
+    root = tmp_path / "start"
+    (root / "pyproject.toml").write_text("[project]\n")
+    (root / "walrus.py").write_text("import sea\n\n\ndef count_walruses():\n    return 3\n")
+    (root / "guide.md").write_text("# Guide\n\nHow to count a walrus.\n")
+    app = open_app(embedding="static")
+    create_index(app, work=work())
+    store = app.knowledge.of("local")
+    store.put("notes", [text_entry("notes", "Walrus", "A walrus on the ice.", id="n1")])
+    store.put("media", [text_entry("media", "Book", "walrus " * 900, media_type="pdf")])
+    return app
+
+
+def test_one_question_reaches_all_of_it_and_each_result_can_be_fetched(everything):
+    answer = call(everything, "search", {"query": "count walrus"})
+    rows = {row["source"]: row for row in reversed(answer["results"])}
+    assert set(rows) == {"notes", "media", "code", "docs"}
+    assert rows["code"]["loc"] == {"path": "walrus.py", "start_line": 1, "end_line": 5}
+    for row in rows.values():
+        got = call(everything, "fetch", {"id": row["uri"]})
+        assert got["meta"]["uri"] == row["uri"]
+        assert "walrus" in str(got["content"]).lower()
+    code = call(everything, "fetch", {"id": rows["code"]["uri"]})["content"]
+    assert code == "import sea\n\n\ndef count_walruses():\n    return 3"
+    lines = rows["code"]["uri"].replace("#L1-L5", "#L4-L4")
+    assert call(everything, "fetch", {"id": lines})["content"] == "def count_walruses():"
+    whole = call(everything, "fetch", {"id": rows["code"]["uri"], "retrieval": {"mode": "full"}})
+    assert whole["content"].startswith("import sea")
+
+
+def test_the_compact_shape_has_five_fields(everything):
+    answer = call(
+        everything, "search", {"query": "walrus", "mode": "compact", "sources": ["notes"]}
+    )
+    (row,) = answer["results"]
+    assert list(row) == ["id", "title", "text", "url", "metadata"]
+    assert (row["id"], row["title"], row["url"]) == ("notes://n1", "Walrus", "notes://n1")
+    got = call(everything, "fetch", {"id": row["id"], "mode": "compact"})
+    assert list(got) == ["id", "title", "text", "url", "metadata"]
+    assert got["text"] == "A walrus on the ice."
+
+
+def test_a_long_text_is_fetched_in_parts(everything):
+    first = call(everything, "fetch", {"id": "media://1", "retrieval": {"max_tokens": 100}})
+    assert len(first["content"]) == 400
+    options = {"max_tokens": 100, "offset": first["next_offset"], "mode": "full"}
+    second = call(everything, "fetch", {"source": "media", "id": 1, "retrieval": options})
+    assert (first["content"] + second["content"])[:800] == ("walrus " * 900)[:800]
+
+
+def test_without_a_project_knowledge_is_still_found(filled):
+    assert call(filled, "search", {"query": "walrus"})["results"]
+
+
+@pytest.mark.parametrize("wrong", ["nonsense", "ftp://x", "notes", "://"])
+def test_what_points_nowhere_is_refused(filled, wrong):
+    with pytest.raises(InvalidRequest):
+        call(filled, "fetch", {"id": wrong})
+
+
+@pytest.mark.parametrize("uri", ["code:////etc//passwd", "code://..//../../etc/passwd#L1-L2"])
+def test_a_pointer_reaches_no_file_outside_a_project(everything, uri):
+    from sonde.errors import SondeError
+
+    with pytest.raises(SondeError):
+        call(everything, "fetch", {"id": uri})
+
+
+def test_sessions_hold_back_what_was_shown(everything):
+    first = call(everything, "search", {"query": "walrus", "limit": 2}, session="s")
+    second = call(everything, "search", {"query": "walrus", "limit": 2}, session="s")
+    assert second["suppressed"] == 2
+    assert not {r["uri"] for r in first["results"]} & {r["uri"] for r in second["results"]}
