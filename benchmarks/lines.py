@@ -80,7 +80,7 @@ def main() -> None:
     with Client(command, env, folder) as server:
         server.initialize()
         server.call("regex_search", {"pattern": "warm up the server"})
-        settle(server.pid)
+        settle(server.pid, 240)  # a server checks its index when it starts
         page = [_describe(folder), "", *_compare_lines(server, patterns, env, folder, args.rounds)]
         page += ["", *_time_words(server, args.rounds)]
     text = "\n".join(page) + "\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules
 from sonde.policy.census import Place
 from sonde.policy.read import FileContent, read_file
@@ -57,6 +58,16 @@ def test_each_file_reads_the_same(root: Path) -> None:
                 assert isinstance(many, FileText)
                 assert many.data == one.text.encode()
                 assert (many.size, many.mtime_ns) == (one.size, one.mtime_ns)
+
+
+def test_a_path_is_taken_as_by_reading_alone(root: Path) -> None:
+    with Reader(Place("", root, RULES)) as reader:
+        for path in ("./a/b/c.py", "a//b/d.txt", str(root / "a/e.txt")):
+            one, many = read_file(root, path, RULES), reader.read(path)
+            assert isinstance(one, Skipped) == isinstance(many, Skipped), path
+        for path in ("../x", "a/../../x", "/etc/passwd", "a\0b"):
+            with pytest.raises(OutsideRoots):
+                reader.read(path)
 
 
 def test_only_an_unchanged_state_is_vouched_for(root: Path) -> None:

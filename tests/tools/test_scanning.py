@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sonde.app import App
 from sonde.errors import SondeError
 from sonde.policy import reader
+from sonde.policy.census import Census
 from sonde.settings import load_settings
 from sonde.tools.code import grep
 from sonde.tools.index import create_index, delete_index, reindex_file
@@ -152,6 +153,28 @@ def test_an_index_that_goes_away_meanwhile_costs_no_answer(
     while not done.is_set():
         assert lines(server, "walrus") == expected
     thread.join()
+
+
+def test_a_part_that_is_asked_for_first_is_looked_at_alone(
+    open_app: Callable[..., App], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("sub/deep/a.py", "sub/b.py", "node_modules/c.py"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("walrus one\n")
+    (root / "sub" / ".gitignore").write_text("b.py\n")
+    create_index(open_app("server"), work=Work())
+    for paths in (("sub",), ("f1.py",), ("sub/deep", "f1.py"), ("node_modules",), ("gone",)):
+        for home in ("server", "plain"):
+            first, later = open_app(home), open_app(home)
+            everything = [row for row in lines(later, "walrus") if within(row[0], paths)]
+            with monkeypatch.context() as patch:
+                patch.setattr(Census, "look", None)  # which looks at everything
+                assert lines(first, "walrus", paths=paths) == everything
+            assert lines(later, "walrus", paths=paths) == everything
+
+
+def within(path: str, paths: tuple[str, ...]) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in paths)
 
 
 @pytest.mark.parametrize("language", ["python", "py", "Python", ".py", "pyi"])

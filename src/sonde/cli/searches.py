@@ -70,6 +70,7 @@ def _search_lines(session: Session, pattern: str) -> int:
 
 def run_grep(session: Session) -> int:
     """Print the lines that match, as grep does."""
+    session.needs_models = False
     args = session.args
     globs = args.glob or []
     around = args.context or 0

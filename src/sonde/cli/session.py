@@ -9,6 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
@@ -47,6 +48,8 @@ class Session:
         self.out: Screen = open_screen(sys.stdout, color, environ)
         self.err: Screen = open_screen(sys.stderr, color, environ)
         self.interrupted = False
+        self.needs_models = True
+        """Set to false before the app is opened by a command that only looks at text."""
 
     @cached_property
     def settings(self) -> Settings:
@@ -58,7 +61,10 @@ class Session:
         """The app, opened on first use."""
         from sonde.wiring import build_app
 
-        return build_app(self.settings, start=self._start())
+        settings = self.settings
+        if not self.needs_models:
+            settings = replace(settings, embedding="none")
+        return build_app(settings, start=self._start())
 
     def _start(self) -> Path:
         try:

@@ -19,6 +19,8 @@ from sonde.policy.secrets import secret_in
 from sonde.types import Skipped
 
 _SNIFFED = 8192
+_UNPLAIN = frozenset(("", ".", ".."))
+"""Names that make a path more than names with slashes between."""
 _MARKED = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 
 
@@ -47,8 +49,11 @@ class Reader:
         """
         named = self._place.prefix + path
         try:
-            *folders, name = split_inside(self._place.root, path)
-            refusal = self._refuse(name, len(folders))
+            names = path.split("/")
+            if not _UNPLAIN.isdisjoint(names) or "\0" in path or "\\" in path:
+                names = list(split_inside(self._place.root, path))
+            *folders, name = names
+            refusal = self._refuse(path, name, len(folders))
             if refusal is not None:
                 return Skipped(named, *refusal)
             folder = self._enter(folders)
@@ -75,8 +80,8 @@ class Reader:
         while self._open:
             self._open.pop()[1].close()
 
-    def _refuse(self, name: str, depth: int) -> tuple[str, str] | None:
-        if show_path(name) != name:
+    def _refuse(self, path: str, name: str, depth: int) -> tuple[str, str] | None:
+        if show_path(path) != path:
             return "bad_name", ""
         denial = self._gate.find_denial(name, folder=False)
         if denial is not None:

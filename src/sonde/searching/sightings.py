@@ -53,6 +53,11 @@ class Sightings:
         self._census = Census(())
         self._index: _Index | None = None
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether another look at everything is cheap."""
+        return self._census.version > 0
+
     def look(self, places: Sequence[Place]) -> Sight:
         """Every admitted file as it is now."""
         with self._guard:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from sonde.app import Project
-from sonde.errors import CatalogError
+from sonde.errors import CatalogError, OutsideRoots
 from sonde.languages import find_language, language_of
 from sonde.policy.census import Place
 from sonde.policy.reader import FileText, Reader
+from sonde.policy.walk import Entry
 from sonde.searching.paths import narrow, read_folder
 from sonde.searching.regex import Expression, LineMatch, compile_pattern, grep_text
 from sonde.searching.sightings import Sight
@@ -56,7 +58,7 @@ def scan_project(
     for pattern in (*scan.include, *scan.exclude):
         narrow((), include=(pattern,))  # a glob that is wrong is told in any case
     places = [Place(source.prefix, source.root, source.rules) for source in project.tree.sources]
-    sight = project.sightings.look(places)
+    sight = _look(project, scan, places)
     chosen, trusted = _choose_files(project, sight, expression.needs)
     with ExitStack() as stack:
         readers = [(place.prefix, stack.enter_context(Reader(place))) for place in places]
@@ -73,6 +75,20 @@ def scan_project(
                     expression, text, work, before=before, after=after, max_count=max_count
                 ):
                     yield text, line
+
+
+def _look(project: Project, scan: Scan, places: list[Place]) -> Sight:
+    """The files as they are now: all of them, or where a part is asked for first, that part."""
+    folders = [read_folder(path) for path in scan.paths]
+    if "" in folders or not folders or project.sightings.has_looked:
+        return project.sightings.look(places)
+    entries: dict[str, Entry] = {}
+    for folder in folders:
+        found = [*project.tree.walk(folder)]
+        with suppress(OutsideRoots):  # a folder that holds whole roots lies in none
+            found.append(project.tree.check(folder))
+        entries |= {entry.path: entry for entry in found if isinstance(entry, Entry)}
+    return Sight(entries, version=-time.monotonic_ns())
 
 
 def _narrow_scope(scan: Scan, paths: Collection[str]) -> list[str]:
