@@ -140,6 +140,7 @@ def test_annotations_say_what_a_call_may_do():
         "readOnlyHint": False,
         "destructiveHint": False,
         "idempotentHint": False,
+        "openWorldHint": False,
     }
 
 

@@ -108,6 +108,8 @@ class Tool:
             "readOnlyHint": False,
             "destructiveHint": self.destructive,
             "idempotentHint": self.idempotent,
+            # Some clients refuse what writes and may reach the outside, which is the default.
+            "openWorldHint": False,
         }
 
     def describe(self, *, enhanced: bool) -> str:
