@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench fuzz quality regex docs conformance clean
+.PHONY: help install demo lint check test agents bench fuzz kills quality regex docs conformance clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -44,6 +44,10 @@ bench: $(STAMP) ## The benchmarks (long); see benchmarks/README.md
 fuzz: $(STAMP) ## Schemathesis against the REST API (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
 	$(BIN)/python scripts/fuzz_api.py
+
+kills: $(STAMP) ## Kill the indexer at hundreds of random instants, on both stores (long)
+	$(BIN)/python tests/faults/kills.py --runs 400
+	$(BIN)/python tests/faults/kills.py --runs 120 --store lance
 
 quality: $(STAMP) ## Retrieval quality: make quality CORPORA=folder QUERIES=file
 	$(BIN)/python benchmarks/quality.py "$(CORPORA)" "$(QUERIES)" $(ARGS)

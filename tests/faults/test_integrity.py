@@ -269,6 +269,18 @@ def test_a_clock_that_jumped_does_not_put_a_thorough_check_off(
 
 
 @pytest.mark.parametrize("app", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("torn", ["{}", "[", '{"m1.py": "' + "0" * 64 + '"}'])
+def test_fingerprints_that_were_torn_or_edited_are_written_again(
+    app: App, project: Project, torn: str
+) -> None:
+    path = project.folder / "fingerprints.json"
+    good = path.read_text()
+    path.write_text(torn)
+    assert drift_of(check(app, project)) == {}
+    assert path.read_text() == good
+
+
+@pytest.mark.parametrize("app", ["sqlite"], indirect=True)
 def test_a_check_can_be_called_off_and_holds_nobody_up(
     app: App, project: Project, root: Path
 ) -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
+
+HAS_LANCE = importlib.util.find_spec("lancedb") is not None
+LANCE_RUNS = pytest.param(
+    "lance", 7, marks=pytest.mark.skipif(not HAS_LANCE, reason="needs sonde[lance]")
+)
 
 
 def write_more(sonde: Any, start: int, count: int) -> None:
@@ -82,3 +92,15 @@ def test_an_interrupted_index_says_so_and_keeps_what_it_did(sonde: Any) -> None:
     if process.returncode == 130:
         assert json.loads(out)["code"] == "CANCELLED"
     assert sonde.ask("index", "--yes")["filesIndexed"] == 1531
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("store", "runs"), [("sqlite", 24), LANCE_RUNS])
+def test_a_kill_at_any_instant_loses_nothing_and_one_check_mends_the_rest(
+    store: str, runs: int
+) -> None:
+    script = Path(__file__).with_name("kills.py")
+    command = [sys.executable, str(script), "--store", store, "--runs", str(runs), "--seed", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert f"{runs} kills, nothing lost" in done.stdout

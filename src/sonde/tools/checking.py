@@ -12,7 +12,15 @@ from sonde.app import App, Project
 from sonde.errors import IndexCorrupt
 from sonde.indexing.integrity import Findings, check_index
 from sonde.jobs import Job
-from sonde.stores.records import load_refused, read_json, save_refused, write_json
+from sonde.stores.records import (
+    load_fingerprints,
+    load_metadata,
+    load_refused,
+    read_json,
+    save_fingerprints,
+    save_refused,
+    write_json,
+)
 from sonde.tools.updating import rebuilding, refine_soon, update_project
 from sonde.work import Work
 
@@ -60,14 +68,14 @@ def check_project(
     except IndexCorrupt as error:
         log.warning("the index of %s is built anew: %s", project.root, error)
         _save(project.folder, past, Findings(thorough=thorough), corrupt=True)
-        update_project(app, project, work)
+        update_project(app, project, work, existing=True)
         return Findings()
     if refused != before:
         save_refused(project.folder, refused)
     if findings.drift:
         log.warning("the index of %s had drifted: %s", project.root, findings)
-        update_project(app, project, work, paths=set())
         refine_soon(app, project)
+    _bring_records_up(app, project, work)
     _save(project.folder, past, findings)
     return findings
 
@@ -75,6 +83,18 @@ def check_project(
 def was_checked_lately(folder: Path) -> bool:
     """Whether servers that come and go need not check the same index again."""
     return not _is_due(_load(folder).get("lastCheck"), _LATELY)
+
+
+def _bring_records_up(app: App, project: Project, work: Work) -> None:
+    """Write down what the index holds, if that was torn, edited or not done before a crash."""
+    metadata = load_metadata(project.folder)
+    whole = metadata is not None and metadata.last_full_index is not None
+    update_project(app, project, work, paths=set() if whole else None, existing=True)
+    for kind, store in project.stores().items():
+        hashes = {path: state.hash for path, state in store.files().items()}
+        if load_fingerprints(project.folder, kind) != hashes:
+            with project.lock.held(work):
+                save_fingerprints(project.folder, kind, store.files())
 
 
 def describe_checks(folder: Path) -> dict[str, Any]:
