@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench fuzz kills quality regex docs conformance clean
+.PHONY: help install demo lint check test agents bench soak fuzz kills quality regex docs conformance clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -48,6 +48,9 @@ fuzz: $(STAMP) ## Schemathesis against the REST API (minutes)
 kills: $(STAMP) ## Kill the indexer at hundreds of random instants, on both stores (long)
 	$(BIN)/python tests/faults/kills.py --runs 400
 	$(BIN)/python tests/faults/kills.py --runs 120 --store lance
+
+soak: $(STAMP) ## An hour of edits, renames, branch switches and kills: make soak SECONDS=600
+	$(BIN)/python benchmarks/soak.py $(or $(SECONDS),3600) $(ARGS)
 
 quality: $(STAMP) ## Retrieval quality: make quality CORPORA=folder QUERIES=file
 	$(BIN)/python benchmarks/quality.py "$(CORPORA)" "$(QUERIES)" $(ARGS)

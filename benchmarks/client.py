@@ -92,6 +92,14 @@ class Client:
         if self._process.stdout:
             self._process.stdout.close()
 
+    def kill(self) -> None:
+        """End it without a warning."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                pipe.close()
+
     def _send(self, message: Mapping[str, Any]) -> None:
         assert self._process.stdin
         line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"

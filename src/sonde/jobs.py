@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 from sonde.errors import Cancelled, SondeError
 from sonde.handles import mint_handle
 from sonde.types import JobRecord, Progress
-from sonde.work import Work
+from sonde.work import Work, trim_heap
 
 Status = Literal["running", "done", "failed", "cancelled", "interrupted"]
 _POLL_S = 0.1
@@ -114,6 +114,8 @@ class Job:
             if self._kept or status == "failed":
                 self._keep(self)
             self._finished.set()
+            if self.finished_at - self.started_at > _MOMENT_S:
+                trim_heap()
 
     def cancel(self) -> None:
         """Ask the work to stop; it does at its next step."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -58,3 +59,13 @@ def read_birth(number: int) -> str:
         return text.rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
+
+
+def trim_heap() -> None:
+    """Give freed memory back: the C library keeps it, after heavy work tens of megabytes."""
+    if sys.platform == "linux":
+        import ctypes
+
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

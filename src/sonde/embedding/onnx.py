@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +16,7 @@ from sonde.embedding.base import Mode, Vectors
 from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.embedding.wordpiece import WordPiece
 from sonde.errors import EmbeddingFailed
+from sonde.work import trim_heap
 
 NAME = "sonde-deep-2"
 DIMENSIONS = 384
@@ -95,7 +94,7 @@ class OnnxEmbedder:
         with self._lock:
             self._loaded = None
             self._closed.set()
-        _trim_heap()
+        trim_heap()
 
     def _watch(self, closed: threading.Event) -> None:
         """Close once nobody has asked for a while; a server must be small when it only waits."""
@@ -166,14 +165,6 @@ def _run(session: Any, inputs: dict[str, Any]) -> list[Vectors]:
     except _runtime_errors() as error:
         raise EmbeddingFailed(f"the deep model failed: {error}") from error
     return outputs
-
-
-def _trim_heap() -> None:
-    """The C library keeps what was freed, some 70 MB here, unless it is asked to give it back."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
 
 
 def _runtime_errors() -> tuple[type[Exception], ...]:

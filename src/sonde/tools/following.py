@@ -13,11 +13,11 @@ from sonde.indexing.diff import Diff, compare_paths, compare_tree, expand_folder
 from sonde.indexing.follow import Follower, describe_leader
 from sonde.indexing.lead import Actions
 from sonde.indexing.strategies import EVERYTHING
-from sonde.stores.records import load_dirty, load_refused
+from sonde.stores.records import load_dirty, load_metadata, load_refused
 from sonde.tools.checking import check_soon, was_checked_lately
 from sonde.tools.scope import find_project
 from sonde.tools.updating import index_job, is_recorded, refine_soon, update_project
-from sonde.work import Work
+from sonde.work import Work, trim_heap
 
 _SYNC_FILES = 20_000
 """Beyond this many files a one-shot command answers from the index as it is."""
@@ -39,8 +39,17 @@ def begin_following(app: App) -> None:
 
 
 def follow_project(app: App, project: Project) -> None:
-    """Keep a project's index in step from now on; servers only."""
-    if not app.stays or project.watching == "off" or not project.is_indexed():
+    """Keep a project's index in step from now on; servers only.
+
+    An index that was begun and not finished is left to whoever asks for it: it may have been
+    called off.
+    """
+    if not app.stays or project.watching == "off":
+        return
+    if project.follower is not None and project.follower.is_alive():
+        return
+    metadata = load_metadata(project.folder)
+    if metadata is None or metadata.last_full_index is None:
         return
     with _starting:
         if project.follower is None or not project.follower.is_alive():
@@ -101,6 +110,7 @@ def _is_followed(app: App, project: Project) -> bool:
 
 def _act_on(app: App, project: Project) -> Actions:
     def rest() -> None:
+        trim_heap()
         last = project.last_search
         if last is not None and time.monotonic() - last < _SEARCHED_LATELY_S:
             refine_soon(app, project)
