@@ -19,7 +19,9 @@ BUDGET_S = 0.1
 """How long passages may be embedded while somebody waits for the answer."""
 _FILES = 15
 _FRESH_FILES = 3
-"""Where vectors are missing: three files gain what thirty gain (docs/quality.md)."""
+"""Where vectors are missing: more files gain nothing (docs/quality.md)."""
+_LEAST_FILES = 3
+"""To order two alone is as often wrong as right."""
 _CHUNKS = 2
 """Of each file; one says nothing more than the static model does."""
 _SLOWER = 8.0
@@ -34,7 +36,7 @@ def deepen(
     candidates: Sequence[Candidate],
     order: Callable[[Candidate], Sequence[Chunk]],
 ) -> list[float]:
-    """`deep_rel` of the first candidates, as many as the model has seen; empty when that is one."""
+    """`deep_rel` of the first candidates, as many as the model has seen; none when those are few."""
     deep = search.deep
     if deep is None or deep.is_complete:
         return []
@@ -47,7 +49,7 @@ def deepen(
     best: list[float] = []
     ends = time.perf_counter() + BUDGET_S
     took = _SLOWER * deep.pace_s
-    fresh = deep.embed if time.perf_counter() + 2 * took < ends else None
+    fresh = deep.embed if time.perf_counter() + _LEAST_FILES * took < ends else None
     for at, chunks in enumerate(wanted):
         lacking = [chunk for chunk in chunks if chunk.id not in seen]
         if lacking:
@@ -61,7 +63,7 @@ def deepen(
             took = time.perf_counter() - began
         best.append(max(seen[chunk.id] for chunk in chunks))
     top = max(best, default=0.0)
-    return [score / top for score in best] if len(best) > 1 and top > 0 else []
+    return [score / top for score in best] if len(best) >= _LEAST_FILES and top > 0 else []
 
 
 def _embed_now(
