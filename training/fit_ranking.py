@@ -227,7 +227,7 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=0, help="most chunks of a repository")
     parser.add_argument("--cache", type=Path, default=Path(".bench"))
     parser.add_argument("--again", action="store_true", help="measure the features anew")
-    parser.add_argument("--strength", type=float, default=5.0)
+    parser.add_argument("--strength", type=float, default=15.0)
     parser.add_argument("--drop", default="", help="features to leave out")
     parser.add_argument("--ablate", action="store_true", help="each feature left out")
     parser.add_argument("--groups", action="store_true", help="each kind of evidence left out")

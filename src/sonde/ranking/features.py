@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from sonde.languages import language_of
-from sonde.ranking.words import Question, fold_name, overlap_of, shorten
+from sonde.ranking.short_forms import shorten
+from sonde.ranking.words import Question, fold_name, overlap_of
 from sonde.tokens import split_identifier
 from sonde.types import FileState, Symbol
 
@@ -37,6 +38,7 @@ FEATURES: Mapping[str, str] = {
     "defines_symbol": "the query is one identifier and this file defines it",
     "stem_is_symbol": "the query is one identifier and this file is called so",
     "definition_f1": "query words against the best of the names it defines",
+    "stem_is_named": "its name is written in the question, with its capitals",
     "is_test": "a test, and",
     "test_asked": "the question is about tests",
     "is_example": "an example, sample or benchmark, and",
@@ -228,6 +230,7 @@ def _measure_name(question: Question, state: FileState) -> dict[str, float]:
         "stem_joined": float(folded in question.joined),
         "stem_said": float(shorten(folded) in question.words),
         "folder_precision": overlap_of(question.matches, folder)[0],
+        "stem_is_named": float(not question.is_symbol and state.stem in question.proper),
         "stem_is_symbol": float(question.is_symbol and folded in question.names),
     }
 

@@ -11,7 +11,8 @@ from sonde.ranking.features import (
     stem_words,
 )
 from sonde.ranking.reports import Places, Report, split_path
-from sonde.ranking.words import fold_name, shorten
+from sonde.ranking.short_forms import shorten
+from sonde.ranking.words import fold_name
 from sonde.tokens import find_words, split_identifier, unique
 
 TOLD: Mapping[str, str] = {

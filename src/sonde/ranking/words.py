@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sonde.ranking.reports import Report, read_report
+from sonde.ranking.short_forms import is_short_form, other_forms, shorten
 from sonde.tokens import find_words, index_terms, split_identifier, unique
 
 STOP_WORDS = frozenset(
@@ -32,6 +33,8 @@ class Question:
     """Identifiers that the query spells out, folded (`Foo.barBaz` -> `barbaz`, `foobarbaz`)."""
     spelled: tuple[str, ...]
     """The same identifiers as written."""
+    proper: frozenset[str]
+    """Words written with a capital, and the last parts of identifiers, as written."""
     joined: frozenset[str]
     """Two to four neighbouring words written together (`cookie jar` -> `cookiejar`)."""
     is_symbol: bool
@@ -63,6 +66,8 @@ def read_question(text: str) -> Question:
         words=tuple(words),
         names=frozenset(name for name in names if len(name) > 1),
         spelled=tuple(unique(name.split(".")[-1].split("::")[-1] for name in spelled)),
+        proper=frozenset(word for word in find_words(text) if word[0].isupper() and len(word) > 2)
+        | {re.split(r"\W+", name)[-1] for name in spelled},
         joined=frozenset(_joins([part for part in raw if part not in STOP_WORDS][:_MOST_WORDS])),
         is_symbol=bool(_IDENTIFIER.fullmatch(text)) and len(raw) > 0,
         matches=Matches(words),
@@ -104,31 +109,6 @@ def fold_name(name: str) -> str:
     return "".join(split_identifier(name))
 
 
-def shorten(word: str) -> str:
-    """A word without its common English endings, so that `parsing` meets `parser`."""
-    for ending, put in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: len(word) - len(ending)] + put
-    return word
-
-
-_ENDINGS = (
-    ("ations", "ate"),
-    ("ation", "ate"),
-    ("izing", "ize"),
-    ("ies", "y"),
-    ("ing", ""),
-    ("ers", ""),
-    ("ors", ""),
-    ("er", ""),
-    ("or", ""),
-    ("ed", ""),
-    ("es", ""),
-    ("s", ""),
-    ("e", ""),
-)
-
-
 def words_match(one: str, other: str) -> bool:
     """Equal, or one is the other's beginning and long enough to mean it."""
     if len(one) > len(other):
@@ -141,11 +121,16 @@ class Matches(dict[str, int]):
 
     def __init__(self, query: Sequence[str]) -> None:
         self.query = tuple(query)
-        starts = sorted({re.escape(word[:3]) for word in self.query})
+        forms = (form for word in self.query for form in (word, *other_forms(word)))
+        starts = sorted({re.escape(form[:3]) for form in forms})
         self._starts = re.compile("|".join(starts) or r"(?!)", re.IGNORECASE)
 
     def __missing__(self, word: str) -> int:
-        bits = sum(1 << at for at, one in enumerate(self.query) if words_match(one, word))
+        bits = sum(
+            1 << at
+            for at, one in enumerate(self.query)
+            if words_match(one, word) or is_short_form(one, word)
+        )
         self[word] = bits
         return bits
 

@@ -36,7 +36,7 @@ def deepen(
     candidates: Sequence[Candidate],
     order: Callable[[Candidate], Sequence[Chunk]],
 ) -> list[float]:
-    """`deep_rel` of the first candidates, as many as the model has seen; none when those are few."""
+    """`deep_rel` of the first candidates, as many as the model has seen; none if few."""
     deep = search.deep
     if deep is None or deep.is_complete:
         return []
