@@ -52,8 +52,8 @@ kills: $(STAMP) ## Kill the indexer at hundreds of random instants, on both stor
 soak: $(STAMP) ## An hour of edits, renames, branch switches and kills: make soak SECONDS=600
 	$(BIN)/python benchmarks/soak.py $(or $(SECONDS),3600) $(ARGS)
 
-quality: $(STAMP) ## Retrieval quality: make quality CORPORA=folder QUERIES=file
-	$(BIN)/python benchmarks/quality.py "$(CORPORA)" "$(QUERIES)" $(ARGS)
+quality: $(STAMP) ## Retrieval quality, cross-validated: make quality CORPORA=folder QUERIES=file
+	$(BIN)/python benchmarks/quality_split.py "$(CORPORA)" "$(QUERIES)" $(ARGS)
 
 regex: $(STAMP) ## Compare 5,000 generated regular expressions with rg (minutes)
 	SONDE_REGEX_EXAMPLES=5000 $(BIN)/python -m pytest -q tests/searching/test_regex_like_ripgrep.py

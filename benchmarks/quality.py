@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,12 @@ INDEX_S = 3600
 
 @dataclass(frozen=True)
 class Hit:
-    """One result: the file it is in, and what it costs to read."""
+    """One result: the file it is in, the lines shown, and what it costs to read."""
 
     path: str
     tokens: int
+    first: int = 0
+    last: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Outcome:
     language: str
     repository: str
     ndcg: float
+    strict: float
+    """NDCG where a label that names lines wants one of them shown."""
     hit1: float
     tokens: int
     recall: tuple[float, ...]
@@ -67,6 +71,8 @@ def read_hits(answer: Mapping[str, Any]) -> list[Hit]:
         Hit(
             row.get("path") or row["file_path"],
             math.ceil(len(json.dumps(row, ensure_ascii=False, separators=(",", ":"))) / 4),
+            row.get("startLine") or row.get("start_line", 0),
+            row.get("endLine") or row.get("end_line", 0),
         )
         for row in answer.get("results", [])
     ]
@@ -90,6 +96,16 @@ def score_ndcg(files: Sequence[str], targets: frozenset[str]) -> float:
     gain = sum(1 / math.log2(at + 2) for at, path in enumerate(files[:DEPTH]) if path in targets)
     best = sum(1 / math.log2(at + 2) for at in range(min(DEPTH, len(targets))))
     return gain / best if best else 0.0
+
+
+def drop_beside(hits: Iterable[Hit], spans: Mapping[str, tuple[int, int]]) -> list[Hit]:
+    """The hits, those renamed that show other lines of a file than its label wants."""
+    kept = []
+    for hit in hits:
+        first, last = spans.get(name_target(hit.path, spans), (0, hit.last))
+        shows = hit.first <= last and hit.last >= first
+        kept.append(hit if shows else replace(hit, path=f"{hit.path} (other lines)"))
+    return kept
 
 
 def count_tokens(hits: Sequence[Hit], targets: frozenset[str]) -> int:
@@ -128,6 +144,38 @@ def ask_question(
     return first, hits, seconds
 
 
+def judge(
+    question: Mapping[str, Any],
+    labelled: Mapping[str, Any],
+    first: Sequence[Hit],
+    hits: Sequence[Hit],
+    seconds: float,
+) -> Outcome:
+    """Score one answer: `first` is its first page, `hits` all that was read."""
+    named = [*question["relevant"], *question.get("secondary", [])]
+    targets = frozenset(t if isinstance(t, str) else t["path"] for t in named)
+    spans = {
+        t["path"]: (t["start_line"], t["end_line"])
+        for t in named
+        if not isinstance(t, str) and t.get("start_line")
+    }
+    files = rank_files(first, targets)
+    return Outcome(
+        question["query"],
+        question.get("category") or "",
+        labelled["language"],
+        labelled["name"],
+        score_ndcg(files, targets),
+        score_ndcg(rank_files(drop_beside(first, spans), targets), targets),
+        float(bool(files) and files[0] in targets),
+        count_tokens(hits, targets),
+        tuple(score_recall(hits, targets, budget) for budget in BUDGETS),
+        seconds,
+        tuple(files[:DEPTH]),
+        tuple(sorted(targets)),
+    )
+
+
 def measure_repository(
     who: Contestant, folder: Path, labelled: Mapping[str, Any], stage: str
 ) -> Iterator[Outcome]:
@@ -141,23 +189,7 @@ def measure_repository(
                 wanted = {"project": str(folder), "deep": stage == "complete"}
                 server.call("create_index", wanted, INDEX_S)
             for question in labelled["queries"]:
-                named = [*question["relevant"], *question.get("secondary", [])]
-                targets = frozenset(t if isinstance(t, str) else t["path"] for t in named)
-                first, hits, seconds = ask_question(server, who, folder, question)
-                files = rank_files(first, targets)
-                yield Outcome(
-                    question["query"],
-                    question.get("category") or "",
-                    labelled["language"],
-                    labelled["name"],
-                    score_ndcg(files, targets),
-                    float(bool(files) and files[0] in targets),
-                    count_tokens(hits, targets),
-                    tuple(score_recall(hits, targets, budget) for budget in BUDGETS),
-                    seconds,
-                    tuple(files[:DEPTH]),
-                    tuple(sorted(targets)),
-                )
+                yield judge(question, labelled, *ask_question(server, who, folder, question))
 
 
 def summarize(outcomes: Sequence[Outcome]) -> dict[str, float]:
@@ -169,6 +201,9 @@ def summarize(outcomes: Sequence[Outcome]) -> dict[str, float]:
         "repositories": len(names),
         "questions": len(outcomes),
         "NDCG@10": statistics.fmean(means),
+        "lines too": statistics.fmean(
+            statistics.fmean(o.strict for o in outcomes if o.repository == n) for n in names
+        ),
         "hit@1": statistics.fmean(o.hit1 for o in outcomes),
         "tokens to first hit": statistics.fmean(o.tokens for o in outcomes),
         **{
