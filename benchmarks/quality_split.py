@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from quality import MISS, SHOWN, Hit, Outcome, judge, read_hits, render_tables, summarize
-
 from sonde.app import App
 from sonde.ranking import weights
 from sonde.settings import load_settings

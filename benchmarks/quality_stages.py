@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from quality import name_target, score_ndcg
-
 from sonde.embedding.base import Vectors
 from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import StaticEmbedder
