@@ -185,11 +185,13 @@ def connect(
     return open_client
 
 
-def start_product(surface: tuple[str, str], project: Path, home: Path) -> Iterator[Any]:
+def start_product(
+    surface: tuple[str, str], project: Path, home: Path, **settings: str
+) -> Iterator[Any]:
     """The real server in a project: a way to open clients of it, or (`server`) itself."""
     transport, era = surface
     command = [sys.executable, "-m", "sonde.cli.main"]
-    env = {"SONDE_HOME": str(home), "PATH": os.environ["PATH"]}
+    env = {"SONDE_HOME": str(home), "PATH": os.environ["PATH"], **settings}
     if transport == "stdio":
         stdio = StdioServerParameters(
             command=command[0], args=[*command[1:], "mcp"], cwd=project, env=env

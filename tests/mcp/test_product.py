@@ -142,14 +142,22 @@ async def test_an_agent_that_cannot_be_asked_confirms_by_token(
             await client.call_tool("regex_search", {"pattern": "x", "page_siz": 3})
 
 
+@pytest.fixture
+def connect_unwatched(
+    surface: tuple[str, str], project: Path, tmp_path: Path
+) -> Iterator[Callable[..., Client]]:
+    """The same for a server that indexes only when it is told to."""
+    yield from start_product(surface, project, tmp_path / "home", SONDE_WATCHING="off")
+
+
 async def test_giving_up_on_an_index_stops_it(
-    connect: Callable[..., Client], project: Path
+    connect_unwatched: Callable[..., Client], project: Path
 ) -> None:
     for number in range(1500):
         (project / f"more_{number}.py").write_text(
             f"def more_{number}():\n    return {number}\n" * 9
         )
-    async with connect(elicitation_callback=accept) as client:
+    async with connect_unwatched(elicitation_callback=accept) as client:
         async with anyio.create_task_group() as group:
 
             async def note(done: float, _total: float | None, _message: str | None) -> None:

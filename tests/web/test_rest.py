@@ -96,7 +96,8 @@ def test_the_document_describes_every_route(toys_server):
     assert (by_name["toyId"]["in"], by_name["size"]["in"]) == ("path", "query")
     assert by_name["size"]["schema"]["maximum"] == 9
     assert list(toy["post"]["requestBody"]["content"]) == ["application/json"]
-    assert "/api/texts/{path}" in document["paths"]
+    answer = document["paths"]["/api/texts/{path}"]["get"]["responses"]["200"]
+    assert answer["content"] == {"text/plain": {"schema": {"type": "string"}}}
 
 
 def test_what_happened_is_counted(toys_server):

@@ -43,6 +43,7 @@ LOGIN = "/login"
 OPEN_PATHS = frozenset({"/healthz", LOGIN})
 """Answered without a token."""
 
+_ANYBODY = "anonymous"
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
@@ -121,12 +122,15 @@ class Guard:
             raise InvalidRequest(f"path {path!r}", user_message="The path is not a plain path.")
         self._check_origin(headers, host, scope)
         user = self._find_user(scope, headers)
-        address = (scope.get("client") or ("",))[0]
-        wait = self._buckets.take(f"{user} {address}") if self._buckets else 0
-        if wait:
-            raise TooManyRequests(f"{user} at {address}", seconds=wait)
+        self._take(user, scope)
         base = self._access.public_url.rstrip("/")
         return Caller(user=user, base_url=base or f"{_scheme_of(scope)}://{host}")
+
+    def _take(self, user: str, scope: Scope) -> None:
+        who = f"{user} at {(scope.get('client') or ('',))[0]}"
+        wait = self._buckets.take(who) if self._buckets else 0
+        if wait:
+            raise TooManyRequests(who, seconds=wait)
 
     def _is_ours(self, host: str) -> bool:
         name = _name_of(host)
@@ -144,7 +148,7 @@ class Guard:
                 raise ForeignOrigin(f"Origin: {origin!r}, Host: {host!r}")
         elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             # Browsers leave Origin out of plain GETs. Following a link is fine, embedding is not.
-            followed = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
+            followed = headers.get("sec-fetch-mode") == "navigate" and scope.get("method") == "GET"
             if not followed or headers.get("sec-fetch-dest") != "document":
                 raise ForeignOrigin("Sec-Fetch-Site says that another site asks")
 
@@ -157,7 +161,8 @@ class Guard:
         if user is not None:
             return user
         if scope["path"] in OPEN_PATHS:
-            return "anonymous"
+            return _ANYBODY
+        self._take(_ANYBODY, scope)
         address = (scope.get("client") or ("",))[0]
         wait = self._failures.take(address) if token else 0
         if wait:

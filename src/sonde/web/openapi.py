@@ -60,13 +60,14 @@ def _describe(route: Route) -> dict[str, Any]:
         properties[argument.name] = schema | {"description": argument.param.description}
         if argument.required:
             required.append(argument.name)
+    answer = route.answer if route.mime == "application/json" else {"type": "string"}
     said: dict[str, Any] = {
         "summary": route.summary,
         "parameters": parameters,
         "responses": {
             str(route.status): {
                 "description": route.summary,
-                "content": {route.mime: {"schema": route.answer}},
+                "content": {route.mime: {"schema": answer}},
             },
             "default": {
                 "description": "What went wrong and what to do",
