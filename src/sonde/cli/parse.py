@@ -275,6 +275,16 @@ COMMANDS = (
         "sonde serve --port 8420",
     ),
     Command(
+        "users",
+        "say who may use `sonde serve`: give out keys, list them, take them back",
+        "users:run_users",
+        (
+            _option("action", choices=("add", "list", "revoke"), help="what to do"),
+            _option("name", nargs="?", metavar="NAME", help="a user; to revoke, also a key's id"),
+        ),
+        "sonde users add anna",
+    ),
+    Command(
         "completion",
         "print the completion script of a shell",
         "completion:run_completion",

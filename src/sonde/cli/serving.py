@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sonde.cli.session import Session
+from sonde.errors import InvalidRequest
 from sonde.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from sonde.app import App
     from sonde.mcp.listing import Listing
+    from sonde.web.keyring import Issuer
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +35,10 @@ def run_mcp(session: Session) -> int:
 
 def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
+    from sonde.stores.users import Users
     from sonde.web.application import build_application
     from sonde.web.guard import Access
+    from sonde.web.keyring import Keyring
     from sonde.web.pages import PAGES
     from sonde.web.serving import check_access, serve_http
     from sonde.web.tokens import load_tokens
@@ -55,7 +59,11 @@ def run_serve(session: Session) -> int:
     access = Access(
         host=settings.host,
         port=settings.port,
-        tokens=load_tokens(settings.token or None, file),
+        tokens=Keyring(
+            load_tokens(settings.token or None, file),
+            Users(settings.home / "users.json"),
+            _find_issuer(settings),
+        ),
         public_url=settings.public_url,
         rate_limit=settings.rate_limit,
     )
@@ -86,6 +94,20 @@ def _begin(app: Any) -> None:
     from sonde.tools.following import begin_following
 
     begin_following(app)
+
+
+def _find_issuer(settings: Settings) -> Issuer | None:
+    from sonde.web.keyring import Issuer
+
+    if not settings.jwt_keys:
+        return None
+    if not settings.jwt_issuer:
+        raise InvalidRequest(
+            "jwtKeys without jwtIssuer",
+            user_message="Whoever signs tokens must be named.",
+            next_action="Set SONDE_JWT_ISSUER to what `iss` of the tokens is.",
+        )
+    return Issuer(Path(settings.jwt_keys).expanduser(), settings.jwt_issuer, settings.jwt_audience)
 
 
 def _start_logging(settings: Settings) -> None:

@@ -55,6 +55,9 @@ class Settings:
     public_url: str = ""
     rate_limit: int = 200
     """Requests a second."""
+    jwt_keys: str = ""
+    jwt_issuer: str = ""
+    jwt_audience: str = "sonde"
     knowledge_store: str = field(default="sqlite", repr=False)
     """`sqlite`, or the address of a PostgreSQL database."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -242,6 +245,13 @@ RULES: dict[str, Rule] = {
     "rate_limit": Rule("rateLimit", "a whole number from 0 to 1000000",
         _check_number(0, 1_000_000), _read_number,
         "Requests a second that one caller may send; 0 does not limit. Default: 200."),
+    "jwt_keys": Rule("jwtKeys", "the path of a file", _check_text(r"[^\0]{0,4096}"),
+        about="A JWKS file with the keys of whoever signs tokens (JWT, RS256 or HS256) for "
+        "`sonde serve`; `sub` is the user."),
+    "jwt_issuer": Rule("jwtIssuer", "text", _check_text(r"[^\0]{0,500}"),
+        about="What `iss` of such tokens must be; required with jwtKeys."),
+    "jwt_audience": Rule("jwtAudience", "text", _check_text(r"[^\0]{1,500}"),
+        about="What `aud` of such tokens must be. Default: 'sonde'."),
     "knowledge_store": Rule("knowledgeStore", "'sqlite' or postgresql://USER@HOST/DATABASE",
         _check_text(r"sqlite|postgres(ql)?://\S{1,1000}"),
         about="Where personal knowledge is kept: 'sqlite', or the address of a PostgreSQL database "

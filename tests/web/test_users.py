@@ -1,0 +1,153 @@
+"""Who calls: keys that are given out and taken back, tokens that others sign."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
+
+from sonde.errors import InvalidRequest
+from sonde.stores.users import Users
+from sonde.web.keyring import Issuer, Keyring
+from sonde.web.tokens import Tokens
+
+SECRET = b"s" * 32
+OTHER = b"o" * 32
+RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def shared_key(kid: str, secret: bytes) -> dict[str, Any]:
+    packed = base64.urlsafe_b64encode(secret).rstrip(b"=").decode()
+    return {"kty": "oct", "kid": kid, "k": packed, "alg": "HS256"}
+
+
+def rsa_key(kid: str) -> dict[str, Any]:
+    return json.loads(RSAAlgorithm.to_jwk(RSA.public_key())) | {"kid": kid, "alg": "RS256"}
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Users:
+    return Users(tmp_path / "users.json")
+
+
+@pytest.fixture
+def keyring(tmp_path: Path, users: Users) -> Keyring:
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"keys": [shared_key("one", SECRET), rsa_key("two")]}))
+    return Keyring(Tokens(), users, Issuer(path, "https://login.example", "sonde"))
+
+
+def sign(
+    key: Any = SECRET, kid: str | None = "one", algorithm: str = "HS256", **claims: Any
+) -> str:
+    now = int(time.time())
+    body = {"sub": "ann", "iss": "https://login.example", "aud": "sonde", "iat": now,
+            "exp": now + 600} | claims  # fmt: skip
+    body = {name: value for name, value in body.items() if value is not None}
+    return jwt.encode(body, key, algorithm, headers={"kid": kid} if kid else {})
+
+
+def test_a_key_is_known_again_until_it_is_revoked(users, tmp_path):
+    assert not users
+    key, secret = users.add_key("ann")
+    assert users.find_user(secret) == "ann"
+    assert users.find_user(secret[:-1]) is None
+    assert secret not in (tmp_path / "users.json").read_text()
+    assert (tmp_path / "users.json").stat().st_mode & 0o077 == 0
+    other = Users(tmp_path / "users.json")
+    assert other.find_user(secret) == "ann"
+    assert users.revoke(key.id) == 1
+    assert other.find_user(secret) is None
+    second = users.add_key("ann")[1]
+    assert other.find_user(second) == "ann"
+    assert users.revoke("ann") == 1
+    assert other.find_user(second) is None
+    for wrong in ("", "../x", "An na", "x" * 65):
+        with pytest.raises(InvalidRequest):
+            users.add_key(wrong)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [sign(), sign(RSA, "two", "RS256"), sign(aud=["other", "sonde"])],
+    ids=["shared secret", "rsa", "several audiences"],
+)
+def test_a_signed_token_names_its_user(keyring, token):
+    assert keyring.find_user(token) == "ann"
+
+
+WRONG = {
+    "another secret": lambda: sign(OTHER),
+    "unknown key": lambda: sign(kid="three"),
+    "no key named": lambda: sign(kid=None),
+    "another issuer": lambda: sign(iss="https://evil.example"),
+    "another audience": lambda: sign(aud="shop"),
+    "expired": lambda: sign(exp=int(time.time()) - 60),
+    "without end": lambda: sign(exp=None),
+    "without beginning": lambda: sign(iat=None),
+    "nobody": lambda: sign(sub=None),
+    "no user's name": lambda: sign(sub="../../ann"),
+    "not signed": lambda: jwt.encode({"sub": "ann"}, None, "none", headers={"kid": "one"}),
+    "public key as secret": lambda: sign(b"x" * 64, "two"),
+    "nonsense": lambda: "a.b.c",
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_any_other_token_names_nobody(keyring, case):
+    assert keyring.find_user(WRONG[case]()) is None
+
+
+def test_keys_rotate_without_a_restart(keyring, tmp_path):
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"keys": [shared_key("new", OTHER)]}))
+    os.utime(path, ns=(1, 1))
+    assert keyring.find_user(sign(OTHER, "new")) == "ann"
+    assert keyring.find_user(sign()) is None
+    path.write_text("{")  # being written
+    assert keyring.find_user(sign(OTHER, "new")) == "ann"
+
+
+def test_a_user_who_is_shut_out_stays_out_with_older_tokens(keyring, users):
+    old = sign(iat=int(time.time()) - 100)
+    users.revoke("ann")
+    assert keyring.find_user(old) is None
+    assert keyring.find_user(sign(iat=int(time.time()) + 10)) == "ann"
+
+
+def test_weak_or_missing_key_sets_are_refused_at_the_start(tmp_path, users):
+    for text in ("{", '{"keys": []}', json.dumps({"keys": [shared_key("x", b"short")]})):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(InvalidRequest):
+            Keyring(Tokens(), users, Issuer(tmp_path / "bad.json", "i", "a"))
+
+
+def test_a_server_takes_keys_given_out_while_it_runs(start, tmp_path):
+    environ = {"SONDE_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-m", "sonde.cli.main"]
+
+    def run(*words: str) -> str:
+        done = subprocess.run([*command, *words], env=environ, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    server = start("-m", "sonde.cli.main", "--json", "serve", "--port", "0", cwd=tmp_path,
+                   env=environ)  # fmt: skip
+    assert server.ask("/api/projects")[0] == 200
+    key = run("users", "add", "ann")
+    bearer = {"Authorization": f"Bearer {key}"}
+    assert server.ask("/api/projects")[0] == 401
+    assert server.ask("/api/projects", headers=bearer)[0] == 200
+    assert "ann" in run("users", "list")
+    run("users", "revoke", "ann")
+    assert server.ask("/api/projects", headers=bearer)[0] == 401
