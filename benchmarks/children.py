@@ -50,6 +50,12 @@ def read_cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
+def read_cpu_ns(pid: int) -> int:
+    """CPU nanoseconds of the threads that a running process has now."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads)
+
+
 def read_memory(pid: int) -> dict[str, float]:
     """Resident MB: all of it, and the part that is not pages of files."""
     rows = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())

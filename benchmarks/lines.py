@@ -3,8 +3,7 @@
     python benchmarks/lines.py FOLDER [--home FOLDER] [--rounds 7] [--write] [PATTERN ...]
 
 The folder is indexed first (kept under --home). Each pattern is asked of the server over MCP, of
-`sonde grep` and of `rg` in turn. Times are medians; CPU of the server is read from /proc over all
-rounds together. `rg` runs with `--hidden --max-filesize 1M --no-heading -n`, which comes closest to
+`sonde grep` and of `rg` in turn. Times are medians. `rg` runs with `--hidden --max-filesize 1M --no-heading -n`, which comes closest to
 the files that sonde admits; both counts are shown. `--write` puts the tables into lines.md, which
 docs/benchmarks.md includes.
 """
@@ -21,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from children import Cost, read_cpu, run_child, settle
+from children import Cost, read_cpu, read_cpu_ns, run_child, settle
 from client import Client
 from contestants import program_version
 
@@ -112,16 +111,18 @@ def _compare_lines(
     grep = [str(BIN / "sonde"), "grep", "--project", str(folder), "--limit", "1000000"]
     for name, pattern in patterns.items():
         ours: list[float] = []
+        used: list[int] = []
         theirs: list[Cost] = []
-        began = read_cpu(server.pid)
         for _ in range(rounds):
-            wall, answer = _time(lambda p=pattern: server.call("regex_search", {"pattern": p}))
-            ours.append(wall)
             theirs.append(run_child([*RG, pattern, str(folder)], env, folder, allowed=(0, 1)))
-        used = 1000 * (read_cpu(server.pid) - began) / rounds
+            settle(server.pid, 5)  # its watch sees that rg has opened every file
+            began = read_cpu_ns(server.pid)
+            wall, answer = _time(lambda p=pattern: server.call("regex_search", {"pattern": p}))
+            used.append(read_cpu_ns(server.pid) - began)
+            ours.append(wall)
         found = answer["results"]
         count = f"{found['total_count']:,}{'+' if found['total_count'] >= 10_000 else ''}"
-        told = Asked(statistics.median(ours), used, count)
+        told = Asked(statistics.median(ours), statistics.median(used) / 1e6, count)
         rg = Asked(
             1000 * statistics.median(cost.wall_s for cost in theirs),
             1000 * statistics.median(cost.cpu_s for cost in theirs),

@@ -74,10 +74,13 @@ class Expression:
             self._strict = _compile(write_re2(node), pattern)
         self._stepper = Stepper(node) if looks else None
 
-    def find_lines(self, data: bytes, check: Callable[[], None] = _go_on) -> Iterator[Line]:
-        """The lines of a text in UTF-8 that match, from the first on."""
+    def find_lines(
+        self, data: bytes, check: Callable[[], None] = _go_on, *, spans: bool = True
+    ) -> Iterator[Line]:
+        """The lines of a text in UTF-8 that match, from the first on; without `spans`, only the
+        first match of each is told."""
         if not self._splits_words or (self._ascii and data.isascii()):
-            return self._group(data, self._strict)
+            return self._group(data, self._strict, spans=spans)
         return self._judge_lines(data, check)
 
     def find_spans(self, line: str) -> list[tuple[int, int]]:
@@ -96,7 +99,7 @@ class Expression:
             for start, end in spans
         ]
 
-    def _group(self, data: bytes, expression: Any) -> Iterator[Line]:
+    def _group(self, data: bytes, expression: Any, *, spans: bool) -> Iterator[Line]:
         """Matches of the whole text, line by line: no match holds a line break."""
         number = 1
         counted = at = 0
@@ -110,13 +113,13 @@ class Expression:
             end = size if end < 0 else end
             number += data.count(b"\n", counted, start)
             counted = start
-            spans = _list_spans(expression, data, start, end)
-            yield Line(number, start, end, tuple((a - start, b - start) for a, b in spans))
+            listed = _list_spans(expression, data, start, end) if spans else [found.span()]
+            yield Line(number, start, end, tuple((a - start, b - start) for a, b in listed))
             at = end + 1
 
     def _judge_lines(self, data: bytes, check: Callable[[], None]) -> Iterator[Line]:
         """Lines that may match, each judged by whoever judges it exactly."""
-        for line in self._group(data, self._loose):
+        for line in self._group(data, self._loose, spans=False):
             text = data[line.start : line.end]
             if self._ascii and text.isascii():
                 spans = _list_spans(self._strict, text, 0, len(text))
@@ -154,9 +157,10 @@ def grep_text(
     before: int = 0,
     after: int = 0,
     max_count: int | None = None,
+    spans: bool = True,
 ) -> Iterator[LineMatch]:
     """Matching lines of one file."""
-    for line in islice(expression.find_lines(text.data, work.check), max_count):
+    for line in islice(expression.find_lines(text.data, work.check, spans=spans), max_count):
         yield _show_line(text.path, text.data, line, before, after)
 
 

@@ -78,7 +78,7 @@ def find_lines(
 def _lines_of(project: Project, scan: Scan, work: Work) -> Iterator[Hit]:
     """Matching lines as hits that know the state of their file."""
     state: FileState | None = None
-    for text, line in scan_project(project, scan, work):
+    for text, line in scan_project(project, scan, work, spans=False):
         if state is None or state.path != text.path:
             kind = project.tree.kind_of(text.path) or "docs"
             name = language_of(text.path).name

@@ -52,8 +52,10 @@ def scan_project(
     before: int = 0,
     after: int = 0,
     max_count: int | None = None,
+    spans: bool = True,
 ) -> Iterator[tuple[FileText, LineMatch]]:
-    """Matching lines with their files, by path and line; needs no index."""
+    """Matching lines with their files, by path and line; needs no index. Without `spans`, only the
+    first match of a line is told."""
     expression = scan.compile()
     for pattern in (*scan.include, *scan.exclude):
         narrow((), include=(pattern,))  # a glob that is wrong is told in any case
@@ -72,7 +74,13 @@ def scan_project(
             text = reader.read(path[len(prefix) :], vouched=vouched)
             if not isinstance(text, Skipped):
                 for line in grep_text(
-                    expression, text, work, before=before, after=after, max_count=max_count
+                    expression,
+                    text,
+                    work,
+                    before=before,
+                    after=after,
+                    max_count=max_count,
+                    spans=spans,
                 ):
                     yield text, line
 
