@@ -3,9 +3,9 @@
     python benchmarks/lines.py FOLDER [--home FOLDER] [--rounds 7] [--write] [PATTERN ...]
 
 The folder is indexed first (kept under --home). Each pattern is asked of the server over MCP, of
-`sonde grep` and of `rg` in turn. Times are medians. `rg` runs with `--hidden --max-filesize 1M --no-heading -n`, which comes closest to
-the files that sonde admits; both counts are shown. `--write` puts the tables into lines.md, which
-docs/benchmarks.md includes.
+`sonde grep` and of `rg` in turn. Times are medians. `rg` runs with `--hidden --max-filesize 1M
+--no-heading -n`, which comes closest to the files that sonde admits; both counts are shown.
+`--write` puts the tables into lines.md, which docs/benchmarks.md includes.
 """
 
 from __future__ import annotations
