@@ -46,13 +46,13 @@ class Diary:
 class RawClient:
     """Lines in, lines out, and everything that was on the wire."""
 
-    def __init__(self, diary: Diary, *options: str) -> None:
+    def __init__(self, *command: str, **options: Any) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(TOY), str(diary.path), *options],
+            [sys.executable, *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=make_environment(),
+            **{"env": make_environment(), **options},
         )
         self.received: list[dict[str, Any]] = []
         self._number = 0
@@ -151,12 +151,12 @@ def permit(tmp_path: Path) -> Path:
 @pytest.fixture
 def slow_raw(diary: Diary, permit: Path) -> Iterator[RawClient]:
     """A client of a server that cannot import the SDK until `permit` exists."""
-    yield from run_client(RawClient(diary, str(permit)))
+    yield from run_client(RawClient(str(TOY), str(diary.path), str(permit)))
 
 
 @pytest.fixture
 def raw(diary: Diary) -> Iterator[RawClient]:
-    yield from run_client(RawClient(diary))
+    yield from run_client(RawClient(str(TOY), str(diary.path)))
 
 
 def run_client(client: RawClient) -> Iterator[RawClient]:

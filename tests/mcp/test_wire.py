@@ -8,6 +8,9 @@ import signal
 import subprocess
 import sys
 
+import pytest
+from tests.mcp.conftest import RawClient, make_environment, run_client
+
 
 def test_nothing_but_protocol_is_ever_on_stdout(raw):
     raw.greet()
@@ -37,6 +40,22 @@ def test_tools_are_listed_before_the_sdk_is_there_and_nothing_is_lost(slow_raw, 
     assert answer["id"] == "later"
     assert answer["result"]["structuredContent"]["said"] == "patience"
     assert slow_raw.ask("tools/list")["result"]["tools"]
+
+
+@pytest.mark.parametrize("toolsets", ["", "all"])
+def test_the_real_server_says_early_what_it_says_later(tmp_path, toolsets):
+    env = make_environment() | {"SONDE_HOME": str(tmp_path / "home"), "SONDE_TOOLSETS": toolsets}
+    raw = RawClient("-m", "sonde.cli.main", "mcp", env=env, cwd=tmp_path)
+    methods = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+    for client in run_client(raw):
+        client.greet()
+        early = [client.ask(method) for method in methods]
+        # a call is answered by the SDK's server: from here on, so is everything
+        assert client.call("list_projects")["result"]["structuredContent"]["totalProjects"] == 0
+        later = [client.ask(method) for method in methods]
+        for one, other in zip(early, later, strict=True):
+            assert one | {"id": 0} == other | {"id": 0}
+        assert client.finish()[0] == b""
 
 
 def test_listing_needs_no_app(raw, diary):
