@@ -61,6 +61,7 @@ class Project:
         self.follower: Follower | None = None
         """Keeps the index in step, in a server; whoever starts it stops it."""
         self.fresh_until = 0.0
+        self.record_after = 0.0
         self.last_search: float | None = None
         self.searched: Counter[str] = Counter()
         """How often each file was shown; those files get their deeper vectors first."""

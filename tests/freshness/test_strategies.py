@@ -16,6 +16,7 @@ from sonde.indexing.sources import Tree
 from sonde.indexing.strategies import STRATEGIES, Strategy, make_strategy
 from sonde.policy.hooks import find_hook, has_hook, install_hook, remove_hook
 from sonde.stores.records import load_dirty
+from sonde.tools.code import search_code
 from sonde.tools.index import delete_index
 from sonde.tools.strategy import choose_strategy, flush_index
 from sonde.work import Work
@@ -137,7 +138,9 @@ def test_git_indexes_with_the_commit_and_not_before(committed: Any) -> None:
     before = committed.holds("pkg/m1.py")
     edit(committed, "first_commit")
     wait_until(lambda: waits(committed), "it waits")
-    committed.finds("first_commit_unrelated")
+    wait_until(lambda: committed.following()["pendingFiles"] == 1, "told")
+    answer = search_code(committed.app, "unrelated", mode="lexical", work=Work())
+    assert answer["metadata"]["freshness"] == "complete; 1 changed files wait (strategy git)"
     assert committed.holds("pkg/m1.py") == before
     commit(committed, "two")
     wait_found(committed, "first_commit")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,6 +212,35 @@ def test_a_watch_that_cannot_be_opened_falls_back_and_says_so(
     assert "limit" in told["note"]
     served.write("folder/newer.py", "def looked_for():\n    pass\n")
     wait_until(lambda: "folder/newer.py" in served.finds("looked_for"), "found by looking")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names there are Unicode")
+def test_a_name_that_is_no_text_stops_nothing(served: Any) -> None:
+    odd = os.fsencode(served.root) + b"/odd-\xff.py"
+    with open(odd, "w") as file:  # noqa: PTH123 - the name is bytes
+        file.write("def odd():\n    pass\n")
+    served.write("new.py", "def beside_the_odd_one():\n    pass\n")
+    wait_until(lambda: "new.py" in served.finds("beside_the_odd_one"), "found")
+    served.write("new.py", "def and_after_it():\n    pass\n")
+    wait_until(lambda: "new.py" in served.finds("and_after_it"), "found again")
+    assert served.following()["restarts"] == 0
+
+
+def test_a_clock_that_jumps_disturbs_nobody(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = served.open()
+    try:
+        wait_until(lambda: served.following(reader).get("current"), "a reader")
+        kept = time.time
+        for years in (3, -3):
+            jump = years * 365 * 86_400
+            monkeypatch.setattr(time, "time", lambda jump=jump: kept() + jump)
+            word = f"clock_{abs(years + 10)}"
+            served.write("pkg/m1.py", f"def {word}():\n    pass\n")
+            for app in (served.app, reader):
+                wait_until(lambda a=app, w=word: "pkg/m1.py" in served.finds(w, a), word)
+                assert served.following(app)["current"]
+    finally:
+        reader.close()
 
 
 NAMES = ("a.py", "b.py", "pkg/m1.py", "pkg/c.ts", "x/y/d.py", "doc.md", "x/doc.md", "é 1.py")

@@ -38,7 +38,7 @@ _LOOK_S, _LOOK_TIMES = 600.0, 400
 """The same without any event: a queue that overflowed may have lost all of them."""
 _POLL_S, _POLL_TIMES, _POLL_LONGEST_S = 2.0, 30, 60.0
 _RETRY_WATCH_S = 600.0
-_CHECK_S = 24 * 3600.0
+_CHECK_S, _CHECK_AGAIN_S = 24 * 3600.0, 60.0
 _MANY = 1_000
 """From so many touched paths on, comparing everything is cheaper."""
 _LONGEST_PAUSE_S = 60.0
@@ -130,7 +130,7 @@ class Leading:
         self._look_cost = 0.0
         now = time.monotonic()
         self._last_event = self._last_look = self._last_open = now
-        self._next_check = now
+        self._next_check = self._last_check = now
         self._stirred = self._failing = False
         self._pause, self._retry_at = 1.0, now
 
@@ -227,12 +227,21 @@ class Leading:
             self._guard(self._look)
             self._actions.rest()
         if now >= self._next_check and self._state.looks:
-            self._next_check = now + _CHECK_S
-            self._actions.check()
+            self._check_or_wait(now)
         if self._state.watching == "polling" and now - self._last_open >= _RETRY_WATCH_S:
             self._open_watch()
         self._tell_strategy()
         self._beat()
+
+    def _check_or_wait(self, now: float) -> None:
+        """Check now; where changes wait by choice, they would be indexed: then later, but within
+        a day."""
+        waits = self._strategy.name != "realtime" and self._strategy.get_stats().pending
+        if waits and now - self._last_check < _CHECK_S:
+            self._next_check = now + _CHECK_AGAIN_S
+            return
+        self._last_check, self._next_check = now, now + _CHECK_S
+        self._actions.check()
 
     def _look_interval(self, now: float) -> float:
         """How long after the last look at everything the next one is due."""

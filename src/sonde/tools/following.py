@@ -82,6 +82,13 @@ def refresh(app: App, project: Project, work: Work, *, follow: bool = True) -> N
         log.info("%s is not brought up to date: %s", project.root, error)
 
 
+def count_waiting(project: Project) -> int:
+    """How many changes wait by choice; under `realtime` none does."""
+    if project.follower is None or project.strategy == "realtime":
+        return 0
+    return int(project.follower.describe().get("pendingFiles", 0))
+
+
 def describe_following(project: Project) -> tuple[bool, dict[str, Any]]:
     """Whether somebody watches the project, and how."""
     follower = project.follower

@@ -28,7 +28,7 @@ from sonde.searching.modes import MODES
 from sonde.searching.paths import narrow
 from sonde.searching.probes import Probes
 from sonde.stores.base import ChunkStore
-from sonde.tools.following import refresh
+from sonde.tools.following import count_waiting, refresh
 from sonde.tools.scope import ALL, projects_in_scope
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
 from sonde.tools.updating import rebuilding, refine_soon, update_project
@@ -158,6 +158,8 @@ def _tell_progress(app: App, project: Project) -> str:
     job = app.jobs.find(f"index:{project.key}")
     if job and job.status == "running" and job.progress.stage == "indexing":
         return f"indexing, {job.progress.done} of {job.progress.total} changed files done"
+    if waiting := count_waiting(project):
+        return f"complete; {waiting} changed files wait (strategy {project.strategy})"
     if app.deep:
         pairs = [store.coverage(app.deep.name) for store in project.stores().values()]
         have, total = (sum(column) for column in zip(*pairs, strict=True))

@@ -31,6 +31,9 @@ from sonde.work import Work
 _FRESH_S = (0.5, 10.0)
 """How long an index counts as fresh: five times as long as looking took, within these bounds, so
 that a large project is not looked at all the time."""
+_RECORD_TIMES = 20
+"""What the index holds is written down whole; under constant edits, this many times as long as
+that takes passes in between. The look at everything once it is quiet makes up for the last."""
 _SHOWN_MOST = 20
 _SET_ASIDE_S = 0.2
 
@@ -101,8 +104,12 @@ def _update(
         project.fresh_until = time.monotonic() + min(max(least, 5 * report.seconds), most)
     # a run that was killed has changed the stores without writing down what it did
     unrecorded = metadata.generation != _generation(project)
-    if unrecorded or metadata.last_full_index is None:
+    due = paths is None or time.monotonic() >= project.record_after
+    if (unrecorded and due) or metadata.last_full_index is None:
+        started = time.monotonic()
         _record(project, metadata, report, began, full=paths is None)
+        ended = time.monotonic()
+        project.record_after = ended + _RECORD_TIMES * (ended - started)
     return report
 
 
@@ -113,6 +120,7 @@ def is_recorded(project: Project, omitted: Mapping[str, int]) -> bool:
         metadata is not None
         and metadata.last_full_index is not None
         and metadata.generation == _generation(project)
+        and metadata.recipe == project.tree.recipe
         and metadata.skipped == omitted
     )
 
