@@ -8,6 +8,7 @@ from sonde.errors import EmbeddingFailed
 from sonde.ranking.words import Question
 from sonde.searching.found import Deep, Probe
 from sonde.stores.base import ChunkStore
+from sonde.types import Kind
 
 
 class Probes:
@@ -30,14 +31,16 @@ class Probes:
                 return Probe(embedder.name, vector, *told)
         return None
 
-    def deep(self, store: ChunkStore, probe: Probe | None) -> Deep | None:
+    def deep(self, store: ChunkStore, kind: Kind, probe: Probe) -> Deep | None:
         """The query for the deeper model, where it can say more than the probe does.
 
-        Nobody waits for the model to be loaded unless it knows every chunk. Reports go without:
-        they are found by places and names, and no more is known about them.
+        Nobody waits for the model to be loaded unless it knows every chunk. Reports on code go
+        without: they are found by places and names, and what it would add is not measured.
         """
         embedder = self._deep
-        if embedder is None or self._question.report or (probe and probe.model == embedder.name):
+        if embedder is None or probe.model == embedder.name:
+            return None
+        if kind == "code" and self._question.report:
             return None
         have, total = store.coverage(embedder.name)
         complete = 0 < total == have

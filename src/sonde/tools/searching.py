@@ -25,6 +25,7 @@ from sonde.searching.found import Search
 from sonde.searching.fresh import bring_up_to_date, find_changed
 from sonde.searching.further import go_further
 from sonde.searching.modes import MODES
+from sonde.searching.nothing import explain_nothing
 from sonde.searching.paths import narrow
 from sonde.searching.probes import Probes
 from sonde.stores.base import ChunkStore
@@ -148,9 +149,25 @@ def rank_everywhere(
         raise failed
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     metadata: dict[str, Any] = {"freshness": freshness}
+    if not hits:
+        notes.append(_tell_nothing(projects, request, question))
     if notes:
         metadata["note"] = notes[0]
     return hits[: request.top_k], metadata
+
+
+def _tell_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
+    """Why there is no hit in any of these projects."""
+    stores = [project.stores()[kind] for project in projects for kind in request.kinds]
+    filters = [
+        *([f"the folder {request.under}"] if request.under else []),
+        *([f"the language {request.language}"] if request.language else []),
+        *([f"include {', '.join(request.include)}"] if request.include else []),
+        *([f"exclude {', '.join(request.exclude)}"] if request.exclude else []),
+    ]
+    wheres = [_narrow(store, request) for store in stores] if filters else []
+    allowed = sum(len(where.paths or ()) for where in wheres)
+    return explain_nothing(stores, question, filters, allowed)
 
 
 def _tell_progress(app: App, project: Project) -> str:
@@ -196,7 +213,7 @@ def _rank_project(
         store = project.stores()[kind]
         where = _narrow(store, request)
         probe = None if request.mode == "lexical" else vectors.probe(store)
-        deep = vectors.deep(store, probe) if probe else None
+        deep = vectors.deep(store, kind, probe) if probe else None
         generation = store.generation()
         search = Search(store, where, request.top_k, probe, deep)
         found_here = rank(search, question)

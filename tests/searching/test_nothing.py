@@ -1,0 +1,81 @@
+"""An empty answer says what would help."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.app import App
+from sonde.searching.nothing import _slips
+from sonde.settings import load_settings
+from sonde.tools.code import search_code
+from sonde.tools.index import create_index
+from sonde.wiring import build_app
+from sonde.work import Work
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "net").mkdir(parents=True)
+    (folder / "net" / "connection.py").write_text("def open_connection(host):\n    return host\n")
+    (folder / "other.py").write_text("def count():\n    return 1\n")
+    return folder
+
+
+@pytest.fixture
+def app(tmp_path: Path, root: Path) -> Iterator[App]:
+    settings = load_settings({}, home=tmp_path / "home", assume_yes=True, embedding="static")
+    made = build_app(settings, start=root)
+    create_index(made, work=Work())
+    yield made
+    made.close()
+
+
+def note(app: App, query: str, **options: Any) -> str:
+    answer = search_code(app, query, mode="lexical", work=Work(), **options)
+    assert not answer["results"]
+    return str(answer["metadata"]["note"])
+
+
+def test_the_nearest_words_of_the_index_are_named(app: App) -> None:
+    said = note(app, "conection")
+    assert "does not hold conection" in said
+    assert "It holds connection" in said
+
+
+def test_a_filter_that_fits_no_file_is_named(app: App) -> None:
+    said = note(app, "connection", path="missing")
+    assert "the folder missing" in said
+    assert "2 files are indexed" in said
+
+
+def test_a_filter_that_keeps_the_word_out_is_named(app: App, root: Path) -> None:
+    (root / "aside").mkdir()
+    (root / "aside" / "plain.py").write_text("x = 1\n")
+    create_index(app, work=Work())
+    assert "Only 1 of 3 files fit the folder aside." in note(app, "connection", path="aside")
+
+
+def test_an_empty_index_is_said_to_be_empty(app: App, root: Path) -> None:
+    for path in root.rglob("*.py"):
+        path.unlink()
+    create_index(app, work=Work())
+    assert "Nothing is indexed here yet" in note(app, "connection")
+
+
+def test_an_answer_with_hits_needs_no_advice(app: App) -> None:
+    answer = search_code(app, "connection", mode="lexical", work=Work())
+    assert answer["results"]
+    assert "note" not in answer["metadata"]
+
+
+@given(st.text("abc", min_size=2, max_size=6), st.data())
+def test_every_single_slip_is_undone(word: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(word) - 1))
+    letter = data.draw(st.sampled_from("abcxyz"))
+    for slip in (word[:at] + word[at + 1 :], word[:at] + letter + word[at:]):
+        assert word in _slips(slip) or word == slip
