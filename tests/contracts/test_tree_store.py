@@ -97,6 +97,8 @@ def test_children_are_in_total_order_and_go_on_after_a_key(store: TreeStore) -> 
     assert by_size == [7, 2, 8, 9]
     assert [c.id for c in store.children(1, 9, "size", [-600, 2])] == [8, 9]
     assert [c.id for c in store.children(2, 2, "modified")] == [5, 10]
+    assert [c.id for c in store.children(2, 1, "modified", [-NOW, 5])] == [10]
+    assert [c.id for c in store.children(2, 9, "modified", [-NOW, 5])] == [10, 4, 3]
     between = store.between(1, "empty", ODD)
     assert set(between) == {"empty", "src"}
 

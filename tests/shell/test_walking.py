@@ -220,7 +220,11 @@ def test_inspect_answers_with_the_documents_fields(app: App, disk: Path, work: W
     assert detail["path"] == str(disk / "src" / "main.py")
     assert detail["permissions"] == "-rw-r--r--"
     assert detail["link"] == f"sonde://indexes/{index}/nodes/{detail['nodeId']}/detail"
-    assert detail["downloadUrl"].endswith("/download")
+    assert detail["previewUrl"].endswith("/preview")
+    assert "downloadUrl" not in detail  # a resource is no place for a file of any size
+    over_http = Work(caller=Caller(base_url="http://127.0.0.1:8420"))
+    url = inspect(app, node_id=detail["nodeId"], work=over_http)["downloadUrl"]
+    assert url.startswith(f"http://127.0.0.1:8420/api/indexes/{index}/nodes/")
     assert inspect(app, node_id=detail["nodeId"], work=work) == detail
     folder = inspect(app, path=str(disk / "src"), work=work)
     assert folder["counts"]["files"] == 2
@@ -234,7 +238,7 @@ def test_a_secret_is_counted_but_never_linked(app: App, disk: Path, work: Work) 
     for name in (".env", "harmless.txt"):
         detail = inspect(app, path=str(disk / name), work=work)
         assert detail["size"] == 8
-        assert "downloadUrl" not in detail
+        assert not {"downloadUrl", "previewUrl"} & set(detail)
 
 
 def test_names_that_are_no_unicode_can_be_shown_and_named(app: App, disk: Path, work: Work) -> None:
