@@ -27,6 +27,8 @@ class Caller:
     """The connection where one lasts: stands for a handle that a call leaves out."""
     base_url: str = ""
     """Where this caller reaches the HTTP server; empty when it does not."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """What the request prefers where neither the call nor the session says, within bounds."""
 
     def link(self, address: str) -> str:
         """An address (`jobs/7`) as this caller can open it: a URL, else an MCP resource."""

@@ -30,6 +30,13 @@ class Library:
                 self._stores[user] = self._open_store(user)
             return self._stores[user]
 
+    def forget_session(self, user: str, session: str) -> None:
+        """End a session wherever it is known."""
+        self.sessions.clear(user, session)
+        store = self.of(user)
+        if store.shared:
+            store.remember(f"session:{session}", "", -1.0)
+
     def close(self) -> None:
         """Close every store."""
         with self._lock:

@@ -38,6 +38,7 @@ SCOPE_CALLER = "sonde.caller"
 """Where in an ASGI scope the guard leaves the caller."""
 SCOPE_SESSION = "sonde.session"
 """Where a WebSocket leaves the name of its connection."""
+_LONGEST_SESSION = 200
 PROGRESS_INTERVAL_S = 0.2
 """Clients redraw on every notification."""
 
@@ -103,7 +104,8 @@ class Calls:
         if ctx.request is None:
             return self._caller
         scope = ctx.request.scope
-        session = scope.get(SCOPE_SESSION, "")
+        asked = ctx.request.query_params.get("mcp-session-id", "")[:_LONGEST_SESSION]
+        session = asked or scope.get(SCOPE_SESSION, "")
         if not session and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             session = ctx.request.headers.get("mcp-session-id", "")
         caller: Caller = scope[SCOPE_CALLER]

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 from uuid import uuid4
 
 import anyio
+import anyio.to_thread
 import mcp_types as types
 from mcp.server import Server
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -23,6 +25,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
+from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -37,8 +40,12 @@ _log = logging.getLogger("sonde.mcp")
 class McpOverHttp:
     """Streamable HTTP as an ASGI application."""
 
-    def __init__(self, server: Server[Any]) -> None:
+    def __init__(
+        self, server: Server[Any], forget: Callable[[str, str], None] = lambda _user, _session: None
+    ) -> None:
         self._manager = StreamableHTTPSessionManager(server, max_sessions=MOST_SESSIONS)
+        self._forget = forget
+        """Told of a user's session that the client has ended."""
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Serves as long as it is held."""
@@ -48,6 +55,11 @@ class McpOverHttp:
         """Serve one request; a session belongs to the user who opened it."""
         user = scope[SCOPE_CALLER].user
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=user, scopes=[]))
+        if scope["method"] == "DELETE":
+            request = Request(scope)
+            named = (request.headers, request.query_params)
+            for session in {each.get("mcp-session-id", "") for each in named} - {""}:
+                await anyio.to_thread.run_sync(self._forget, user, session)
         await self._manager.handle_request(scope, receive, send)
 
 

@@ -69,7 +69,7 @@ def answer_search(
         raise EmptyQuery
     user = work.caller.user
     store = app.knowledge.of(user)
-    defaults = session.defaults if session else {}
+    defaults = _list_defaults(session, work)
     inquiry = replace(inquiry, order_by=inquiry.order_by or defaults.get("order_by") or "relevance")
     parameters = _name(inquiry, user, session.id if session else "")
     kept = app.results.find(parameters) if view.offset else None
@@ -83,7 +83,7 @@ def answer_search(
             save_ranking(store, key, hits, held)
             known = hits, held
         kept = app.results.keep(parameters, known[0], {"held": known[1]})
-    answer = _show_page(app, store, kept.hits, query, view, session)
+    answer = _show_page(app, store, kept.hits, query, view, session, defaults)
     if session:
         answer["session_id"] = session.id
         if kept.facts["held"]:
@@ -145,9 +145,14 @@ def answer_get(
 ) -> GetAnswer:
     """As much of one entry as was asked for."""
     store = app.knowledge.of(work.caller.user)
-    options = read_retrieval(retrieval, session.defaults if session else {}, mode)
+    options = read_retrieval(retrieval, _list_defaults(session, work), mode)
     got: Got = get_entry(store, source, id, options, list(session.recent) if session else ())
     return show_got(got, options.snippet_length)
+
+
+def _list_defaults(session: Session | None, work: Work) -> dict[str, Any]:
+    """What the session prefers, and behind it what the request does."""
+    return {**work.caller.config, **(session.defaults if session else {})}
 
 
 def _name(inquiry: Inquiry, user: str, session: str) -> dict[str, Any]:
@@ -169,8 +174,8 @@ def _show_page(
     query: str,
     view: View,
     session: Session | None,
+    defaults: Mapping[str, Any],
 ) -> KnowAnswer:
-    defaults = session.defaults if session else {}
     length = clamp_length(view.snippet_length or defaults.get("snippet_length"))
     budget = (view.max_tokens or defaults.get("max_tokens") or app.max_tokens) - _RESERVED
     terms = read_question(query).terms

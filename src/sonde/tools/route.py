@@ -20,6 +20,8 @@ from sonde.tools.tool import read_answer, read_arguments
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 SCHEME = "sonde://"
+_KNOWLEDGE = re.compile(r"^(notes|media|chats|characters|prompts)://", re.IGNORECASE)
+"""Results of searches in knowledge point at entries in this way (`media://123`)."""
 _FIELD = re.compile(r"\{(\w+)(:path)?\}")
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -95,6 +97,7 @@ class Route:
 
 def find_route(routes: Iterable[Route], uri: str) -> tuple[Route, dict[str, list[str]]]:
     """The readable route that an MCP resource address means, and the texts it holds."""
+    uri = _KNOWLEDGE.sub(lambda m: f"{SCHEME}knowledge/{m[1].lower()}/", uri, count=1)
     split = urlsplit(uri) if uri.lower().startswith(SCHEME) else None
     if split is not None:
         path = uri[len(SCHEME) :].partition("?")[0].partition("#")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sonde.tools.file_routes import FILE_ROUTES
 from sonde.tools.file_set_routes import SET_ROUTES
 from sonde.tools.index import list_projects
+from sonde.tools.knowledge_routes import KNOWLEDGE_ROUTES
 from sonde.tools.resources import complete_path, read_chunks, read_page, read_text
 from sonde.tools.route import Route
 
@@ -25,5 +26,6 @@ ROUTES: tuple[Route, ...] = (
     ),
     *FILE_ROUTES,
     *SET_ROUTES,
+    *KNOWLEDGE_ROUTES,
     Route("results/{cursor}", read_page, "The page of results that a cursor leads to"),
 )

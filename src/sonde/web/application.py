@@ -60,7 +60,13 @@ def build_application(
     """
     parts = Parts(LazyApp(open_app), Calls(), Metrics(), access)
     server = build_server(listing, parts.app, parts.calls, observe=parts.metrics.note_call)
-    mcp = McpOverHttp(server)
+
+    def forget_session(user: str, session: str) -> None:
+        library = getattr(parts.app.get(), "knowledge", None)
+        if library is not None:
+            library.forget_session(user, session)
+
+    mcp = McpOverHttp(server, forget_session)
 
     @asynccontextmanager
     async def live(_starlette: Starlette) -> AsyncIterator[None]:

@@ -7,13 +7,16 @@ nothing behind the guard decides any of this again.
 
 from __future__ import annotations
 
+import base64
+import json
 import socket
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -29,6 +32,7 @@ from sonde.errors import (
     TooManyRequests,
     UnknownHost,
 )
+from sonde.knowledge.sessions import read_defaults
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.types import LOCAL, Caller
 from sonde.web.errors import shape_error
@@ -124,7 +128,11 @@ class Guard:
         user = self._find_user(scope, headers)
         self._take(user, scope)
         base = self._access.public_url.rstrip("/")
-        return Caller(user=user, base_url=base or f"{_scheme_of(scope)}://{host}")
+        return Caller(
+            user=user,
+            base_url=base or f"{_scheme_of(scope)}://{host}",
+            config=_read_config(scope),
+        )
 
     def _take(self, user: str, scope: Scope) -> None:
         who = f"{user} at {(scope.get('client') or ('',))[0]}"
@@ -168,6 +176,24 @@ class Guard:
         if wait:
             raise TooManyRequests(f"wrong tokens from {address}", seconds=wait)
         raise TokenRequired("no token" if not token else "a token that nobody was given")
+
+
+def _read_config(scope: Scope) -> Mapping[str, Any]:
+    """The preferences in the query string: `config`, a JSON object in base64."""
+    given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("config")
+    if not given:
+        return {}
+    try:
+        padded = given[-1].replace(" ", "+") + "=" * (-len(given[-1]) % 4)
+        body = json.loads(base64.b64decode(padded, altchars=b"-_" if "-" in padded else None))
+        if not isinstance(body, dict):
+            raise TypeError("not an object")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidRequest(
+            f"config: {error}",
+            user_message="`config` must be a JSON object in base64.",
+        ) from error
+    return read_defaults(body)
 
 
 def _is_person(scope: Scope) -> bool:
