@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sonde.errors import FileMissing
 from sonde.policy import census as census_module
 from sonde.policy.admit import Rules
 from sonde.policy.census import Census, Place
@@ -116,6 +117,38 @@ def test_nothing_is_listed_again_when_nothing_changed(
     (tmp_path / "folder3" / "new.py").write_text("changed")
     assert census.look()["folder3/new.py"].size == 7
     assert len(listed) == 1
+
+
+def test_a_root_that_is_a_link_may_be_turned_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(census_module, "_SETTLED_NS", -(10**19))
+    for name in ("one", "two"):
+        (tmp_path / name / "src").mkdir(parents=True)
+        (tmp_path / name / "src" / f"{name}.py").write_text("x")
+    link = tmp_path / "link"
+    link.symlink_to("one")
+    census = Census([Place("", link, RULES)])
+    assert list(census.look()) == ["src/one.py"]
+    link.unlink()
+    link.symlink_to("two")
+    assert list(census.look()) == ["src/two.py"]
+
+
+def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("x")
+    census = Census([Place("", tmp_path, RULES)])
+    assert list(census.look()) == ["src/a.py"]
+    (tmp_path / "src").rename(tmp_path / "kept")
+    (tmp_path / "src").symlink_to("kept")
+    assert list(census.look()) == ["kept/a.py"]
+    (tmp_path / "src").unlink()
+    (tmp_path / "kept").rename(tmp_path / "src")
+    assert list(census.look()) == ["src/a.py"]
+    shutil.rmtree(tmp_path)
+    with pytest.raises(FileMissing):
+        census.look()
 
 
 def test_several_places_are_one_project(tmp_path: Path) -> None:

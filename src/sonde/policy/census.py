@@ -98,7 +98,7 @@ class _Count:
 
     def look(self) -> bool:
         """Bring `entries` up to date; whether anything has changed."""
-        changed = False
+        changed = self._find_root()
         self._listed = set[str]()
         waiting = [""]
         while waiting:
@@ -111,6 +111,14 @@ class _Count:
                 changed = changed or moved
             waiting += known.folders
         return changed
+
+    def _find_root(self) -> bool:
+        """See that the root is where it was; it is the one place where a link is followed."""
+        base = f"{self._root.resolve()}{os.sep}"
+        if base == self._base:
+            return False
+        self._base, self._known, self.entries = base, {"": _Known("")}, {}
+        return True
 
     def _is_listed(self, known: _Known) -> bool:
         """Whether the same names are in a folder as when it was listed."""
