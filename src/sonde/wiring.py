@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from sonde.stores.knowledge_postgres_pool import PostgresDatabase
 
 _KEY_BYTES = 32
+_SWITCH_S = 0.0005
+"""How long background work may keep an answer waiting, each time; Python's 5 ms add up, since an
+answer lets go of the interpreter at every look at the disk."""
 _ENDING = re.compile(r"\*\*/\*\.\w+")
 
 
@@ -48,6 +52,7 @@ def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
     results = ResultSets(key)
     if stays:
         results.start_sweeping()
+        sys.setswitchinterval(_SWITCH_S)
     return App(
         home=settings.home,
         start=start,
