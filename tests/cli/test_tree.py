@@ -32,6 +32,30 @@ def test_tree_of_the_last_scan_and_of_nothing(shell: Shell) -> None:
     assert "no folder" in missing.stderr
 
 
+def test_tree_finds_by_filter_and_reports(shell: Shell) -> None:
+    (shell.folder / "copy.md").write_text((shell.folder / "docs" / "shipping.md").read_text())
+    found = shell.run("tree", "--where", "ext:md not name:caf*")
+    assert found.returncode == 0, found.stderr
+    assert {line.split()[-1] for line in found.stdout.splitlines()} == {
+        "copy.md", "docs/shipping.md",
+    }  # fmt: skip
+    assert "2 found" in found.stderr
+    assert shell.run("tree", "--no-scan", "--where", "size>1GB").returncode == 1
+    wrong = shell.run("tree", "--no-scan", "--where", "size>")
+    assert wrong.returncode == 2
+    assert "position 5" in wrong.stderr
+    copies = shell.run("tree", "--report", "duplicates").stdout
+    assert "2 x " in copies
+    assert "docs/shipping.md" in copies
+    assert ".md" in shell.run("tree", "--report", "by-extension").stdout
+    assert json.loads(shell.run("tree", "--report", "largest", "-n", "2", "--json").stdout)["rows"]
+    (shell.folder / "copy.md").write_text("x" * 50_000)
+    grown = shell.run("tree", "--report", "growth", "--since", "0d")
+    assert "+48.8 KB  copy.md" in grown.stdout
+    for report in ("oldest", "newest", "by-age", "empty-folders"):
+        assert shell.run("tree", "--no-scan", "--report", report).returncode in (0, 1)
+
+
 def test_a_terminal_sees_the_scan(shell: Shell) -> None:
     code, screen = shell.type("tree")
     assert code == 0

@@ -152,6 +152,19 @@ def test_growth_is_the_difference_to_what_an_earlier_scan_found(store: TreeStore
     assert store.history(8) == []
 
 
+def test_history_is_kept_for_so_many_scans(
+    store: TreeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sonde.stores.tree_sqlite._KEPT_SCANS", 2)
+    fill(store)
+    for size in (200, 300, 400):
+        scan, _ = store.begin_scan(NOW + size)
+        store.apply(scan, Batch(updated=[NODES[2]._replace(size=size)], past=[(3, size - 100, 0)]))
+        store.finish_scan(scan, NOW + size, nodes=9, size=1)
+    assert [scan.id for scan in store.scans()] == [4, 3]
+    assert [size for _, size in store.history(3)] == [400, 300]
+
+
 def test_reports_are_ordered_and_hard_links_count_once(store: TreeStore) -> None:
     fill(store)
     assert [n.id for n, _ in store.rank("largest", 3)] == [7, 6, 4]

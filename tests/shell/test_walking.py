@@ -251,6 +251,20 @@ def test_names_that_are_no_unicode_can_be_shown_and_named(app: App, disk: Path, 
     assert cd(app, "caf\\xe9", work=work)["entries"][0]["name"] == "in"
 
 
+def test_a_tree_that_cannot_be_read_is_set_aside_and_scanned_anew(
+    open_app: Callable[[], App], disk: Path, work: Work
+) -> None:
+    app = open_app()
+    index = scan(app, disk)
+    app.close()
+    file = app.disk.folder / "trees" / f"{index}.db"
+    file.write_bytes(b"no database at all" * 100)
+    again = open_app()
+    assert cd(again, str(disk), work=work)["state"] == "pending"
+    assert scan(again, disk) == index
+    assert len(cd(again, str(disk), work=work)["entries"]) == 5
+
+
 def test_nobody_reaches_another_users_nodes(app: App, disk: Path) -> None:
     anna, ben = Caller("anna"), Work(caller=Caller("ben"))
     index = scan(app, disk, anna)

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 MODES = ("auto", "hybrid", "semantic", "lexical", "regex")
+REPORTS = (
+    "largest", "oldest", "newest", "by-extension", "by-age", "duplicates", "growth",
+    "empty-folders",
+)  # fmt: skip
 SHELLS = ("bash", "zsh", "fish")
 KNOWLEDGE = ("notes", "media", "chats", "characters", "prompts")
 
@@ -149,6 +153,9 @@ COMMANDS = (
             _option("--max-depth", type=_whole(1), metavar="N", help="do not scan deeper"),
             _flag("--follow-symlinks", about="also count what links lead to"),
             _flag("--no-scan", about="show the last scan as it is"),
+            _option("--where", metavar="FILTER", help="find instead: 'size>10MB age>30d'"),
+            _option("--report", choices=REPORTS, metavar="NAME", help=", ".join(REPORTS)),
+            _option("--since", metavar="WHEN", help="growth since a date, or 7d (the default)"),
         ),
         "sonde tree ~/Downloads -d 2",
     ),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sonde.cli.collecting import show_matches, show_report
 from sonde.cli.progress import format_seconds
 from sonde.cli.render import format_bytes
 from sonde.cli.session import Session
@@ -46,6 +47,10 @@ def run_tree(session: Session) -> int:
                 raise
             report = job.outcome()
         known = [i for i in app.disk.saved.indexes(caller.user) if i.root == str(root)]
+    if args.where is not None:
+        return show_matches(session, known[0])
+    if args.report:
+        return show_report(session, known[0])
     if args.json:
         session.print_json(_describe(session, known[0], report))
     else:

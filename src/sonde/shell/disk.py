@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 from collections import OrderedDict
@@ -10,11 +11,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from sonde.errors import IndexCorrupt
 from sonde.stores.saved_base import SavedStore
 from sonde.stores.tree_base import TreeStore
 from sonde.work import Work
 
 _MOST_OPEN = 16
+
+log = logging.getLogger(__name__)
 
 
 class Lock(Protocol):
@@ -61,12 +65,24 @@ class Disk:
     def tree(self, index: str) -> TreeStore:
         """The nodes of an index."""
         with self._guard:
-            tree = self._trees.pop(index, None) or self._open_tree(index)
+            tree = self._trees.pop(index, None) or self._open(index)
             self._trees[index] = tree
             while len(self._trees) > _MOST_OPEN:
                 # not closed: whoever is reading it may finish
                 self._trees.popitem(last=False)
             return tree
+
+    def _open(self, index: str) -> TreeStore:
+        """The store of an index; a file that cannot be read is set aside and scanned anew."""
+        try:
+            return self._open_tree(index)
+        except IndexCorrupt as error:
+            log.warning("the tree %s is set aside: %s", index, error)
+            # logs before their database: one that is left would be replayed into the new one
+            for path in sorted(self.folder.glob(f"trees/{index}.db*"), reverse=True):
+                if not path.name.endswith(".bak"):
+                    path.replace(path.with_name(f"{path.name}.bak"))
+            return self._open_tree(index)
 
     def lock(self, index: str) -> Lock:
         """The right to scan an index."""

@@ -124,7 +124,7 @@ def _read_ranked(
     _extra: dict[str, Any],
 ) -> Rows:
     found = app.disk.tree(index.id).rank(_RANKED[report], limit, after)
-    return [(_show_row(app, index, node, caller), key) for node, key in found]
+    return [(show_row(app, index, node, caller), key) for node, key in found]
 
 
 def _read_extensions(
@@ -173,7 +173,7 @@ def _read_copies(
             "size": size,
             "copies": count,
             "wasted": size * (count - 1),
-            "entries": [_show_row(app, index, node, caller) for node in twins],
+            "entries": [show_row(app, index, node, caller) for node in twins],
         }
         rows.append((row, [-(count - 1) * size, digest.hex()]))
     return rows
@@ -198,10 +198,11 @@ def _show_growth(app: App, index: DiskIndex, past: Past, caller: Caller) -> dict
     if past.node is None:
         gone = {"nodeId": join_node(index.id, past.id), "name": show_path(past.name)}
         return gone | {"state": "gone"} | change
-    return _show_row(app, index, past.node, caller) | change
+    return show_row(app, index, past.node, caller) | change
 
 
-def _show_row(app: App, index: DiskIndex, node: Node, caller: Caller) -> dict[str, Any]:
+def show_row(app: App, index: DiskIndex, node: Node, caller: Caller) -> dict[str, Any]:
+    """A ListingEntry with its path in the tree."""
     trail = app.disk.tree(index.id).trail(node.id)[1:]
     path = str(Path(*(step.name for step in trail))) if trail else "."
     return {**show_entry(index.id, node, caller), "path": show_path(path)}
