@@ -202,7 +202,7 @@ class Jobs:
                 kind,
                 function,
                 owner=owner,
-                subject=subject,
+                subject=subject or key.partition(":")[2],
                 keep=self._keep,
                 process=self._process,
             )

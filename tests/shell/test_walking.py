@@ -249,6 +249,9 @@ def test_names_that_are_no_unicode_can_be_shown_and_named(app: App, disk: Path, 
     shown = [entry["name"] for entry in cd(app, str(disk), work=work)["entries"]]
     assert "caf\\xe9" in shown
     assert cd(app, "caf\\xe9", work=work)["entries"][0]["name"] == "in"
+    (disk / "caf\\xe9").mkdir()
+    scan(app, disk)
+    assert cd(app, str(disk / "caf\\xe9"), work=work)["entries"] == []
 
 
 def test_a_tree_that_cannot_be_read_is_set_aside_and_scanned_anew(

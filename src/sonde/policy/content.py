@@ -38,8 +38,9 @@ class ShownFile:
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
         """Its bytes from `start` to before `end`."""
+        os.lseek(self.descriptor, start, os.SEEK_SET)
         while start < end:
-            part = os.pread(self.descriptor, min(_PART, end - start), start)
+            part = os.read(self.descriptor, min(_PART, end - start))
             if not part:
                 return
             start += len(part)

@@ -46,6 +46,8 @@ class Disk:
         """Folders that may be scanned, with all that is below them."""
         self.sessions: dict[tuple[str, str], str] = {}
         """User and connection -> the session that stands for a handle left out."""
+        self.starting = threading.Lock()
+        """Held while an index is looked up and made, so that a folder gets only one."""
         self._open_saved = open_saved
         self._open_tree = open_tree
         self._open_lock = open_lock

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.paging.keyset import decode_key, encode_key
+from sonde.policy.roots import show_path
 from sonde.tools.arguments import Param
 from sonde.tools.files import find_job, show_job_progress
 from sonde.tools.route import Route
@@ -41,6 +42,7 @@ def read_job(app: App, job_id: JobParam, *, work: Work) -> Answer:
     caller = work.caller
     record = find_job(app, caller, job_id)
     answer = show_job(record, caller) | dict(show_job_progress(record, caller))
+    answer["subject"] = show_path(record.subject)
     if record.finished_ms:
         answer["finishedAt"] = show_time(record.finished_ms)
     if record.report:

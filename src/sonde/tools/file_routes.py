@@ -12,8 +12,8 @@ from sonde.errors import HandleUnknown, NodeMissing
 from sonde.handles import join_node
 from sonde.policy.content import open_shown
 from sonde.policy.read import decode_text
-from sonde.policy.roots import show_path
-from sonde.shell.places import Place, read_name
+from sonde.policy.roots import show_path, split_inside
+from sonde.shell.places import Place
 from sonde.stores.saved_base import DiskIndex
 from sonde.stores.tree_base import ROOT_ID, Node, Sort
 from sonde.tools.arguments import Param
@@ -26,6 +26,7 @@ from sonde.tools.file_scope import (
     find_session,
     miss_node,
     read_preferences,
+    settle_names,
     walk_to,
 )
 from sonde.tools.files import (
@@ -156,7 +157,7 @@ def read_tree(
         node: Node | None = _node_of(app, index, parent, caller)
         place = _place_of(app, index, node)
     else:
-        place = Place(index, tuple(read_name(name) for name in (path or "").split("/") if name))
+        place = _read_place(app, index, path or "")
         node = walk_to(app, place)
     if node is not None and not has_children(node):
         raise miss_node(place, "folder")
@@ -186,6 +187,11 @@ def _node_of(app: App, index: DiskIndex, handle: str, caller: Caller) -> Node:
     if found.id != index.id:
         raise HandleUnknown(f"node {handle!r} is in another index", what="node", handle=handle)
     return node
+
+
+def _read_place(app: App, index: DiskIndex, path: str) -> Place:
+    names = split_inside(Path(index.root), path.strip("/"))
+    return Place(index, settle_names(app, index, names))
 
 
 def _place_of(app: App, index: DiskIndex, node: Node | None) -> Place:
@@ -237,7 +243,7 @@ def read_detail_of_path(
     """The same by path, also of what the scan has not come to."""
     caller = work.caller
     index = find_index(app, caller, index_id)
-    place = Place(index, tuple(read_name(name) for name in path.split("/") if name))
+    place = _read_place(app, index, path)
     node = walk_to(app, place)
     if node is None:
         return dict(show_unscanned(place, caller, "bytes"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,7 +87,24 @@ def find_place(app: App, session: ShellSession, path: str) -> Place:
     target = read_path(text, session.cwd, find_home())
     indexes = app.disk.saved.indexes(session.owner)
     place = locate(target, indexes, session.index, app.disk.roots)
-    return replace(place, names=tuple(map(read_name, place.names)))
+    return replace(place, names=settle_names(app, place.index, place.names))
+
+
+def settle_names(app: App, index: DiskIndex, names: Sequence[str]) -> tuple[str, ...]:
+    """Names as the system knows them: an escape stands for a byte unless a name is spelled so."""
+    settled: tuple[str, ...] = ()
+    for name in names:
+        meant = read_name(name)
+        if meant != name and _exists(app, index, (*settled, name)):
+            meant = name
+        settled = (*settled, meant)
+    return settled
+
+
+def _exists(app: App, index: DiskIndex, names: tuple[str, ...]) -> bool:
+    if app.disk.tree(index.id).find(names):
+        return True
+    return look_live(Path(index.root), "/".join(names)) is not None
 
 
 def find_home() -> Path | None:

@@ -164,23 +164,29 @@ def start_scan(
     app: App, caller: Caller, root: Path, *, depth_limit: int | None = None, follow: bool = False
 ) -> Job:
     """The job that scans a folder, again if it was scanned before; at most one for each index."""
-    saved = app.disk.saved
-    known = next((i for i in saved.indexes(caller.user) if i.root == str(root)), None)
-    index_id = known.id if known else mint_handle(8)
     roots = tuple(app.disk.roots) if follow else ()
 
-    def scan(inner: Work) -> Any:
+    def scan(inner: Work, index_id: str) -> Any:
         with app.disk.lock(index_id).held(inner):
             tree = app.disk.tree(index_id)
             return scan_tree(tree, root, inner, depth_limit=depth_limit, follow=roots)
 
-    job = app.jobs.submit(
-        f"scan:{index_id}", "scan", scan, owner=caller.user, subject=index_id, lasting=True
-    )
-    created = known.created_ms if known else now_ms()
-    saved.put_index(
-        DiskIndex(index_id, caller.user, str(root), depth_limit, follow, created, job.id)
-    )
+    saved = app.disk.saved
+    with app.disk.starting:
+        known = next((i for i in saved.indexes(caller.user) if i.root == str(root)), None)
+        handle = known.id if known else mint_handle(8)
+        job = app.jobs.submit(
+            f"scan:{handle}",
+            "scan",
+            lambda inner: scan(inner, handle),
+            owner=caller.user,
+            subject=handle,
+            lasting=True,
+        )
+        created = known.created_ms if known else now_ms()
+        saved.put_index(
+            DiskIndex(handle, caller.user, str(root), depth_limit, follow, created, job.id)
+        )
     return job
 
 
