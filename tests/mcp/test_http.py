@@ -142,6 +142,31 @@ def test_a_session_is_nobody_elses(locked):
         assert status == expected
 
 
+def test_a_question_put_to_one_user_is_not_answered_by_another(locked):
+    meta = {
+        f"{META}protocolVersion": MODERN,
+        f"{META}clientInfo": {"name": "test", "version": "1"},
+        f"{META}clientCapabilities": {"elicitation": {"form": {}}},
+    }
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "remove"}
+
+    def remove(user: str, **answers: Any) -> dict[str, Any]:
+        params = {"name": "remove", "_meta": meta} | answers
+        call = {"id": 1, "method": "tools/call", "params": params}
+        bearer = {"Authorization": f"Bearer {TOKENS[user]}"}
+        _, _, answer, connection = post(locked, call, headers | bearer)
+        told: dict[str, Any] = json.loads(answer.read())
+        connection.close()
+        return told
+
+    asked = remove("anna")["result"]
+    assert asked["resultType"] == "input_required"
+    yes = {"confirm": {"action": "accept", "content": {"confirm": True}}}
+    answers = {"requestState": asked["requestState"], "inputResponses": yes}
+    assert remove("bert", **answers)["error"]["code"] == -32602
+    assert remove("anna", **answers)["result"]["resultType"] == "input_required", "asked once more"
+
+
 def test_closing_the_stream_calls_the_work_off_in_the_newer_era(toys_over_http):
     diary: Diary = toys_over_http.diary
     diary.path.write_text("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -137,6 +138,9 @@ def build_server(
     server.add_request_handler("resources/templates/list", paged, list_templates)
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, reader.read)
     server.add_request_handler("completion/complete", types.CompleteRequestParams, reader.complete)
-    seal = RequestStateSecurity.ephemeral()
+    # What a client was asked travels through its hands: sealed, and good for that user alone.
+    seal = RequestStateSecurity(
+        keys=[secrets.token_bytes(32)], bind_principal=lambda ctx: calls.read_caller(ctx).user
+    )
     server.middleware.append(RequestStateBoundary(seal, default_audience="sonde"))
     return server
