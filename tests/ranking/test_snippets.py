@@ -25,6 +25,7 @@ def test_a_snippet_is_what_the_file_says_at_its_span(text: str, limit: int, open
     first_line = text.encode()[: span.start_byte].count(b"\n") + 1
     assert span.start_line == first_line
     assert span.end_line - span.start_line == shown.count("\n")
+    assert span.end_line <= max(span_of(text).end_line, 1)
 
 
 def test_the_lines_with_the_words_are_shown() -> None:

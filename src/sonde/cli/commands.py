@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ from sonde.cli.render import render_facts, render_projects
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
 from sonde.errors import FileLimitWarning
+from sonde.work import Work
 
 FOUND, NOTHING = 0, 1
 _LARGE = FileLimitWarning.user_message.split("{", maxsplit=1)[0]
@@ -84,6 +87,35 @@ def run_strategy(session: Session) -> int:
     if message := answer.get("message"):
         session.note(escape_controls(message))
     return FOUND
+
+
+def run_check(session: Session) -> int:
+    """Compare the index with the files and with itself, and repair it."""
+    from dataclasses import asdict
+
+    from sonde.tools.checking import check_project
+    from sonde.tools.scope import indexed_project
+
+    with session.working() as work:
+        if session.args.while_stdin_open:
+            threading.Thread(target=_cancel_at_end, args=(work,), daemon=True).start()
+        project = indexed_project(session.app, session.project)
+        findings = check_project(
+            session.app, project, work, thorough=True if session.args.thorough else None
+        )
+    answer = {**asdict(findings), "seconds": round(findings.seconds, 1)}
+    if session.args.json:
+        session.print_json(answer)
+    elif not session.args.quiet:
+        session.print_lines(render_facts(answer, session.out))
+    return FOUND
+
+
+def _cancel_at_end(work: Work) -> None:
+    # not through sys.stdin, whose lock a thread must not hold when the interpreter ends
+    while os.read(0, 1024):
+        pass
+    work.cancel()
 
 
 def run_flush(session: Session) -> int:

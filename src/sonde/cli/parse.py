@@ -212,6 +212,15 @@ COMMANDS = (
         "sonde strategy git",
     ),
     Command("flush", "index everything that waits", "commands:run_flush"),
+    Command(
+        "check",
+        "compare the index with the files and with itself, and repair it",
+        "commands:run_check",
+        (
+            _flag("--thorough", about="look at every single word, too"),
+            _flag("--while-stdin-open", about="give up when stdin closes"),
+        ),
+    ),
     Command("doctor", "check that everything works, and say what does not", "doctor:run_doctor"),
     Command(
         "knowledge",

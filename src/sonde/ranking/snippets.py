@@ -23,7 +23,8 @@ def cut_snippet(
     """
     if len(text) <= limit:
         return text.rstrip("\n"), _trim_end(text, span)
-    lines = text.split("\n")
+    # what follows the last newline is the next line, which is not part of the chunk
+    lines = text.rstrip("\n").split("\n")
     weights = _weigh_lines(question, lines)
     name = symbol.rsplit(".", 1)[-1]
     opening = next((at for at, line in enumerate(lines) if name and name in line), None)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from sonde.app import App, Project
-from sonde.errors import IndexCorrupt
+from sonde.errors import IndexCorrupt, SondeError
 from sonde.indexing.integrity import Findings, check_index
 from sonde.jobs import Job
 from sonde.stores.records import (
@@ -30,15 +34,42 @@ _EVERY = timedelta(hours=24)
 """How often every single word is looked at."""
 
 _LATELY = timedelta(minutes=10)
+_POLL_S = 0.2
 
 log = logging.getLogger(__name__)
 
 
 def check_soon(app: App, project: Project) -> Job:
-    """Check the project in the background, yielding to everything else."""
+    """Check the project in the background, yielding to everything else.
+
+    It is done by a process of its own: what a look at every word leaves behind in a heap would
+    make a third of a server that only watches.
+    """
     return app.jobs.submit(
-        f"check:{project.key}", "check", lambda work: check_project(app, project, work), gently=True
+        f"check:{project.key}", "check", lambda work: _check_apart(app, project, work), gently=True
     )
+
+
+def _check_apart(app: App, project: Project, work: Work) -> None:
+    command = [sys.executable, "-m", "sonde.cli.main", "check", "--quiet", "--while-stdin-open"]
+    # its input closes with this process, however that ends
+    with subprocess.Popen(
+        [*command, "-p", str(project.root)],
+        env={**os.environ, "SONDE_HOME": str(app.home)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            while process.poll() is None:
+                work.check()
+                time.sleep(_POLL_S)
+        except BaseException:
+            process.kill()
+            raise
+        said = process.stderr.read().decode("utf-8", "replace") if process.stderr else ""
+    if process.returncode:
+        raise SondeError(f"the check of {project.root} ended with {process.returncode}: {said}")
 
 
 def check_project(
