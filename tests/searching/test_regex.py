@@ -71,6 +71,9 @@ def test_what_is_not_supported_is_refused_by_name(pattern: str, name: str, posit
     assert name in told
     assert "not supported" in told
     assert f"at position {position}" in told
+    # who does not see the developers' message is told the same
+    assert f"at position {position}: " in refused.value.next_action
+    assert name in refused.value.next_action
     compile_pattern(pattern, fixed_string=True)
 
 

@@ -139,6 +139,8 @@ def comparable(found: Found, data: bytes, pattern: str) -> Found:
 @example(r"-", "a-b - --\n", {"whole_word": True})
 @example(r"k", "\u212a k K\n", {"ignore_case": True})
 @example(r"a.c", "abc a.c\n", {"fixed_string": True})
+@example("(?x)a\u00a0b", "ab a\u00a0b\n", {})
+@example("a{\u20032 }", "aa\n", {})
 def test_lines_and_bytes_are_those_of_ripgrep(
     tmp_path_factory: pytest.TempPathFactory, pattern: str, text: str, options: dict[str, bool]
 ) -> None:

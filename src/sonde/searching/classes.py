@@ -95,8 +95,15 @@ class Reader(Protocol):
         """Go past what means nothing."""
 
 
-def _refuse(reader: Reader, at: int, problem: str) -> NoReturn:
-    raise InvalidPattern(f"{problem} (at position {at})", pattern=reader.text)
+def refuse(pattern: str, at: int, problem: str) -> NoReturn:
+    """Raise `InvalidPattern` with the position."""
+    raise InvalidPattern(
+        f"{problem} (at position {at})",
+        pattern=pattern,
+        next_action="Correct it at position {at}: {problem}.",
+        at=at,
+        problem=problem,
+    )
 
 
 def finish_class(reader: Reader, found: CharSet) -> CharClass:
@@ -111,7 +118,7 @@ def finish_class(reader: Reader, found: CharSet) -> CharClass:
         return CharClass(text, fold)
     ranges = measure(found.inner, fold=fold)
     if ranges == [_BREAK]:
-        _refuse(reader, reader.at, "a line break: a match lies within one line")
+        refuse(reader.text, reader.at, "a line break: a match lies within one line")
     return CharClass(write_class(intersect(ranges, complement([_BREAK]))), fold=False)
 
 
@@ -119,7 +126,7 @@ def _keep_ascii(reader: Reader, found: CharSet) -> CharSet:
     """The set under (?-u), where only ASCII letters have cases and no set reaches beyond."""
     ranges = measure(found.inner, fold=False)
     if found.negated or (ranges and ranges[-1][1] > 127):
-        _refuse(reader, reader.at, "a set beyond ASCII under (?-u) is not supported")
+        refuse(reader.text, reader.at, "a set beyond ASCII under (?-u) is not supported")
     if reader.flags.i:
         folded = intersect(measure(found.inner, fold=True), [(0, 127)])
         ranges = unite(ranges, folded)
@@ -144,7 +151,7 @@ def read_class(reader: Reader) -> CharSet:
     while True:
         reader.skip_blanks()
         if not reader.peek():
-            _refuse(reader, start, "a '[' that is not closed")
+            refuse(reader.text, start, "a '[' that is not closed")
         following = reader.peek(2)
         if following in ("&&", "--", "~~"):
             done = _apply(reader, operator, done, parts)
@@ -194,7 +201,7 @@ def _flatten(reader: Reader, found: CharSet) -> str:
     if not found.negated:
         return found.inner
     if not reader.flags.u:
-        _refuse(reader, reader.at, "a set beyond ASCII under (?-u) is not supported")
+        refuse(reader.text, reader.at, "a set beyond ASCII under (?-u) is not supported")
     return spell(complement(measure(found.inner, fold=reader.flags.i)))
 
 
@@ -207,12 +214,12 @@ def _read_range(reader: Reader) -> str:
     reader.at += 1
     reader.skip_blanks()
     if not reader.peek():
-        _refuse(reader, start, "a '[' that is not closed")
+        refuse(reader.text, start, "a '[' that is not closed")
     last = _read_member(reader)
     if not (isinstance(first, str) and isinstance(last, str)):
-        _refuse(reader, start, "a range from or to a set")
+        refuse(reader.text, start, "a range from or to a set")
     if first > last:
-        _refuse(reader, start, "a range from the larger to the smaller")
+        refuse(reader.text, start, "a range from the larger to the smaller")
     return f"{_quote(first)}-{_quote(last)}"
 
 
@@ -229,7 +236,7 @@ def read_escape(reader: Reader) -> str | CharSet:
     char = reader.text[start + 1 : start + 2]
     reader.at += 2
     if not char:
-        _refuse(reader, start, "a '\\' at the end")
+        refuse(reader.text, start, "a '\\' at the end")
     if char in _HEX:
         return _read_code(reader, start, _HEX[char])
     if char in "pP":
@@ -240,9 +247,9 @@ def read_escape(reader: Reader) -> str | CharSet:
     if char in _ESCAPED:
         return _ESCAPED[char]
     if char.isdecimal() and char.isascii():
-        _refuse(reader, start, f"'\\{char}': back-references are not supported")
+        refuse(reader.text, start, f"'\\{char}': back-references are not supported")
     if not char.isascii() or char.isalnum() or char in "<>":
-        _refuse(reader, start, f"'\\{char}' is no escape here")
+        refuse(reader.text, start, f"'\\{char}' is no escape here")
     return char
 
 
@@ -261,15 +268,15 @@ def _read_code(reader: Reader, start: int, digits: int) -> str:
         value = -1
     if not 0 <= value <= LAST or 0xD800 <= value <= 0xDFFF:
         reader.at = start
-        _refuse(reader, start, "a code that is no character")
+        refuse(reader.text, start, "a code that is no character")
     if value > 127 and not reader.flags.u:
-        _refuse(reader, start, "a byte under (?-u) is not supported")
+        refuse(reader.text, start, "a byte under (?-u) is not supported")
     return chr(value)
 
 
 def _read_property(reader: Reader, start: int) -> CharSet:
     if not reader.flags.u:
-        _refuse(reader, start, "a Unicode property under (?-u)")
+        refuse(reader.text, start, "a Unicode property under (?-u)")
     negated = reader.text[start + 1] == "P"
     name = reader.peek()
     reader.at += 1
@@ -282,7 +289,7 @@ def _read_property(reader: Reader, start: int) -> CharSet:
         negated, kind = not negated, kind[:-1]
     inner = _find_property(kind if equals else "", value if equals else name)
     if inner is None:
-        _refuse(reader, start, f"the Unicode property {name!r} is unknown or not supported")
+        refuse(reader.text, start, f"the Unicode property {name!r} is unknown or not supported")
     return CharSet(inner, negated)
 
 

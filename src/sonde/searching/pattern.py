@@ -8,11 +8,9 @@ by name.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
-from sonde.errors import InvalidPattern
 from sonde.searching import classes
-from sonde.searching.classes import CharClass
+from sonde.searching.classes import CharClass, refuse
 
 MOST_REPEATS = 1_000
 _DEEPEST = 200
@@ -32,7 +30,10 @@ _LEFT_OUT = {
     "?|": "a branch reset",
     "?#": "a comment",
 }
-_BLANKS = " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029"
+_BLANKS = (
+    " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +100,6 @@ def spell_literal(text: str, *, ignore_case: bool = False) -> Node:
     if "\n" in text:
         refuse(text, text.index("\n"), "a line break: a match lies within one line")
     return Sequence(tuple(Literal(char, ignore_case) for char in text))
-
-
-def refuse(pattern: str, at: int, problem: str) -> NoReturn:
-    """Raise `InvalidPattern` with the position."""
-    raise InvalidPattern(f"{problem} (at position {at})", pattern=pattern)
 
 
 class _Parser:
@@ -199,7 +195,7 @@ class _Parser:
         return least, most
 
     def _pass_spaces(self) -> None:
-        while self.peek().isspace():
+        while self.peek() and self.peek() in _BLANKS:
             self.at += 1
 
     def _read_number(self) -> int:

@@ -219,7 +219,11 @@ def _compile(source: str, pattern: str) -> Any:
         message = error.args[0] if error.args else error
         told = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
         told = told.partition(":")[0]
-        raise InvalidPattern(f"the pattern is too large: {told}", pattern=pattern) from error
+        raise InvalidPattern(
+            f"the pattern is too large: {told}",
+            pattern=pattern,
+            next_action="Make it smaller: fewer or shorter repetitions.",
+        ) from error
 
 
 def _list_spans(expression: Any, data: bytes, start: int, end: int) -> list[tuple[int, int]]:
