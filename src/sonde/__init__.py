@@ -18,7 +18,18 @@ from typing import TYPE_CHECKING, Any
 from sonde.version import __version__
 
 if TYPE_CHECKING:
-    from sonde.api import Sonde, find_files, grep, index, open, projects, search, status  # noqa: A004
+    from sonde.api import (
+        Sonde,
+        find_files,
+        grep,
+        index,
+        open,  # noqa: A004
+        projects,
+        scan,
+        search,
+        select,
+        status,
+    )
 
 __all__ = [
     "Sonde",
@@ -28,7 +39,9 @@ __all__ = [
     "index",
     "open",
     "projects",
+    "scan",
     "search",
+    "select",
     "status",
 ]
 

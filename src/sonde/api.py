@@ -8,10 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from sonde.errors import NotScanned
+from sonde.filters import parse_filter
 from sonde.settings import load_settings
-from sonde.tools import code
+from sonde.tools import code, files
 from sonde.tools import index as indexes
-from sonde.types import Progress
+from sonde.tools.file_queries import find_matches
+from sonde.types import LOCAL, Caller, Progress
 from sonde.wiring import build_app
 from sonde.work import Work
 
@@ -87,6 +90,22 @@ class Sonde:
         """How large, fresh and complete the index is."""
         return dict(indexes.get_index_status(self._app, self._project, work=Work()))
 
+    def scan(self, *, report: Report | None = None) -> dict[str, Any]:
+        """Scan names, sizes and times below the folder; what was found and what changed."""
+        job = files.start_scan(self._app, Caller(), Path(self._project))
+        job.wait(Work(report=report))
+        found: dict[str, Any] = job.outcome().as_dict()
+        return found
+
+    def select(self, where: str, *, limit: int = 1000) -> list[dict[str, Any]]:
+        """The largest of what fits a filter (`size>10MB age>30d`), in the folder as scanned."""
+        known = [i for i in self._app.disk.saved.indexes(LOCAL) if i.root == self._project]
+        if not known:
+            raise NotScanned("scan() first", path=self._project)
+        answer = find_matches(self._app, known[0], parse_filter(where), limit, Work())
+        entries: list[dict[str, Any]] = answer["entries"]
+        return entries
+
     def projects(self) -> list[dict[str, Any]]:
         """Every indexed project of this machine."""
         return indexes.list_projects(self._app, work=Work())["projects"]
@@ -125,6 +144,18 @@ def status(project: str | Path = ".") -> dict[str, Any]:
     """How large, fresh and complete a project's index is."""
     with Sonde(project) as sonde:
         return sonde.status()
+
+
+def scan(folder: str | Path = ".", *, report: Report | None = None) -> dict[str, Any]:
+    """Scan names, sizes and times below a folder."""
+    with Sonde(folder) as sonde:
+        return sonde.scan(report=report)
+
+
+def select(where: str, folder: str | Path = ".", **options: Any) -> list[dict[str, Any]]:
+    """The largest of what fits a filter in a scanned folder."""
+    with Sonde(folder) as sonde:
+        return sonde.select(where, **options)
 
 
 def projects() -> list[dict[str, Any]]:

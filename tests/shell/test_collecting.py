@@ -15,6 +15,7 @@ from sonde.errors import (
     IndexNotFound,
     InvalidPattern,
     InvalidRequest,
+    NotScanned,
 )
 from sonde.tools import TOOLS
 from sonde.tools.file_queries import query_get, query_list, query_run
@@ -237,6 +238,22 @@ def test_a_query_is_saved_once_and_runs_into_the_same_set(
         query_get(app, first["queryId"], work=Work(caller=Caller("ben")))
     with pytest.raises(InvalidRequest):
         query_run(app, "ext:md", first["queryId"], work=Work())
+
+
+def test_the_same_from_python(disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sonde
+
+    monkeypatch.setenv("SONDE_HOME", str(tmp_path / "home"))
+    with pytest.raises(NotScanned):
+        sonde.select("ext:md", disk)
+    stages: list[str] = []
+    report = sonde.scan(disk, report=lambda progress: stages.append(progress.stage))
+    assert report["files"] == 5
+    assert "scanning" in stages
+    assert {row["path"] for row in sonde.select("ext:md", disk)} == {
+        "docs/guide.md", "docs/copy.md",
+    }  # fmt: skip
+    assert [row["path"] for row in sonde.select("kind:file", disk, limit=1)] == ["docs/copy.md"]
 
 
 def test_every_report_pages_without_gap_or_repeat(

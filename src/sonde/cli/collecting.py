@@ -19,32 +19,18 @@ _LIMIT = 50
 def show_matches(session: Session, index: DiskIndex) -> int:
     """The largest of what fits a filter."""
     from sonde.filters import parse_filter
-    from sonde.handles import mint_handle
-    from sonde.tools.file_content import gather_context
-    from sonde.tools.file_reports import show_row
-    from sonde.types import Caller
+    from sonde.tools.file_queries import find_matches
 
-    where = parse_filter(session.args.where)
-    app, limit = session.app, session.args.limit or _LIMIT
-    tree, selection = app.disk.tree(index.id), mint_handle()
+    where, limit = parse_filter(session.args.where), session.args.limit or _LIMIT
     with session.working() as work:
-        count = tree.select(selection, where, gather_context(app, index, where, work))
-    try:
-        totals, rows = tree.totals(selection), []
-        after = 0
-        while members := tree.members(selection, 1000, after):
-            after = members[-1].id
-            rows += [member.node for member in members if member.node]
-            rows = sorted(rows, key=lambda node: (-node.size, node.id))[:limit]
-    finally:
-        tree.discard(selection)
-    shown = [show_row(app, index, node, Caller()) for node in rows]
+        answer = find_matches(session.app, index, where, limit, work)
+    count, shown = answer["matches"], answer["entries"]
     if session.args.json:
-        session.print_json({"matches": count, "totalSize": totals.size, "entries": shown})
+        session.print_json(answer)
         return FOUND if count else NOTHING
     session.print_lines(_draw_entry(session, row) for row in shown)
     more = f"; {count - len(shown):,} more are not shown" if count > len(shown) else ""
-    session.note(f"{count:,} found, {format_bytes(totals.size)}{more}")
+    session.note(f"{count:,} found, {format_bytes(answer['totalSize'])}{more}")
     return FOUND if count else NOTHING
 
 

@@ -12,8 +12,10 @@ from sonde.filters import Filter, parse_filter, render_filter
 from sonde.handles import mint_handle
 from sonde.paging.keyset import decode_key, encode_key
 from sonde.stores.saved_base import DiskIndex, ResourceSet, SavedQuery
+from sonde.stores.tree_base import Node
 from sonde.tools.arguments import Param
 from sonde.tools.file_content import gather_context
+from sonde.tools.file_reports import show_row
 from sonde.tools.file_scope import SessionParam, find_index, find_session, now_ms, read_cursor
 from sonde.tools.file_sets import show_member
 from sonde.tools.shapes.shell import (
@@ -122,6 +124,25 @@ def run_query(app: App, query: SavedQuery, work: Work) -> RunAnswer:
         }
 
     return fit_rows(sample, shape)
+
+
+def find_matches(
+    app: App, index: DiskIndex, where: Filter, limit: int, work: Work
+) -> dict[str, Any]:
+    """The largest of what fits a filter, without keeping anything."""
+    tree, selection = app.disk.tree(index.id), mint_handle()
+    count = tree.select(selection, where, gather_context(app, index, where, work))
+    try:
+        totals, after = tree.totals(selection), 0
+        nodes: list[Node] = []
+        while members := tree.members(selection, 1000, after):
+            after = members[-1].id
+            nodes += [member.node for member in members if member.node]
+            nodes = sorted(nodes, key=lambda node: (-node.size, node.id))[:limit]
+    finally:
+        tree.discard(selection)
+    rows = [show_row(app, index, node, work.caller) for node in nodes]
+    return {"matches": count, "totalSize": totals.size, "entries": rows}
 
 
 def query_list(
