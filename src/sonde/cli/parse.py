@@ -71,6 +71,10 @@ GLOBALS = (
 )
 _FULL = _flag("--full", about="show whole snippets and whole lines")
 
+_TOOLSETS = _option(
+    "--toolsets", metavar="NAMES", help="tools to list: code,index,research (default) or all"
+)
+
 COMMANDS = (
     Command(
         "index",
@@ -275,7 +279,13 @@ COMMANDS = (
             ),
         ),
     ),
-    Command("mcp", "serve agents: MCP over stdin and stdout", "serving:run_mcp"),
+    Command(
+        "mcp",
+        "serve agents: MCP over stdin and stdout",
+        "serving:run_mcp",
+        (_TOOLSETS,),
+        "sonde mcp --toolsets all",
+    ),
     Command(
         "serve",
         "serve agents and people over HTTP: MCP, REST and pages",
@@ -286,7 +296,7 @@ COMMANDS = (
             _option("--token", metavar="T", help="what callers must present; seen by `ps`"),
             _option("--token-file", metavar="FILE", help="a file of lines `TOKEN` or `USER TOKEN`"),
             _option("--public-url", metavar="URL", help="our address as others see it"),
-            _option("--toolsets", metavar="NAMES", help="tools to list, or all"),
+            _TOOLSETS,
         ),
         "sonde serve --port 8420",
     ),

@@ -24,8 +24,7 @@ def run_mcp(session: Session) -> int:
     from sonde.mcp.manifest import load_manifest
     from sonde.mcp.stdio import serve_stdio
 
-    settings = session.settings
-    _start_logging(settings)
+    settings = _read_settings(session)
     enhanced = settings.enhanced_tool_descriptions
     early = load_manifest(settings.toolsets, settings.tool_names, enhanced=enhanced)
     open_app = _open_later(session, settings)
@@ -44,17 +43,14 @@ def run_serve(session: Session) -> int:
     from sonde.web.tokens import load_tokens
 
     args = session.args
-    settings = load_settings(
-        session.environ,
-        assume_yes=True if args.yes else None,
+    settings = _read_settings(
+        session,
         host=args.host,
         port=args.port,
         token=args.token,
         token_file=args.token_file,
         public_url=args.public_url,
-        toolsets=args.toolsets.split(",") if args.toolsets else None,
     )
-    _start_logging(settings)
     file = Path(settings.token_file).expanduser() if settings.token_file else None
     access = Access(
         host=settings.host,
@@ -110,10 +106,19 @@ def _find_issuer(settings: Settings) -> Issuer | None:
     return Issuer(Path(settings.jwt_keys).expanduser(), settings.jwt_issuer, settings.jwt_audience)
 
 
-def _start_logging(settings: Settings) -> None:
+def _read_settings(session: Session, **given: Any) -> Settings:
+    """The settings with what the command line says, and a log as they want it."""
+    names = session.args.toolsets
+    settings = load_settings(
+        session.environ,
+        assume_yes=True if session.args.yes else None,
+        toolsets=[name.strip() for name in names.split(",")] if names else None,
+        **given,
+    )
     logging.getLogger().setLevel(settings.log_level.upper())
     for warning in settings.warnings:
         log.warning("%s", warning)
+    return settings
 
 
 def _make_listing(settings: Settings) -> Listing:
