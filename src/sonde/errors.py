@@ -24,6 +24,7 @@
         ├── FileLimitWarning        FILE_LIMIT_WARNING
         ├── PermissionDenied        PERMISSION_DENIED
         ├── DiskFull                DISK_FULL
+        ├── OutOfMemory             OUT_OF_MEMORY
         ├── FileMissing             FILE_NOT_FOUND
         ├── EntryMissing            ENTRY_NOT_FOUND
         ├── FileNotAdmitted         FILE_NOT_INDEXABLE
@@ -261,6 +262,14 @@ class DiskFull(CatalogError):
         "Not enough disk space to create the search index. Free up some space and try again."
     )
     next_action = "Free space or set SONDE_HOME to another disk; what was indexed before is intact."
+
+
+class OutOfMemory(CatalogError):
+    """Memory did not suffice for one file at a time."""
+
+    code = "OUT_OF_MEMORY"
+    user_message = "There is not enough memory to go on."
+    next_action = "Free memory or raise the limit; what was indexed so far is kept."
 
 
 class FileMissing(CatalogError):

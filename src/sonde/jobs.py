@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
-from sonde.errors import Cancelled, SondeError
+from sonde.errors import Cancelled, OutOfMemory, SondeError
 from sonde.handles import mint_handle
 from sonde.types import JobRecord, Progress
 from sonde.work import Work, trim_heap
@@ -105,6 +105,8 @@ class Job:
             status, self.error = "cancelled", error
         except SondeError as error:
             self.error = error
+        except MemoryError as error:
+            self.error = OutOfMemory(str(error))
         except Exception as error:
             log.exception("job %s (%s) broke", self.id, self.kind)
             self.error = SondeError(f"{type(error).__name__}: {error}")

@@ -170,6 +170,9 @@ def look(home: Path, root: Path, store: str, before: dict[str, Any], scenario: s
         found = read_left(app, root)
         lost = {n for n, rows in before.items() if expected.get(n) == rows and n not in found}
         assert not lost, f"{scenario}: lost {lost}"
+        if not app.projects.get(root).is_indexed():
+            assert not before  # the first index was not begun yet
+            create_index(app, work=Work())
         check_project(app, app.projects.get(root), Work(), thorough=True)
         assert read(app, root) == expected, f"{scenario}: not equal to a new index after a check"
         assert check_project(app, app.projects.get(root), Work(), thorough=True).drift == 0

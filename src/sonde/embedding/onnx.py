@@ -26,6 +26,7 @@ _BATCH_TEXTS = 32
 # Activations of so many tokens stay in the processor's caches: twice as fast as 8,192, and the
 # process stays under 150 MB.
 _BATCH_TOKENS = 1024
+_NO_MEMORY = ("bad_alloc", "Failed to allocate memory")
 
 
 class OnnxEmbedder:
@@ -163,6 +164,8 @@ def _run(session: Any, inputs: dict[str, Any]) -> list[Vectors]:
     try:
         outputs: list[Vectors] = session.run(None, inputs)
     except _runtime_errors() as error:
+        if any(sign in str(error) for sign in _NO_MEMORY):
+            raise MemoryError(str(error)) from error
         raise EmbeddingFailed(f"the deep model failed: {error}") from error
     return outputs
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sonde.chunking.parse import parse_text
 from sonde.embedding.base import Embedder
@@ -20,6 +21,7 @@ from sonde.indexing.diff import (
     compare_tree,
     expand_folders,
 )
+from sonde.indexing.halving import do_in_halves
 from sonde.indexing.sources import Tree
 from sonde.languages import language_of
 from sonde.policy.read import FileContent
@@ -102,7 +104,10 @@ def update_index(
         if gone:
             store.remove(gone)
     for kind, batch in _batches(tree, diff, refused, tally, work):
-        _write_batch(tree, stores[kind], embedder, kind, batch, known[kind], tally, force=force)
+        write = partial(
+            _write_batch, tree, stores[kind], embedder, kind, known[kind], tally, force=force
+        )
+        do_in_halves(batch, write)
         for state in tally.cut_short:
             diff.omitted.add(Skipped(state.path, CUT_SHORT))
             refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
@@ -157,15 +162,16 @@ def _write_batch(
     store: ChunkStore,
     embedder: Embedder | None,
     kind: Kind,
-    batch: Sequence[FileContent | Skipped],
     known: Mapping[str, FileState],
     tally: _Tally,
+    batch: Sequence[FileContent | Skipped],
     *,
     force: bool,
 ) -> None:
     parsed: list[ParsedFile] = []
     same: list[FileState] = []
     gone: list[str] = []
+    cut_short: list[FileState] = []
     for content in batch:
         if isinstance(content, Skipped):
             if content.path in known:
@@ -180,7 +186,7 @@ def _write_batch(
         cut = parse_text(content.path, content.text, kind=kind, method=tree.chunking)
         parsed.append(ParsedFile(state, cut.chunks, cut.symbols, cut.imports))
         if cut.truncated:
-            tally.cut_short.append(state)
+            cut_short.append(state)
     if gone:
         store.remove(gone)
     if same:
@@ -189,6 +195,7 @@ def _write_batch(
         if embedder:
             _embed_batch(store, embedder, parsed)
         store.replace(parsed)
+        tally.cut_short += cut_short
         tally.indexed += len(parsed)
         tally.chunks += sum(len(file.chunks) for file in parsed)
 

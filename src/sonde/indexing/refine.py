@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from sonde.embedding.base import Embedder
+from sonde.indexing.halving import do_in_halves
 from sonde.indexing.lock import WriterLock
 from sonde.stores.base import ChunkStore
 from sonde.types import Chunk, Kind, Progress
@@ -31,15 +33,22 @@ def refine_vectors(
     for store in stores.values():
         while chunks := _next_chunks(store, embedder.name, wanted()):
             for start in range(0, len(chunks), _STEP):
-                texts = {c.digest: c.embedded_text for c in chunks[start : start + _STEP]}
-                vectors = embedder.embed(list(texts.values()), "passage")
-                with lock.held(work):
-                    store.put_vectors(embedder.name, list(texts), vectors)
-                done += len(chunks[start : start + _STEP])
+                step = chunks[start : start + _STEP]
+                do_in_halves(step, partial(_embed, store, embedder, lock, work))
+                done += len(step)
                 rate = done / max(time.monotonic() - began, 1e-6)
                 left = max(total - done, 0)
                 work.report(Progress("refining", done, done + left, rate=rate, eta_s=left / rate))
     return done
+
+
+def _embed(
+    store: ChunkStore, embedder: Embedder, lock: WriterLock, work: Work, chunks: Sequence[Chunk]
+) -> None:
+    texts = {chunk.digest: chunk.embedded_text for chunk in chunks}
+    vectors = embedder.embed(list(texts.values()), "passage")
+    with lock.held(work):
+        store.put_vectors(embedder.name, list(texts), vectors)
 
 
 def _next_chunks(store: ChunkStore, model: str, wanted: Sequence[str]) -> list[Chunk]:

@@ -50,9 +50,13 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise StorageUnusable(f"{path}: {error}") from error
     except apsw.CantOpenError as error:
         raise _report_unopened(path, str(error)) from error
+    except apsw.NoMemError as error:
+        raise MemoryError(str(error)) from error
     except apsw.IOError as error:
         raise _report_unwritten(path, str(error)) from error
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(str(error)) from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise _report_full(path) from error
         if error.errno in (errno.EACCES, errno.EPERM):

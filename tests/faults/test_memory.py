@@ -1,0 +1,90 @@
+"""Too little memory: smaller batches, then a clear error; and memory that goes back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sonde.embedding.static import StaticEmbedder
+from sonde.errors import OutOfMemory
+from sonde.indexing.halving import do_in_halves
+from sonde.settings import load_settings
+from sonde.tools.checking import check_project
+from sonde.tools.index import create_index
+from sonde.wiring import build_app
+from sonde.work import Work
+
+LIMITED = (
+    "import resource, sys; limit = int(sys.argv.pop(1)) << 20;"
+    "resource.setrlimit(resource.RLIMIT_AS, (limit, limit));"
+    "from sonde.cli.main import main; sys.exit(main())"
+)
+
+
+def test_halves_are_taken_until_it_fits_and_everything_is_done_once() -> None:
+    done: list[int] = []
+
+    def do(part: Sequence[int]) -> None:
+        if len(part) > 3:
+            raise MemoryError("too many")
+        done.extend(part)
+
+    do_in_halves(range(20), do)
+    assert done == list(range(20))
+
+    def fail(part: Sequence[int]) -> None:
+        raise MemoryError(f"{len(part)} are too many")
+
+    with pytest.raises(OutOfMemory, match="1 are too many"):
+        do_in_halves(range(20), fail)
+
+
+def test_an_index_made_in_halves_is_the_same(
+    sonde: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed = StaticEmbedder.embed
+    sizes: list[int] = []
+
+    def embed_few(embedder: Any, texts: Sequence[str], mode: Any) -> Any:
+        sizes.append(len(texts))
+        if len(texts) > 5:
+            raise MemoryError("cannot allocate")
+        return embed(embedder, texts, mode)
+
+    monkeypatch.setattr(StaticEmbedder, "embed", embed_few)
+    settings = load_settings({}, home=tmp_path / "store", assume_yes=True, embedding="static")
+    app = build_app(settings, start=sonde.project)
+    try:
+        assert create_index(app, work=Work())["filesIndexed"] == 31
+        assert max(sizes) > 5 > min(sizes)
+        monkeypatch.undo()
+        project = app.projects.get(sonde.project)
+        assert check_project(app, project, Work(), thorough=True).drift == 0
+    finally:
+        app.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
+def test_under_a_limit_of_memory_an_index_is_made_or_the_limit_is_told(sonde: Any) -> None:
+    for number in range(5):
+        body = "".join(f"value_{number}_{n} = 'text of line {n}'\n" for n in range(1_500))
+        (sonde.project / f"large{number}.py").write_text(body)
+    told = []
+    for megabytes in (225, 4_000):
+        command = [sys.executable, "-c", LIMITED, str(megabytes), "index", "--yes", "--json"]
+        variables = {**sonde.variables, "SONDE_EMBEDDING": "static", "OPENBLAS_NUM_THREADS": "1"}
+        done = subprocess.run(
+            command, cwd=sonde.project, env=variables, capture_output=True, text=True, timeout=600
+        )
+        answer = json.loads(done.stdout) if done.stdout else {"code": done.stderr[-300:]}
+        told.append(answer.get("code", answer.get("status")))
+    assert told[-1] == "success"
+    assert set(told) <= {"success", "OUT_OF_MEMORY"}, told
+    assert sonde.ask("index")["filesIndexed"] == 36
