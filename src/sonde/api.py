@@ -86,6 +86,25 @@ class Sonde:
         answer = code.search_by_path(self._app, pattern, limit, self._project, work=Work())
         return answer["matches"]
 
+    def import_knowledge(
+        self, place: str | Path, *, report: Report | None = None
+    ) -> dict[str, int]:
+        """Bring in notes, documents, chats, characters or prompts; how many of what."""
+        from sonde.tools.keeping import import_knowledge
+
+        done = import_knowledge(self._app, str(place), work=Work(report=report))
+        names = ("added", "updated", "moved", "removed", "unchanged")
+        counts = {name: int(getattr(done, name)) for name in names}
+        return counts | {"skipped": sum(done.skipped.values())}
+
+    def search_knowledge(self, query: str, *, limit: int = 10, **options: Any) -> list[Any]:
+        """The best places in personal knowledge; options as of `knowledge_search`."""
+        from sonde.tools.knowledge import knowledge_search
+
+        options.setdefault("max_tokens", 20_000)
+        answer = knowledge_search(self._app, query, limit, work=Work(), **options)
+        return answer["results"]
+
     def status(self) -> dict[str, Any]:
         """How large, fresh and complete the index is."""
         return dict(indexes.get_index_status(self._app, self._project, work=Work()))

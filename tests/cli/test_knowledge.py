@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 
@@ -24,6 +27,27 @@ def test_from_a_folder_of_notes_to_an_answer_and_back(shell, tmp_path: Path):
     assert shell.run("knowledge", "search", "walrus").returncode == 1
     assert shell.run("knowledge", "restore", str(backup)).returncode == 0
     assert shell.run("knowledge", "search", "walrus").returncode == 0
+
+
+def test_a_watched_folder_stays_in_step(shell, tmp_path: Path):
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    (vault / "One.md").write_text("first walrus")
+    command = [sys.executable, "-m", "sonde.cli.main", "knowledge", "import", str(vault), "--watch"]
+    watcher = subprocess.Popen(command, env=shell.environ, stdout=subprocess.PIPE, text=True)
+    try:
+        assert watcher.stdout
+        assert watcher.stdout.readline() == "✓ 1 added\n"
+        (vault / "Two.md").write_text("second walrus")
+        assert watcher.stdout.readline() == "✓ 1 added, 1 unchanged\n"
+        (vault / "One.md").unlink()
+        assert watcher.stdout.readline() == "✓ 1 removed, 1 unchanged\n"
+        watcher.send_signal(signal.SIGINT)
+        watcher.communicate(timeout=30)
+        assert watcher.returncode == 0
+    finally:
+        watcher.kill()
+        watcher.communicate()
 
 
 def test_entries_are_written_and_changed_by_hand(shell):

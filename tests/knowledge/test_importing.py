@@ -258,6 +258,32 @@ HOSTILE: dict[str, tuple[str, Callable[[Path], Any]]] = {
 }
 
 
+def test_an_export_comes_in_as_it_was_downloaded(store, fixtures, tmp_path):
+    root = tmp_path / "exports"
+    root.mkdir()
+    with zipfile.ZipFile(root / "export.zip", "w") as archive:
+        archive.write(fixtures / "chatgpt.json", "conversations.json")
+        archive.write(fixtures / "photo.jpg", "file-1.jpg")
+        archive.writestr("user.json", "{}")
+        archive.writestr("../../evil.md", "harmless text")
+    assert counts(bring(store, root)) == (2, 0, 0, 0, 0)
+    assert "GPT talk" in by_title(store, "chats")
+    assert counts(bring(store, root)) == (0, 0, 0, 0, 2)
+    assert not (tmp_path.parent / "evil.md").exists()
+
+
+def test_a_conversation_knows_its_character(store, fixtures, tmp_path):
+    root = tmp_path / "tavern"
+    root.mkdir()
+    card = json.loads((fixtures / "card1.json").read_text()) | {"name": "Wally"}
+    (root / "card.json").write_text(json.dumps(card))
+    bring(store, root)
+    shutil.copy(fixtures / "tavern.jsonl", root / "talk.jsonl")
+    bring(store, root)
+    (chat,) = store.list_entries("chats")
+    assert chat.character == by_title(store, "characters")["Wally"].id
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_broken_or_hostile_is_refused_and_the_rest_comes_in(store, tmp_path, name):
     reason, write = HOSTILE[name]

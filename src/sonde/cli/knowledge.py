@@ -51,6 +51,7 @@ def _import(session: Session) -> int:
                 session.print_json(asdict(report) | {"skipped": dict(report.skipped)})
             elif first or changed:
                 _print_report(session, report)
+            session.flush()
             first = False
             if not session.args.watch:
                 return FOUND

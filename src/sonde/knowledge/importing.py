@@ -179,6 +179,7 @@ class _Run:
             old = left.pop((entry.source, entry.path), None)
             place = f"{path}#{entry.path}" if entry.path else path
             entry = replace(entry, origin=self._origin, path=place)
+            entry = self._find_character(entry)
             if old:
                 entry = replace(entry, id=old.id, version=old.version + (not moved))
                 self.report.moved += moved
@@ -191,6 +192,12 @@ class _Run:
         self._files += 1
         if self._files >= _BATCH_FILES or pieces >= _BATCH_PIECES:
             self._flush()
+
+    def _find_character(self, entry: Entry) -> Entry:
+        """A conversation with a character that is known by its name."""
+        name = entry.facts.get("character_name") if entry.source == "chats" else None
+        known = self._store.find_title("characters", str(name)) if name else None
+        return replace(entry, character=known.id) if known else entry
 
     def _flush(self) -> None:
         for source, entries in self._waiting.items():

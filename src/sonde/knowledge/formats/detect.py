@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sonde.knowledge.formats import characters, chats, documents, logs, notes, prompts, speech
-from sonde.knowledge.formats.reading import File, Refused, read_json
+from sonde.knowledge.formats.reading import (
+    File,
+    Refused,
+    open_archive,
+    read_json,
+    read_member,
+)
 from sonde.stores.knowledge_base import Entry, Source
 
 Parser = Callable[[File], list[Entry]]
@@ -31,6 +38,7 @@ _DOCUMENTS: Mapping[str, Parser] = {
     "webp": documents.parse_image,
     "tiff": documents.parse_image,
 }
+_LEFT_PACKED = ("zip", "png", "jpg", "jpeg", "gif", "webp", "tiff", "")
 _MARKDOWN = ("md", "markdown", "mdown")
 _TEXT = ("txt", "text", "rst", "org", "adoc")
 _FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
@@ -40,6 +48,8 @@ _OWN = re.compile(r"(?:^|/)(?:logseq|\.obsidian|\.trash)/")
 
 def parse_file(file: File, wanted: Source | None = None) -> list[Entry]:
     """The entries of a file; `wanted` says what its owner takes it for."""
+    if file.suffix == "zip":
+        return _parse_archive(file, wanted)
     if _OWN.search(file.path):
         raise Refused("unknown", "belongs to the program")
     entries = _find_parser(file, wanted)(file)
@@ -104,3 +114,22 @@ def _find_table(file: File) -> Parser:
     if file.suffix != "csv" and prompts.is_prompt(prompts.read_yaml(file)):
         return prompts.parse_prompt_yaml
     raise Refused("unknown", f"a .{file.suffix} file without prompts")
+
+
+def _parse_archive(file: File, wanted: Source | None) -> list[Entry]:
+    """An export as it was downloaded: every file in it that is known, pictures apart."""
+    entries: list[Entry] = []
+    with open_archive(file.data) as archive:
+        for name in sorted(archive.namelist()):
+            inner = File(name, b"", file.modified)
+            if name.endswith("/") or inner.suffix in _LEFT_PACKED:
+                continue
+            try:
+                inner = File(name, read_member(archive, name), file.modified)
+                found = parse_file(inner, wanted)
+            except Refused:
+                continue
+            entries += [replace(each, path=f"{name}!{each.path}") for each in found]
+    if not entries:
+        raise Refused("unknown", "nothing known in the archive")
+    return entries
