@@ -17,6 +17,7 @@ from sonde.stores.tree_base import TreeStore
 from sonde.work import Work
 
 _MOST_OPEN = 16
+_MOST_SESSIONS = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,14 @@ class Disk:
         self._saved: SavedStore | None = None
         self._trees: OrderedDict[str, TreeStore] = OrderedDict()
         self._guard = threading.Lock()
+
+    def remember(self, key: tuple[str, str], session: str) -> None:
+        """The session of a connection; those of connections long gone make room."""
+        with self._guard:
+            self.sessions.pop(key, None)
+            self.sessions[key] = session
+            while len(self.sessions) > _MOST_SESSIONS:
+                self.sessions.pop(next(iter(self.sessions)))
 
     @property
     def saved(self) -> SavedStore:

@@ -43,7 +43,7 @@ def find_session(app: App, caller: Caller, handle: str | None) -> ShellSession:
         found = ShellSession(mint_handle(), caller.user, cwd=str(app.start), updated_ms=now_ms())
         app.disk.saved.put_session(found)
     if caller.session or not app.stays:
-        app.disk.sessions[key] = found.id
+        app.disk.remember(key, found.id)
     return found
 
 

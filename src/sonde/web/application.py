@@ -89,8 +89,9 @@ def build_application(
         )
 
     async def show_openapi(_request: Request) -> Response:
-        return JSONResponse(describe_routes(listing.routes))
+        return JSONResponse(describe_routes(listing.routes, added))
 
+    added = [route for add in pages for route in add(parts)]
     starlette = Starlette(
         routes=[
             HttpRoute("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
@@ -102,7 +103,7 @@ def build_application(
                 HttpRoute(f"/api/{address}", endpoint, methods=endpoint.methods)
                 for address, endpoint in group_routes(listing.routes, parts.app, parts.calls)
             ),
-            *(route for add in pages for route in add(parts)),
+            *added,
         ],
         exception_handlers={HTTPException: _refuse_http, Exception: _refuse_defect},
         lifespan=live,

@@ -14,7 +14,6 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute
-from starlette.routing import Route as HttpRoute
 
 from sonde.app import App
 from sonde.errors import HandleUnknown, NodeMissing
@@ -26,6 +25,7 @@ from sonde.tools.file_scope import find_node
 from sonde.types import Caller
 from sonde.web.application import Parts
 from sonde.web.errors import shape_error
+from sonde.web.openapi import DescribedRoute
 from sonde.work import Work
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
@@ -44,8 +44,18 @@ def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
         return await _answer(lambda: _open_events(parts, request), request)
 
     return (
-        HttpRoute("/api/indexes/{indexId}/nodes/{nodeId}/download", download),
-        HttpRoute("/api/jobs/{jobId}/events", follow),
+        DescribedRoute(
+            "/api/indexes/{indexId}/nodes/{nodeId}/download",
+            download,
+            "A file, or the bytes of it that `Range` asks for",
+            {"*/*": "its bytes, with the type that its name says"},
+        ),
+        DescribedRoute(
+            "/api/jobs/{jobId}/events",
+            follow,
+            "A job whenever it changes, until it has ended",
+            {"text/event-stream": "events `progress` and `end`; the data is the job"},
+        ),
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from starlette.routing import BaseRoute
+from starlette.routing import Route as HttpRoute
 
 from sonde.tools.route import Route
 from sonde.version import __version__
@@ -16,14 +19,55 @@ _ERROR = {
         for name in ("code", "userMessage", "developerMessage", "nextAction")
     },
 }
+_REFUSAL = {
+    "description": "What went wrong and what to do",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+}
 
 
-def describe_routes(routes: Iterable[Route]) -> dict[str, Any]:
+class DescribedRoute(HttpRoute):
+    """A route that is no verb and says itself what it answers: media type -> what it is."""
+
+    def __init__(self, path: str, endpoint: Any, summary: str, answers: Mapping[str, str]) -> None:
+        super().__init__(path, endpoint)
+        self.summary = summary
+        self.answers = answers
+
+    def describe(self) -> dict[str, Any]:
+        """Its part of the document."""
+        return {
+            "summary": self.summary,
+            "parameters": [
+                {
+                    "name": name,
+                    "in": "path",
+                    "required": True,
+                    "schema": {"type": "string", "minLength": 1, "maxLength": 64},
+                }
+                for name in self.param_convertors
+            ],
+            "responses": {
+                "200": {
+                    "description": self.summary,
+                    "content": {
+                        kind: {"schema": {"description": about}}
+                        for kind, about in self.answers.items()
+                    },
+                },
+                "default": _REFUSAL,
+            },
+        }
+
+
+def describe_routes(routes: Iterable[Route], added: Iterable[BaseRoute] = ()) -> dict[str, Any]:
     """The whole document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = "/api/" + route.address.replace(":path}", "}")
         paths.setdefault(path, {})[route.method.lower()] = _describe(route)
+    for one in added:
+        if isinstance(one, DescribedRoute):
+            paths[one.path] = {"get": one.describe()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "sonde", "version": __version__},
@@ -69,10 +113,7 @@ def _describe(route: Route) -> dict[str, Any]:
                 "description": route.summary,
                 "content": {route.mime: {"schema": answer}},
             },
-            "default": {
-                "description": "What went wrong and what to do",
-                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
-            },
+            "default": _REFUSAL,
         },
     }
     if properties:
