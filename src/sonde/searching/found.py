@@ -73,7 +73,11 @@ def merge_neighbours(found: list[Found]) -> list[Found]:
     of_file: dict[str, list[int]] = {}
     for one in found:
         places = of_file.setdefault(one.chunk.path, [])
+        span = one.chunk.span
         for place in places:
+            near = kept[place].chunk.span
+            if span.start_byte > near.end_byte or near.start_byte > span.end_byte:
+                continue  # far more often than not
             joined = _join(kept[place].chunk, one.chunk)
             if joined:
                 kept[place] = replace(kept[place], chunk=joined)

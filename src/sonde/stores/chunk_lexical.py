@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import apsw
@@ -113,8 +114,9 @@ def order_ties(
     connection: apsw.Connection, scored: Sequence[tuple[int, float]], limit: int
 ) -> list[Scored]:
     """The best of these by score, then path, then place in the file."""
-    if len({score for _, score in scored}) < len(scored):
-        path_of = read_paths(connection, [key for key, _ in scored])
+    counts = Counter(score for _, score in scored)
+    if len(counts) < len(scored):
+        path_of = read_paths(connection, [key for key, score in scored if counts[score] > 1])
         scored = sorted(scored, key=lambda pair: (-pair[1], path_of.get(pair[0], ""), pair[0]))
     return [Scored(key, score) for key, score in scored[:limit]]
 

@@ -171,6 +171,7 @@ def merge_words(connection: apsw.Connection) -> None:
 
 
 _STATES = "SELECT path, hash, size, mtime_ns, language, kind FROM files"
+_AMONG = "WHERE path IN (SELECT value FROM json_each(?))"
 
 
 def read_files(
@@ -180,8 +181,12 @@ def read_files(
     if paths is None:
         rows: Iterable[tuple[Any, ...]] = connection.execute(_STATES)
     else:
-        query = f"{_STATES} WHERE path = ?"
-        rows = connection.executemany(query, [(bind_text(path),) for path in paths])
+        bound = [bind_text(path) for path in paths]
+        valid = json.dumps([path for path in bound if isinstance(path, str)])
+        among = f"{_STATES} {_AMONG}"
+        others = [(path,) for path in bound if not isinstance(path, str)]
+        alone = connection.executemany(f"{_STATES} WHERE path = ?", others)
+        rows = itertools.chain(connection.execute(among, (valid,)), alone)
     return {(path := read_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
 
@@ -209,10 +214,10 @@ def select_chunks(
 ) -> Iterator[Chunk]:
     """The chunks that a query of the form `OF_CHUNKS` or `OF_FILES` finds."""
     for path, text, l1, l2, b1, b2, header, symbol, key in connection.execute(query, values):
-        span = Span(l1, l2, b1, b2)
-        yield Chunk(
-            read_text(path), read_text(text), span, read_text(header), read_text(symbol), key
-        )
+        words = (path, text, header, symbol)
+        if bytes in map(type, words):  # one that is no valid Unicode
+            path, text, header, symbol = map(read_text, words)
+        yield Chunk(path, text, Span(l1, l2, b1, b2), header, symbol, key)
 
 
 def read_symbols(connection: apsw.Connection, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
