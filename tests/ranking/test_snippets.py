@@ -28,6 +28,13 @@ def test_a_snippet_is_what_the_file_says_at_its_span(text: str, limit: int, open
     assert span.end_line <= max(span_of(text).end_line, 1)
 
 
+def test_a_snippet_at_the_end_ends_with_its_chunk() -> None:
+    text = "x\n" * 60 + "retry with backoff\n\n"
+    shown, span = cut_snippet(read_question("retry"), text, span_of(text), 40)
+    assert shown.endswith("retry with backoff")
+    assert span.end_line == 61
+
+
 def test_the_lines_with_the_words_are_shown() -> None:
     text = (
         "\n".join(f"filler line {i}" for i in range(60))
