@@ -20,6 +20,20 @@ def test_index_says_what_it_did_and_a_second_run_is_idle(shell: Shell) -> None:
     assert shell.run("index", "--quiet").stderr == ""
 
 
+def test_a_strategy_is_chosen_and_what_waits_is_flushed(shell: Shell) -> None:
+    shell.run("index")
+    assert shell.run("strategy").stdout.strip() == "realtime"
+    chosen = json.loads(shell.run("strategy", "git", "--no-hook", "--json").stdout)
+    assert (chosen["strategy"], chosen["hook"]) == ("git", False)
+    (shell.folder / "src" / "late.py").write_text("def too_late():\n    pass\n")
+    assert shell.run("files", "**/late.py").returncode == 1
+    flushed = json.loads(shell.run("flush", "--json").stdout)
+    assert (flushed["filesIndexed"], flushed["filesRemoved"]) == (1, 0)
+    assert shell.run("files", "**/late.py").returncode == 0
+    found = json.loads(shell.run("check", "--thorough", "--json").stdout)
+    assert (found["files"], found["changed"], found["thorough"]) == (6, 0, True)
+
+
 def test_a_path_names_the_project_to_index(shell: Shell, tmp_path: Path) -> None:
     done = shell.run("index", "shop", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

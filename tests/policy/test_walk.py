@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sonde.errors import FileMissing, InvalidPattern, OutsideRoots
 from sonde.policy.admit import REASONS, Rules
-from sonde.policy.walk import Entry, check_path, walk_files
+from sonde.policy.walk import Entry, check_path, walk_files, walk_folders
 from sonde.types import Skipped
 
 
@@ -258,6 +258,16 @@ def test_a_single_check_agrees_with_the_walk(
         assert isinstance(above, Skipped)
         assert alone == Skipped(path, above.reason, above.detail)
         assert alone.reason in REASONS
+    # one folder at a time is the same walk, and so are the folders that it comes through
+    entered = set(walk_folders(root, rules))
+    assert "" in entered
+    for place in (each for each in root.rglob("*") if each.is_dir()):
+        path = place.relative_to(root).as_posix()
+        below = {one.path: one for one in walk_files(root, rules, path)}
+        if path in entered:
+            assert below == {n: one for n, one in walked.items() if n.startswith(f"{path}/")}
+        else:
+            assert not below
 
 
 def make_one(root: Path, path: str) -> None:
