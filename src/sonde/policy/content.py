@@ -11,7 +11,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from sonde.errors import FileMissing, FileNotAdmitted
@@ -25,6 +24,9 @@ _PART = 1 << 20
 _OVERLAP = 1 << 14
 """Longer than any secret that is looked for, so that none hides where two parts meet."""
 _SNIFFED = 8192
+_MOST_VERDICTS = 1_000
+_VERDICTS: dict[tuple[int, int, int, int], bool] = {}
+"""Device, inode, size and time of a file -> whether it holds a secret."""
 _SECRET_ROWS = tuple(f"({row.category})" for row in DENY_LIST if row.secret)
 
 
@@ -89,7 +91,7 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
         if facts.st_nlink > 1:
             raise _refuse(shown, "hard_link")
         identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-        if look_inside and _Inspection(file).find_secret(identity):
+        if look_inside and _holds_secret(file, identity):
             raise _refuse(shown, "secret_content")
     except BaseException:
         file.close()
@@ -110,35 +112,27 @@ def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes
         file.close()
 
 
-class _Inspection:
-    """Looks through a file for secrets; what was found is remembered as long as it is the same."""
-
-    def __init__(self, file: ShownFile) -> None:
-        self._file = file
-
-    def find_secret(self, identity: tuple[int, int, int, int]) -> bool:
-        known = _verdicts()
-        if identity not in known:
-            while len(known) > 1_000:
-                known.pop(next(iter(known)), None)
-            known[identity] = self._look()
-        return known[identity]
-
-    def _look(self) -> bool:
-        tail = b""
-        for number, part in enumerate(self._file.read(0, self._file.size)):
-            if number == 0 and decode_text(part[:_SNIFFED]) is None:
-                return False
-            text = decode_text(tail + part) or (tail + part).decode("latin-1")
-            if secret_in(text) is not None:
-                return True
-            tail = part[-_OVERLAP:]
-        return False
+def _holds_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:
+    """Whether a text holds a secret; remembered for as long as the file is the same."""
+    known = _VERDICTS.get(identity)
+    if known is None:
+        known = _find_secret(file)
+        while len(_VERDICTS) >= _MOST_VERDICTS:
+            _VERDICTS.pop(next(iter(_VERDICTS)), None)
+        _VERDICTS[identity] = known
+    return known
 
 
-@lru_cache(maxsize=1)
-def _verdicts() -> dict[tuple[int, int, int, int], bool]:
-    return {}
+def _find_secret(file: ShownFile) -> bool:
+    tail = b""
+    for number, part in enumerate(file.read(0, file.size)):
+        if number == 0 and decode_text(part[:_SNIFFED]) is None:
+            return False
+        text = decode_text(tail + part) or (tail + part).decode("latin-1")
+        if secret_in(text) is not None:
+            return True
+        tail = part[-_OVERLAP:]
+    return False
 
 
 def _refuse(path: str, reason: str) -> FileNotAdmitted:

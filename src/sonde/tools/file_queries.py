@@ -12,7 +12,7 @@ from sonde.filters import Filter, parse_filter, render_filter
 from sonde.handles import mint_handle
 from sonde.paging.keyset import decode_key, encode_key
 from sonde.stores.saved_base import DiskIndex, ResourceSet, SavedQuery
-from sonde.stores.tree_base import Node
+from sonde.stores.tree_base import Context, Node
 from sonde.tools.arguments import Param
 from sonde.tools.file_content import gather_context
 from sonde.tools.file_reports import show_row
@@ -190,9 +190,6 @@ def query_get(
     return answer
 
 
-def explain_query(app: App, index: DiskIndex, where: Filter, work: Work) -> dict[str, Any]:
+def explain_query(app: App, index: DiskIndex, where: Filter) -> dict[str, Any]:
     """The plan of a filter; contents are not searched for it."""
-    from sonde.stores.tree_base import Context
-
-    del work
     return app.disk.tree(index.id).explain(where, Context(now_ms()))

@@ -169,7 +169,7 @@ def read_query(
     answer |= {"filter": query.filter, "ast": to_json(where)}
     if format == "explain":
         index = find_index(app, work.caller, query.index)
-        answer |= explain_query(app, index, where, work)
+        answer |= explain_query(app, index, where)
     if query.selection:
         answer["entriesUrl"] = work.caller.link(f"resource-sets/{query.selection}/entries")
     return answer

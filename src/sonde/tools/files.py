@@ -220,12 +220,9 @@ def show_job_progress(record: JobRecord, caller: Caller) -> ProgressAnswer:
         answer["eta"] = round(record.eta_s)
     if record.kind == "scan":
         answer["indexId"] = record.subject
-    slices = [record.error, record.report, show_progress(record)]
-    if record.status == "done":
-        slices.reverse()
-    report = cut_mapping(next((part for part in slices if part), None))
-    if record.status == "done":
-        report = cut_mapping(record.report)
+    report = cut_mapping(record.error or record.report)
+    if not report and record.status != "done":
+        report = show_progress(record)
     if report:
         answer["report"] = report
     return answer

@@ -38,10 +38,10 @@ def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
     """The routes of downloads and events."""
 
     async def download(request: Request) -> Response:
-        return await _answer(lambda: _open_download(parts, request), request)
+        return await _answer(lambda: _open_download(parts, request))
 
     async def follow(request: Request) -> Response:
-        return await _answer(lambda: _open_events(parts, request), request)
+        return await _answer(lambda: _open_events(parts, request))
 
     return (
         DescribedRoute(
@@ -59,7 +59,7 @@ def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
     )
 
 
-async def _answer(open_: Callable[[], Response], _request: Request) -> Response:
+async def _answer(open_: Callable[[], Response]) -> Response:
     try:
         return await anyio.to_thread.run_sync(open_)
     except Exception as error:  # noqa: BLE001 - turned into HTTP as every route's
