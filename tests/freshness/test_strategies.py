@@ -221,13 +221,16 @@ def test_git_without_a_repository_is_told_and_waits_for_quiet(serve: Callable[..
 
 def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]) -> None:
     served = serve(files=3)
-    other = served.open(stays=False)
+    reader, other = served.open(), served.open(stays=False)
     try:
+        wait_until(lambda: served.following(reader).get("current"), "a reader")
         answer = choose_strategy(other, "lazy", work=Work())
         assert (answer["strategy"], answer["hook"]) == ("lazy", False)
+        wait_until(lambda: served.following()["strategy"] == "lazy", "switched")
+        wait_until(lambda: reader.projects.get(served.root).strategy == "lazy", "everywhere")
     finally:
         other.close()
-    wait_until(lambda: served.following()["strategy"] == "lazy", "switched")
+        reader.close()
     before = served.holds("pkg/m1.py")
     edit(served, "while_lazy")
     wait_until(lambda: waits(served), "it waits")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import Cancelled, IndexBusy, SondeError
-from sonde.indexing.lead import Actions, Followed, Leading, State
+from sonde.indexing.lead import Actions, Followed, Leading, State, stat_config
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.watch import Inbox
 from sonde.stores.json_files import read_json, write_json
@@ -43,6 +43,7 @@ class Follower:
         self._stopping = threading.Event()
         self._leads = False
         self._state = State()
+        self._config = stat_config(project.folder)
         self._leader: dict[str, Any] = {}
         self._work = Work()
         self._beat_seen: tuple[int, float] = (0, -_DEAD_S)
@@ -128,6 +129,16 @@ class Follower:
                 except SondeError as error:  # a home that cannot be written: nobody leads
                     self._leader = {"watching": "off", "note": error.user_message}
             self._stopping.wait(_TICK_S)
+            self._follow_settings()
+
+    def _follow_settings(self) -> None:
+        config = stat_config(self._project.folder)
+        if config != self._config:
+            self._config = config
+            try:
+                self._actions.reload()
+            except SondeError as error:
+                log.warning("the settings stay as they were: %s", error)
 
     def _look_at_leader(self) -> None:
         path = self._project.folder / "watcher.json"

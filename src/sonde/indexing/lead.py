@@ -34,6 +34,8 @@ from sonde.work import Work
 _TICK_S = 1.0
 _QUIET_S, _QUIET_TIMES = 5.0, 20
 """After this long without events, or so many times what a look takes, everything is compared."""
+_BUSY_S, _BUSY_TIMES = 60.0, 100
+"""The same while events do not stop."""
 _LOOK_S, _LOOK_TIMES = 600.0, 400
 """The same without any event: a queue that overflowed may have lost all of them."""
 _POLL_S, _POLL_TIMES, _POLL_LONGEST_S = 2.0, 30, 60.0
@@ -123,8 +125,7 @@ class Leading:
         self._settling = Settling()
         self._watch: Watch | None = None
         self._roots: list[tuple[int, int] | None] = []
-        self._config = self._stat_config()
-        self._rules = self._settings()
+        self._config = stat_config(project.folder)
         self._strategy = self._make_strategy()
         self._differed: set[str] = set()
         self._look_cost = 0.0
@@ -250,6 +251,8 @@ class Leading:
         quiet = max(_QUIET_S, _QUIET_TIMES * self._look_cost)
         if self._stirred and now - self._last_event >= quiet:
             return quiet
+        if self._stirred:
+            return max(_BUSY_S, _BUSY_TIMES * self._look_cost)
         return max(_LOOK_S, _LOOK_TIMES * self._look_cost)
 
     def _look(self) -> None:
@@ -291,14 +294,11 @@ class Leading:
             self._last_look = 0.0  # a failed look at everything is made up for
 
     def _follow_settings(self) -> None:
-        config = self._stat_config()
+        config = stat_config(self._project.folder)
         if config == self._config:
             return
         self._config = config
-        self._actions.reload()
-        before, self._rules = self._rules, self._settings()
-        if before == self._rules:
-            return
+        self._guard(self._actions.reload)
         self._strategy.stop()
         self._strategy = self._make_strategy()
         self._strategy.initialize()
@@ -306,17 +306,6 @@ class Leading:
         self._differed = set()
         self._open_watch()
         self._guard(self._look)
-
-    def _settings(self) -> tuple[object, ...]:
-        project = self._project
-        return project.strategy, project.lazy_idle_s, project.watching, project.tree.sources
-
-    def _stat_config(self) -> tuple[int, int]:
-        try:
-            facts = os.stat(self._project.folder / "config.json")  # noqa: PTH116
-            return facts.st_mtime_ns, facts.st_ino
-        except OSError:
-            return 0, 0
 
     def _follow_roots(self) -> None:
         roots = identify_roots(self._project.tree)
@@ -381,3 +370,12 @@ class Leading:
         if stats.note:
             told["strategyNote"] = stats.note
         self._state.strategy = told
+
+
+def stat_config(folder: Path) -> tuple[int, int]:
+    """What changes when the project's settings are saved."""
+    try:
+        facts = os.stat(folder / "config.json")  # noqa: PTH116 - done every second
+        return facts.st_mtime_ns, facts.st_ino
+    except OSError:
+        return 0, 0
