@@ -93,8 +93,7 @@ class Encoder(nn.Module):
         seen = mask[:, None, None, :]
         for i in range(LAYERS):
             x = self._run_layer(x, seen, w, f"encoder.layer.{i}")
-        total = (x * mask[..., None]).sum(1, dtype=torch.float32)
-        return F.normalize(total, dim=-1)
+        return F.normalize(x[:, 0].float(), dim=-1)
 
     def _run_layer(self, x: Tensor, seen: Tensor, w: dict[str, Tensor], key: str) -> Tensor:
         rows, length, width = x.shape

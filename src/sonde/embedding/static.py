@@ -29,7 +29,7 @@ class Pieces(dict[str, tuple[int, ...]]):
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
         self._wordpiece = WordPiece(vocabulary)
-        self._unknown = self._wordpiece.id_of("[UNK]")
+        self._unknown = self._wordpiece.unknown
 
     def __missing__(self, word: str) -> tuple[int, ...]:
         if len(self) > _CACHE_SIZE:
