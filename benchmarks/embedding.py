@@ -2,7 +2,7 @@
 
     python benchmarks/embedding.py [--texts FOLDER] [--model deep:FOLDER ...]
 
-Real code (this package's own source, or --texts) cut to about the given number of word pieces.
+Real code (this package's own source, or --texts) cut to about the given number of pieces.
 CPU seconds, because they stay comparable on a shared machine; wall time is in brackets. A model
 given as deep:FOLDER (an fp32 export, say) is measured beside the bundled ones.
 """
@@ -16,17 +16,17 @@ import time
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
+from sonde.embedding.bytepairs import BytePairs
 from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import StaticEmbedder
-from sonde.embedding.wordpiece import WordPiece
 
 SOURCE = Path(__file__).parents[1] / "src"
 
 
 def read_texts(folder: Path, tokens: int, most: int) -> list[str]:
-    """Consecutive pieces of real files, each of about so many word pieces."""
-    pieces = WordPiece(read_vocabulary(BUNDLED, "deep-vocab.txt"))
+    """Consecutive pieces of real files, each of about so many pieces."""
+    pieces = BytePairs(read_vocabulary(BUNDLED, "deep-vocab.txt"))
     texts: list[str] = []
     for path in sorted(folder.rglob("*.py")):
         text, start = path.read_text("utf-8", errors="replace"), 0

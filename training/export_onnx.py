@@ -1,6 +1,7 @@
 """BERT weights (safetensors) -> the int8 ONNX graph that the package ships.
 
-    python training/export_onnx.py WEIGHTS.safetensors OUT.onnx [--calibrate PAIRS --vocabulary FILE | --fp32]
+    python training/export_onnx.py WEIGHTS.safetensors OUT.onnx
+        [--calibrate PAIRS --vocabulary FILE | --fp32]
 
 The graph is written node by node with the `onnx` helper, so that it holds exactly what the
 CPU runtime has fast kernels for: rows of the int8 token table, one product for query, key and
@@ -27,9 +28,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 LAYERS, HIDDEN, HEADS, EPSILON = 6, 384, 12, 1e-12
 MICROSOFT = "com.microsoft"
-SMOOTHED = frozenset(
-    [f"layer{i}.{product}" for i in range(LAYERS) for product in ("qkv", "wide")] + ["layer5.narrow"]
-)
+SMOOTHED = {f"layer{i}.{product}" for i in range(LAYERS) for product in ("qkv", "wide")}
+SMOOTHED |= {"layer5.narrow"}
 # What comes out of these layers' activation has outliers that smoothing does not tame: in full
 # precision they cost 4 MB and take away nine tenths of what quantisation changes.
 EXACT = ("layer0.narrow", "layer3.narrow")
@@ -212,9 +212,10 @@ def measure_peaks(w: Weights, passages: list[str], vocabulary: Path) -> Peaks:
     session = onnxruntime.InferenceSession(model.SerializeToString())
     names = [output.name for output in session.get_outputs()]
     pieces = BytePairs(read_vocabulary(vocabulary.parent, vocabulary.name))
+    opening, closing = pieces.id_of(OPENING), pieces.id_of(CLOSING)
     peaks: Peaks = {}
     for passage in passages:
-        ids = np.array([[pieces.id_of(OPENING), *pieces.encode(passage, 254), pieces.id_of(CLOSING)]])
+        ids = np.array([[opening, *pieces.encode(passage, 254), closing]])
         outputs = dict(
             zip(names, session.run(None, {"ids": ids, "mask": np.ones_like(ids)}), strict=True)
         )

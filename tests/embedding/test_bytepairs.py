@@ -43,7 +43,9 @@ def reference() -> Tokenizer:
 def reference_ids(text: str) -> list[int]:
     """Words split, lower-cased and without accents by other means than ours."""
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", text)
-    plain = "".join(c for c in unicodedata.normalize("NFD", parts) if unicodedata.category(c) != "Mn")
+    plain = "".join(
+        c for c in unicodedata.normalize("NFD", parts) if unicodedata.category(c) != "Mn"
+    )
     plain = unicodedata.normalize("NFC", plain.lower())
     chars = list_bytes()
     words = re.findall(r"[^\W\d_]+|\d+|[^\w\s]+", plain)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 OPENING, CLOSING = "<s>", "</s>"
 _SPACE = "\u0120"
@@ -63,7 +64,7 @@ class BytePairs:
         pieces = [_SPACE, *(_CHARS[byte] for byte in text)]
         last = len(self._ids)
         while len(pieces) > 1:
-            ranks = [self._ids.get(a + b, last) for a, b in zip(pieces, pieces[1:], strict=False)]
+            ranks = [self._ids.get(a + b, last) for a, b in pairwise(pieces)]
             best = min(ranks)
             if best == last:
                 break

@@ -12,7 +12,7 @@ BUNDLED: Traversable = files(__name__)
 
 
 def read_vocabulary(folder: Traversable, name: str) -> tuple[str, ...]:
-    """The word pieces, in the order of their ids."""
+    """The pieces, in the order of their ids."""
     return tuple((folder / name).read_text("utf-8").split("\n")[:-1])
 
 
