@@ -10,10 +10,11 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.web.conftest import TOKENS, bearer
 
+from sonde.types import Caller
 from sonde.web.guard import MOST_BYTES, Access, Guard
 from sonde.web.tokens import Tokens
 
@@ -70,12 +71,31 @@ def test_another_site_may_link_to_us_but_not_embed_us():
 names = st.text(string.ascii_letters + string.digits + ".-:[]@/?# %", min_size=1, max_size=30)
 
 
+@settings(deadline=None, max_examples=60)
 @given(names)
 def test_on_loopback_only_names_of_this_machine_pass(name):
     seen = ask_guard(Access(), host=name)
     if seen != "UNKNOWN_HOST":
         bare = name.lower().removesuffix(":").rstrip("0123456789").removesuffix(":").rstrip(".")
         assert bare in ("localhost", "[::1]") or name.startswith("127.")
+
+
+raw = st.text(st.characters(min_codepoint=33, max_codepoint=255), max_size=20)
+values = raw | st.builds("http://{}".format, raw) | st.builds("Bearer {}".format, raw)
+values |= st.sampled_from(["http://[", "http://[x]y", "http://a:b", "null", 'sonde_token="', "-1"])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.dictionaries(
+        st.sampled_from(["host", "origin", "cookie", "authorization", "content_length"]), values
+    ),
+    raw,
+)
+def test_no_header_breaks_the_guard(headers, path):
+    for access in (Access(), Access(host="0.0.0.0", tokens=Tokens([("anna", "t" * 20)]))):
+        seen = ask_guard(access, f"/{path}", **({"host": "localhost"} | headers))
+        assert isinstance(seen, Caller | str)
 
 
 def test_a_server_for_others_answers_to_addresses_and_to_its_public_name():

@@ -82,7 +82,7 @@ class Guard:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
-        self._public = urlsplit(access.public_url)
+        self._public = urlsplit(access.public_url.lower())
         self._names = {"localhost", self._public.hostname or "localhost"}
         if not access.is_loopback:
             self._names |= {access.host.lower(), socket.gethostname().lower()}
@@ -150,9 +150,9 @@ class Guard:
     def _check_origin(self, headers: Headers, host: str, scope: Scope) -> None:
         origin = headers.get("origin")
         if origin is not None:
-            split = urlsplit(origin)
-            ours = split.netloc.lower() == host.lower() or split[:2] == self._public[:2]
-            if len(headers.getlist("origin")) > 1 or not split.netloc or not ours:
+            scheme, _, netloc = origin.lower().partition("://")
+            ours = netloc == host.lower() or (scheme, netloc) == self._public[:2]
+            if len(headers.getlist("origin")) > 1 or not netloc or not ours:
                 raise ForeignOrigin(f"Origin: {origin!r}, Host: {host!r}")
         elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             # Browsers leave Origin out of plain GETs. Following a link is fine, embedding is not.
