@@ -1,7 +1,7 @@
 """The table of `docs/quality.md`: every repository ranked by weights that never saw it.
 
     python benchmarks/quality_split.py CORPORA QUERIES [--stage first|complete] [--cache FOLDER]
-                                       [--largest N] [--only a,b] [--write]
+                                       [--only a,b] [--write]
 
 The weights in the code were fitted on these repositories, so the product's own figures on them
 (`quality.py`) flatter it. Here each repository is indexed by the product and asked through the same
@@ -60,12 +60,30 @@ def measure(folder: Path, labelled: Mapping[str, Any], stage: str) -> Iterator[O
             app.close()
 
 
-def main() -> None:
-    """Measure every repository that is there, print the tables."""
+def fit_unseen(corpora: Path, queries: Path, cache: Path) -> dict[str, dict[str, float]]:
+    """For each repository the weights that the others teach."""
     sys.path.insert(0, str(ROOT / "training"))
     import fit_ranking
     import numpy as np
 
+    cache.mkdir(parents=True, exist_ok=True)
+    rows = fit_ranking.gather_all(corpora, queries, cache, "first", 0, again=False)
+    keep = np.ones(len(fit_ranking.NAMES))
+    fitted = fit_ranking.fold_weights(rows, fit_ranking.STRENGTH, keep)
+    return {
+        name: dict(zip(fit_ranking.NAMES, found.tolist(), strict=True))
+        for name, found in fitted.items()
+    }
+
+
+def use_weights(fitted: dict[str, float]) -> None:
+    """Rank code by these from now on; what the deep model adds stays as it is."""
+    added = {name: value for name, value in weights.DEEP.items() if name.startswith("deep_")}
+    weights.CODE, weights.DEEP = fitted, fitted | added
+
+
+def main() -> None:
+    """Measure every repository that is there, print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -73,24 +91,18 @@ def main() -> None:
     parser.add_argument("queries", type=Path)
     parser.add_argument("--stage", choices=("first", "complete"), default="first")
     parser.add_argument("--cache", type=Path, default=ROOT / ".bench")
-    parser.add_argument("--largest", type=int, default=0, help="most chunks, for `complete`")
     parser.add_argument("--only", help="comma-separated names of repositories")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--out", type=Path, help="every question's outcome, as JSON")
     args = parser.parse_args()
-    args.cache.mkdir(parents=True, exist_ok=True)
-    rows = fit_ranking.gather_all(args.corpora, args.queries, args.cache, "first", 0, again=False)
-    keep = np.ones(len(fit_ranking.NAMES))
-    unseen = fit_ranking.fold_weights(rows, fit_ranking.STRENGTH, keep)
+    unseen = fit_unseen(args.corpora, args.queries, args.cache)
     only = set(args.only.split(",")) if args.only else None
-    more = {name: weights.DEEP[name] for name in weights.DEEP if name.startswith("deep_")}
     outcomes: list[Outcome] = []
     for labelled in json.loads(args.queries.read_text()):
         name = labelled["name"]
         if name not in unseen or (only is not None and name not in only):
             continue
-        fitted = dict(zip(fit_ranking.NAMES, unseen[name].tolist(), strict=True))
-        weights.CODE, weights.DEEP = fitted, fitted | more
+        use_weights(unseen[name])
         found = list(measure((args.corpora / name).resolve(), labelled, args.stage))
         outcomes += found
         print(f"{name:24} NDCG@10 {summarize(found)['NDCG@10']:.4f}", flush=True)

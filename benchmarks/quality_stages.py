@@ -1,11 +1,11 @@
 """What an answer is worth while the deep vectors are being made: never less than before.
 
-    python benchmarks/quality_stages.py QUERIES CACHE [--budget SECONDS] [--only a,b]
+    python benchmarks/quality_stages.py CORPORA QUERIES CACHE [--budget SECONDS] [--only a,b]
 
 CACHE is what `training/fit_ranking.py --stage complete` left: indexes with all deep vectors. A
 share of the files is shown as if it had none yet, and every question is asked at each share with
-and without embedding at search time. All rows use the weights in the code, so that only the stage
-differs; for how good the ranking is see training/fit_ranking.py, which cross-validates.
+and without embedding at search time. Weights are those that the other repositories teach, as in
+quality_split.py: under weights fitted on the very questions any further evidence disturbs.
 """
 
 import argparse
@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from quality_split import fit_unseen, use_weights
 
 from quality import name_target, score_ndcg
 from sonde.embedding.base import Vectors
@@ -71,12 +73,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("corpora", type=Path)
     parser.add_argument("queries", type=Path)
     parser.add_argument("cache", type=Path)
     parser.add_argument("--budget", type=float, default=deepen.BUDGET_S)
     parser.add_argument("--only", help="comma-separated names of repositories")
     args = parser.parse_args()
     deepen.BUDGET_S = args.budget
+    unseen = fit_unseen(args.corpora, args.queries, args.cache)
     static, model = StaticEmbedder(), OnnxEmbedder(idle_s=3600)
     only = set(args.only.split(",")) if args.only else None
     stages: dict[str, tuple[float, Callable[[str], Deep | None]]] = {
@@ -102,6 +106,7 @@ def main() -> None:
             continue
         store = SqliteChunkStore(folder, "code")
         have, total = store.coverage(model.name)
+        use_weights(unseen[labelled["name"]])
         for question in labelled["queries"] if have == total else ():
             named = [*question["relevant"], *question.get("secondary", [])]
             targets = frozenset(t if isinstance(t, str) else t["path"] for t in named)
