@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
+from sonde.errors import StorageUnusable
 from sonde.indexing.follow import Follower
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Tree
@@ -44,6 +45,8 @@ class Project:
         strategy: str = "realtime",
         lazy_idle_s: float = 30.0,
         watching: str = "auto",
+        open_views: Callable[[], ChunkStore] | None = None,
+        chunk_folder: Path | None = None,
     ) -> None:
         self.root = root
         self.folder = folder
@@ -65,6 +68,12 @@ class Project:
         self.last_search: float | None = None
         self.searched: Counter[str] = Counter()
         """How often each file was shown; those files get their deeper vectors first."""
+        self.chunk_folder = chunk_folder
+        """Where chunk files of this project may lie that another program wrote."""
+        self.viewed: object = None
+        """The state of the stores that the views were last made from."""
+        self._open_views = open_views
+        self._views: ChunkStore | None = None
         self._open_store = open_store
         self._stores: dict[Kind, ChunkStore] = {}
         self._identity: list[tuple[int, int] | None] = []
@@ -106,6 +115,24 @@ class Project:
                 self._stores = self.open_stores(self.store_name)
                 self._identity = self._identify()
             return dict(self._stores)
+
+    def views(self) -> ChunkStore:
+        """The store of the views of the project's files, opened on first use."""
+        with self._guard:
+            if self._views is None:
+                if self._open_views is None:
+                    raise StorageUnusable(f"{self.root} has no place for views")
+                self._views = self._open_views()
+            return self._views
+
+    def forget_views(self) -> None:
+        """Delete all views; they are made anew when they are asked for."""
+        with self._guard:
+            views, self._views, self.viewed = self._views, None, None
+            if views:
+                views.close()
+            for path in self.folder.glob("views-*"):
+                shutil.rmtree(path, ignore_errors=True)
 
     def open_stores(self, name: str) -> dict[Kind, ChunkStore]:
         """Stores of a backend, whether or not it is the one in use; the caller closes them."""
@@ -157,6 +184,9 @@ class Project:
             for store in self._stores.values():
                 store.close()
             self._stores = {}
+            if self._views:
+                self._views.close()
+            self._views = self.viewed = None
 
 
 class Projects:

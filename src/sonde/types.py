@@ -110,6 +110,8 @@ class ParsedFile:
     symbols: tuple[Symbol, ...] = ()
     imports: tuple[str, ...] = ()
     """Last parts of the module names that the file imports."""
+    tags: tuple[str, ...] = ()
+    """Those that its content names; what its path says is not repeated here."""
 
 
 @dataclass(frozen=True, slots=True)

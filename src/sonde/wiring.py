@@ -149,7 +149,15 @@ def open_project(settings: Settings, root: Path) -> Project:
         strategy=own.indexing_strategy,
         lazy_idle_s=own.lazy_idle_threshold,
         watching=own.watching,
+        open_views=partial(_open_views, folder),
     )
+
+
+def _open_views(folder: Path) -> ChunkStore:
+    from sonde.chunking.views import VERSION
+    from sonde.stores.chunks_sqlite import SqliteChunkStore
+
+    return SqliteChunkStore(folder / f"views-{VERSION}", "code")
 
 
 def _match_any(patterns: Sequence[str]) -> Callable[[str], bool]:

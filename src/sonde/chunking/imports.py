@@ -118,3 +118,20 @@ def find_imports(text: str, language: str) -> tuple[str, ...]:
                     if folded:
                         found[folded] = None
     return tuple(found)
+
+
+def count_imports(text: str, language: str) -> int:
+    """How many different modules, packages or files a source imports."""
+    if language not in _PATTERNS:
+        return 0
+    found: set[str] = set()
+    for match in re.finditer(_PATTERNS[language][1], text, re.MULTILINE):
+        captured = next((group for group in match.groups() if group), "")
+        plain = _ALIAS.sub(" ", captured)
+        if language == "python" and not match[1]:
+            found.update(part.strip() for part in plain.split(",") if part.strip())
+        elif language == "go":
+            found.update(_STRING.findall(captured))
+        elif captured:
+            found.add(" ".join(plain.split()))
+    return len(found)

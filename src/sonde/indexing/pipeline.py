@@ -184,7 +184,7 @@ def _write_batch(
             same.append(state)
             continue
         cut = parse_text(content.path, content.text, kind=kind, method=tree.chunking)
-        parsed.append(ParsedFile(state, cut.chunks, cut.symbols, cut.imports))
+        parsed.append(ParsedFile(state, cut.chunks, cut.symbols, cut.imports, cut.tags))
         if cut.truncated:
             cut_short.append(state)
     if gone:
@@ -193,14 +193,15 @@ def _write_batch(
         store.touch(same)
     if parsed:
         if embedder:
-            _embed_batch(store, embedder, parsed)
+            embed_batch(store, embedder, parsed)
         store.replace(parsed)
         tally.cut_short += cut_short
         tally.indexed += len(parsed)
         tally.chunks += sum(len(file.chunks) for file in parsed)
 
 
-def _embed_batch(store: ChunkStore, embedder: Embedder, parsed: Sequence[ParsedFile]) -> None:
+def embed_batch(store: ChunkStore, embedder: Embedder, parsed: Sequence[ParsedFile]) -> None:
+    """Give the chunks of these files their vectors, as far as they have none."""
     texts = {chunk.digest: chunk.embedded_text for file in parsed for chunk in file.chunks}
     known = store.known_digests(embedder.name, texts)
     digests = [digest for digest in texts if digest not in known]

@@ -69,6 +69,9 @@ class ChunkStore(Protocol):
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
         """What each of these files defines."""
 
+    def tags(self) -> Mapping[str, tuple[str, ...]]:
+        """The tags of each file whose content names some."""
+
     def paths_named(self, names: Collection[str]) -> set[str]:
         """Files whose stem, or a name they define, equals one of these (folded: lower case,
         no separators; `Foo.barBaz` is known as `barbaz` and as `foobarbaz`)."""

@@ -89,7 +89,11 @@ def _add_checksums(connection: apsw.Connection) -> None:
     )
 
 
-CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_create_tables, _add_checksums))
+def _add_tags(connection: apsw.Connection) -> None:
+    connection.execute("ALTER TABLE files ADD COLUMN tags TEXT NOT NULL DEFAULT ''")
+
+
+CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_create_tables, _add_checksums, _add_tags))
 
 
 def read_number(connection: apsw.Connection, query: str, values: Sequence[Value] = ()) -> int:

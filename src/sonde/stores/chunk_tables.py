@@ -88,7 +88,7 @@ def _insert_file(
     symbols = json.dumps([[each.name, each.kind, each.line] for each in file.symbols])
     connection.execute(
         "INSERT INTO files (path, hash, size, mtime_ns, language, kind, first_chunk,"
-        " chunk_count, symbols, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " chunk_count, symbols, seal, tags) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             bind_text(state.path),
             state.hash,
@@ -100,6 +100,7 @@ def _insert_file(
             len(file.chunks),
             symbols,
             seal_file(symbols, chunks),
+            json.dumps(file.tags) if file.tags else "",
         ),
     )
     return connection.last_insert_rowid()
@@ -228,6 +229,14 @@ def read_symbols(connection: apsw.Connection, paths: Collection[str]) -> Mapping
         for (symbols,) in connection.execute(query, (bind_text(path),)):
             defined[path] = list(itertools.starmap(Symbol, json.loads(str(symbols))))
     return defined
+
+
+def read_tags(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
+    """The tags of each file whose content names some."""
+    query = "SELECT path, tags FROM files WHERE tags <> ''"
+    return {
+        read_text(path): tuple(json.loads(str(tags))) for path, tags in connection.execute(query)
+    }
 
 
 def find_named(connection: apsw.Connection, names: Iterable[str]) -> set[str]:

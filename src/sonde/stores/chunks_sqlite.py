@@ -125,6 +125,11 @@ class SqliteChunkStore:
         with self._database.read() as connection:
             return tables.read_symbols(connection, paths)
 
+    def tags(self) -> Mapping[str, tuple[str, ...]]:
+        """The tags of each file whose content names some."""
+        with self._database.read() as connection:
+            return tables.read_tags(connection)
+
     def paths_named(self, names: Collection[str]) -> set[str]:
         """Files known by one of these names."""
         with self._database.read() as connection:

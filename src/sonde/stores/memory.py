@@ -143,6 +143,11 @@ class MemoryChunkStore:
         return {path: list(self._files[path].symbols) for path in paths if path in self._files}
 
     @_locked
+    def tags(self) -> Mapping[str, tuple[str, ...]]:
+        """The tags of each file whose content names some."""
+        return {path: file.tags for path, file in self._files.items() if file.tags}
+
+    @_locked
     def paths_named(self, names: Collection[str]) -> set[str]:
         """Files known by one of these names."""
         wanted = set(map(lexicon.fold_name, names))

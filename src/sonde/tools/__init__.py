@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sonde.tools.code import search_by_path, search_code, search_docs
+from sonde.tools.contexts import cortex_search
 from sonde.tools.file_tools import FILE_TOOLS
 from sonde.tools.index import (
     create_index,
@@ -94,6 +95,16 @@ TOOLS: tuple[Tool, ...] = (
             "Prefer semantic_search when the wording is unknown."
         ),
         shown=("query", "path", "page_size", "cursor"),
+    ),
+    Tool(
+        name="cortex_search",
+        call=cortex_search,
+        toolset="code",
+        title="Search by type and tag",
+        description=(
+            "Search for relevant context in the project codebase and documentation, by chunk type "
+            "and tag (language, folder, #tag). Prefer search_code for whole code."
+        ),
     ),
     Tool(
         name="create_index",

@@ -63,6 +63,8 @@ class Param:
     """The schema gives only the type: the name says enough, a wrong value is told on the call."""
     listed: bool = True
     """Whether the schema names it at all; it is taken in any case."""
+    clamp: bool = False
+    """A number out of bounds is taken as the nearest within."""
     numbers: bool = False
     """A string that may be given as a whole number, too."""
 
@@ -117,6 +119,8 @@ class Argument:
         if self.param.numbers and type(value) is int:
             value = str(value)
         value = _convert_kind(self.name, self.kind, value)
+        if self.param.clamp:
+            value = min(max(value, self.param.minimum), self.param.maximum)
         if self.items:
             value = [
                 _convert_kind(f"{self.name}[{at}]", self.items, item)

@@ -9,6 +9,7 @@ from sonde.app import App
 from sonde.errors import DocsIndexNotFound
 from sonde.searching.paths import match_paths, read_folder
 from sonde.tools.arguments import Param
+from sonde.tools.contexts import TagsParam, TypesParam
 from sonde.tools.scanning import Scan, scan_project
 from sonde.tools.scope import find_project, indexed_project, projects_in_scope
 from sonde.tools.searching import Request, answer_search
@@ -45,11 +46,23 @@ def search_code(
     max_tokens: TokensParam = None,
     explain: ExplainParam = False,
     cursor: CursorParam = None,
+    tags: TagsParam = None,
+    chunk_types: TypesParam = None,
     *,
     work: Work,
 ) -> SearchAnswer:
     """Search a project's code."""
-    request = Request("search_code", query, ("code",), top_k, mode, project, read_folder(path))
+    request = Request(
+        "search_code",
+        query,
+        ("code",),
+        top_k,
+        mode,
+        project,
+        read_folder(path),
+        tags=tuple(tags or ()),
+        chunk_types=tuple(chunk_types or ()),
+    )
     return answer_search(app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor)
 
 
@@ -65,6 +78,8 @@ def search_docs(
     max_tokens: TokensParam = None,
     explain: ExplainParam = False,
     cursor: CursorParam = None,
+    tags: TagsParam = None,
+    chunk_types: TypesParam = None,
     *,
     work: Work,
 ) -> SearchAnswer:
@@ -73,7 +88,17 @@ def search_docs(
         for found in projects_in_scope(app, project):
             if project != "all" and not found.tree.index_docs:
                 raise DocsIndexNotFound(f"No docs index at {found.folder}/")
-    request = Request("search_docs", query, ("docs",), top_k, mode, project, read_folder(path))
+    request = Request(
+        "search_docs",
+        query,
+        ("docs",),
+        top_k,
+        mode,
+        project,
+        read_folder(path),
+        tags=tuple(tags or ()),
+        chunk_types=tuple(chunk_types or ()),
+    )
     return answer_search(app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +19,7 @@ from sonde.errors import (
     SondeError,
 )
 from sonde.indexing.diff import compare_tree
+from sonde.languages import language_of
 from sonde.policy.admit import REASONS
 from sonde.policy.hooks import remove_hook
 from sonde.policy.roots import resolve_inside
@@ -48,7 +51,7 @@ from sonde.tools.updating import (
     refine_soon,
     update_project,
 )
-from sonde.types import IndexReport, Skipped
+from sonde.types import FileState, IndexReport, Skipped
 from sonde.work import Work
 
 ProjectParam = Annotated[str | None, Param("Folder of the project; default: here", max_length=4096)]
@@ -181,7 +184,7 @@ def delete_index(
     if found.strategy == "git":
         with suppress(SondeError):
             remove_hook(found.root)
-    for kind in ("check", "refine", "index", "flush"):
+    for kind in ("check", "refine", "views", "index", "flush"):
         app.jobs.cancel(f"{kind}:{found.key}")
     with found.lock.held(work):
         app.projects.forget(found.root)
@@ -228,6 +231,8 @@ def _describe(app: App, found: Project) -> StatusAnswer:
         "docs": {"totalDocs": docs.files, "totalDocChunks": docs.chunks},
         "vectors": _coverage(app, found),
     }
+    if plain := _count_plain(stores["code"].files().values()):
+        details["withoutGrammar"] = plain
     if checks := describe_checks(found.folder):
         details["integrity"] = checks
     if job and indexing:
@@ -254,6 +259,16 @@ def _describe(app: App, found: Project) -> StatusAnswer:
         "watcherActive": watched,
         "details": details,
     }
+
+
+def _count_plain(states: Iterable[FileState]) -> dict[str, int]:
+    """Languages whose sources are cut by their text alone, and how many files there are."""
+    counts: Counter[str] = Counter()
+    for state in states:
+        language = language_of(state.path)
+        if language.kind == "code" and not language.grammar:
+            counts[language.name] += 1
+    return dict(counts.most_common(10))
 
 
 def _coverage(app: App, project: Project) -> dict[str, str]:

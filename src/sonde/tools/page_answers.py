@@ -30,7 +30,8 @@ _DEFAULTS: dict[str, Any] = {
     "exclude": (),
     "language": None,
 }
-_OF_RANKED: dict[str, Any] = {"top_k": 200, "threshold": None}
+_LISTS = ("include", "exclude", "tags", "chunk_types")
+_OF_RANKED: dict[str, Any] = {"top_k": 200, "threshold": None, "tags": (), "chunk_types": ()}
 _OF_REGEX: dict[str, Any] = {
     "top_k": 10_000,
     "ignore_case": False,
@@ -78,7 +79,7 @@ def _tidy(name: str, value: Any) -> Any:
     """One spelling of what can be written in several."""
     if name == "path":
         return posixpath.normpath(value or ".")
-    return tuple(value) if name in ("include", "exclude") else value
+    return tuple(value) if name in _LISTS else value
 
 
 def _cut_page(

@@ -41,6 +41,8 @@ def find_ranked(
         include=asked["include"],
         exclude=asked["exclude"],
         language=asked["language"],
+        tags=asked["tags"],
+        chunk_types=asked["chunk_types"],
         whole=mode == "hybrid",
     )
     hits, metadata = rank_everywhere(app, request, read_question(asked["query"]), work)

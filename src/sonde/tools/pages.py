@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from sonde.app import App
 from sonde.tools.arguments import Param
+from sonde.tools.contexts import TagsParam, TypesParam
 from sonde.tools.page_answers import answer_page
 from sonde.tools.shapes.page import PageAnswer
 from sonde.work import Work
@@ -87,10 +88,14 @@ def _rank_by(mode: Literal["semantic", "lexical", "hybrid"]) -> Callable[..., Pa
         max_tokens: TokensParam = None,
         project: ProjectParam = None,
         cursor: CursorParam = None,
+        tags: TagsParam = None,
+        chunk_types: TypesParam = None,
         *,
         work: Work,
     ) -> PageAnswer:
         given = {
+            "tags": tags,
+            "chunk_types": chunk_types,
             "path": path,
             "include": include,
             "exclude": exclude,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from sonde.errors import (
     PermissionDenied,
     SondeError,
 )
-from sonde.languages import find_language
 from sonde.paging.budget import count_tokens, fill_page, snippet_limit
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.words import Question, read_question
@@ -26,10 +25,12 @@ from sonde.searching.fresh import bring_up_to_date, find_changed
 from sonde.searching.further import go_further
 from sonde.searching.modes import MODES
 from sonde.searching.nothing import explain_nothing
-from sonde.searching.paths import narrow
 from sonde.searching.probes import Probes
+from sonde.searching.views import split_view
 from sonde.stores.base import ChunkStore
+from sonde.tools.contexts import refresh_views
 from sonde.tools.following import count_waiting, refresh
+from sonde.tools.narrowing import narrow_store, wants_views
 from sonde.tools.scope import ALL, projects_in_scope
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
 from sonde.tools.updating import rebuilding, refine_soon, update_project
@@ -57,8 +58,15 @@ class Request:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     language: str | None = None
+    tags: tuple[str, ...] = ()
+    chunk_types: tuple[str, ...] = ()
     whole: bool = False
     """Whether to go on beyond the files that are weighed, as far as `top_k` goes."""
+
+    @property
+    def of_views(self) -> bool:
+        """Whether views of files are looked for, not the files themselves."""
+        return wants_views(self.tags, self.chunk_types)
 
     def parameters(self) -> dict[str, Any]:
         """What a cursor is bound to."""
@@ -164,8 +172,15 @@ def _tell_nothing(projects: Sequence[Project], request: Request, question: Quest
         *([f"the language {request.language}"] if request.language else []),
         *([f"include {', '.join(request.include)}"] if request.include else []),
         *([f"exclude {', '.join(request.exclude)}"] if request.exclude else []),
+        *([f"tags {', '.join(request.tags)}"] if request.tags else []),
+        *([f"chunk_types {', '.join(request.chunk_types)}"] if request.chunk_types else []),
     ]
-    wheres = [_narrow(store, request) for store in stores] if filters else []
+    wheres = [
+        _narrow(project.views() if request.of_views else project.stores()[kind], kind, request)
+        for project in projects
+        for kind in request.kinds
+        if filters
+    ]
     allowed = sum(len(where.paths or ()) for where in wheres)
     return explain_nothing(stores, question, filters, allowed)
 
@@ -195,10 +210,14 @@ def _rank_fresh(
 ) -> list[Hit]:
     with rebuilding(app, project):
         refresh(app, project, work, follow=request.project != ALL)
+        if request.of_views:
+            refresh_views(app, project, work, again=True)
         ranked = _rank_project(project, request, question, vectors)
         best = ranked[:_CHECKED]
         changed = _find_changed_hits(project, best)
         if changed and _mend(app, project, changed, work):
+            if request.of_views:
+                refresh_views(app, project, work, again=True)
             return _rank_project(project, request, question, vectors)
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
         return compared + ranked[_CHECKED:]
@@ -210,8 +229,8 @@ def _rank_project(
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
-        store = project.stores()[kind]
-        where = _narrow(store, request)
+        store = project.views() if request.of_views else project.stores()[kind]
+        where = _narrow(store, kind, request)
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, kind, probe) if probe else None
         generation = store.generation()
@@ -222,12 +241,15 @@ def _rank_project(
         states = store.states({found.chunk.path for found in found_here})
         steady = store.generation() == generation
         for found in found_here:
-            state = states.get(found.chunk.path)
+            state, path = states.get(found.chunk.path), found.chunk.path
+            if request.of_views:
+                path = split_view(path)[1]
+                state = state and replace(state, path=path)
             hits.append(
                 Hit(
                     project=str(project.root),
                     kind=kind,
-                    path=found.chunk.path,
+                    path=path,
                     span=found.chunk.span,
                     text=found.chunk.text,
                     score=found.score,
@@ -241,15 +263,17 @@ def _rank_project(
     return hits
 
 
-def _narrow(store: ChunkStore, request: Request) -> Filter:
-    if not (request.under or request.include or request.exclude or request.language):
-        return Filter()
-    files: Mapping[str, FileState] = store.files()
-    if request.language:
-        wanted = find_language(request.language)
-        files = {path: state for path, state in files.items() if state.language == wanted}
-    where = narrow(files, under=request.under, include=request.include, exclude=request.exclude)
-    return where if where.paths is not None else Filter(paths=frozenset(files))
+def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
+    return narrow_store(
+        store,
+        kind,
+        under=request.under,
+        include=request.include,
+        exclude=request.exclude,
+        language=request.language,
+        tags=request.tags,
+        chunk_types=request.chunk_types,
+    )
 
 
 def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
@@ -305,4 +329,7 @@ def present_hit(app: App, question: Question, hit: Hit, limit: int, *, moved: bo
         except (FileMissing, PermissionDenied):
             hit = replace(hit, stale=True)
     text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)
-    return replace(hit, text=text, span=span)
+    # an overview has lines of its own: they say nothing about where in the file it is
+    lines = hit.text.count("\n", 0, -1)
+    kept = lines == hit.span.end_line - hit.span.start_line
+    return replace(hit, text=text, span=span if kept else hit.span)

@@ -1,0 +1,158 @@
+"""Tags of a file: what its name says, its front matter, and the hashtags in its prose."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+from sonde.languages import language_of
+from sonde.types import Kind
+
+MOST_TAGS = 100
+"""Per file; a list longer than this is data, not a description."""
+_LONGEST = 80
+_KEYS = ("tags", "keywords", "categories", "tag", "category")
+
+_FRONT = re.compile(
+    r"\A\ufeff?(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<body>.{0,20000}?)^(?P=mark)[ \t]*\r?$",
+    re.DOTALL | re.MULTILINE,
+)
+_ENTRY = re.compile(r"^(\w+)[ \t]*:[ \t]*(.*?)[ \t\r]*$")
+_ITEM = re.compile(r"^[ \t]*-[ \t]+(.*?)[ \t\r]*$")
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+
+_CODE = re.compile(
+    # fenced, then inline code, comments and tags of HTML, and addresses
+    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=fence)[^\n]*$|\Z)"
+    r"|^(?:-{4,}|\.{4,})[ \t]*\n.*?^(?:-{4,}|\.{4,})[ \t]*$"
+    r"|(?P<tick>`+)(?!`)[^\n]*?(?P=tick)|<!--.*?-->|<[^<>\n]*>|\bhttps?:\S+",
+    re.DOTALL | re.MULTILINE,
+)
+_INDENTED = re.compile(r"^(?: {4}|\t)[^\n]*$", re.MULTILINE)
+_LITERAL = re.compile(r"::[ \t]*\n(?:[ \t]*\n)+(?:[ \t]+[^\n]*\n?|[ \t]*\n)+")
+_HASHTAG = re.compile(
+    r"(?:(?<=\s)|(?<=^)|(?<=(?<!\])\())#(?P<tag>[^\W\d_][\w/-]*)"
+    r"(?=[\s,;!?)\]}*]|[.:](?:\s|$)|$)",
+    re.MULTILINE,
+)
+_TAG_LINE = re.compile(r"^(?:[ \t]*(?:[-*][ \t]+)?#[^\W\d_][\w/-]*[,;]?)+[ \t\r]*$")
+_COLOUR = re.compile(r"[0-9a-f]{3}|[0-9a-f]{6}|[0-9a-f]{8}|(?=\D*\d)[0-9a-f]{4}")
+_DIRECTIVES = frozenset(
+    "define elif else endif endregion error if ifdef ifndef import include line pragma region "
+    "undef warning using".split()
+)
+
+
+def tag_file(path: str, kind: Kind, content: Iterable[str] = ()) -> list[str]:
+    """Every tag of a file: code or documentation, language, folders, and those in its content."""
+    language = language_of(path)
+    prose = kind == "docs" or language.kind == "docs"
+    folders = [part.lower() for part in path.split("/")[:-1]]
+    found = ["documentation" if prose else "code", language.name, *folders, *content]
+    return list(dict.fromkeys(found))
+
+
+def fold_tag(tag: str) -> str:
+    """A tag as it is compared: lower case, no hash, no blanks around it."""
+    return " ".join(tag.strip().lstrip("#").lower().split())
+
+
+def find_tags(text: str, language: str) -> tuple[str, ...]:
+    """The tags that a document names: in its front matter, then inline."""
+    found: dict[str, None] = {}
+    front = _FRONT.match(text)
+    for raw in (
+        *_read_front(front),
+        *_find_hashtags(text[front.end() if front else 0 :], language),
+    ):
+        tag = fold_tag(raw)
+        if tag and len(tag) <= _LONGEST:
+            found[tag] = None
+            for at, letter in enumerate(tag):
+                if letter == "/" and at:
+                    found[tag[:at]] = None  # a note under `project/alpha` is one of `project`
+    return tuple(found)[:MOST_TAGS]
+
+
+def _read_front(front: re.Match[str] | None) -> Iterator[str]:
+    if front is None:
+        return
+    if front["mark"] == "+++":
+        try:
+            yield from _list_toml(tomllib.loads(front["body"].replace("\r\n", "\n")))
+        except (tomllib.TOMLDecodeError, RecursionError):
+            return
+    else:
+        yield from _list_yaml(front["body"])
+
+
+def _list_toml(table: dict[str, Any]) -> Iterator[str]:
+    inner = table.get("taxonomies")
+    for source in (table, inner if isinstance(inner, dict) else {}):
+        for key in _KEYS:
+            value = source.get(key)
+            for item in value if isinstance(value, list) else [value]:
+                if isinstance(item, str):
+                    yield item
+
+
+def _list_yaml(body: str) -> Iterator[str]:
+    """The few keys that hold tags: flow lists, block lists, words between commas or blanks."""
+    lines = body.splitlines()
+    for at, line in enumerate(lines):
+        entry = _ENTRY.match(line)
+        if entry is None or entry[1].lower() not in _KEYS:
+            continue
+        value = entry[2]
+        if value.startswith("["):
+            rest = iter(lines[at + 1 :])
+            while "]" not in value and (more := next(rest, None)) is not None:
+                value += " " + more.strip()
+            yield from (_unquote(item) for item in value[1:].split("]")[0].split(","))
+        elif value and not value.startswith("#"):
+            plain = _COMMENT.sub("", value) if value[:1] not in "\"'" else value
+            whole = plain[:1] in "\"'" or "," in plain or entry[1].lower() == "category"
+            yield from (_unquote(item) for item in (plain.split(",") if whole else plain.split()))
+        else:
+            for more in lines[at + 1 :]:
+                item = _ITEM.match(more)
+                if item:
+                    yield _unquote(item[1])
+                elif more.strip():
+                    break
+
+
+def _unquote(item: str) -> str:
+    item = item.strip()
+    if item[:1] in ("'", '"'):
+        return item[1:].split(item[0])[0]
+    return _COMMENT.sub("", item).strip()
+
+
+@cache
+def _knows_markup(language: str) -> bool:
+    return language in ("markdown", "rst", "asciidoc", "org", "text", "textile", "wiki")
+
+
+def _find_hashtags(text: str, language: str) -> Iterator[str]:
+    if "#" not in text or not _knows_markup(language):
+        return
+    prose = _CODE.sub(lambda match: "\n" * match[0].count("\n") or "¬", text)
+    if language == "rst":
+        prose = _LITERAL.sub("\n", prose)
+    elif language in ("markdown", "text"):
+        prose = _INDENTED.sub("", prose)
+    for match in _HASHTAG.finditer(prose):
+        tag = match["tag"]
+        start = prose.rfind("\n", 0, match.start()) + 1
+        if not prose[start : match.start()].strip():
+            # `#Setup guide` is a heading whose author forgot the blank
+            end = prose.find("\n", match.end())
+            if not _TAG_LINE.match(prose[start : end if end >= 0 else len(prose)]):
+                continue
+        folded = tag.lower()
+        if not _COLOUR.fullmatch(folded) and folded not in _DIRECTIVES:
+            yield tag.rstrip("/-")

@@ -1,0 +1,94 @@
+"""Views of files, kept in step with the index; made only once somebody asks for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sonde.chunking.tags import find_tags
+from sonde.chunking.views import VIEW_TYPES, derive_views
+from sonde.embedding.base import Embedder
+from sonde.indexing.pipeline import Stores, embed_batch
+from sonde.indexing.sources import Tree
+from sonde.languages import language_of
+from sonde.policy.read import FileContent
+from sonde.stores.base import ChunkStore
+from sonde.types import FileState, Kind, ParsedFile, Progress, Symbol
+from sonde.work import Work
+
+_BATCH_FILES = 128
+_BATCH_CHARS = 1_000_000
+
+
+def update_views(
+    tree: Tree, stores: Stores, views: ChunkStore, embedder: Embedder | None, work: Work
+) -> int:
+    """Make the views of every indexed file that has none as it is now; returns how many files."""
+    known: dict[str, FileState] = {}
+    for path, state in views.files().items():
+        known.setdefault(path.partition("/")[2], state)
+    wanted: dict[str, tuple[Kind, FileState]] = {
+        path: (kind, state)
+        for kind, store in stores.items()
+        for path, state in store.files().items()
+    }
+    gone = [path for path in known if path not in wanted]
+    if gone:
+        views.remove([f"{type_}/{path}" for path in gone for type_ in VIEW_TYPES])
+    changed = [
+        (kind, state)
+        for path, (kind, state) in wanted.items()
+        if path not in known or (known[path].hash, known[path].kind) != (state.hash, kind)
+    ]
+    began = time.monotonic()
+    batch: list[ParsedFile] = []
+    size = 0
+    for done, (kind, state) in enumerate(changed):
+        work.check()
+        content = tree.read(state.path)
+        parsed = _view_file(content, kind, state) if isinstance(content, FileContent) else []
+        batch += parsed or [ParsedFile(replace(state, path=f"{VIEW_TYPES[0]}/{state.path}"), ())]
+        size += sum(len(chunk.text) for file in parsed for chunk in file.chunks)
+        if len(batch) >= _BATCH_FILES or size >= _BATCH_CHARS:
+            _write(views, embedder, batch)
+            batch, size = [], 0
+            rate = done / max(time.monotonic() - began, 1e-6)
+            work.report(Progress("viewing", done, len(changed), rate=rate))
+    if batch:
+        _write(views, embedder, batch)
+    if changed or gone:
+        views.tidy()
+    return len(changed) + len(gone)
+
+
+def _view_file(content: FileContent, kind: Kind, indexed: FileState) -> list[ParsedFile]:
+    """The views of one file, those of each type as a file of their own."""
+    language = language_of(content.path)
+    prose = kind == "docs" or language.kind == "docs"
+    tags = find_tags(content.text, language.name) if prose else ()
+    by_type: dict[str, list[int]] = {}
+    made = derive_views(content.path, content.text, kind)
+    for at, view in enumerate(made):
+        by_type.setdefault(view.type, []).append(at)
+    state = replace(indexed, hash=content.hash, size=content.size, mtime_ns=content.mtime_ns)
+    files = []
+    for type_, places in by_type.items():
+        path = f"{type_}/{content.path}"
+        chunks = tuple(replace(made[at].chunk, path=path) for at in places)
+        names = tuple(
+            Symbol(made[at].chunk.symbol, "function", made[at].chunk.span.start_line)
+            for at in places
+            if made[at].chunk.symbol and type_ == "definitions"
+        )
+        files.append(ParsedFile(replace(state, path=path), chunks, names, tags=tags))
+    return files
+
+
+def _write(views: ChunkStore, embedder: Embedder | None, batch: Sequence[ParsedFile]) -> None:
+    files = {file.state.path.partition("/")[2] for file in batch}
+    # first away with types that a file has no more; a crash here means "make them again"
+    views.remove([f"{type_}/{path}" for path in files for type_ in VIEW_TYPES])
+    if embedder:
+        embed_batch(views, embedder, batch)
+    views.replace(batch)

@@ -1,0 +1,238 @@
+"""`cortex_search`: the document's request, answer, filters and errors, on the project's index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sonde.app import App
+from sonde.errors import EmbeddingFailed, EmptyQuery, InvalidRequest
+from sonde.settings import load_settings
+from sonde.tools import TOOLS
+from sonde.tools.code import search_code, search_docs
+from sonde.tools.index import create_index, get_index_status
+from sonde.tools.pages import hybrid_search, lexical_search, semantic_search
+from sonde.tools.tool import bind_arguments, find_tool
+from sonde.wiring import build_app
+from sonde.work import Work
+
+HANDLER = """package auth
+
+import (
+\t"context"
+\t"crypto/subtle"
+\t"errors"
+\t"net/http"
+\t"time"
+)
+
+type AuthHandler struct {
+\tTimeout time.Duration
+}
+
+// Authenticate checks the password of a user.
+func (h *AuthHandler) Authenticate(ctx context.Context, name string) error {
+\treturn errors.New("no")
+}
+"""
+FILES = {
+    "go.mod": "module shop\n",
+    "internal/auth/handler.go": HANDLER,
+    "internal/db/pool.go": "package db\n\nconst MaxConnections = 20\n\nfunc Open() {}\n",
+    "web/errors.ts": "export function handleError(e: Error): void { log(e) }\n",
+    "docs/adr/auth.md": "---\ntags: [architecture]\n---\n# Authentication decisions\n\nWhy.\n",
+    "docs/setup.md": "# Setup\n\nConnect the database first. #howto\n",
+    "config/db.yml": "database:\n  host: localhost\n  connections: 20\n",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def open_app(tmp_path: Path, root: Path, **explicit: Any) -> App:
+    given = {"assume_yes": True, "embedding": "static", "max_tokens": 20_000} | explicit
+    return build_app(load_settings({}, home=tmp_path / "home", **given), start=root)
+
+
+@pytest.fixture
+def app(tmp_path: Path, project: Path) -> Iterator[App]:
+    opened = open_app(tmp_path, project)
+    create_index(opened, work=Work())
+    yield opened
+    opened.close()
+
+
+def call(app: App, **arguments: Any) -> dict[str, Any]:
+    tool = find_tool(TOOLS, "cortex_search")
+    return dict(tool.call(app, **bind_arguments(tool, arguments), work=Work()))
+
+
+def places(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    chunks = [row["chunk"] for row in answer["results"]]
+    return [(chunk["chunk_type"], chunk["metadata"]["file_path"]) for chunk in chunks]
+
+
+def test_the_answer_is_that_of_the_document(app: App) -> None:
+    answer = call(app, query="auth handler", chunk_types=["symbols"], tags=["auth"])
+    (row,) = answer["results"]
+    assert list(answer) == ["results", "total"]
+    assert answer["total"] == 1
+    assert list(row) == ["chunk", "combined_score"]
+    assert -1 <= row["combined_score"] <= 1
+    chunk = row["chunk"]
+    assert list(chunk) == [
+        "id", "chunk_type", "title", "text", "tags", "metadata", "created_at", "updated_at",
+    ]  # fmt: skip
+    assert chunk["id"] == "code-symbols-internal-auth-handler-go"
+    assert chunk["title"] == "internal/auth/handler.go symbols"
+    assert chunk["text"].startswith(
+        "Package: auth\n\nImports: 5 packages\n\nTypes:\n  - AuthHandler (struct) (lines 11-13)\n"
+    )
+    assert chunk["tags"] == ["code", "go", "symbols", "internal", "auth"]
+    assert chunk["metadata"] == {
+        "source": "code",
+        "file_path": "internal/auth/handler.go",
+        "language": "go",
+        "package": "auth",
+        "imports_count": 5,
+        "types_count": 1,
+        "functions_count": 1,
+    }
+    assert chunk["created_at"].endswith("Z")
+    assert "embedding" not in json.dumps(answer)
+
+
+@pytest.mark.parametrize(
+    ("query", "filters", "found"),
+    [
+        ("authentication design decisions",
+         {"chunk_types": ["documentation"], "tags": ["architecture"]},
+         {("documentation", "docs/adr/auth.md")}),
+        ("database connection settings", {"chunk_types": ["data"]},
+         {("data", "config/db.yml"), ("data", "internal/db/pool.go"), ("data", "go.mod")}),
+        ("error handling patterns", {"tags": ["typescript", "code"]},
+         {("symbols", "web/errors.ts"), ("definitions", "web/errors.ts")}),
+        ("errors", {"tags": ["typescript", "definitions"]}, {("definitions", "web/errors.ts")}),
+        ("database", {"tags": ["#HowTo"]}, {("documentation", "docs/setup.md")}),
+        ("database", {"tags": ["no-such-tag"]}, set()),
+        ("database", {"chunk_types": ["no-such-type"]}, set()),
+    ],
+)  # fmt: skip
+def test_the_documents_queries_find_what_it_says(
+    app: App, query: str, filters: dict[str, Any], found: set[tuple[str, str]]
+) -> None:
+    assert set(places(call(app, query=query, **filters))) == found
+
+
+def test_without_filters_all_types_are_searched_best_first_and_always_alike(app: App) -> None:
+    answer = call(app, query="how does authentication work")
+    scores = [row["combined_score"] for row in answer["results"]]
+    assert {type_ for type_, _ in places(answer)} == {
+        "documentation", "symbols", "definitions", "data",
+    }  # fmt: skip
+    assert scores == sorted(scores, reverse=True)
+    assert call(app, query="how does authentication work") == answer
+
+
+@pytest.mark.parametrize(("limit", "count"), [(0, 1), (-5, 1), (2, 2), (1000, 100)])
+def test_a_limit_out_of_bounds_is_clamped(app: App, project: Path, limit: int, count: int) -> None:
+    many = "".join(f"def compute_{number}():\n    pass\n\n" for number in range(150))
+    (project / "many.py").write_text(many)
+    create_index(app, work=Work())
+    assert len(call(app, query="compute", limit=limit, max_tokens=20_000)["results"]) <= count
+    assert call(app, query="compute", limit=limit)["total"] == count
+
+
+def test_malformed_calls_are_refused(app: App) -> None:
+    for arguments in ({}, {"query": 5}, {"query": "x", "tags": "go"}, {"query": "x", "nope": 1}):
+        with pytest.raises(InvalidRequest):
+            call(app, **arguments)
+    with pytest.raises(EmptyQuery):
+        call(app, query="  ")
+
+
+def test_without_an_embedding_model_the_search_fails_as_documented(
+    tmp_path: Path, project: Path
+) -> None:
+    bare = open_app(tmp_path, project, embedding="none")
+    create_index(bare, work=Work())
+    with pytest.raises(EmbeddingFailed):
+        call(bare, query="anything")
+    bare.close()
+
+
+def test_what_does_not_fit_comes_with_the_cursor(app: App) -> None:
+    whole = call(app, query="database", limit=10)
+    first = call(app, query="database", limit=10, max_tokens=400)
+    assert first["truncated"]
+    assert first["total"] == whole["total"]
+    rows, cursor = first["results"], first["nextCursor"]
+    while cursor:
+        more = call(app, query="database", cursor=cursor, max_tokens=400)
+        rows, cursor = rows + more["results"], more.get("nextCursor")
+    assert [row["chunk"]["id"] for row in rows] == [r["chunk"]["id"] for r in whole["results"]]
+
+
+def test_one_chunk_among_thousands_is_found_by_its_tag(app: App, project: Path) -> None:
+    """All others fit the query better: a filter after a top-k would lose it."""
+    for number in range(40):
+        body = "".join(f"## Part {part}\n\nParcel parcel delivery.\n\n" for part in range(50))
+        (project / f"docs/parcels{number}.md").write_text(f"# Parcels\n\n{body * 3}")
+    (project / "docs/odd.md").write_text("Nothing of the kind. #needle\n")
+    create_index(app, work=Work())
+    answer = call(app, query="parcel delivery", tags=["needle"])
+    assert places(answer) == [("documentation", "docs/odd.md")]
+    assert [r["path"] for r in search_docs(app, "parcel delivery", tags=("needle",), work=Work())[
+        "results"]] == ["docs/odd.md"]  # fmt: skip
+    for verb in (semantic_search, hybrid_search):
+        matches = verb(app, "parcel delivery", tags=("needle",), work=Work())["results"]["matches"]
+        assert [match["file"]["path"] for match in matches] == ["docs/odd.md"]
+
+
+def test_edits_show_in_the_next_search(app: App, project: Path) -> None:
+    call(app, query="otter")
+    (project / "internal/auth/handler.go").write_text(
+        HANDLER + "\n// Otter swims.\nfunc Otter() {}\n"
+    )
+    (project / "web/errors.ts").unlink()
+    create_index(app, work=Work())
+    answer = call(app, query="Otter", chunk_types=["definitions"])
+    assert answer["results"][0]["chunk"]["metadata"]["name"] == "Otter"
+    assert ("definitions", "web/errors.ts") not in places(answer)
+
+
+def test_the_status_names_languages_without_a_grammar(app: App, project: Path) -> None:
+    (project / "old.pl").write_text("sub add { return 1 }\n")
+    create_index(app, work=Work())
+    assert get_index_status(app, work=Work())["details"]["withoutGrammar"] == {"perl": 1}
+    (row,) = call(app, query="add", tags=["perl"])["results"]
+    assert row["chunk"]["metadata"]["parsed"] is False
+
+
+def test_other_searches_take_types_and_tags(app: App) -> None:
+    plain = search_code(app, "authenticate", work=Work())
+    assert search_code(app, "authenticate", work=Work(), tags=("go",))["results"][0]["path"] == (
+        "internal/auth/handler.go"
+    )
+    (row, *_) = search_code(app, "authenticate", work=Work(), chunk_types=("definitions",))[
+        "results"
+    ]
+    assert row["path"] == "internal/auth/handler.go"
+    assert "Authenticate(ctx" in row["text"]
+    assert "errors.New" not in row["text"]
+    assert row["startLine"] == 15
+    found = lexical_search(app, "timeout", chunk_types=("definitions",), work=Work())
+    assert [m["file"]["path"] for m in found["results"]["matches"]] == ["internal/auth/handler.go"]
+    assert search_code(app, "authenticate", work=Work(), tags=("zig",))["results"] == []
+    again = search_code(app, "authenticate", work=Work())
+    assert [row["path"] for row in again["results"]] == [row["path"] for row in plain["results"]]
