@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,13 +55,6 @@ class TestFiles:
         ]
         assert store.files() == {"src/a.py": file.state}
         assert (store.counts().files, store.counts().chunks) == (1, 3)
-
-    def test_tags_come_back_until_the_file_is_replaced(self, store, make_file):
-        tagged = replace(make_file("a.md", "one\n", kind="docs"), tags=("design docs", "größe"))
-        store.replace([tagged, make_file("b.md", "two\n", kind="docs")])
-        assert store.tags() == {"a.md": ("design docs", "größe")}
-        store.replace([make_file("a.md", "one\n", kind="docs")])
-        assert store.tags() == {}
 
     def test_chunks_come_in_the_order_asked_for_and_gone_ones_are_left_out(self, store, make_file):
         store.replace([make_file("a.py", "one\n", "two\n")])
