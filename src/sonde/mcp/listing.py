@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,9 +38,8 @@ class Listing:
     def entries(self) -> list[dict[str, Any]]:
         """The answer to `tools/list`."""
         wanted = TOOLSETS if "all" in self.toolsets else self.toolsets
-        said: set[str] = set()
         return [
-            _describe_tool(tool, name, said, enhanced=self.enhanced)
+            _describe_tool(tool, name, enhanced=self.enhanced)
             for tool in self.tools
             if tool.toolset in wanted and tool.listed
             for name in _list_names(tool, self.spelling)
@@ -79,12 +77,12 @@ def _list_names(tool: Tool, spelling: Spelling) -> Iterator[str]:
         yield from documented
 
 
-def _describe_tool(tool: Tool, name: str, said: set[str], *, enhanced: bool) -> dict[str, Any]:
+def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "name": name,
         **({} if _is_repeated(tool) else {"title": tool.title}),
         "description": tool.describe(enhanced=enhanced),
-        "inputSchema": _open_schema(tool.input_schema, said),
+        "inputSchema": _open_schema(tool.input_schema),
         "outputSchema": OUTPUT_SCHEMA,
         "annotations": tool.annotations,
     }
@@ -96,21 +94,7 @@ def _is_repeated(tool: Tool) -> bool:
     return tool.title.lower().split() == tool.name.split("_")
 
 
-def _open_schema(schema: dict[str, Any], said: set[str]) -> dict[str, Any]:
+def _open_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Without a ban on other names: `topK` serves as well as `top_k`, and a client that checks
-    calls itself must let it, and a mistyped name that we can put right, through to us.
-
-    An argument that a tool further up has in the same words is not explained again."""
-    properties = {
-        name: _say_once(name, argument, said) for name, argument in schema["properties"].items()
-    }
-    rest = {key: value for key, value in schema.items() if key != "additionalProperties"}
-    return rest | {"properties": properties}
-
-
-def _say_once(name: str, argument: dict[str, Any], said: set[str]) -> dict[str, Any]:
-    words = f"{name} {json.dumps(argument, sort_keys=True)}"
-    if words not in said:
-        said.add(words)
-        return argument
-    return {key: argument[key] for key in ("type", "items", "enum") if key in argument}
+    calls itself must let it, and a mistyped name that we can put right, through to us."""
+    return {key: value for key, value in schema.items() if key != "additionalProperties"}
