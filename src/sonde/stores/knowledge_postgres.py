@@ -277,18 +277,19 @@ class PostgresKnowledge:
             f" VALUES ({', '.join(['%s'] * 16)}) RETURNING number",
             [self._owner, fold_tags(entry.tags), *_pack(bind_head(entry))],
         ).fetchone()
-        pieces = []
+        columns = PIECE.removeprefix("number, ")
         for piece in list_stored(entry):
-            title, tags, body = list_terms(entry, piece)
+            number = cursor.execute(
+                f"INSERT INTO {source}_pieces (owner, item, {columns})"
+                f" VALUES (%s, %s{', %s' * 9}) RETURNING number",
+                [self._owner, row[0], *_pack(bind_piece(piece))],
+            ).fetchone()[0]
             folded = pack_text(fold_text(f"{entry.title} {piece.text}"))
-            vector = write_vector(title, tags, body)
-            pieces.append((self._owner, row[0], folded, vector, *_pack(bind_piece(piece))))
-        cursor.executemany(
-            f"INSERT INTO {source}_pieces (owner, item, folded, words,"
-            f" {PIECE.removeprefix('number, ')})"
-            f" VALUES (%s, %s, %s, %s::tsvector{', %s' * 9})",
-            pieces,
-        )
+            vector = write_vector(*list_terms(entry, piece))
+            cursor.execute(
+                f"INSERT INTO {source}_words VALUES (%s, %s, %s, %s::tsvector)",
+                [number, self._owner, folded, vector],
+            )
         return entry.id
 
     def _advance(self, cursor: Any, source: Source) -> None:

@@ -77,18 +77,19 @@ def rank_pieces(
     if not weighed or limit < 1:
         return []
     score = " + ".join(
-        f"%s * ts_rank({_WEIGHTS}::real[], p.words, %s::tsquery, 1)" for _ in weighed
+        f"%s * ts_rank({_WEIGHTS}::real[], w.words, %s::tsquery, 1)" for _ in weighed
     )
     condition, values = condition_sql(where)
     query = (
-        f"SELECT p.number, ({score})::float8 AS score FROM {source}_pieces AS p"
-        f" JOIN {source} AS e ON e.number = p.item"
-        f" WHERE p.owner = %s AND e.owner = %s AND p.words @@ %s::tsquery{condition}"
+        f"SELECT p.number, ({score})::float8 AS score FROM {source}_words AS w"
+        f" JOIN {source}_pieces AS p ON p.number = w.number JOIN {source} AS e ON e.number = p.item"
+        " WHERE w.owner = %s AND p.owner = %s AND e.owner = %s"
+        f" AND w.words @@ %s::tsquery{condition}"
         " ORDER BY score DESC, p.number LIMIT %s"
     )
     given = [part for term, idf in weighed.items() for part in (idf, quote_term(term))]
     every = " | ".join(quote_term(term) for term in weighed)
-    rows = cursor.execute(query, [*given, owner, owner, every, *values, limit])
+    rows = cursor.execute(query, [*given, owner, owner, owner, every, *values, limit])
     return [Scored(number, value) for number, value in rows]
 
 
@@ -96,7 +97,7 @@ def _weigh_terms(cursor: Any, owner: str, source: Source, terms: list[str]) -> d
     """The rarest known terms with their inverse frequencies; unknown ones stand for longer ones."""
     total = _count(cursor, f"SELECT count(*) FROM {source}_pieces WHERE owner = %s", owner)
     counts: dict[str, int] = {}
-    query = f"SELECT count(*) FROM {source}_pieces WHERE owner = %s AND words @@ %s::tsquery"
+    query = f"SELECT count(*) FROM {source}_words WHERE owner = %s AND words @@ %s::tsquery"
     for term in terms[: 4 * _MOST_TERMS]:
         held = _count(cursor, query, owner, quote_term(term))
         if not held and not term.endswith("*") and len(term) > 1:
@@ -116,7 +117,7 @@ def _list_holders(cursor: Any, owner: str, source: Source, part: str) -> dict[st
         return {}
     query = (
         "SELECT lexeme, count(*) FROM ("
-        f" SELECT words FROM {source}_pieces WHERE owner = %s AND folded LIKE %s LIMIT 200"
+        f" SELECT words FROM {source}_words WHERE owner = %s AND folded LIKE %s LIMIT 200"
         ") AS held, unnest(held.words) WHERE position(%s IN lexeme) > 0"
         " GROUP BY lexeme ORDER BY 2 DESC LIMIT 24"
     )
