@@ -133,6 +133,8 @@ class Job:
                 shown = self.progress
                 work.report(shown)
             if self._finished.wait(_POLL_S):
+                if work and self.progress is not shown:
+                    work.report(self.progress)
                 return True
             if work:
                 work.check()
