@@ -13,6 +13,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from sonde.errors import IndexCorrupt
 from sonde.stores.base import Vectors
 from sonde.stores.chunk_lexical import Ranges, contains
 from sonde.stores.chunk_schema import LOGGED, advance_state, read_number, read_state
@@ -132,6 +133,8 @@ class VectorIndex:
         values = (json.dumps(list(ids)), found.id, found.rows.count_complete())
         slot_of = dict(connection.execute(query, values))
         rows = found.rows.read(np.array(list(slot_of.values()), np.int64))
+        if not np.isfinite(rows).all():
+            raise IndexCorrupt(f"vectors of {model} are no numbers")
         return dict(zip(slot_of, rows, strict=True))
 
     def find_known(
