@@ -62,4 +62,4 @@ conformance: $(STAMP) ## The official MCP conformance suite (needs npm); see doc
 	$(BIN)/python scripts/conformance.py --write
 
 clean: ## Remove what make made
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance

@@ -77,13 +77,16 @@ def test_a_key_is_known_again_until_it_is_revoked(users, tmp_path):
             users.add_key(wrong)
 
 
-@pytest.mark.parametrize(
-    "token",
-    [sign(), sign(RSA, "two", "RS256"), sign(aud=["other", "sonde"])],
-    ids=["shared secret", "rsa", "several audiences"],
-)
-def test_a_signed_token_names_its_user(keyring, token):
-    assert keyring.find_user(token) == "ann"
+GOOD = {
+    "shared secret": sign,
+    "rsa": lambda: sign(RSA, "two", "RS256"),
+    "several audiences": lambda: sign(aud=["other", "sonde"]),
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_a_signed_token_names_its_user(keyring, case):
+    assert keyring.find_user(GOOD[case]()) == "ann"
 
 
 WRONG = {
