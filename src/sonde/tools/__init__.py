@@ -84,6 +84,18 @@ TOOLS: tuple[Tool, ...] = (
             "Page through code and docs by meaning, words and names together. "
             "Prefer regex_search for exact text."
         ),
+        shown=(
+            "query",
+            "path",
+            "include",
+            "exclude",
+            "language",
+            "top_k",
+            "page_size",
+            "context_lines",
+            "project",
+            "cursor",
+        ),  # fmt: skip
     ),
     Tool(
         name="lexical_search",
@@ -91,7 +103,7 @@ TOOLS: tuple[Tool, ...] = (
         toolset="code",
         title="Search by words",
         description=(
-            "Page through code and docs that hold the words, filtered as in hybrid_search. "
+            "Page through code and docs that hold the words, filtered as in semantic_search. "
             "Prefer semantic_search when the wording is unknown."
         ),
         shown=("query", "path", "page_size", "cursor"),

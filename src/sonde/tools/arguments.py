@@ -85,12 +85,10 @@ class Argument:
     @cached_property
     def schema(self) -> dict[str, Any]:
         """JSON Schema of this argument as it is listed."""
+        hidden = {"maxLength"} if self.full_schema.get("maxLength", 0) >= _GUARD else set()
         if self.param.terse:
-            return {
-                key: self.full_schema[key] for key in ("type", "items") if key in self.full_schema
-            }
-        guard = "maxLength" if self.full_schema.get("maxLength", 0) >= _GUARD else None
-        return {key: fact for key, fact in self.full_schema.items() if key != guard}
+            hidden |= {"description", "default", "minLength", "maxLength", "minItems", "maxItems"}
+        return {key: fact for key, fact in self.full_schema.items() if key not in hidden}
 
     @cached_property
     def full_schema(self) -> dict[str, Any]:
