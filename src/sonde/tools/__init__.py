@@ -95,7 +95,7 @@ TOOLS: tuple[Tool, ...] = (
             "context_lines",
             "project",
             "cursor",
-        ),  # fmt: skip
+        ),
     ),
     Tool(
         name="lexical_search",
