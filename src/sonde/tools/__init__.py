@@ -38,7 +38,7 @@ TOOLS: tuple[Tool, ...] = (
         name="search_docs",
         call=search_docs,
         toolset="code",
-        title="Search documentation",
+        title="Search docs",
         description=("Search documentation files (.md, .txt). Prefer search_code for source code."),
         hint=(
             "TIP: For follow-up questions about a doc already in context, use this tool instead "
@@ -49,7 +49,7 @@ TOOLS: tuple[Tool, ...] = (
         name="search_by_path",
         call=search_by_path,
         toolset="code",
-        title="Find files by path",
+        title="Search by path",
         description=(
             "Find files whose path matches a glob pattern. "
             "Prefer search_code when you know what the file does but not its name."
@@ -59,7 +59,7 @@ TOOLS: tuple[Tool, ...] = (
         name="semantic_search",
         call=semantic_search,
         toolset="code",
-        title="Search by meaning",
+        title="Semantic search",
         description=(
             "Page through everything in code and docs that means the like. "
             "Prefer search_code for the few best answers."
@@ -69,7 +69,7 @@ TOOLS: tuple[Tool, ...] = (
         name="regex_search",
         call=regex_search,
         toolset="code",
-        title="Search by regex",
+        title="Regex search",
         description=(
             "Page through the lines that match a regular expression; needs no index. "
             "Prefer search_code when the exact text is unknown."
@@ -79,7 +79,7 @@ TOOLS: tuple[Tool, ...] = (
         name="hybrid_search",
         call=hybrid_search,
         toolset="code",
-        title="Search by both",
+        title="Hybrid search",
         description=(
             "Page through code and docs by meaning, words and names together. "
             "Prefer regex_search for exact text."
@@ -101,7 +101,7 @@ TOOLS: tuple[Tool, ...] = (
         name="lexical_search",
         call=lexical_search,
         toolset="code",
-        title="Search by words",
+        title="Lexical search",
         description=(
             "Page through code and docs that hold the words, filtered as in semantic_search. "
             "Prefer semantic_search when the wording is unknown."
@@ -112,7 +112,7 @@ TOOLS: tuple[Tool, ...] = (
         name="cortex_search",
         call=cortex_search,
         toolset="code",
-        title="Search by type and tag",
+        title="Cortex search",
         description=(
             "Search for relevant context in the project codebase and documentation, by chunk type "
             "and tag (language, folder, #tag). Prefer search_code for whole code."
@@ -122,7 +122,7 @@ TOOLS: tuple[Tool, ...] = (
         name="create_index",
         call=create_index,
         toolset="index",
-        title="Create the index",
+        title="Create index",
         description=(
             "Index the contents of the current project so that it can be searched. "
             "Asks for confirmation; an existing index is brought up to date."
@@ -143,7 +143,7 @@ TOOLS: tuple[Tool, ...] = (
         name="reindex_project",
         call=reindex_project,
         toolset="index",
-        title="Rebuild the index",
+        title="Reindex project",
         description=(
             "Rebuild the entire index from scratch; asks for confirmation. "
             "Rarely needed: changed files are picked up by themselves."
@@ -155,7 +155,7 @@ TOOLS: tuple[Tool, ...] = (
         name="reindex_file",
         call=reindex_file,
         toolset="index",
-        title="Index one file again",
+        title="Reindex file",
         description=(
             "Index a single file again right now. Rarely needed: searches notice changed files."
         ),
@@ -165,7 +165,7 @@ TOOLS: tuple[Tool, ...] = (
         name="delete_index",
         call=delete_index,
         toolset="index",
-        title="Delete the index",
+        title="Delete index",
         description=(
             "Delete the index of the current project; asks for confirmation. "
             "The project's own files are not touched."
