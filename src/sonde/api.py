@@ -8,11 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from sonde.app import App
 from sonde.errors import NotScanned
 from sonde.filters import parse_filter
+from sonde.searching.contexts import ContextSearcher
 from sonde.settings import load_settings
 from sonde.tools import code, files
 from sonde.tools import index as indexes
+from sonde.tools.contexts import ProjectSearcher
 from sonde.tools.file_queries import find_matches
 from sonde.types import LOCAL, Caller, Progress
 from sonde.wiring import build_app
@@ -124,6 +127,15 @@ class Sonde:
         answer = find_matches(self._app, known[0], parse_filter(where), limit, Work())
         entries: list[dict[str, Any]] = answer["entries"]
         return entries
+
+    @property
+    def app(self) -> App:
+        """The parts that every verb works on, for `sonde.mcp.mounting`."""
+        return self._app
+
+    def searcher(self) -> ContextSearcher:
+        """Finds context chunks of the project by type and tag."""
+        return ProjectSearcher(self._app, self._project)
 
     def projects(self) -> list[dict[str, Any]]:
         """Every indexed project of this machine."""

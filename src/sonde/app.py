@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sonde.embedding.base import Embedder
 from sonde.errors import StorageUnusable
@@ -22,6 +23,9 @@ from sonde.shell.disk import Disk
 from sonde.stores.base import ChunkStore
 from sonde.stores.sqlite import translate_errors
 from sonde.types import Kind
+
+if TYPE_CHECKING:
+    from sonde.searching.chunk_files import ChunkFiles
 
 _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
 _DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")
@@ -47,6 +51,8 @@ class Project:
         watching: str = "auto",
         open_views: Callable[[], ChunkStore] | None = None,
         chunk_folder: Path | None = None,
+        needs_chunks: bool = False,
+        chunk_embedder: Embedder | None = None,
     ) -> None:
         self.root = root
         self.folder = folder
@@ -70,6 +76,11 @@ class Project:
         """How often each file was shown; those files get their deeper vectors first."""
         self.chunk_folder = chunk_folder
         """Where chunk files of this project may lie that another program wrote."""
+        self.needs_chunks = needs_chunks
+        """True when somebody named that folder, so that it must be there."""
+        self.chunk_embedder = chunk_embedder
+        """Embeds queries for chunk files of another model."""
+        self._chunk_files: ChunkFiles | None = None
         self.viewed: object = None
         """The state of the stores that the views were last made from."""
         self._open_views = open_views
@@ -89,6 +100,8 @@ class Project:
         self.tree, self.max_files, self.warnings = other.tree, other.max_files, other.warnings
         self.strategy, self.lazy_idle_s = other.strategy, other.lazy_idle_s
         self.watching = other.watching
+        self.chunk_folder, self.needs_chunks = other.chunk_folder, other.needs_chunks
+        self.chunk_embedder = other.chunk_embedder
         with self._guard:
             if self.store_name != other.store_name:
                 self.store_name = other.store_name
@@ -124,6 +137,24 @@ class Project:
                     raise StorageUnusable(f"{self.root} has no place for views")
                 self._views = self._open_views()
             return self._views
+
+    def open_chunk_files(self, own: Embedder | None, *, follow: bool) -> ChunkFiles | None:
+        """The searcher over the project's chunk files; None where there are none."""
+        folder = self.chunk_folder
+        with self._guard:
+            if folder is None or not (self.needs_chunks or folder.is_dir()):
+                if self._chunk_files:
+                    self._chunk_files.close()
+                self._chunk_files = None
+                return None
+            if self._chunk_files is None:
+                from sonde.searching.chunk_files import ChunkFiles
+
+                embedder = self.chunk_embedder or own
+                self._chunk_files = ChunkFiles(folder, embedder)
+                if follow:
+                    self._chunk_files.follow()
+            return self._chunk_files
 
     def forget_views(self) -> None:
         """Delete all views; they are made anew when they are asked for."""
@@ -186,7 +217,9 @@ class Project:
             self._stores = {}
             if self._views:
                 self._views.close()
-            self._views = self.viewed = None
+            if self._chunk_files:
+                self._chunk_files.close()
+            self._views = self.viewed = self._chunk_files = None
 
 
 class Projects:

@@ -26,7 +26,7 @@ from sonde.jobs import Jobs, JobStore
 from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
-from sonde.settings import Settings, apply_project_config, render_config
+from sonde.settings import Settings, apply_cortex_config, apply_project_config, render_config
 from sonde.shell.disk import Disk
 from sonde.stores.base import ChunkStore
 from sonde.stores.knowledge_base import KnowledgeStore
@@ -124,7 +124,7 @@ def open_project(settings: Settings, root: Path) -> Project:
         folder = project_folder(settings.home, root)
     except OSError as error:
         raise StorageUnusable(f"{settings.home}: {error}") from error
-    own = apply_project_config(settings, folder / "config.json")
+    own = apply_project_config(apply_cortex_config(settings, root), folder / "config.json")
     rules = Rules(
         include=own.include,
         exclude=own.exclude,
@@ -150,7 +150,18 @@ def open_project(settings: Settings, root: Path) -> Project:
         lazy_idle_s=own.lazy_idle_threshold,
         watching=own.watching,
         open_views=partial(_open_views, folder),
+        chunk_folder=root / Path(own.chunks_dir).expanduser(),
+        needs_chunks=own.sources["chunks_dir"] != "default",
+        chunk_embedder=_endpoint(own.embedding_endpoint, own.embedding_dimensions),
     )
+
+
+def _endpoint(address: str, dimensions: int) -> Embedder | None:
+    if not address:
+        return None
+    from sonde.embedding.endpoint import EndpointEmbedder
+
+    return EndpointEmbedder(address, dimensions)
 
 
 def _open_views(folder: Path) -> ChunkStore:

@@ -62,8 +62,8 @@ def has_syntax(path: str) -> bool:
 
 def derive_views(path: str, text: str, kind: Kind) -> list[View]:
     """Every view of a file's text."""
-    if not text or text.isspace():
-        return []
+    if not text or text.isspace() or path.startswith(".cortex/"):
+        return []  # chunk files are views already
     language = language_of(path)
     data = encode(text)
     if path.endswith(".ipynb"):

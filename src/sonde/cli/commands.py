@@ -70,6 +70,22 @@ def run_store(session: Session) -> int:
     return FOUND
 
 
+def run_export(session: Session) -> int:
+    """Write the views of the project's files to chunk files."""
+    from sonde.tools.exporting import export_chunks
+
+    with session.working() as work:
+        answer = export_chunks(
+            session.app, session.args.output, session.args.format, session.project, work=work
+        )
+    if session.args.json:
+        session.print_json(answer)
+    else:
+        told = escape_controls(answer["message"])
+        session.print_lines([f"{session.out.paint('good', '✓')} {told}"])
+    return FOUND
+
+
 def run_strategy(session: Session) -> int:
     """Show or choose when changes are indexed."""
     from sonde.tools.strategy import choose_strategy

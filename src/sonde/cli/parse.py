@@ -187,6 +187,16 @@ COMMANDS = (
         "sonde store convert lance",
     ),
     Command(
+        "export",
+        "write the project's views with their embeddings to chunk files",
+        "commands:run_export",
+        (
+            _option("--format", choices=("cortex",), default="cortex", help="the layout: cortex"),
+            _option("-o", "--output", metavar="DIR", help="where (default: .cortex/chunks)"),
+        ),
+        "sonde export --format cortex",
+    ),
+    Command(
         "setup",
         "add sonde to the configuration of your agents",
         "setup:run_setup",

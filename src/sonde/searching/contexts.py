@@ -77,6 +77,11 @@ def embed_query(embedder: Embedder | None, query: str) -> Vectors:
     return vector
 
 
+def measure_cosine(one: Vectors, other: Vectors) -> float:
+    """The cosine between a kept vector and a unit vector."""
+    return float(one @ other) / (float(np.linalg.norm(one)) or 1.0)
+
+
 def count_pool(options: SearchOptions) -> int:
     """How many of the nearest chunks are compared by their words too."""
     return max(_POOL, 4 * options.limit)

@@ -23,6 +23,7 @@ from sonde.searching.contexts import (
     combine_scores,
     count_pool,
     embed_query,
+    measure_cosine,
 )
 from sonde.stores.base import ChunkStore
 from sonde.types import Chunk, FileState, Filter
@@ -84,12 +85,18 @@ class ViewSearcher:
             where = Filter(narrow_views(files, tags, options.tags, options.chunk_types))
         model = self._embedder.name if self._embedder else ""
         scored = self._store.dense(model, vector, count_pool(options), where)
-        chunks = {chunk.id: chunk for chunk in self._store.chunks([one.id for one in scored])}
+        ids = [one.id for one in scored]
+        # retrieval may round; the score is that of the vectors as they are kept and exported
+        vectors = self._store.vectors(model, ids)
+        chunks = {chunk.id: chunk for chunk in self._store.chunks(ids)}
         states = self._store.states({chunk.path for chunk in chunks.values()})
         near = [
-            (show_view(chunk, states[chunk.path], tags.get(chunk.path, ())), one.score)
-            for one in scored
-            if (chunk := chunks.get(one.id)) and chunk.path in states
+            (
+                show_view(chunk, states[chunk.path], tags.get(chunk.path, ())),
+                measure_cosine(vectors[id_], vector),
+            )
+            for id_ in ids
+            if id_ in vectors and (chunk := chunks.get(id_)) and chunk.path in states
         ]
         return combine_scores(query, near, options)
 

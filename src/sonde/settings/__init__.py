@@ -1,6 +1,6 @@
 """One frozen `Settings`; the only reader of the environment and of config files."""
 
-from sonde.settings.load import apply_project_config, find_home, load_settings
+from sonde.settings.load import apply_cortex_config, apply_project_config, find_home, load_settings
 from sonde.settings.render import render_config
 from sonde.settings.rules import RULES, Rule, Settings
 
@@ -8,6 +8,7 @@ __all__ = [
     "RULES",
     "Rule",
     "Settings",
+    "apply_cortex_config",
     "apply_project_config",
     "find_home",
     "load_settings",

@@ -15,12 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import InvalidRequest, StorageUnusable, UnknownArgument
+from sonde.settings.cortex import read_cortex_config
 from sonde.settings.rules import RULES, RejectedError, Settings, check_size, default_of, parse_json
 
 MAX_CONFIG_BYTES = 10 * 1024 * 1024
 UNEDITED = "_asGenerated"
 """Key of a generated file: its values that equal the defaults are nobody's choice yet."""
 
+CORTEX_FILE = str(Path(".cortex") / "config.yml")
+_CORTEX = {
+    "CORTEX_CHUNKS_DIR": "chunks_dir",
+    "CORTEX_EMBEDDING_ENDPOINT": "embedding_endpoint",
+}
 _BY_KEY = {rule.key: name for name, rule in RULES.items()}
 
 
@@ -62,7 +68,27 @@ def load_settings(
 def apply_project_config(settings: Settings, path: Path) -> Settings:
     """The same settings with a project's config.json put where it belongs: above the user's
     file, below the environment and explicit arguments."""
-    return _apply_file(settings, path, over={"default", str(settings.home / "config.json")})
+    over = {"default", str(settings.home / "config.json")}
+    over |= {source for source in settings.sources.values() if source.endswith(CORTEX_FILE)}
+    return _apply_file(settings, path, over=over)
+
+
+def apply_cortex_config(settings: Settings, root: Path) -> Settings:
+    """The same settings with the project's `.cortex/config.yml`, which yields to config.json."""
+    path, entries = read_cortex_config(root)
+    over = {"default", str(settings.home / "config.json")}
+    warnings = list(settings.warnings)
+    values: dict[str, Any] = {}
+    for name, raw in entries.items():
+        try:
+            value = RULES[name].check(raw)
+        except RejectedError:
+            warnings.append(f"{path}: {_complain(name, name, raw)}")
+            continue
+        if settings.sources[name] in over:
+            values[name] = value
+    sources = {**settings.sources, **dict.fromkeys(values, str(path))}
+    return replace(settings, **values, sources=sources, warnings=tuple(warnings))
 
 
 def _apply_file(settings: Settings, path: Path, over: set[str]) -> Settings:
@@ -95,8 +121,9 @@ def _apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settin
     values: dict[str, Any] = {}
     sources = dict(settings.sources)
     for variable, text in sorted(environ.items()):
-        name = variable.removeprefix("SONDE_").lower()
-        if not variable.startswith("SONDE_") or name == "home" or not text.strip():
+        name = _CORTEX.get(variable) or variable.removeprefix("SONDE_").lower()
+        ours = variable in _CORTEX or variable.startswith("SONDE_")
+        if not ours or name == "home" or not text.strip():
             continue
         if name not in RULES:
             near = _suggest(name, ("home", *RULES), write=lambda known: f"SONDE_{known.upper()}")

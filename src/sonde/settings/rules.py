@@ -60,6 +60,9 @@ class Settings:
     jwt_audience: str = "sonde"
     knowledge_store: str = field(default="sqlite", repr=False)
     """`sqlite`, or the address of a PostgreSQL database."""
+    chunks_dir: str = ".cortex/chunks"
+    embedding_endpoint: str = ""
+    embedding_dimensions: int = 384
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Field -> 'argument', 'environment SONDE_X', the path of a file, or 'default'."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
@@ -256,6 +259,15 @@ RULES: dict[str, Rule] = {
         _check_text(r"sqlite|postgres(ql)?://\S{1,1000}"),
         about="Where personal knowledge is kept: 'sqlite', or the address of a PostgreSQL database "
         "that several servers share (pip install 'sonde[postgres]'). Default: 'sqlite'."),
+    "chunks_dir": Rule("chunksDir", "the path of a folder", _check_text(r"[^\0]{1,4096}"),
+        about="Chunk files of a project that `cortex_search` answers from where they are. "
+        "Default: '.cortex/chunks'."),
+    "embedding_endpoint": Rule("embeddingEndpoint", "an http or https address",
+        _check_text(r"(https?://\S{1,1000})?"),
+        about="The service that embeds queries for chunk files of another model."),
+    "embedding_dimensions": Rule("embeddingDimensions", "a whole number from 1 to 100000",
+        lambda value: _check_count(value, 100_000), _read_number,
+        "Numbers in a vector of that service. Default: 384."),
 }  # fmt: skip
 
 

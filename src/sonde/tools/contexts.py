@@ -14,7 +14,6 @@ from sonde.paging.budget import count_tokens, fill_page
 from sonde.searching.contexts import (
     DEFAULT_LIMIT,
     MOST,
-    ContextSearcher,
     SearchOptions,
     SearchResult,
 )
@@ -22,7 +21,7 @@ from sonde.searching.fresh import find_changed
 from sonde.searching.views import ViewSearcher
 from sonde.tools.arguments import Param
 from sonde.tools.following import refresh
-from sonde.tools.scope import indexed_project
+from sonde.tools.scope import find_project, indexed_project
 from sonde.tools.shapes.cortex import CortexAnswer, show_result
 from sonde.tools.updating import rebuilding, update_project
 from sonde.types import FileState
@@ -97,19 +96,30 @@ def find_context(
     app: App, project: str | None, query: str, options: SearchOptions, work: Work
 ) -> tuple[list[SearchResult], str]:
     """The best chunks of a project, and a word on what is still missing."""
-    found = indexed_project(app, project)
+    found = find_project(app, project)
+    files = found.open_chunk_files(app.static or app.deep, follow=app.stays)
+    if files:
+        return files.query(query, options), ""
+    indexed_project(app, project)
     with rebuilding(app, found):
         note = refresh_views(app, found, work)
-        results = open_searcher(app, found).query(query, options)
+        searcher = ViewSearcher(found.views(), app.static or app.deep)
+        results = searcher.query(query, options)
         if _mend(app, found, results, work):
             note = refresh_views(app, found, work, again=True)
-            results = open_searcher(app, found).query(query, options)
+            results = searcher.query(query, options)
     return results, note
 
 
-def open_searcher(app: App, project: Project) -> ContextSearcher:
-    """Whoever answers for a project."""
-    return ViewSearcher(project.views(), app.static or app.deep)
+class ProjectSearcher:
+    """A `ContextSearcher` over a project: its chunk files where it has some, else its index."""
+
+    def __init__(self, app: App, project: str | None = None) -> None:
+        self._app, self._project = app, project
+
+    def query(self, query: str, options: SearchOptions) -> list[SearchResult]:
+        """The best chunks."""
+        return find_context(self._app, self._project, query, options, Work())[0]
 
 
 def refresh_views(app: App, project: Project, work: Work, *, again: bool = False) -> str:

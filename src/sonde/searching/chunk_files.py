@@ -1,0 +1,253 @@
+"""Chunk files: a collection that another program, or another machine, has made, kept in memory.
+
+A file is `{"chunks": [...]}` or a bare list; each chunk may carry its embedding. All files of the
+folder are one collection. It is read again half a second after the last event, beside the old one,
+which answers until the new one takes its place, and stays if that cannot be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sonde.chunking.tags import fold_tag
+from sonde.embedding.base import Embedder, Vectors
+from sonde.errors import EmbeddingFailed, FileMissing
+from sonde.policy.documents import read_document, walk_documents
+from sonde.policy.walk import Entry
+from sonde.searching.contexts import (
+    ContextChunk,
+    SearchOptions,
+    SearchResult,
+    combine_scores,
+    count_pool,
+    embed_query,
+)
+from sonde.types import Skipped
+
+QUIET_MS = 500
+_LONGEST_MS = 60_000
+_MOST_BYTES = 4 << 30
+_STEP = 256
+
+log = logging.getLogger(__name__)
+
+
+class UnreadableError(ValueError):
+    """A chunk file that is broken, or half written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Chunks and their unit vectors at one moment; never changed."""
+
+    chunks: tuple[ContextChunk, ...]
+    vectors: Vectors
+    types: Mapping[str, Vectors]
+    tags: Mapping[str, Vectors]
+
+    def choose(self, options: SearchOptions) -> Vectors:
+        """The places of the chunks that the filters let through."""
+        chosen: Vectors = np.arange(len(self.chunks), dtype=np.int32)
+        nothing = chosen[:0]
+        if options.chunk_types:
+            parts = [self.types.get(name, nothing) for name in set(options.chunk_types)]
+            chosen = np.sort(np.concatenate(parts))
+        for tag in options.tags:
+            held = self.tags.get(fold_tag(tag), nothing)
+            chosen = np.intersect1d(chosen, held, assume_unique=True)
+        return chosen
+
+    def query(self, query: str, vector: Vectors, options: SearchOptions) -> list[SearchResult]:
+        """The best chunks for a query under its vector."""
+        chosen = self.choose(options)
+        every = len(chosen) == len(self.chunks)
+        scores = (self.vectors if every else self.vectors[chosen]) @ vector
+        if not vector.any():
+            return []  # no word of the query is known, so nothing is near
+        pool = min(count_pool(options), len(chosen))
+        if not pool:
+            return []
+        best = np.argpartition(-scores, pool - 1)[:pool]
+        near = [(self.chunks[int(chosen[at])], float(scores[at])) for at in best]
+        near.sort(key=lambda pair: (-pair[1], pair[0].id))
+        return combine_scores(query, near, options)
+
+
+class ChunkFiles:
+    """A `ContextSearcher` over a folder of chunk files that follows their changes."""
+
+    def __init__(self, folder: Path, embedder: Embedder | None) -> None:
+        self._folder, self._embedder = folder, embedder
+        self._told = ""
+        self._collection = self._read(strict=False)
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.reloads = 0
+        """How often the files were read again."""
+
+    def query(self, query: str, options: SearchOptions) -> list[SearchResult]:
+        """The best chunks of the files as they were last read."""
+        collection = self._collection  # one state for the whole query, whatever comes meanwhile
+        vector = embed_query(self._embedder, query)
+        if len(collection.chunks) and len(vector) != collection.vectors.shape[1]:
+            raise _refuse_dimensions(collection.vectors.shape[1], len(vector))
+        return collection.query(query, vector, options)
+
+    def __len__(self) -> int:
+        return len(self._collection.chunks)
+
+    def follow(self) -> None:
+        """Read the files again whenever they have changed, until closed."""
+        if self._thread is None:
+            from watchfiles._rust_notify import RustNotify
+
+            places = [str(self._folder)]
+            notify = RustNotify(places, False, False, 0, False, False)  # noqa: FBT003
+            self._thread = threading.Thread(
+                target=self._listen, args=(notify,), name="sonde-chunks", daemon=True
+            )
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop following."""
+        self._closing.set()
+        if self._thread:
+            self._thread.join(2.0)
+
+    def reload(self) -> bool:
+        """Read the files now; false, and the old state, when they cannot be read."""
+        try:
+            fresh = self._read(strict=True)
+        except (UnreadableError, EmbeddingFailed, FileMissing) as error:
+            if str(error) != self._told:
+                self._told = str(error)
+                log.warning("chunk files are as they were: %s", error)
+            return False
+        self._told = ""
+        self._collection = fresh
+        self.reloads += 1
+        log.info("%d chunks were read from %s", len(fresh.chunks), self._folder)
+        return True
+
+    def _listen(self, notify: Any) -> None:
+        with contextlib.suppress(Exception):
+            while not self._closing.is_set():
+                found = notify.watch(_LONGEST_MS, QUIET_MS, 0, self._closing)
+                if not isinstance(found, set):
+                    break
+                if any(str(place).endswith(".json") for _, place in found):
+                    self.reload()
+        notify.close()
+
+    def _read(self, *, strict: bool) -> Collection:
+        """All files as one collection; a broken file is left out, or if `strict` the end of it."""
+        if not self._folder.is_dir():
+            raise FileMissing(f"no folder {self._folder}", path=str(self._folder))
+        rows: list[dict[str, Any]] = []
+        models: set[str] = set()
+        names = [e.path for e in walk_documents(self._folder, _MOST_BYTES) if isinstance(e, Entry)]
+        for name in sorted(n for n in names if n.endswith(".json") and "/" not in n):
+            try:
+                model, found = _read_file(self._folder, name)
+            except UnreadableError as error:
+                if strict:
+                    raise
+                log.warning("%s", error)
+                continue
+            rows += found
+            models.add(model)
+        if strict and not names:
+            raise UnreadableError(f"no chunk files in {self._folder}")
+        return self._collect(rows, models - {""})
+
+    def _collect(self, rows: Sequence[Mapping[str, Any]], models: set[str]) -> Collection:
+        own = self._embedder.name if self._embedder else ""
+        # a service has no name of its own: whoever set it up says that it is the same model
+        if len(models) > 1 or (own and models - {own}):
+            raise EmbeddingFailed(
+                f"the chunk files were embedded by {', '.join(sorted(models))}, queries by {own}",
+                user_message="The chunk files were made with another embedding model.",
+                next_action="Set CORTEX_EMBEDDING_ENDPOINT to that model, or export them anew.",
+            )
+        chunks = tuple(map(_parse_chunk, rows))
+        vectors = self._gather_vectors(rows, chunks)
+        return Collection(
+            chunks,
+            vectors,
+            _list_places([(chunk.chunk_type,) for chunk in chunks]),
+            _list_places([tuple(map(fold_tag, chunk.tags)) for chunk in chunks]),
+        )
+
+    def _gather_vectors(
+        self, rows: Sequence[Mapping[str, Any]], chunks: Sequence[ContextChunk]
+    ) -> Vectors:
+        sizes = {len(row["embedding"]) for row in rows if row.get("embedding")}
+        wanted = self._embedder.dimensions if self._embedder else max(sizes, default=0)
+        if sizes - {wanted}:
+            raise _refuse_dimensions(max(sizes - {wanted}), wanted)
+        vectors = np.zeros((len(rows), wanted), np.float32)
+        lacking = [at for at, row in enumerate(rows) if not row.get("embedding")]
+        for at, row in enumerate(rows):
+            if row.get("embedding"):
+                vectors[at] = row["embedding"]
+        for start in range(0, len(lacking) if self._embedder else 0, _STEP):
+            part = lacking[start : start + _STEP]
+            texts = [f"{chunks[at].title}\n{chunks[at].text}" for at in part]
+            vectors[part] = self._embedder.embed(texts, "passage")  # type: ignore[union-attr]
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.where(norms == 0, 1, norms)
+        return vectors
+
+
+def _read_file(folder: Path, name: str) -> tuple[str, list[dict[str, Any]]]:
+    data = read_document(folder, name, _MOST_BYTES)
+    if isinstance(data, Skipped):
+        raise UnreadableError(f"{folder / name}: {data.reason} {data.detail}".strip())
+    try:
+        value = json.loads(data)
+        facts = value.get("_metadata") or {} if isinstance(value, dict) else {}
+        rows = value["chunks"] if isinstance(value, dict) else value
+        if not all(isinstance(row["id"], str) and isinstance(row["text"], str) for row in rows):
+            raise UnreadableError(f"{folder / name}: a chunk needs an id and a text")
+        return str(facts.get("model") or ""), list(rows)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UnreadableError(f"{folder / name}: {error}") from error
+
+
+def _parse_chunk(row: Mapping[str, Any]) -> ContextChunk:
+    metadata, tags = row.get("metadata"), row.get("tags")
+    return ContextChunk(
+        id=row["id"],
+        title=str(row.get("title") or ""),
+        text=row["text"],
+        chunk_type=str(row.get("chunk_type") or ""),
+        tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+        metadata=metadata if isinstance(metadata, dict) else {},
+        created_at=str(row.get("created_at") or ""),
+        updated_at=str(row.get("updated_at") or ""),
+    )
+
+
+def _list_places(names: Sequence[tuple[str, ...]]) -> dict[str, Vectors]:
+    places: dict[str, list[int]] = {}
+    for at, held in enumerate(names):
+        for name in set(held):
+            places.setdefault(name, []).append(at)
+    return {name: np.array(found, np.int32) for name, found in places.items()}
+
+
+def _refuse_dimensions(found: int, wanted: int) -> EmbeddingFailed:
+    return EmbeddingFailed(
+        f"the chunk files have vectors of {found} numbers, queries have {wanted}",
+        user_message="The embeddings of the chunk files do not fit the embedding model.",
+        next_action="Make the chunk files with the same model that embeds the queries.",
+    )

@@ -1,0 +1,212 @@
+"""Chunk files: read when present, read again when they change, never half."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sonde.embedding.endpoint import EndpointEmbedder
+from sonde.embedding.static import StaticEmbedder
+from sonde.errors import EmbeddingFailed, FileMissing
+from sonde.searching.chunk_files import ChunkFiles
+from sonde.searching.contexts import SearchOptions
+from sonde.settings import load_settings
+from sonde.tools.contexts import cortex_search
+from sonde.wiring import build_app
+from sonde.work import Work
+
+ALL = SearchOptions(limit=100, min_score=-1)
+
+
+def make_chunk(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "title": name, "text": f"about {name}", "chunk_type": "data"} | more
+
+
+def write(folder: Path, name: str, chunks: list[dict[str, Any]], **facts: Any) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".{name}.tmp"
+    temporary.write_text(json.dumps({"_metadata": facts, "chunks": chunks}))
+    temporary.replace(folder / name)
+
+
+def ids(searcher: ChunkFiles) -> set[str]:
+    return {one.chunk.id for one in searcher.query("otter", ALL)}
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def open_files() -> Iterator[Callable[[Path], ChunkFiles]]:
+    opened: list[ChunkFiles] = []
+
+    def open_one(folder: Path) -> ChunkFiles:
+        opened.append(ChunkFiles(folder, StaticEmbedder()))
+        opened[-1].follow()
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+def test_any_json_file_is_read_as_an_object_or_a_list(tmp_path: Path) -> None:
+    write(tmp_path, "doc-chunks.json", [make_chunk("a")])
+    (tmp_path / "more.json").write_text(json.dumps([make_chunk("b")]))
+    (tmp_path / "notes.txt").write_text("not ours")
+    assert ids(ChunkFiles(tmp_path, StaticEmbedder())) == {"a", "b"}
+
+
+def test_changes_are_read_once_it_is_quiet(
+    tmp_path: Path, open_files: Callable[[Path], ChunkFiles]
+) -> None:
+    write(tmp_path, "doc-chunks.json", [make_chunk("a")])
+    files = open_files(tmp_path)
+    for name in ("b", "c", "d", "e"):
+        write(tmp_path, f"{name}.json", [make_chunk(name)])
+        time.sleep(0.1)  # as an indexer writes one file after the other
+    assert ids(files) == {"a"}
+    wait_for(lambda: ids(files) == {"a", "b", "c", "d", "e"})
+    assert files.reloads == 1
+    (tmp_path / "b.json").unlink()
+    wait_for(lambda: ids(files) == {"a", "c", "d", "e"})
+
+
+def test_a_broken_file_keeps_the_old_state_and_is_told_once(
+    tmp_path: Path, open_files: Callable[[Path], ChunkFiles], caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "a.json", [make_chunk("a")])
+    files = open_files(tmp_path)
+    for broken in ('{"chunks": [{"id": "b"', "", '{"chunks": [{"id": 5}]}', "null", "[1]"):
+        (tmp_path / "a.json").write_text(broken)
+        with caplog.at_level(logging.WARNING):
+            caplog.clear()
+            assert not files.reload()
+            assert not files.reload()
+        assert len([r for r in caplog.records if "as they were" in r.message]) == 1
+        assert ids(files) == {"a"}
+    write(tmp_path, "a.json", [make_chunk("c")])
+    wait_for(lambda: ids(files) == {"c"})
+
+
+def test_at_the_start_broken_files_are_left_out_and_empty_ones_are_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "a.json", [make_chunk("a")])
+    write(tmp_path, "empty.json", [])
+    (tmp_path / "broken.json").write_text("{")
+    with caplog.at_level(logging.WARNING):
+        assert ids(ChunkFiles(tmp_path, StaticEmbedder())) == {"a"}
+    assert "broken.json" in caplog.text
+
+
+def test_a_missing_folder_and_wrong_dimensions_fail(tmp_path: Path) -> None:
+    with pytest.raises(FileMissing):
+        ChunkFiles(tmp_path / "none", StaticEmbedder())
+    write(tmp_path, "a.json", [make_chunk("a", embedding=[0.1] * 7)])
+    with pytest.raises(EmbeddingFailed, match="7"):
+        ChunkFiles(tmp_path, StaticEmbedder())
+    write(tmp_path, "a.json", [make_chunk("a")], model="another")
+    with pytest.raises(EmbeddingFailed, match="another"):
+        ChunkFiles(tmp_path, StaticEmbedder())
+
+
+def test_queries_go_on_while_files_are_read_again(tmp_path: Path) -> None:
+    """Every answer is of one state: all chunks of one generation, none of another."""
+
+    def write_all(generation: int) -> None:
+        chunks = [make_chunk(f"{generation}-{at}") for at in range(40)]
+        write(tmp_path, "a.json", chunks)
+
+    write_all(0)
+    files = ChunkFiles(tmp_path, StaticEmbedder())
+    ending = threading.Event()
+
+    def change() -> None:
+        generation = 1
+        while not ending.is_set():
+            write_all(generation)
+            assert files.reload()
+            generation += 1
+
+    def ask(_: int) -> int:
+        found = ids(files)
+        assert len(found) == 40
+        (generation,) = {name.split("-")[0] for name in found}
+        return int(generation)
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        with ThreadPoolExecutor(32) as pool:
+            seen = set(pool.map(ask, range(1_000)))
+    finally:
+        ending.set()
+        writer.join()
+    assert len(seen) > 1
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["texts"]
+            rows = [[float("otter" in text), 1.0, 0.0] for text in texts]
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"embeddings": rows}).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/embed"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_project_is_answered_from_its_chunk_files(tmp_path: Path, endpoint: str) -> None:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    rows = [make_chunk("x", embedding=[0, 1, 0]), make_chunk("y", embedding=[1, 1, 0])]
+    write(root / ".cortex/elsewhere", "a.json", rows, model="another")
+    (root / ".cortex/config.yml").write_text(
+        "embedding:\n"
+        '  endpoint: "http://127.0.0.1:1/embed"  # nobody there\n'
+        "  dimensions: 3\n"
+        "server:\n"
+        "  chunks_dir: .cortex/elsewhere\n"
+    )
+    environ = {"CORTEX_EMBEDDING_ENDPOINT": endpoint}
+    app = build_app(load_settings(environ, home=tmp_path / "home"), start=root)
+    answer = cortex_search(app, "otter", work=Work())
+    assert [row["chunk"]["id"] for row in answer["results"]] == ["y", "x"]
+    app.close()
+    app = build_app(load_settings({}, home=tmp_path / "home"), start=root)
+    with pytest.raises(EmbeddingFailed):
+        cortex_search(app, "otter", work=Work())
+    app.close()
+    environ = {"CORTEX_CHUNKS_DIR": "no/such/folder"}
+    app = build_app(load_settings(environ, home=tmp_path / "home"), start=root)
+    with pytest.raises(FileMissing):
+        cortex_search(app, "otter", work=Work())
+    app.close()
+
+
+def test_a_service_with_other_dimensions_fails(endpoint: str) -> None:
+    with pytest.raises(EmbeddingFailed):
+        EndpointEmbedder(endpoint, 5).embed(["otter"], "query")
