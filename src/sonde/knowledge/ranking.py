@@ -33,7 +33,7 @@ _MORE = 0.25
 """What the second best piece of an entry adds to the best."""
 _BESIDE = 0.4
 """What the message before or after adds to one; found on a collection of dialogues."""
-_EMBEDDED_AT_ONCE = 256
+_EMBEDDED_AT_ONCE = 1_024
 _EMBEDDED_BY_SEARCH = 2_048
 
 

@@ -41,12 +41,11 @@ from sonde.tools.tool import Tool
 from sonde.work import Work
 
 QueryParam = Annotated[str, Param("Words or a question", max_length=100_000, terse=True)]
-LimitParam = Annotated[int, Param("Results in a page", minimum=1, maximum=100, terse=True)]
-OffsetParam = Annotated[
-    int, Param("next_offset of the page before", minimum=0, maximum=1_000_000, terse=True)
-]
+LimitParam = Annotated[int, Param("Results in a page", minimum=1, maximum=100)]
+OffsetParam = Annotated[int, Param("next_offset of the page before", minimum=0, maximum=1_000_000)]
 LengthParam = Annotated[
-    int | None, Param("Characters of text in a result, 50 to 1000; 300 by default", terse=True)
+    int | None,
+    Param("Characters of text in a result, clamped to 50..1000", minimum=0, maximum=10**9),
 ]
 TokensParam = Annotated[
     int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
@@ -210,7 +209,7 @@ def chats_search(
 def chats_get(
     app: App,
     conversation_id: IdParam,
-    page: Annotated[int, Param("Page of messages", minimum=1, maximum=10**6, terse=True)] = 1,
+    page: Annotated[int, Param("Page of messages", minimum=1, maximum=10**6)] = 1,
     page_size: Annotated[int, Param("Messages in a page", minimum=1, maximum=200)] = 50,
     retrieval: BriefRetrievalParam = None,
     *,

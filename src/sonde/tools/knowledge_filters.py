@@ -26,9 +26,7 @@ TypesParam = Annotated[
 FromParam = Annotated[str | None, Param("Not older (ISO 8601)", max_length=50, terse=True)]
 ToParam = Annotated[str | None, Param("Not newer (ISO 8601)", max_length=50, terse=True)]
 ByParam = Annotated[By, Param("Where to look")]
-CharacterParam = Annotated[
-    int | None, Param("Only with this character", minimum=0, maximum=2**53, terse=True)
-]
+CharacterParam = Annotated[int | None, Param("Only with this character", minimum=0, maximum=2**53)]
 SenderParam = Annotated[str, Param("Only messages of this sender", max_length=500, terse=True)]
 FieldsParam = Annotated[
     tuple[str, ...],

@@ -43,10 +43,8 @@ ModeParam = Annotated[
 def search(
     app: App,
     query: Annotated[str, Param("Words or a question", max_length=100_000, terse=True)],
-    limit: Annotated[int, Param("Results", minimum=1, maximum=100, terse=True)] = 20,
-    offset: Annotated[
-        int, Param("next_offset of the page before", minimum=0, maximum=1_000_000, terse=True)
-    ] = 0,
+    limit: Annotated[int, Param("Results", minimum=1, maximum=100)] = 20,
+    offset: Annotated[int, Param("next_offset", minimum=0)] = 0,
     sources: Annotated[
         tuple[str, ...],
         Param("Some of notes, media, chats, characters, prompts, code, docs", terse=True),
@@ -123,7 +121,7 @@ def fetch(
     retrieval: Annotated[
         dict[str, Any] | None, Param("As of knowledge_get; all of it by default", terse=True)
     ] = None,
-    mode: ModeParam = "full",
+    mode: Annotated[str, Param("As of search", choices=("full", "compact"), listed=False)] = "full",
     session_id: Annotated[str | None, Param("A session's handle", listed=False)] = None,
     *,
     work: Work,
@@ -293,13 +291,13 @@ RESEARCH_TOOLS = (
         toolset="research",
         title="Search everything",
         description="Search notes, media, chats, characters, prompts, code and docs at once. "
-        "mode=compact gives {id, title, text, url, metadata}. Prefer search_code for code alone.",
+        "mode=compact: {id, title, text, url, metadata}. Prefer search_code for code.",
     ),
     Tool(
         name="fetch",
         call=fetch,
         toolset="research",
         title="Fetch a result",
-        description="Read what the uri of a search result points at.",
+        description="Read what the uri of a result points at.",
     ),
 )
