@@ -42,10 +42,10 @@ from sonde.work import Work
 
 QueryParam = Annotated[str, Param("Words or a question", max_length=100_000, terse=True)]
 LimitParam = Annotated[int, Param("Results in a page", minimum=1, maximum=100)]
-OffsetParam = Annotated[int, Param("next_offset of the page before", minimum=0, maximum=1_000_000)]
+OffsetParam = Annotated[int, Param("next_offset of the page before", minimum=0)]
 LengthParam = Annotated[
     int | None,
-    Param("Characters of text in a result, clamped to 50..1000", minimum=0, maximum=10**9),
+    Param("Characters of text, clamped to 50..1000", minimum=0),
 ]
 TokensParam = Annotated[
     int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
