@@ -43,6 +43,20 @@ def test_docs_follow_as_code_does(served: Any) -> None:
     wait_until(lambda: not served.holds("README.md"), "no read me")
 
 
+def test_the_other_store_follows_as_well(serve: Callable[..., Any]) -> None:
+    pytest.importorskip("lancedb")
+    served = serve(files=3, store="lance")
+    reader = served.open()
+    try:
+        served.write("new.py", "def walrus_in_lance():\n    return 1\n")
+        for app in (served.app, reader):
+            wait_until(lambda a=app: "new.py" in served.finds("walrus_in_lance", a), "found")
+        (served.root / "new.py").unlink()
+        wait_until(lambda: not served.holds("new.py"), "gone")
+    finally:
+        reader.close()
+
+
 def test_editors_that_save_by_renaming_are_followed(served: Any) -> None:
     for number in range(3):
         draft = served.write("pkg/.m5.py.tmp", f"def saved_by_rename_{number}():\n    pass\n")
