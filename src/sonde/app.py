@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sonde.embedding.base import Embedder
-from sonde.errors import StorageUnusable
+from sonde.errors import IndexCorrupt, StorageUnusable
 from sonde.indexing.follow import Follower
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Tree
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
 _DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")
 _BACKUP = ".bak"
+_AGAIN_S = 60.0
 
 
 class Project:
@@ -70,6 +72,8 @@ class Project:
         self.follower: Follower | None = None
         """Keeps the index in step, in a server; whoever starts it stops it."""
         self.fresh_until = 0.0
+        self.was_replaced = False
+        """The files of its stores were deleted or replaced by others since it was last updated."""
         self.record_after = 0.0
         self.last_search: float | None = None
         self.searched: Counter[str] = Counter()
@@ -85,6 +89,7 @@ class Project:
         """The state of the stores that the views were last made from."""
         self._open_views = open_views
         self._views: ChunkStore | None = None
+        self._acquitted_at = float("-inf")
         self._open_store = open_store
         self._stores: dict[Kind, ChunkStore] = {}
         self._identity: list[tuple[int, int] | None] = []
@@ -124,6 +129,7 @@ class Project:
             if self._stores and self._identify() != self._identity:
                 self._stores = {}  # not closed: whoever is reading them may finish
                 self.fresh_until = 0.0
+                self.was_replaced = True
             if not self._stores:
                 self._stores = self.open_stores(self.store_name)
                 self._identity = self._identify()
@@ -188,9 +194,18 @@ class Project:
         return found
 
     def set_aside(self) -> None:
-        """Move what the stores wrote to `<name>.bak`; the next use starts with nothing."""
+        """Move what the broken store wrote to `<name>.bak`; its next use starts with nothing.
+
+        The other one, if it is whole, goes on.
+        """
+        broken = [kind for kind in _STEMS if self._is_broken(kind)]
         self.close()
-        stems = tuple(f"{stem}." for stem in _STEMS.values())
+        if not broken:
+            # somebody may have seen to it already; if it happens again, nobody has
+            before, self._acquitted_at = self._acquitted_at, time.monotonic()
+            if self._acquitted_at - before > _AGAIN_S:
+                return
+        stems = tuple(f"{_STEMS[kind]}." for kind in broken or _STEMS)
         with translate_errors(self.folder):
             # logs before their databases: a log that is left alone would be replayed into a new one
             for path in sorted(self.folder.iterdir(), reverse=True):
@@ -200,6 +215,17 @@ class Project:
                 if backup.is_dir():
                     shutil.rmtree(backup)
                 path.replace(backup)
+
+    def _is_broken(self, kind: Kind) -> bool:
+        """Looked at anew: whoever has it open may remember how it was."""
+        try:
+            store = self._open_store(self.store_name, kind)
+            try:
+                return bool(store.verify())
+            finally:
+                store.close()
+        except IndexCorrupt:
+            return True
 
     def remove_stores(self, name: str) -> None:
         """Delete what the stores of one backend wrote."""

@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 import numpy as np
 
-from sonde.errors import SondeError
+from sonde.errors import IndexCorrupt, SondeError
 from sonde.stores import chunk_schema as schema
 from sonde.stores import chunk_tables as tables
 from sonde.stores import lexicon
@@ -146,6 +146,16 @@ class LanceChunkStore(SqliteChunkStore):
         super().close()
 
     def _complete(self, chunks: list[Chunk]) -> list[Chunk]:
+        found = self._complete_known(chunks)
+        if len(found) < len(chunks):
+            # rows leave after the commit that drops them: whoever still names one now has lost it
+            gone = {chunk.id for chunk in chunks} - {chunk.id for chunk in found}
+            with self._database.read() as connection:
+                if gone & self._list_needed(connection):
+                    raise IndexCorrupt(f"LanceDB read error - {self._folder} has lost rows")
+        return found
+
+    def _complete_known(self, chunks: list[Chunk]) -> list[Chunk]:
         lacking = [chunk.id for chunk in chunks if not chunk.text]
         texts = self._rows.read(lacking)
         return [

@@ -120,6 +120,7 @@ def _bring_records_up(app: App, project: Project, work: Work) -> None:
     """Write down what the index holds, if that was torn, edited or not done before a crash."""
     metadata = load_metadata(project.folder)
     whole = metadata is not None and metadata.last_full_index is not None
+    project.record_after = 0.0
     update_project(app, project, work, paths=set() if whole else None, existing=True)
     for kind, store in project.stores().items():
         hashes = {path: state.hash for path, state in store.files().items()}

@@ -63,6 +63,10 @@ def refresh(app: App, project: Project, work: Work, *, follow: bool = True) -> N
     project.last_search = time.monotonic()
     if follow:
         follow_project(app, project)
+    if project.was_replaced and app.stays:
+        project.was_replaced = False
+        index_job(app, project, existing=True)
+        return
     if _is_followed(app, project) or time.monotonic() < project.fresh_until:
         return
     if project.strategy == "git":
