@@ -41,6 +41,7 @@ _LOOK_S, _LOOK_TIMES = 600.0, 400
 _POLL_S, _POLL_TIMES, _POLL_LONGEST_S = 2.0, 30, 60.0
 _RETRY_WATCH_S = 600.0
 _CHECK_S, _CHECK_AGAIN_S = 24 * 3600.0, 60.0
+_GONE = "the project's folder is not there"
 _MANY = 1_000
 """From so many touched paths on, comparing everything is cheaper."""
 _LONGEST_PAUSE_S = 60.0
@@ -283,7 +284,8 @@ class Leading:
         except SondeError as error:
             log.info("%s: %s", self._project.folder, error)
             self._failing = True
-            self._state.note = error.user_message
+            gone = None in identify_roots(self._project.tree)
+            self._state.note = _GONE if gone else error.user_message
             self._state.current = False
             self._retry_at = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
@@ -313,7 +315,7 @@ class Leading:
             return
         if None in roots:
             self._state.watching, self._state.current = "polling", False
-            self._state.note = "the project's folder is not there"
+            self._state.note = _GONE
         else:
             self._open_watch()
             self._settling.add({EVERYTHING})
