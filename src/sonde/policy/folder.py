@@ -27,6 +27,7 @@ _FILE = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
+_LATEST_NS = (1 << 63) - 1
 
 
 class Folder:
@@ -139,3 +140,8 @@ def _code_of(mode: int) -> int:
 
 def _name_of(entry: os.DirEntry[str]) -> str:
     return entry.name
+
+
+def tell_time(facts: os.stat_result) -> int:
+    """When a file was changed, within the numbers that a database can keep."""
+    return min(max(facts.st_mtime_ns, -_LATEST_NS), _LATEST_NS)

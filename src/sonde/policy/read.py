@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.policy.admit import Rules, compile_rules, has_binary_suffix
-from sonde.policy.folder import open_root, tell_reason
+from sonde.policy.folder import open_root, tell_reason, tell_time
 from sonde.policy.roots import show_path, split_inside
 from sonde.policy.secrets import secret_in
 from sonde.types import Skipped
@@ -71,7 +71,7 @@ def read_file(root: Path, path: str, rules: Rules) -> FileContent | Skipped:
     if secret is not None:
         return Skipped(relative, "secret_content", secret)
     digest = hashlib.sha256(data).hexdigest()
-    return FileContent(relative, text, digest, len(data), facts.st_mtime_ns)
+    return FileContent(relative, text, digest, len(data), tell_time(facts))
 
 
 def read_opened(path: str, descriptor: int, facts: os.stat_result, rules: Rules) -> bytes | Skipped:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from sonde.policy.admit import Gate, Rules, compile_rules, has_binary_suffix
-from sonde.policy.folder import Folder, open_root, tell_reason
+from sonde.policy.folder import Folder, open_root, tell_reason, tell_time
 from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
 from sonde.policy.roots import show_path, split_inside
 from sonde.types import Skipped
@@ -245,7 +245,7 @@ def judge_file(path: str, facts: os.stat_result, gate: Gate) -> Entry | Skipped:
         return Skipped(path, "hard_link")
     if not gate.includes(path):
         return Skipped(path, "not_included")
-    return Entry(path, facts.st_size, facts.st_mtime_ns)
+    return Entry(path, facts.st_size, tell_time(facts))
 
 
 def tell_kind(mode: int) -> str:
