@@ -8,13 +8,15 @@ from collections.abc import Iterable
 import apsw
 
 from sonde.stores import lexicon
-from sonde.stores.knowledge_base import Conditions, Source
+from sonde.stores.knowledge_base import ANYTHING, Conditions, Source
 from sonde.stores.knowledge_rows import WEIGHTS, fold_tags
 from sonde.stores.sqlite import Value
 from sonde.types import Scored
 
 POSTINGS = 60_000
 """How many matches a query may touch before its commonest words are left out."""
+_ENOUGH = 50
+"""So many found by the rare words of a query spare the work for its common ones."""
 _MOST_FORMS = 24
 """How many words one beginning may stand for."""
 _LAST = "\U0010ffff"
@@ -31,7 +33,9 @@ def rank_pieces(
     counts = _count_terms(connection, source, terms)
     kept = lexicon.choose_terms(counts, POSTINGS)
     found = _rank(connection, source, kept, limit, where)
-    if len(found) < limit and len(kept) < len(counts):
+    # conditions may leave little of what the rare words find; without them a few are enough
+    enough = limit if where != ANYTHING else min(limit, _ENOUGH)
+    if len(found) < enough and len(kept) < len(counts):
         found = _rank(connection, source, list(counts), limit, where)
     return found
 
