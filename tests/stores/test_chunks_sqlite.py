@@ -8,6 +8,7 @@ import pytest
 
 from sonde.errors import IndexTooNew
 from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.stores.vectors import VectorFile
 from sonde.types import Chunk, FileState, Filter, ParsedFile, Span
 
 DIMENSIONS = 64
@@ -120,6 +121,16 @@ def test_a_damaged_vector_file_is_noticed_and_costs_only_what_it_held(full_store
     assert fresh.verify() == full_store.verify() == []
     assert full_store.coverage("m") == (25_000, 25_000)
     fresh.close()
+
+
+def test_a_compaction_that_was_killed_does_not_spoil_the_next(full_store, tmp_path):
+    (path,) = (tmp_path / "index.vectors").glob("*.i8")
+    stray = VectorFile(path.with_name(path.stem.replace("-1", "-2")), DIMENSIONS)
+    stray.append(make_rows(100, seed=9))
+    full_store.remove(list(full_store.files())[20:])
+    full_store.compact()
+    assert full_store.verify() == []
+    assert full_store.coverage("m") == (1_000, 1_000)
 
 
 @pytest.mark.parametrize("suffix", ["i8", "bits"])

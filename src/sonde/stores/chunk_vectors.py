@@ -274,6 +274,7 @@ class VectorIndex:
     def _rewrite(self, connection: apsw.Connection, model: Model, live: Slots) -> None:
         name = self._name_file(connection, model.name)
         target = self._open_rows(name, model.rows.dimensions)
+        target.delete()  # a crash may have left one of this name, which nobody refers to
         sums: list[int] = []
         for start in range(0, len(live), _COPIED):
             sums += target.append(model.rows.read(live[start : start + _COPIED]))[1]

@@ -232,6 +232,8 @@ class LanceVectors:
 
     def delete(self) -> None:
         """Drop the table."""
+        with self._lock:
+            self._opened = None
         with translate_lance(self._path):
             if self._name in list_tables(self._database):
                 self._database.drop_table(self._name)

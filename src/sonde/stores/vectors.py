@@ -121,6 +121,8 @@ class VectorFile:
 
     def delete(self) -> None:
         """Remove the files; maps that are open stay readable where the system allows it."""
+        with self._lock:
+            self._rows, self._bits = self._rows[:0], self._bits[:0]
         for path in (self.path, self.bits_path):
             # a system that keeps mapped files from being removed gets another chance later
             with contextlib.suppress(OSError):
