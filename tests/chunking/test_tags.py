@@ -16,6 +16,8 @@ from sonde.chunking.tags import find_tags, fold_tag, tag_file
         ("---\ntags:\n  - auth\n  - 'single sign-on'  # sso\nother: x\n---\n",
          ("auth", "single sign-on")),
         ("---\ntitle: x\nkeywords: one, two three\n---\n", ("one", "two three")),
+        ('---\ncategories:\n  - "[[People]]"\n  - "[[Board games|games]]"\n---\n',
+         ("people", "board games")),
         ("---\ncategories: one two\n---\n", ("one", "two")),
         ("---\ntags: [a,\n  b,\n  c]\n---\n", ("a", "b", "c")),
         ("---\r\ntags: [crlf]\r\n---\r\n", ("crlf",)),

@@ -22,6 +22,8 @@ _FRONT = re.compile(
 )
 _ENTRY = re.compile(r"^(\w+)[ \t]*:[ \t]*(.*?)[ \t\r]*$")
 _ITEM = re.compile(r"^[ \t]*-[ \t]+(.*?)[ \t\r]*$")
+_LINK = re.compile(r"^\[\[([^\]|#]+)[^\]]*\]\]$")
+"""Notes are filed under other notes: `[[People]]`, `[[People|them]]`."""
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 _CODE = re.compile(
@@ -57,7 +59,8 @@ def tag_file(path: str, kind: Kind, content: Iterable[str] = ()) -> list[str]:
 
 def fold_tag(tag: str) -> str:
     """A tag as it is compared: lower case, no hash, no blanks around it."""
-    return " ".join(tag.strip().lstrip("#").lower().split())
+    plain = _LINK.sub(r"\1", tag.strip()).lstrip("#")
+    return " ".join(plain.lower().split())
 
 
 def find_tags(text: str, language: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from sonde.searching.contexts import (
     embed_query,
 )
 from sonde.types import Skipped
+from sonde.work import trim_heap
 
 QUIET_MS = 500
 _LONGEST_MS = 60_000
@@ -70,7 +72,8 @@ class Collection:
         """The best chunks for a query under its vector."""
         chosen = self.choose(options)
         every = len(chosen) == len(self.chunks)
-        scores = (self.vectors if every else self.vectors[chosen]) @ vector
+        # not by BLAS, whose threads wait for each other on a busy machine, four times as long
+        scores = np.einsum("ij,j->i", self.vectors if every else self.vectors[chosen], vector)
         if not vector.any():
             return []  # no word of the query is known, so nothing is near
         pool = min(count_pool(options), len(chosen))
@@ -165,9 +168,13 @@ class ChunkFiles:
                 continue
             rows += found
             models.add(model)
+            del found
         if strict and not names:
             raise UnreadableError(f"no chunk files in {self._folder}")
-        return self._collect(rows, models - {""})
+        collection = self._collect(rows, models - {""})
+        rows.clear()
+        trim_heap()
+        return collection
 
     def _collect(self, rows: Sequence[Mapping[str, Any]], models: set[str]) -> Collection:
         own = self._embedder.name if self._embedder else ""
@@ -190,15 +197,18 @@ class ChunkFiles:
     def _gather_vectors(
         self, rows: Sequence[Mapping[str, Any]], chunks: Sequence[ContextChunk]
     ) -> Vectors:
-        sizes = {len(row["embedding"]) for row in rows if row.get("embedding")}
+        given = [row.get("embedding") for row in rows]
+        sizes = {len(vector) for vector in given if vector is not None and len(vector)}
         wanted = self._embedder.dimensions if self._embedder else max(sizes, default=0)
         if sizes - {wanted}:
             raise _refuse_dimensions(max(sizes - {wanted}), wanted)
         vectors = np.zeros((len(rows), wanted), np.float32)
-        lacking = [at for at, row in enumerate(rows) if not row.get("embedding")]
-        for at, row in enumerate(rows):
-            if row.get("embedding"):
-                vectors[at] = row["embedding"]
+        lacking = []
+        for at, vector in enumerate(given):
+            if vector is None or not len(vector):
+                lacking.append(at)
+            else:
+                vectors[at] = vector
         for start in range(0, len(lacking) if self._embedder else 0, _STEP):
             part = lacking[start : start + _STEP]
             texts = [f"{chunks[at].title}\n{chunks[at].text}" for at in part]
@@ -213,7 +223,7 @@ def _read_file(folder: Path, name: str) -> tuple[str, list[dict[str, Any]]]:
     if isinstance(data, Skipped):
         raise UnreadableError(f"{folder / name}: {data.reason} {data.detail}".strip())
     try:
-        value = json.loads(data)
+        value = json.loads(data, object_hook=_pack_vector)
         facts = value.get("_metadata") or {} if isinstance(value, dict) else {}
         rows = value["chunks"] if isinstance(value, dict) else value
         if not all(isinstance(row["id"], str) and isinstance(row["text"], str) for row in rows):
@@ -223,14 +233,24 @@ def _read_file(folder: Path, name: str) -> tuple[str, list[dict[str, Any]]]:
         raise UnreadableError(f"{folder / name}: {error}") from error
 
 
+def _pack_vector(row: dict[str, Any]) -> dict[str, Any]:
+    """Numbers as they are computed with: a list of them takes eight times the memory."""
+    vector = row.get("embedding")
+    if isinstance(vector, list):
+        row["embedding"] = np.array(vector, np.float32)
+    return row
+
+
 def _parse_chunk(row: Mapping[str, Any]) -> ContextChunk:
     metadata, tags = row.get("metadata"), row.get("tags")
     return ContextChunk(
         id=row["id"],
         title=str(row.get("title") or ""),
         text=row["text"],
-        chunk_type=str(row.get("chunk_type") or ""),
-        tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+        chunk_type=intern(str(row.get("chunk_type") or "")),
+        tags=tuple(intern(tag) for tag in tags if isinstance(tag, str))
+        if isinstance(tags, list)
+        else (),
         metadata=metadata if isinstance(metadata, dict) else {},
         created_at=str(row.get("created_at") or ""),
         updated_at=str(row.get("updated_at") or ""),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-import numpy as np
 
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed
@@ -15,6 +15,7 @@ from sonde.tokens import index_terms
 DEFAULT_LIMIT, MOST = 15, 100
 _POOL = 200
 """Nearest chunks whose words are compared with those of the query."""
+_SHORT = 3
 _WORDS = 0.3
 """How much the query's words count beside its meaning."""
 
@@ -79,7 +80,7 @@ def embed_query(embedder: Embedder | None, query: str) -> Vectors:
 
 def measure_cosine(one: Vectors, other: Vectors) -> float:
     """The cosine between a kept vector and a unit vector."""
-    return float(one @ other) / (float(np.linalg.norm(one)) or 1.0)
+    return float(one @ other) / (math.sqrt(float(one @ one)) or 1.0)
 
 
 def count_pool(options: SearchOptions) -> int:
@@ -94,15 +95,16 @@ def combine_scores(
 
     A word counts for how few of the nearest chunks hold it. Scores stay within -1 and 1.
     """
-    wanted = list(dict.fromkeys(index_terms(query)))[:64]
-    held = [_hold(wanted, chunk) for chunk, _ in near]
-    counts = np.array([sum(word in have for have in held) for word in wanted], np.float64)
-    weights = np.log1p(len(near) / (1.0 + counts))
-    total = float(weights.sum()) or 1.0
-    weight_of = dict(zip(wanted, weights.tolist(), strict=True))
+    wanted = [word for word in dict.fromkeys(index_terms(query)) if len(word) > 1][:64]
+    held = _find_words(wanted, [chunk for chunk, _ in near])
+    weight_of = {
+        word: math.log1p(len(near) / (1.0 + sum(word in have for have in held))) for word in wanted
+    }
+    total = sum(weight_of.values()) or 1.0
     results = []
     for (chunk, cosine), have in zip(near, held, strict=True):
-        share = sum(weight_of[word] for word in have) / total
+        # in the order of the query, so that the sum is the same each time
+        share = sum(weight_of[word] for word in wanted if word in have) / total
         score = (1 - _WORDS) * cosine + _WORDS * share
         if score >= options.min_score:
             results.append(SearchResult(chunk, round(score, 6)))
@@ -110,6 +112,15 @@ def combine_scores(
     return results[: options.limit]
 
 
-def _hold(wanted: Collection[str], chunk: ContextChunk) -> set[str]:
-    terms = {*index_terms(chunk.title), *index_terms(chunk.text)}
-    return {word for word in wanted if word in terms}
+def _find_words(wanted: Sequence[str], chunks: Sequence[ContextChunk]) -> list[set[str]]:
+    """Which of the words each chunk holds: short ones on their own, others inside names too."""
+    alone = {
+        word: re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])").search
+        for word in wanted
+        if len(word) <= _SHORT
+    }
+    texts = [f"{chunk.title}\n{chunk.text}".lower() for chunk in chunks]
+    return [
+        {word for word in wanted if word in text and (word not in alone or alone[word](text))}
+        for text in texts
+    ]
