@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from sonde.web.application import Pages
+from sonde.web.assets import add_assets
+from sonde.web.file_page import add_file_pages
 from sonde.web.files import add_file_routes
 from sonde.web.login import add_login
+from sonde.web.project_pages import add_project_pages
+from sonde.web.search_page import add_search
 
 PAGES: tuple[Pages, ...] = (
     add_login,
     add_file_routes,
+    add_assets,
+    add_search,
+    add_file_pages,
+    add_project_pages,
 )
 """Each takes the parts of the server and gives Starlette routes."""

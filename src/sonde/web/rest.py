@@ -33,13 +33,26 @@ class RouteEndpoint:
         """Answer one request."""
         request = Request(scope, receive)
         try:
-            arguments = self._route.bind(_read_texts(request), await _read_object(request))
+            arguments = self._route.bind(self.read_texts(request), await _read_object(request))
             answer = await self._run(arguments, scope, receive)
         except Exception as error:  # noqa: BLE001 - the one place that turns errors into HTTP
-            response: Response = shape_error(error)
+            response: Response = self.refuse(error, request)
         else:
             response = _shape_answer(self._route, answer, request)
         await response(scope, receive, send)
+
+    def read_texts(self, request: Request) -> dict[str, list[str]]:
+        """The arguments that the address and the query string hold."""
+        texts: dict[str, list[str]] = {}
+        for name, value in request.query_params.multi_items():
+            texts.setdefault(name, []).append(value)
+        # the address wins: nobody can point elsewhere by repeating a name after the question mark
+        return texts | {name: [str(value)] for name, value in request.path_params.items()}
+
+    def refuse(self, error: Exception, request: Request) -> Response:
+        """The response for what was raised."""
+        del request
+        return shape_error(error)
 
     async def _run(self, arguments: dict[str, Any], scope: Scope, receive: Receive) -> Any:
         work = Work(caller=scope[SCOPE_CALLER])
@@ -91,14 +104,6 @@ def group_routes(
     for route in routes:
         grouped.setdefault(route.address, {})[route.method] = RouteEndpoint(route, app, calls)
     return [(address, AddressEndpoint(found)) for address, found in grouped.items()]
-
-
-def _read_texts(request: Request) -> dict[str, list[str]]:
-    texts: dict[str, list[str]] = {}
-    for name, value in request.query_params.multi_items():
-        texts.setdefault(name, []).append(value)
-    # the address wins: nobody can point elsewhere by repeating a name after the question mark
-    return texts | {name: [str(value)] for name, value in request.path_params.items()}
 
 
 async def _read_object(request: Request) -> dict[str, Any]:

@@ -1,0 +1,233 @@
+"""Every page through the real server: what it says, what it escapes, where its links lead."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlencode, urljoin, urlsplit
+
+import pytest
+
+from .conftest import TOKENS, Server
+from .site import EVIL, EVIL_NAME, SECRET, Page, make_site, serve_site
+
+
+@pytest.fixture(scope="module")
+def site(start, tmp_path_factory) -> tuple[Server, Path]:
+    root, environ = make_site(tmp_path_factory.mktemp("site"))
+    return serve_site(start, root, environ), root
+
+
+def open_page(server: Server, path: str, expected: int = 200, /, **query: object) -> Page:
+    address = f"{path}?{urlencode(query)}" if query else path
+    status, headers, body = server.ask(address)
+    assert status == expected, (address, status, body[:500])
+    assert headers["content-type"].startswith("text/html"), address
+    assert "default-src 'self'" in headers["content-security-policy"]
+    page = Page(body)
+    assert page.scripts == (0 if "part" in query else 1), f"{address}: something was not escaped"
+    assert page.inside == [], address
+    return page
+
+
+def wait_for_job(server: Server, job: str) -> None:
+    """The event stream of a job ends when the job does."""
+    assert b"event: end" in server.ask(f"/api/jobs/{job}/events")[2]
+
+
+def test_the_beginning_asks_for_a_question(site):
+    page = open_page(site[0], "/")
+    assert "Ask, and read the lines that answer" in page.text
+    assert {"q", "search", "results", "main"} <= page.ids
+
+
+@pytest.mark.parametrize(
+    ("tab", "query", "said"),
+    [
+        ("all", "total price of the cart", "src/cart.py"),
+        ("code", "total_price", "def total_price(items):"),
+        ("docs", "how is a price made", "How a price is made."),
+        ("lines", r"def \w+_price", "def hostile_price():"),
+        ("paths", "cart", "src/cart.py"),
+        ("paths", "**/gu*.md", "docs/guide.md"),
+        ("knowledge", "raise price", "We raise every price."),
+    ],
+)
+def test_every_tab_finds_and_its_results_open(site, tab, query, said):
+    page = open_page(site[0], "/", q=query, tab=tab)
+    assert said in page.text
+    assert page.marked, "nothing is highlighted"
+    hits = [link for link in page.links if link.startswith(("/view", "/entry"))]
+    assert hits
+    opened = open_page(site[0], hits[0])
+    lines = parse_qs(urlsplit(hits[0]).query).get("lines")
+    if lines:
+        assert f"L{lines[0].partition('-')[0]}" in opened.ids
+        assert urlsplit(hits[0]).fragment in opened.ids
+
+
+def test_words_are_marked_and_expressions_exactly(site):
+    page = open_page(site[0], "/", q=r"total_\w+", tab="lines")
+    assert page.marked == ["total_price"]
+    page = open_page(site[0], "/", q="total price", tab="code", mode="lexical")
+    assert {"total", "price"} <= {each.lower() for each in page.marked}
+
+
+def test_pages_follow_each_other_by_cursor_and_none_repeats(site):
+    seen: list[str] = []
+    address = "/?" + urlencode({"q": r"def discount_\d+", "tab": "lines"})
+    for _ in range(5):
+        page = open_page(site[0], address)
+        rows = [link for link in page.links if link.startswith("/view")]
+        assert rows
+        seen += rows
+        following = [link for link in page.links if "cursor=" in link]
+        if not following:
+            break
+        address = following[-1]
+    assert len(seen) == len(set(seen)) == 60
+
+
+def test_filters_narrow(site):
+    page = open_page(site[0], "/", q="price", path="docs")
+    assert {
+        parse_qs(urlsplit(link).query)["path"][0] for link in page.links if "/view" in link
+    } == {"docs/guide.md"}
+    page = open_page(site[0], "/", q="price", language="markdown")
+    assert all("guide.md" in link for link in page.links if "/view" in link)
+
+
+def test_a_part_is_only_the_results(site):
+    page = open_page(site[0], "/", q="total price", part="results")
+    assert "src/cart.py" in page.text
+    assert "main" not in page.ids
+    assert not page.loaded
+
+
+@pytest.mark.parametrize("tab", ["all", "code", "docs", "lines", "paths", "knowledge"])
+def test_hostile_questions_are_only_text(site, tab):
+    for query in (EVIL, '"><img src=x onerror=alert(1)>', "'); drop table", "\x00\ud7ff", "{x}"):
+        page = open_page(site[0], "/", q=query, tab=tab, path=EVIL, language=EVIL)
+        assert "img" not in page.loaded
+        assert not [name for name in page.loaded if not name.startswith("/static/")]
+
+
+def test_hostile_names_and_contents_are_only_text(site):
+    server, root = site
+    page = open_page(server, "/", q="hostile_price", tab="code")
+    assert EVIL_NAME in page.text
+    assert EVIL in page.text
+    page = open_page(server, "/view", project=str(root), path=f"src/{EVIL_NAME}")
+    assert f'return "{EVIL}"' in page.text
+    assert EVIL_NAME in page.text
+
+
+def test_a_file_has_anchors_and_marks_a_range(site):
+    server, root = site
+    page = open_page(server, "/view", project=str(root), path="src/cart.py", lines="4-6")
+    assert {f"L{number}" for number in range(1, 7)} <= page.ids
+    body = server.ask(f"/view?project={quote(str(root))}&path=src/cart.py&lines=4-6")[2].decode()
+    assert body.count('class="on"') == 3
+    page = open_page(server, "/view", project=str(root), path="src/long.py", lines="6500")
+    assert "L6500" in page.ids
+    assert "L1" not in page.ids
+    assert "7,000 lines" in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [(".env", 403), ("../home", 403), ("src/none.py", 404), ("src", 404), ("/etc/passwd", 403)],
+)
+def test_what_may_not_be_seen_is_not_shown(site, path, status):
+    server, root = site
+    found, _, body = server.ask("/view?" + urlencode({"path": path, "project": str(root)}))
+    assert found in (status, 404), body
+    assert SECRET.encode() not in body
+    page = Page(body)
+    assert "error" in body.decode()
+    assert page.scripts == 1
+
+
+def test_another_folder_is_not_opened_by_naming_it(site):
+    server, root = site
+    for named in ("/etc", str(root.parent)):
+        status, _, body = server.ask("/view?" + urlencode({"path": "passwd", "project": named}))
+        assert status in (403, 404)
+        assert b"root:" not in body
+
+
+def test_projects_and_their_jobs(site):
+    server, root = site
+    sent = json.dumps({"root": str(root)}).encode()
+    status, answer = server.read("/api/indexes", "POST", sent, {"Content-Type": "application/json"})
+    assert status == 202
+    wait_for_job(server, answer["jobId"])
+    page = open_page(server, "/projects")
+    assert str(root) in page.text
+    assert "ready" in page.text
+    assert "scan" in page.text
+    assert "done" in page.text
+    page = open_page(server, "/project", project=str(root))
+    assert "Chunks" in page.text
+    open_page(server, "/project", 400, project=str(root / "none"))
+
+
+def test_errors_are_pages_with_a_status_and_a_way_on(site):
+    page = open_page(site[0], "/", 400, tab="nowhere")
+    assert "must be one of" in page.text
+    page = open_page(site[0], "/", q="(", tab="lines")
+    assert "invalid" in page.text
+    open_page(site[0], "/entry", 400, uri="javascript:alert(1)")
+
+
+def test_files_of_the_page_carry_tags_and_cost_nothing_twice(site):
+    for name, kind in (("page.css", "text/css"), ("page.js", "text/javascript"),
+                       ("icon.svg", "image/svg+xml")):  # fmt: skip
+        status, headers, body = site[0].ask(f"/static/{name}")
+        assert (status, headers["content-type"].partition(";")[0]) == (200, kind)
+        assert b"http://" not in body.replace(b"http://www.w3.org/2000/svg", b"")
+        again = site[0].ask(f"/static/{name}", headers={"If-None-Match": headers["etag"]})
+        assert (again[0], again[2]) == (304, b"")
+    assert site[0].ask("/static/../guard.py")[0] in (400, 404)
+
+
+def test_no_link_is_dead(site):
+    server, _ = site
+    begin = ["/", "/projects", "/?q=price", "/?q=price&tab=knowledge", "/?q=.&tab=paths"]
+    waiting, seen = list(begin), set(begin)
+    while waiting:
+        address = waiting.pop()
+        status, headers, body = server.ask(address)
+        assert status == 200, (address, status, body[:300])
+        if not headers["content-type"].startswith("text/html"):
+            continue
+        page = Page(body)
+        for link in page.links + page.loaded:
+            split = urlsplit(urljoin(f"{server.url}{address}", link))
+            assert f"{split.scheme}://{split.netloc}" == server.url, f"{address} leads to {link}"
+            target = split.path + (f"?{split.query}" if split.query else "")
+            if not link.startswith("#") and target not in seen and len(seen) < 150:
+                seen.add(target)
+                waiting.append(target)
+            if link.startswith("#"):
+                assert link[1:] in page.ids
+    assert len(seen) > 50
+
+
+def test_nothing_is_indexed_yet(start, tmp_path):
+    environ = {"SONDE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin", "HOME": str(tmp_path)}
+    server = serve_site(start, tmp_path, environ)
+    assert "Nothing is indexed yet" in open_page(server, "/").text
+    assert "No project is indexed yet" in open_page(server, "/projects").text
+
+
+def test_with_tokens_a_page_asks_for_one(start, tmp_path):
+    (tmp_path / "tokens").write_text(f"anna {TOKENS['anna']}\n")
+    environ = {"SONDE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin", "HOME": str(tmp_path),
+               "SONDE_TOKEN_FILE": str(tmp_path / "tokens")}  # fmt: skip
+    server = serve_site(start, tmp_path, environ)
+    for path in ("/", "/projects", "/view?path=x"):
+        status, headers, _ = server.ask(path, headers={"Accept": "text/html"})
+        assert status == 303
+        assert headers["location"].startswith("/login?next=")
+    assert server.ask("/")[0] == 401
