@@ -1,6 +1,6 @@
 """Pictures of the page for the documentation: index this repository, serve it, look at it.
 
-    python scripts/screenshots.py [FOLDER]      (docs/ by default; needs chromium and playwright)
+python scripts/screenshots.py [FOLDER]      (docs/ by default; needs chromium and playwright)
 """
 
 from __future__ import annotations
