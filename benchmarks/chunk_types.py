@@ -4,6 +4,7 @@ chunk_types.py parse FOLDER     per language: files that give definitions (FOLDE
 chunk_types.py cost FOLDER      first index and then the views of one project: CPU, bytes
 chunk_types.py tags FOLDER      every front-matter tag and hashtag found in documents, to be judged
 chunk_types.py latency          cortex_search over chunk files of 1,000, 10,000 and 100,000 chunks
+chunk_types.py reload           a thousand threads that ask while the files are written anew
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import json
 import resource
 import statistics
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +191,43 @@ def time_query(files: ChunkFiles, query: str, tags: tuple[str, ...]) -> float:
     return took
 
 
+def measure_reload(threads: int = 1_000, each: int = 3) -> None:
+    """Errors and answers of wrong length among queries that start at once, during reloads."""
+    from sonde.embedding.static import StaticEmbedder
+
+    embedder, numbers = StaticEmbedder(), np.random.default_rng(1)
+    words = [f"word{number}" for number in range(5_000)]
+    ending, start = threading.Event(), threading.Barrier(threads)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_chunks(folder, 2_000, words, numbers, embedder.dimensions)
+        files = ChunkFiles(folder, embedder)
+        files.follow()
+
+        def rewrite() -> None:
+            while not ending.wait(0.7):
+                with tempfile.TemporaryDirectory() as beside:
+                    write_chunks(Path(beside), 2_000, words, numbers, embedder.dimensions)
+                    (Path(beside) / "code-data.json").replace(folder / "code-data.json")
+
+        def ask(number: int) -> int:
+            start.wait()
+            options = SearchOptions(min_score=-1)
+            found = [files.query(f"word{number + at} config", options) for at in range(each)]
+            return sum(len(results) != options.limit for results in found)
+
+        writer = threading.Thread(target=rewrite)
+        writer.start()
+        try:
+            with ThreadPoolExecutor(threads) as pool:
+                wrong = sum(pool.map(ask, range(threads)))
+        finally:
+            ending.set()
+            writer.join()
+            files.close()
+    print(f"{threads * each:,} queries, {wrong} wrong, {files.reloads} reloads")
+
+
 def resident_bytes() -> int:
     """What this process holds in memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -199,11 +239,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("parse", "cost", "tags", "latency"))
+    parser.add_argument("what", choices=("parse", "cost", "tags", "latency", "reload"))
     parser.add_argument("folder", nargs="?", type=Path)
     args = parser.parse_args()
     if args.what == "latency":
         measure_latency()
+    elif args.what == "reload":
+        measure_reload()
     elif args.folder is None:
         parser.error("a folder is needed")
     else:

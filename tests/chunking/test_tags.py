@@ -50,7 +50,9 @@ def test_hashtags_in_prose_are_tags() -> None:
         "code `#code` and ``a `#b` c``",
         "```sh\n#comment here\necho #x\n```",
         "~~~\na #tag\n~~~",
+        "- item\n\t- deeper\n\t  ```\n\t  a #tag\n\t  ```\n",
         "    indented #code",
+        "Like this:\n\n    - an #example\n\n    and #more\n",
         "[link](#anchor) and https://a.example/#frag and a#b",
         '<a href="#top" id=#x>',
         "<!-- #hidden -->",
@@ -61,6 +63,11 @@ def test_hashtags_in_prose_are_tags() -> None:
 )
 def test_what_only_looks_like_a_tag_is_none(text: str) -> None:
     assert find_tags(text, "markdown") == ()
+
+
+def test_items_below_others_are_prose() -> None:
+    text = "- one #a\n\t- two #b\n\t  more #c\n\n    still #d\n\nEnd #e\n    and #f\n"
+    assert find_tags(text, "markdown") == ("a", "b", "c", "d", "e", "f")
 
 
 def test_code_has_no_hashtags_and_docs_of_other_formats_do() -> None:

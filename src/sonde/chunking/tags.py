@@ -28,12 +28,13 @@ _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 _CODE = re.compile(
     # fenced, then inline code, comments and tags of HTML, and addresses
-    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=fence)[^\n]*$|\Z)"
+    r"^[ \t]*(?:[-*+][ \t]+)?(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*(?P=fence)[^\n]*$|\Z)"
     r"|^(?:-{4,}|\.{4,})[ \t]*\n.*?^(?:-{4,}|\.{4,})[ \t]*$"
     r"|(?P<tick>`+)(?!`)[^\n]*?(?P=tick)|<!--.*?-->|<[^<>\n]*>|\bhttps?:\S+",
     re.DOTALL | re.MULTILINE,
 )
-_INDENTED = re.compile(r"^(?: {4}|\t)[^\n]*$", re.MULTILINE)
+_INDENTED = re.compile(r"^(?: {4}|\t)")
+_BULLET = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 _LITERAL = re.compile(r"::[ \t]*\n(?:[ \t]*\n)+(?:[ \t]+[^\n]*\n?|[ \t]*\n)+")
 _HASHTAG = re.compile(
     r"(?:(?<=\s)|(?<=^)|(?<=(?<!\])\())#(?P<tag>[^\W\d_][\w/-]*)"
@@ -140,6 +141,23 @@ def _knows_markup(language: str) -> bool:
     return language in ("markdown", "rst", "asciidoc", "org", "text", "textile", "wiki")
 
 
+def _drop_indented(text: str) -> str:
+    """Without code that is set off by its indent alone; what belongs to a list is none."""
+    kept: list[str] = []
+    in_list, codes = False, True
+    for line in text.split("\n"):
+        if not line.strip():
+            codes = True  # code needs a blank line before it
+        elif _BULLET.match(line) and (in_list or not _INDENTED.match(line)):
+            in_list, codes = True, False
+        elif not _INDENTED.match(line):
+            in_list, codes = in_list and line[:1].isspace(), False
+        elif codes and not in_list:
+            line = ""
+        kept.append(line)
+    return "\n".join(kept)
+
+
 def _find_hashtags(text: str, language: str) -> Iterator[str]:
     if "#" not in text or not _knows_markup(language):
         return
@@ -147,7 +165,7 @@ def _find_hashtags(text: str, language: str) -> Iterator[str]:
     if language == "rst":
         prose = _LITERAL.sub("\n", prose)
     elif language in ("markdown", "text"):
-        prose = _INDENTED.sub("", prose)
+        prose = _drop_indented(prose)
     for match in _HASHTAG.finditer(prose):
         tag = match["tag"]
         start = prose.rfind("\n", 0, match.start()) + 1
