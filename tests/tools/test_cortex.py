@@ -178,7 +178,7 @@ def test_what_does_not_fit_comes_with_the_cursor(app: App) -> None:
     assert first["total"] == whole["total"]
     rows, cursor = first["results"], first["nextCursor"]
     while cursor:
-        more = call(app, query="database", cursor=cursor, max_tokens=400)
+        more = call(app, cursor=cursor, max_tokens=400)
         rows, cursor = rows + more["results"], more.get("nextCursor")
     assert [row["chunk"]["id"] for row in rows] == [r["chunk"]["id"] for r in whole["results"]]
 

@@ -27,6 +27,7 @@ questions about a document that is already in the conversation.
 - regex_search: exact lines by regular expression in the files as they are; needs no index.
 - semantic_search, lexical_search, hybrid_search: all matches in pages, by meaning, words or \
 both, with filters (include, exclude, language) and byte spans. Pass next_cursor back as cursor.
+- cortex_search: overviews of files, signatures, constants or docs alone, filtered by tags.
 - search, fetch: everything at once: kept notes, media, chats and prompts beside code and docs; \
 fetch reads a result whole.
 - get_index_status: whether the project is indexed, how much of it, and how fresh.

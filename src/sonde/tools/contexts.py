@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from sonde.app import App, Project
-from sonde.errors import Cancelled, IndexCorrupt, SondeError
+from sonde.errors import Cancelled, EmptyQuery, IndexCorrupt, SondeError
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.views import update_views
 from sonde.paging.budget import count_tokens, fill_page
@@ -46,7 +46,7 @@ TypesParam = Annotated[
 
 def cortex_search(
     app: App,
-    query: Annotated[str, Param("What to look for", max_length=100_000, terse=True)],
+    query: Annotated[str, Param("What to look for", max_length=100_000, terse=True)] = "",
     limit: Annotated[int, Param("Results", minimum=1, maximum=MOST, clamp=True)] = DEFAULT_LIMIT,
     tags: Annotated[
         tuple[str, ...] | None, Param("It must have all of these", max_length=100, terse=True)
@@ -73,8 +73,11 @@ def cortex_search(
     note = ""
     asked = {"tool": "cortex_search", "query": query, "options": repr(options)}
     if cursor:
-        kept, offset = app.results.resume(cursor, {"tool": "cortex_search", "query": query})
+        given = {"tool": "cortex_search"} | ({"query": query} if query else {})
+        kept, offset = app.results.resume(cursor, given)
     else:
+        if not query.strip():
+            raise EmptyQuery("neither `query` nor `cursor` was given")
         results, note = find_context(app, project, query, options, work)
         kept, offset = app.results.keep(asked, results), 0
     budget = max_tokens or app.max_tokens
