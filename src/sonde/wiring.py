@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sonde.app import App, Project, Projects
 from sonde.embedding.base import Embedder
@@ -26,7 +26,13 @@ from sonde.jobs import Jobs, JobStore
 from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
-from sonde.settings import Settings, apply_cortex_config, apply_project_config, render_config
+from sonde.settings import (
+    Settings,
+    apply_cortex_config,
+    apply_project_config,
+    read_key,
+    render_config,
+)
 from sonde.shell.disk import Disk
 from sonde.stores.base import ChunkStore
 from sonde.stores.knowledge_base import KnowledgeStore
@@ -62,8 +68,8 @@ def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
         results=results,
         disk=_open_disk(settings, start),
         knowledge=_open_library(settings),
-        static=_provider("static") if settings.embedding in ("auto", "static") else None,
-        deep=_provider("deep") if settings.embedding in ("auto", "deep") else None,
+        static=_provider("static") if settings.embedding in ("auto", "static", "local") else None,
+        deep=_open_provider(settings),
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
         enhanced_descriptions=settings.enhanced_tool_descriptions,
@@ -118,6 +124,40 @@ def _provider(name: str) -> Embedder:
     return load_provider(name)
 
 
+def _open_provider(settings: Settings) -> Embedder | None:
+    """The deeper model, or the provider that was named in its place."""
+    address, model = settings.embedding_endpoint, settings.embedding_model
+    named = settings.sources.get("embedding_dimensions", "default") != "default"
+    place = settings.home / "embedding" / "services.json"
+    match settings.embedding:
+        case "auto" | "deep":
+            return _provider("deep")
+        case "local":
+            return load_provider("local", folder=settings.home / "embedding")
+        case "http":
+            if not address:
+                raise InvalidRequest(
+                    "embedding = http without embeddingEndpoint",
+                    user_message="The address of the embedding service is not set.",
+                    next_action="Set SONDE_EMBEDDING_ENDPOINT, e.g. http://127.0.0.1:8121/embed.",
+                )
+            size = settings.embedding_dimensions
+            name = f"http:{model or address}"
+            return load_provider(
+                "http", address=address, dimensions=size, name=name, model=model, place=place
+            )
+        case "openai":
+            options: dict[str, Any] = {"address": address, "model": model}
+            return load_provider(
+                "openai",
+                **{key: value for key, value in options.items() if value},
+                dimensions=settings.embedding_dimensions if named else 0,
+                place=place,
+                read_key=partial(read_key, settings.embedding_key_variable, address),
+            )
+    return None
+
+
 def open_project(settings: Settings, root: Path) -> Project:
     """One project under the settings that hold for it."""
     try:
@@ -152,16 +192,17 @@ def open_project(settings: Settings, root: Path) -> Project:
         open_views=partial(_open_views, folder),
         chunk_folder=root / Path(own.chunks_dir).expanduser(),
         needs_chunks=own.sources["chunks_dir"] != "default",
-        chunk_embedder=_endpoint(own.embedding_endpoint, own.embedding_dimensions),
+        chunk_embedder=_endpoint(own),
     )
 
 
-def _endpoint(address: str, dimensions: int) -> Embedder | None:
-    if not address:
+def _endpoint(own: Settings) -> Embedder | None:
+    """The service for chunk files of another model; that of `openai` speaks another language."""
+    if not own.embedding_endpoint or own.embedding == "openai":
         return None
     from sonde.embedding.endpoint import EndpointEmbedder
 
-    return EndpointEmbedder(address, dimensions)
+    return EndpointEmbedder(own.embedding_endpoint, own.embedding_dimensions)
 
 
 def _open_views(folder: Path) -> ChunkStore:

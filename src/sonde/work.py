@@ -11,6 +11,27 @@ from pathlib import Path
 from sonde.errors import Cancelled
 from sonde.types import Caller, Progress
 
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file for as long as it is open here; false when somebody else has it."""
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file for as long as it is open here; false when somebody else has it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
 
 class Work:
     """One running piece of work, seen from inside: report, ask, stop when told to."""

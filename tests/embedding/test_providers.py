@@ -6,8 +6,8 @@ from sonde.embedding.providers import PROVIDERS, load_provider
 from sonde.errors import InvalidRequest
 
 
-@pytest.mark.parametrize("name", list(PROVIDERS))
-def test_every_listed_provider_loads_and_embeds(name: str) -> None:
+@pytest.mark.parametrize("name", ["static", "deep"])
+def test_every_bundled_provider_loads_and_embeds(name: str) -> None:
     provider = load_provider(name)
     vectors = provider.embed(["open the file", ""], "query")
     assert vectors.shape == (2, provider.dimensions)
@@ -17,7 +17,7 @@ def test_every_listed_provider_loads_and_embeds(name: str) -> None:
 
 
 def test_vectors_of_different_providers_have_different_names() -> None:
-    assert len({load_provider(name).name for name in PROVIDERS}) == len(PROVIDERS)
+    assert load_provider("static").name != load_provider("deep").name
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:

@@ -311,6 +311,16 @@ COMMANDS = (
         "sonde serve --port 8420",
     ),
     Command(
+        "embed",
+        "serve the bundled embedding model: POST /embed on this machine",
+        "embedding:run_embed",
+        (
+            _option("action", choices=("serve",), help="what to do"),
+            _option("--port", type=_whole(0), metavar="N", help="port (default: 8121; 0: any)"),
+        ),
+        "sonde embed serve",
+    ),
+    Command(
         "users",
         "say who may use `sonde serve`: give out keys, list them, take them back",
         "users:run_users",

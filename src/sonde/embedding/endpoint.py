@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
 from sonde.embedding.base import Mode
+from sonde.embedding.identity import Identity
+from sonde.embedding.remote import ASKING, Patience, embed_in_batches, post_json
 from sonde.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
     from sonde.embedding.base import Vectors
 
-_TIMEOUT_S = 10.0
-
 
 class EndpointEmbedder:
-    """An `Embedder` behind an HTTP address; which model answers there is up to that server."""
+    """An `Embedder` behind an HTTP address.
 
-    name = ""
+    Which model answers there is up to that server; one that says so, as `model` in its answers, is
+    held to the model that was named.
+    """
 
-    def __init__(self, address: str, dimensions: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        dimensions: int,
+        name: str = "",
+        model: str = "",
+        place: Path | None = None,
+        asking: Mapping[Mode, Patience] = ASKING,
+    ) -> None:
         self._address, self._dimensions = address, dimensions
+        self._identity = Identity(name, model, place) if name else None
+        self._model, self._asking = model, asking
+
+    @property
+    def name(self) -> str:
+        """Identifies the vectors; empty where nobody says what they are."""
+        return self._identity.name if self._identity else ""
 
     @property
     def dimensions(self) -> int:
@@ -32,28 +47,25 @@ class EndpointEmbedder:
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
         """One unit row per text."""
-        import numpy as np
+        told: set[str] = set()
 
-        body = json.dumps({"texts": list(texts), "mode": mode}).encode()
-        headers = {"Content-Type": "application/json"}
-        # the setting's rule lets nothing but http and https through
-        request = Request(self._address, body, headers)  # noqa: S310
-        try:
-            with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-                rows = np.array(json.load(answer)["embeddings"], np.float32)
-        except (URLError, OSError, ValueError, KeyError, TypeError) as error:
+        def ask(batch: list[str]) -> Sequence[Sequence[float]]:
+            body = {"texts": batch, "mode": mode}
+            answer = post_json(self._address, body, {}, self._asking[mode])
+            told.add(str(answer.get("model") or ""))
+            rows: Sequence[Sequence[float]] = answer["embeddings"]
+            return rows
+
+        vectors = embed_in_batches(texts, self._dimensions, ask)
+        if self._model and told - {self._model, ""}:
             raise EmbeddingFailed(
-                f"{self._address}: {error}",
-                user_message="The embedding service did not answer.",
-                next_action="Start it, or correct CORTEX_EMBEDDING_ENDPOINT.",
-            ) from error
-        if rows.shape != (len(texts), self._dimensions):
-            raise EmbeddingFailed(
-                f"{self._address} gave {rows.shape}, not {(len(texts), self._dimensions)}"
+                f"the service embeds with {', '.join(sorted(told))}, not with {self._model}",
+                user_message="The embedding service uses another model than the one named.",
+                next_action="Correct `embeddingModel`, then embed the index anew.",
             )
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows /= np.where(norms == 0, 1, norms)
-        return rows
+        if self._identity and told:
+            self._identity.learn(told, self._dimensions)
+        return vectors
 
     def close(self) -> None:
         """Nothing is held."""

@@ -4,7 +4,6 @@ their holder."""
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,27 +12,7 @@ from pathlib import Path
 
 from sonde.errors import IndexBusy
 from sonde.stores.sqlite import translate_errors
-from sonde.work import Work
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
-
+from sonde.work import Work, try_lock
 
 _POLL_S = 0.05
 
@@ -84,7 +63,7 @@ class WriterLock:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
             descriptor = os.open(self._path, flags, 0o600)
-        if not (_try_lock(descriptor) and self._is_in_place(descriptor)):
+        if not (try_lock(descriptor) and self._is_in_place(descriptor)):
             os.close(descriptor)
             return False
         self._descriptor = descriptor

@@ -61,6 +61,8 @@ class Probes:
             try:
                 self._vectors[embedder.name] = embedder.embed(self._question.asked, "query")
             except EmbeddingFailed as error:
-                self.notes.append(f"answered by words alone: {error.user_message}")
+                without = embedder is self._deep and self._static
+                how = "without the deeper model" if without else "by words alone"
+                self.notes.append(f"answered {how}: {error.user_message}")
                 self._vectors[embedder.name] = None
         return self._vectors[embedder.name]

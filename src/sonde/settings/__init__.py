@@ -1,5 +1,6 @@
 """One frozen `Settings`; the only reader of the environment and of config files."""
 
+from sonde.settings.keys import read_key
 from sonde.settings.load import apply_cortex_config, apply_project_config, find_home, load_settings
 from sonde.settings.render import render_config
 from sonde.settings.rules import RULES, Rule, Settings
@@ -12,5 +13,6 @@ __all__ = [
     "apply_project_config",
     "find_home",
     "load_settings",
+    "read_key",
     "render_config",
 ]

@@ -16,6 +16,7 @@ from typing import Any
 
 from sonde.errors import InvalidRequest, StorageUnusable, UnknownArgument
 from sonde.settings.cortex import read_cortex_config
+from sonde.settings.keys import LOOPBACK
 from sonde.settings.rules import RULES, RejectedError, Settings, check_size, default_of, parse_json
 
 MAX_CONFIG_BYTES = 10 * 1024 * 1024
@@ -84,6 +85,10 @@ def apply_cortex_config(settings: Settings, root: Path) -> Settings:
             value = RULES[name].check(raw)
         except RejectedError:
             warnings.append(f"{path}: {_complain(name, name, raw)}")
+            continue
+        if name == "embedding_endpoint" and not LOOPBACK.fullmatch(str(value)):
+            # the file comes with the project: whoever wrote that must not be sent the queries
+            warnings.append(f"{path}: embedding.endpoint is not on this machine; it is ignored")
             continue
         if settings.sources[name] in over:
             values[name] = value

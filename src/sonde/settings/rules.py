@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 Strategy = Literal["realtime", "lazy", "git"]
 Chunking = Literal["syntax", "recursive"]
 StoreName = Literal["sqlite", "lance"]
-Embedding = Literal["auto", "static", "deep", "none"]
+Embedding = Literal["auto", "static", "deep", "local", "http", "openai", "none"]
 Watching = Literal["auto", "polling", "off"]
 ToolNames = Literal["portable", "documented", "both"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -62,6 +62,8 @@ class Settings:
     """`sqlite`, or the address of a PostgreSQL database."""
     chunks_dir: str = ".cortex/chunks"
     embedding_endpoint: str = ""
+    embedding_model: str = ""
+    embedding_key_variable: str = ""
     embedding_dimensions: int = 384
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Field -> 'argument', 'environment SONDE_X', the path of a file, or 'default'."""
@@ -213,8 +215,11 @@ RULES: dict[str, Rule] = {
     "store": Rule("store", "'sqlite' or 'lance'", _check_choice(StoreName),
         about="Where chunks are kept: 'sqlite' or 'lance' (pip install 'sonde[lance]'). "
         "Default: 'sqlite'."),
-    "embedding": Rule("embedding", "'auto', 'static', 'deep' or 'none'", _check_choice(Embedding),
-        about="'auto' (static at once, deep when idle), 'static', 'deep', or 'none' (words only). "
+    "embedding": Rule("embedding", f"one of {', '.join(get_args(Embedding))}",
+        _check_choice(Embedding),
+        about="'auto' (static at once, deep when idle), 'static', 'deep', 'local' (as "
+        "auto, the deep model in a process that all servers share), 'http' or 'openai' "
+        "(the service at embeddingEndpoint is sent your text), or 'none' (words only). "
         "Default: 'auto'."),
     "tool_names": Rule("toolNames", "'portable', 'documented' or 'both'", _check_choice(ToolNames),
         about="Which spellings of tool names are listed: 'portable', 'documented' or 'both'. "
@@ -263,11 +268,19 @@ RULES: dict[str, Rule] = {
         about="Chunk files of a project that `cortex_search` answers from where they are. "
         "Default: '.cortex/chunks'."),
     "embedding_endpoint": Rule("embeddingEndpoint", "an http or https address",
-        _check_text(r"(https?://\S{1,1000})?"),
-        about="The service that embeds queries for chunk files of another model."),
+        _check_text(r"(https?://[^\s@]{1,1000})?"),
+        about="The embedding service of the providers 'http' and 'openai'; else the one that "
+        "embeds queries for chunk files of another model."),
+    "embedding_model": Rule("embeddingModel", "the name of a model", _check_text(r"[^\0]{0,4096}"),
+        about="The model of the provider 'openai' (default: text-embedding-3-small); of 'http', "
+        "the one that the service must say it has."),
+    "embedding_key_variable": Rule("embeddingKeyVariable", "the name of a variable",
+        _check_text(r"([A-Za-z_][A-Za-z0-9_]{0,99})?"),
+        about="The environment variable that holds the key for embeddingEndpoint; a key itself is "
+        "never written to a file. Default: OPENAI_API_KEY for OpenAI itself, none for others."),
     "embedding_dimensions": Rule("embeddingDimensions", "a whole number from 1 to 100000",
         lambda value: _check_count(value, 100_000), _read_number,
-        "Numbers in a vector of that service. Default: 384."),
+        "Numbers in a vector of that service. Default: 384; 'openai' is asked."),
 }  # fmt: skip
 
 

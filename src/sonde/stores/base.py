@@ -113,6 +113,9 @@ class ChunkStore(Protocol):
     def coverage(self, model: str) -> tuple[int, int]:
         """How many chunks have a vector under `model`, and how many there are."""
 
+    def models(self) -> list[str]:
+        """The models of which any vector is kept, by name."""
+
     def compact(self) -> None:
         """Give back the space of what was replaced; never blocks a reader for long."""
 

@@ -199,6 +199,15 @@ class SqliteChunkStore:
         with self._database.read() as connection:
             return self._vectors.count(connection, model), schema.count_chunks(connection)
 
+    def models(self) -> list[str]:
+        """The models of which any vector is kept."""
+        query = (
+            "SELECT name FROM models AS m WHERE EXISTS"
+            " (SELECT 1 FROM vectors AS v WHERE v.model_id = m.id) ORDER BY name"
+        )
+        with self._database.read() as connection:
+            return [str(name) for (name,) in connection.execute(query)]
+
     def compact(self) -> None:
         """Give back the space of what was replaced."""
         with self._change() as connection:

@@ -234,6 +234,11 @@ class MemoryChunkStore:
         return sum(e.digest in known for e in self._entries.values()), len(self._entries)
 
     @_locked
+    def models(self) -> list[str]:
+        """The models of which any vector is kept."""
+        return sorted(name for name, known in self._vectors.items() if known)
+
+    @_locked
     def compact(self) -> None:
         """Drop vectors that no chunk needs."""
         needed = {entry.digest for entry in self._entries.values()}

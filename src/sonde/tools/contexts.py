@@ -9,6 +9,7 @@ from typing import Annotated
 from sonde.app import App, Project
 from sonde.errors import Cancelled, EmptyQuery, IndexCorrupt, SondeError
 from sonde.indexing.lock import WriterLock
+from sonde.indexing.refine import refine_vectors
 from sonde.indexing.views import update_views
 from sonde.paging.budget import count_tokens, fill_page
 from sonde.searching.contexts import (
@@ -149,7 +150,8 @@ def refresh_views(app: App, project: Project, work: Work, *, again: bool = False
 
 
 def _make_views(app: App, project: Project, work: Work) -> int:
-    with WriterLock(project.folder, "views.lock").held(work):
+    lock = WriterLock(project.folder, "views.lock")
+    with lock.held(work):
         stamp = tuple(store.generation() for store in project.stores().values())
         embedder = app.static or app.deep
         try:
@@ -157,6 +159,9 @@ def _make_views(app: App, project: Project, work: Work) -> int:
         except IndexCorrupt:
             project.forget_views()
             made = update_views(project.tree, project.stores(), project.views(), embedder, work)
+        if embedder:
+            # views that were made under another model have no vectors of this one yet
+            made += refine_vectors({"code": project.views()}, embedder, lock, work)
         project.viewed = stamp
         return made
 

@@ -47,8 +47,10 @@ from sonde.tools.shapes.rfc import (
 from sonde.tools.updating import (
     index_job,
     rebuilding,
+    refine_later,
     refine_project,
     refine_soon,
+    tell_other_model,
     update_project,
 )
 from sonde.types import FileState, IndexReport, Skipped
@@ -72,8 +74,7 @@ def create_index(
         question = f"Index {found.root} for searching?"
         require_consent(app, work, "create_index", found, _limit_or(found, question, work), confirm)
     report = _run(app, found, work)
-    if deep:
-        refine_project(app, found, work)
+    _embed_now(app, found, work, wait=deep)
     return _answer(found, report)
 
 
@@ -85,7 +86,18 @@ def reindex_project(
     question = "This will rebuild the entire index. Continue?"
     require_consent(app, work, "reindex_project", found, question, confirm)
     report = _run(app, found, work, force=True)
+    _embed_now(app, found, work, wait=False)
     return {**_answer(found, report), "message": "Index rebuilt successfully"}
+
+
+def _embed_now(app: App, project: Project, work: Work, *, wait: bool) -> None:
+    """Embed with a provider that was named, also where another did before; whoever indexes asks
+    for that. A server goes on in the background, unless the caller would rather wait."""
+    named = app.static is None and app.deep is not None
+    if wait or (named and not app.stays):
+        refine_project(app, project, work)
+    elif named:
+        refine_later(app, project)
 
 
 def _limit_or(project: Project, question: str, work: Work) -> str | FileLimitWarning:
@@ -231,6 +243,8 @@ def _describe(app: App, found: Project) -> StatusAnswer:
         "docs": {"totalDocs": docs.files, "totalDocChunks": docs.chunks},
         "vectors": _coverage(app, found),
     }
+    if told := tell_other_model(app, found):
+        details["otherModel"] = told
     if plain := _count_plain(stores["code"].files().values()):
         details["withoutGrammar"] = plain
     if checks := describe_checks(found.folder):

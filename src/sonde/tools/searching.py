@@ -33,7 +33,7 @@ from sonde.tools.following import count_waiting, refresh
 from sonde.tools.narrowing import narrow_store, wants_views
 from sonde.tools.scope import ALL, projects_in_scope
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
-from sonde.tools.updating import rebuilding, refine_soon, update_project
+from sonde.tools.updating import rebuilding, refine_soon, tell_other_model, update_project
 from sonde.types import FileState, Filter, Hit, Kind
 from sonde.work import Work
 
@@ -151,6 +151,8 @@ def rank_everywhere(
             notes.append(f"{project.root}: {error.user_message}")
             continue
         notes.extend(vectors.notes)
+        if request.mode != "lexical" and (told := tell_other_model(app, project)):
+            notes.append(told)
         freshness = _tell_progress(app, project) or freshness
         refine_soon(app, project)
     if failed and (request.project != ALL or not hits):

@@ -183,9 +183,35 @@ def rebuilding(app: App, project: Project) -> Iterator[None]:
         ) from error
 
 
+def tell_other_model(app: App, project: Project) -> str:
+    """That the vectors of the index are not of the model in use, and the way out; else nothing.
+
+    Vectors of two models are never compared. Embedding everything anew may cost time and money:
+    it is offered, not done.
+    """
+    if app.deep is None or app.static:
+        return ""  # the static model embeds anew at once, unasked
+    stores = project.stores().values()
+    if any(store.coverage(app.deep.name)[0] for store in stores):
+        return ""
+    others = sorted({name for store in stores for name in store.models()})
+    if not others:
+        return ""
+    return (
+        f"answered by words alone: the index was embedded by {', '.join(others)}, not by "
+        f"{app.deep.name}; `sonde index --deep` or reindex_project embeds it anew"
+    )
+
+
 def refine_soon(app: App, project: Project) -> None:
     """Fill in deeper vectors when nothing else is to be done; servers only."""
-    if app.stays and app.deep:
+    if app.stays and app.deep and not tell_other_model(app, project):
+        refine_later(app, project)
+
+
+def refine_later(app: App, project: Project) -> None:
+    """Fill in deeper vectors in the background, also those of a model that is new here."""
+    if app.deep:
         app.jobs.submit(
             f"refine:{project.key}",
             "refine",

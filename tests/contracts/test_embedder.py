@@ -1,0 +1,139 @@
+"""What every `Embedder` must do, with real servers on loopback and the real bundled models."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sonde.embedding import onnx
+from sonde.embedding.base import Embedder
+from sonde.embedding.endpoint import EndpointEmbedder
+from sonde.embedding.local import LocalEmbedder
+from sonde.embedding.openai import OpenAIEmbedder
+from sonde.embedding.providers import PROVIDERS, load_provider
+from sonde.embedding.serving import EmbeddingServer
+
+from .embedding_servers import OpenAIServer, running
+
+TEXTS = [
+    "def read_file(path):\n    with open(path) as file:\n        return file.read()",
+    "class HttpClient:\n    def sendRequest(self, url): ...",
+    "Bake the bread for forty minutes in a hot oven.",
+    "",
+    "SELECT name FROM users WHERE id = ?",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    made = tmp_path_factory.mktemp("embedding")
+    yield made
+    for place in made.glob("*.json"):
+        os.kill(json.loads(place.read_text())["pid"], signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def deep() -> onnx.OnnxEmbedder:
+    return onnx.OnnxEmbedder(threads=1)
+
+
+@pytest.fixture(scope="module")
+def makers(deep: onnx.OnnxEmbedder, folder: Path) -> Iterator[dict[str, Callable[[], Embedder]]]:
+    with running(EmbeddingServer(deep, 0)) as plain, running(OpenAIServer(deep)) as openai:
+        yield {
+            "static": lambda: load_provider("static"),
+            "deep": lambda: deep,
+            "local": lambda: LocalEmbedder(folder),
+            "http": lambda: EndpointEmbedder(plain.address, 384, "http:it", deep.name),
+            "openai": lambda: OpenAIEmbedder(openai.address, "it"),
+        }
+
+
+@pytest.fixture(params=list(PROVIDERS))
+def embedder(request: pytest.FixtureRequest, makers: dict[str, Callable[[], Embedder]]) -> Embedder:
+    return makers[request.param]()
+
+
+def test_rows_are_unit_vectors_in_order_and_blank_text_is_zero(embedder: Embedder) -> None:
+    vectors = embedder.embed(TEXTS, "passage")
+    assert vectors.shape == (len(TEXTS), embedder.dimensions)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1, 1, 1, 0, 1], atol=1e-4)
+    alone = np.concatenate([embedder.embed([text], "passage") for text in TEXTS])
+    assert (vectors * alone).sum(1)[[0, 1, 2, 4]].min() > 0.98
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [("load the contents of a file", 0), ("make a web request", 1), ("cooking recipe", 2)],
+)
+def test_a_question_is_nearest_to_its_answer(
+    embedder: Embedder, question: str, answer: int
+) -> None:
+    scores = embedder.embed(TEXTS, "passage") @ embedder.embed([question], "query")[0]
+    assert int(scores.argmax()) == answer
+
+
+def test_nothing_and_blanks_have_the_right_shape(embedder: Embedder) -> None:
+    assert embedder.embed([], "query").shape == (0, embedder.dimensions)
+    blank = embedder.embed(["", " \n"], "passage")
+    assert blank.shape == (2, embedder.dimensions)
+    assert not blank.any()
+
+
+@pytest.mark.parametrize("text", ["漢字", "a \ud800 b", "x" * 300_000, "\x00\x01 word"])
+def test_odd_texts_are_embedded_not_refused(embedder: Embedder, text: str) -> None:
+    vectors = embedder.embed([text, TEXTS[0]], "passage")
+    assert np.isfinite(vectors).all()
+    assert vectors[1].any()
+
+
+def test_more_texts_than_fit_one_request_come_back_in_order(embedder: Embedder) -> None:
+    texts = [f"word{n % 7}" for n in range(150)]
+    vectors = embedder.embed(texts, "passage")
+    assert vectors.shape == (150, embedder.dimensions)
+    for n in range(7, 150):
+        assert float(vectors[n] @ vectors[n % 7]) > 0.98
+
+
+def test_several_threads_get_the_same_vectors(embedder: Embedder) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: embedder.embed(TEXTS, "passage"), range(4)))
+    for result in results:
+        np.testing.assert_allclose(result, results[0], atol=1e-6)
+
+
+def test_a_closed_one_answers_again(embedder: Embedder) -> None:
+    before = embedder.embed(TEXTS[:1], "query")
+    embedder.close()
+    np.testing.assert_allclose(before, embedder.embed(TEXTS[:1], "query"), atol=1e-6)
+
+
+def test_the_same_vectors_have_the_same_name_and_no_others(
+    makers: dict[str, Callable[[], Embedder]],
+) -> None:
+    names = {name: make().name for name, make in makers.items()}
+    assert all(names.values())
+    assert names["local"] == names["deep"] == onnx.NAME
+    assert len(set(names.values())) == len(names) - 1
+    assert LocalEmbedder.dimensions == onnx.DIMENSIONS
+
+
+def test_the_shared_process_gives_the_vectors_of_the_model(
+    makers: dict[str, Callable[[], Embedder]], deep: onnx.OnnxEmbedder
+) -> None:
+    ours, theirs = deep.embed(TEXTS, "passage"), makers["local"]().embed(TEXTS, "passage")
+    np.testing.assert_allclose((ours * theirs).sum(1), [1, 1, 1, 0, 1], atol=1e-3)
+
+
+def test_nobody_is_called_before_the_first_text() -> None:
+    unreachable = "http://127.0.0.1:1"
+    assert load_provider("openai", address=unreachable, model="m").name == "openai:127.0.0.1:1/m"
+    assert load_provider("http", address=unreachable, dimensions=3, name="n").dimensions == 3
