@@ -4,6 +4,7 @@ chunk_types.py parse FOLDER     per language: files that give definitions (FOLDE
 chunk_types.py cost FOLDER      first index and then the views of one project: CPU, bytes
 chunk_types.py tags FOLDER      every front-matter tag and hashtag found in documents, to be judged
 chunk_types.py latency          cortex_search over chunk files of 1,000, 10,000 and 100,000 chunks
+chunk_types.py index            the same over an index of a project's own, kept on disk
 chunk_types.py reload           a thousand threads that ask while the files are written anew
 """
 
@@ -28,6 +29,7 @@ from sonde.chunking.views import derive_views
 from sonde.languages import language_of
 from sonde.searching.chunk_files import ChunkFiles
 from sonde.searching.contexts import SearchOptions
+from sonde.types import Chunk, FileState, ParsedFile, Span
 
 _LARGEST = 1 << 20
 
@@ -191,6 +193,61 @@ def time_query(files: ChunkFiles, query: str, tags: tuple[str, ...]) -> float:
     return took
 
 
+def measure_index() -> None:
+    """Milliseconds a query over the views of a project, at three sizes."""
+    from sonde.embedding.static import StaticEmbedder
+    from sonde.searching.views import ViewSearcher
+    from sonde.stores.chunks_sqlite import SqliteChunkStore
+
+    embedder, numbers = StaticEmbedder(), np.random.default_rng(1)
+    kinds = {
+        "all": SearchOptions(min_score=-1),
+        "one file by its tag": SearchOptions(min_score=-1, tags=("needle",)),
+        "one type": SearchOptions(min_score=-1, chunk_types=("definitions",)),
+    }
+    with tempfile.TemporaryDirectory() as name:
+        store = SqliteChunkStore(Path(name), "code")
+        searcher = ViewSearcher(store, embedder)
+        held = 0
+        for count in (1_000, 10_000, 100_000):
+            while held < count:
+                files = [make_views(held + at, numbers) for at in range(0, 1_000, 25)]
+                digests = [chunk.digest for file in files for chunk in file.chunks]
+                vectors = numbers.normal(size=(1_000, embedder.dimensions)).astype(np.float32)
+                vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+                store.put_vectors(embedder.name, digests, vectors)
+                store.replace(files)
+                held += 1_000
+            for what, options in kinds.items():
+                searcher.query("first", options)
+                took = []
+                for at in range(50):
+                    began = time.perf_counter()
+                    searcher.query(f"word{at} parse config", options)
+                    took.append(time.perf_counter() - began)
+                median, slow = statistics.median(took) * 1e3, sorted(took)[47] * 1e3
+                print(f"{count:,} chunks, {what}: median {median:.1f} ms, 95th {slow:.1f} ms")
+        store.close()
+    print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB")
+
+
+def make_views(number: int, numbers: np.random.Generator) -> ParsedFile:
+    """A file of 25 definitions; the first one has a tag of its own."""
+    path = f"definitions/src/mod{number // 1_000}/file{number}.py"
+    chunks = tuple(
+        Chunk(
+            path,
+            " ".join(f"word{word}" for word in numbers.integers(0, 5_000, 30)),
+            Span(at + 1, at + 1, at * 300, at * 300 + 300),
+            f"src/file{number}.py name{at}",
+            f"name{at}",
+        )
+        for at in range(25)
+    )
+    state = FileState(path, "0" * 64, 1, 1, "python", "code")
+    return ParsedFile(state, chunks, tags=() if number else ("needle",))
+
+
 def measure_reload(threads: int = 1_000, each: int = 3) -> None:
     """Errors and answers of wrong length among queries that start at once, during reloads."""
     from sonde.embedding.static import StaticEmbedder
@@ -239,11 +296,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("parse", "cost", "tags", "latency", "reload"))
+    parser.add_argument("what", choices=("parse", "cost", "tags", "latency", "index", "reload"))
     parser.add_argument("folder", nargs="?", type=Path)
     args = parser.parse_args()
     if args.what == "latency":
         measure_latency()
+    elif args.what == "index":
+        measure_index()
     elif args.what == "reload":
         measure_reload()
     elif args.folder is None:

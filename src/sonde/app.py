@@ -27,6 +27,7 @@ from sonde.types import Kind
 
 if TYPE_CHECKING:
     from sonde.searching.chunk_files import ChunkFiles
+    from sonde.searching.views import ViewSearcher
 
 _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
 _DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")
@@ -87,6 +88,8 @@ class Project:
         self._chunk_files: ChunkFiles | None = None
         self.viewed: object = None
         """The state of the stores that the views were last made from."""
+        self.searcher: ViewSearcher | None = None
+        """Finds views; it remembers what filters let through."""
         self._open_views = open_views
         self._views: ChunkStore | None = None
         self._acquitted_at = float("-inf")
@@ -146,26 +149,28 @@ class Project:
 
     def open_chunk_files(self, own: Embedder | None, *, follow: bool) -> ChunkFiles | None:
         """The searcher over the project's chunk files; None where there are none."""
-        folder = self.chunk_folder
-        with self._guard:
-            if folder is None or not (self.needs_chunks or folder.is_dir()):
-                if self._chunk_files:
-                    self._chunk_files.close()
-                self._chunk_files = None
-                return None
-            if self._chunk_files is None:
-                from sonde.searching.chunk_files import ChunkFiles
+        from sonde.searching.chunk_files import ChunkFiles, identify
 
-                embedder = self.chunk_embedder or own
-                self._chunk_files = ChunkFiles(folder, embedder)
+        folder = self.chunk_folder
+        found = identify(folder) if folder else None
+        with self._guard:
+            files = self._chunk_files
+            if files and files.identity != found:
+                files.close()
+                files = self._chunk_files = None
+            if folder is None or (found is None and not self.needs_chunks):
+                return None
+            if files is None:
+                files = ChunkFiles(folder, self.chunk_embedder or own)
                 if follow:
-                    self._chunk_files.follow()
-            return self._chunk_files
+                    files.follow()
+                self._chunk_files = files
+            return files
 
     def forget_views(self) -> None:
         """Delete all views; they are made anew when they are asked for."""
         with self._guard:
-            views, self._views, self.viewed = self._views, None, None
+            views, self._views, self.viewed, self.searcher = self._views, None, None, None
             if views:
                 views.close()
             for path in self.folder.glob("views-*"):
@@ -245,7 +250,7 @@ class Project:
                 self._views.close()
             if self._chunk_files:
                 self._chunk_files.close()
-            self._views = self.viewed = self._chunk_files = None
+            self._views = self.viewed = self._chunk_files = self.searcher = None
 
 
 class Projects:

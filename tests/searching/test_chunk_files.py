@@ -207,6 +207,19 @@ def test_a_project_is_answered_from_its_chunk_files(tmp_path: Path, endpoint: st
     app.close()
 
 
+def test_a_folder_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    write(root / ".cortex/chunks", "a.json", [make_chunk("a")])
+    app = build_app(load_settings({}, home=tmp_path / "home"), start=root, stays=True)
+    assert cortex_search(app, "about", work=Work())["results"][0]["chunk"]["id"] == "a"
+    write(root / "other", "a.json", [make_chunk("b")])
+    (root / ".cortex/chunks").rename(root / "old")
+    (root / "other").rename(root / ".cortex/chunks")
+    assert cortex_search(app, "about", work=Work())["results"][0]["chunk"]["id"] == "b"
+    app.close()
+
+
 def test_a_service_with_other_dimensions_fails(endpoint: str) -> None:
     with pytest.raises(EmbeddingFailed):
         EndpointEmbedder(endpoint, 5).embed(["otter"], "query")

@@ -91,6 +91,8 @@ class ChunkFiles:
     def __init__(self, folder: Path, embedder: Embedder | None) -> None:
         self._folder, self._embedder = folder, embedder
         self._told = ""
+        self.identity = identify(folder)
+        """Which folder was read; another of that name must be read anew."""
         self._collection = self._read(strict=False)
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -114,7 +116,11 @@ class ChunkFiles:
             from watchfiles._rust_notify import RustNotify
 
             places = [str(self._folder)]
-            notify = RustNotify(places, False, False, 0, False, False)  # noqa: FBT003
+            try:
+                notify = RustNotify(places, False, False, 0, False, False)  # noqa: FBT003
+            except Exception as error:  # noqa: BLE001 - the system has no watch left: look instead
+                log.info("%s is looked at now and then: %s", self._folder, error)
+                notify = RustNotify(places, False, True, QUIET_MS, False, False)  # noqa: FBT003
             self._thread = threading.Thread(
                 target=self._listen, args=(notify,), name="sonde-chunks", daemon=True
             )
@@ -216,6 +222,15 @@ class ChunkFiles:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors /= np.where(norms == 0, 1, norms)
         return vectors
+
+
+def identify(folder: Path) -> tuple[int, int] | None:
+    """Which folder there is under this name now; None if there is none."""
+    try:
+        facts = folder.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
 
 
 def _read_file(folder: Path, name: str) -> tuple[str, list[dict[str, Any]]]:

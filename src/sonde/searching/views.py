@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,7 +30,7 @@ from sonde.stores.base import ChunkStore
 from sonde.types import Chunk, FileState, Filter
 
 _PLAIN = re.compile(r"[A-Za-z0-9_/]+\.[A-Za-z0-9_]+")
-_PREFIX = {"documentation": "doc"}
+_REMEMBERED = 16
 _BAD = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -42,13 +43,6 @@ def split_view(path: str) -> tuple[str, str]:
 def name_views(file: str) -> list[str]:
     """Under which paths the views of a file are kept."""
     return [f"{type_}/{file}" for type_ in VIEW_TYPES]
-
-
-def fits_tags(
-    state: FileState, content: Iterable[str], wanted: Collection[str], type_: str = ""
-) -> bool:
-    """Whether a file (or a view of it) has all of these tags."""
-    return not wanted or set(wanted) <= {*tag_file(state.path, state.kind, content), type_}
 
 
 def narrow_views(
@@ -70,19 +64,27 @@ def narrow_views(
     return frozenset(kept)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What holds until the store changes: tags of files, and what filters let through."""
+
+    generation: int
+    tags: Mapping[str, tuple[str, ...]]
+    wheres: dict[tuple[tuple[str, ...], tuple[str, ...]], Filter]
+
+
 class ViewSearcher:
     """A `ContextSearcher` over the views of one project's index."""
 
     def __init__(self, store: ChunkStore, embedder: Embedder | None) -> None:
         self._store, self._embedder = store, embedder
+        self._known = _Known(-1, {}, {})
 
     def query(self, query: str, options: SearchOptions) -> list[SearchResult]:
         """The best views."""
         vector = embed_query(self._embedder, query)
-        where, tags = Filter(), self._store.tags()
-        if options.tags or options.chunk_types:
-            files = self._store.files()
-            where = Filter(narrow_views(files, tags, options.tags, options.chunk_types))
+        known = self._recall()
+        tags, where = known.tags, self._narrow(known, options)
         model = self._embedder.name if self._embedder else ""
         scored = self._store.dense(model, vector, count_pool(options), where)
         ids = [one.id for one in scored]
@@ -99,6 +101,25 @@ class ViewSearcher:
             if id_ in vectors and (chunk := chunks.get(id_)) and chunk.path in states
         ]
         return combine_scores(query, near, options)
+
+    def _recall(self) -> _Known:
+        known, generation = self._known, self._store.generation()
+        if known.generation != generation:
+            known = self._known = _Known(generation, self._store.tags(), {})
+        return known
+
+    def _narrow(self, known: _Known, options: SearchOptions) -> Filter:
+        if not (options.tags or options.chunk_types):
+            return Filter()
+        key = (options.tags, options.chunk_types)
+        where = known.wheres.get(key)
+        if where is None:
+            if len(known.wheres) >= _REMEMBERED:
+                known.wheres.clear()
+            files = self._store.files()
+            where = Filter(narrow_views(files, known.tags, options.tags, options.chunk_types))
+            known.wheres[key] = where
+        return where
 
 
 def show_view(chunk: Chunk, state: FileState, content: Iterable[str]) -> ContextChunk:

@@ -107,7 +107,9 @@ def find_context(
     indexed_project(app, project)
     with rebuilding(app, found):
         note = refresh_views(app, found, work)
-        searcher = ViewSearcher(found.views(), app.static or app.deep)
+        searcher = found.searcher
+        if searcher is None:
+            searcher = found.searcher = ViewSearcher(found.views(), app.static or app.deep)
         results = searcher.query(query, options)
         if _mend(app, found, results, work):
             note = refresh_views(app, found, work, again=True)
