@@ -165,9 +165,11 @@ def open_project(settings: Settings, root: Path) -> Project:
     except OSError as error:
         raise StorageUnusable(f"{settings.home}: {error}") from error
     own = apply_project_config(apply_cortex_config(settings, root), folder / "config.json")
+    chunk_folder = root / Path(own.chunks_dir).expanduser()
     rules = Rules(
         include=own.include,
-        exclude=own.exclude,
+        # views of the project, and as large as it: no part of it
+        exclude=(*own.exclude, *_exclude_folder(chunk_folder, root)),
         respect_gitignore=own.respect_gitignore,
         max_file_bytes=own.max_file_size,
     )
@@ -190,7 +192,7 @@ def open_project(settings: Settings, root: Path) -> Project:
         lazy_idle_s=own.lazy_idle_threshold,
         watching=own.watching,
         open_views=partial(_open_views, folder),
-        chunk_folder=root / Path(own.chunks_dir).expanduser(),
+        chunk_folder=chunk_folder,
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
     )
@@ -260,11 +262,14 @@ def _root_folder(root: Path, text: str) -> Path:
 
 def _without(home: Path, root: Path, rules: Rules) -> Rules:
     """The rules with sonde's own storage left out: to index the index would never end."""
-    storage = home.resolve()
-    if not storage.is_relative_to(root) or storage == root:
-        return rules
-    pattern = re.sub(r"([*?!\[\]{}\\])", r"\\\1", storage.relative_to(root).as_posix())
-    return replace(rules, exclude=(*rules.exclude, pattern))
+    return replace(rules, exclude=(*rules.exclude, *_exclude_folder(home.resolve(), root)))
+
+
+def _exclude_folder(folder: Path, root: Path) -> tuple[str, ...]:
+    """The pattern that leaves a folder inside another out."""
+    if not folder.is_relative_to(root) or folder == root:
+        return ()
+    return (re.sub(r"([*?!\[\]{}\\])", r"\\\1", folder.relative_to(root).as_posix()),)
 
 
 def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:

@@ -13,7 +13,8 @@ from sonde.app import App
 from sonde.errors import EmbeddingFailed, EmptyQuery, InvalidRequest
 from sonde.settings import load_settings
 from sonde.tools import TOOLS
-from sonde.tools.code import search_code, search_docs
+from sonde.tools.code import search_by_path, search_code, search_docs
+from sonde.tools.exporting import export_chunks
 from sonde.tools.index import create_index, get_index_status
 from sonde.tools.pages import hybrid_search, lexical_search, semantic_search
 from sonde.tools.tool import bind_arguments, find_tool
@@ -209,6 +210,19 @@ def test_edits_show_in_the_next_search(app: App, project: Path) -> None:
     answer = call(app, query="Otter", chunk_types=["definitions"])
     assert answer["results"][0]["chunk"]["metadata"]["name"] == "Otter"
     assert ("definitions", "web/errors.ts") not in places(answer)
+
+
+def test_exported_chunks_answer_and_are_no_part_of_the_project(app: App, project: Path) -> None:
+    before = call(app, query="authentication")
+    answer = export_chunks(app, work=Work())
+    assert "from now on" in answer["message"]
+    (project / "docs/setup.md").write_text("# Changed\n")
+    create_index(app, work=Work())
+    after = call(app, query="authentication")
+    assert [row["chunk"] for row in after["results"]] == [row["chunk"] for row in before["results"]]
+    found = hybrid_search(app, "authentication", work=Work())["results"]["matches"]
+    assert not any(match["file"]["path"].startswith(".cortex") for match in found)
+    assert search_by_path(app, "**/*chunks*", work=Work())["matches"] == []
 
 
 def test_the_status_names_languages_without_a_grammar(app: App, project: Path) -> None:

@@ -107,7 +107,7 @@ def combine_scores(
         share = sum(weight_of[word] for word in wanted if word in have) / total
         score = (1 - _WORDS) * cosine + _WORDS * share
         if score >= options.min_score:
-            results.append(SearchResult(chunk, round(score, 6)))
+            results.append(SearchResult(chunk, round(score, 4)))
     results.sort(key=lambda one: (-one.combined_score, one.chunk.id))
     return results[: options.limit]
 

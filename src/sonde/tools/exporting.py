@@ -80,7 +80,12 @@ def export_chunks(
         "projectPath": str(found.root),
         "folder": str(folder),
         "files": counts,
-        "message": f"{total:,} chunks were written to {folder}",
+        "message": f"{total:,} chunks were written to {folder}"
+        + (
+            ", which answers cortex_search from now on"
+            if folder.resolve() == (found.chunk_folder or folder).resolve()
+            else ""
+        ),
     }
 
 
@@ -100,5 +105,5 @@ def _list_rows(
             shown = show_chunk(show_view(chunk, states[path], tags.get(path, ())))
             vector = vectors.get(chunk.id)
             if vector is not None:
-                shown["embedding"] = [round(float(number), 6) for number in vector]
+                shown["embedding"] = [round(float(number), 7) for number in vector]
             yield shown
