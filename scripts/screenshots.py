@@ -22,6 +22,7 @@ DESK, PHONE = (1120, 760), (390, 760)
 SHOTS = {
     "page-light": ("light", DESK, "/?" + urlencode({"q": "who may come in over http"})),
     "page-dark": ("dark", DESK, "/view?path=src/sonde/web/guard.py&lines=79-91#L79"),
+    "page-disk": ("light", (1240, 760), "/disk"),
     "page-phone": ("light", PHONE, "/?" + urlencode({"q": "rate limit", "tab": "code"})),
 }
 
@@ -57,6 +58,12 @@ def take_shots(url: str, folder: Path) -> None:
                 color_scheme=scheme, viewport={"width": width, "height": height}
             )
             page = context.new_page()
+            if name == "page-disk":
+                page.goto(f"{url}/disk")
+                page.fill("#root", "src/sonde")
+                page.get_by_role("button", name="Scan").click()
+                page.locator(".map a").first.wait_for()
+                address = page.url.removeprefix(url)
             page.goto(url + address)
             page.screenshot(path=str(folder / f"{name}.png"))
             print(f"{name}.png  {(folder / f'{name}.png').stat().st_size:,} bytes")

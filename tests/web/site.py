@@ -66,15 +66,19 @@ class Page(HTMLParser):
         self.scripts = 0
         self.text = ""
         self.marked: list[str] = []
+        self.cells: list[str] = []
+        self.tiles: list[str] = []
         self.inside: list[str] = []
         self.feed(body.decode())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
-        if tag not in ("input", "link", "meta", "br", "hr"):
+        if tag not in ("input", "link", "meta", "br", "hr", "img"):
             self.inside.append(tag)
         if tag == "a":
             self.links.append(given["href"] or "")
+            if "section" in self.inside and "td" not in self.inside:
+                self.tiles.append(given["href"] or "")
         if tag in ("link", "script", "img"):
             self.loaded.append(given.get("href") or given.get("src") or "")
         self.scripts += tag == "script"
@@ -88,5 +92,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        if "td" in self.inside:
+            self.cells.append(data)
         if "mark" in self.inside:
             self.marked.append(data)

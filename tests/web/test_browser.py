@@ -138,8 +138,39 @@ def test_the_server_going_away_is_told(visit):
     page.get_by_text("The server does not answer").wait_for()
 
 
+def scan_project(visit: Callable[..., Any]) -> str:
+    """Scan the project by the form; the address of its page."""
+    page = visit("/disk")
+    page.locator("#root").fill(".")
+    page.get_by_role("button", name="Scan").click()
+    page.locator(".map a").first.wait_for()
+    return str(page.url)
+
+
+def test_the_disk_is_walked_by_its_map(visit):
+    page = visit(scan_project(visit))
+    page.locator(".map .group > a", has_text="src").click()
+    page.locator("h1 .name", has_text="src").wait_for()
+    page.locator(".listing a.open", has_text="cart.py").click()
+    page.get_by_text("The cart of a shop.").wait_for()
+    page.get_by_role("link", name="Its folder").click()
+    page.get_by_role("link", name="Name").click()
+    assert page.locator(".listing a.open").first.inner_text().startswith("<script>")
+    page.locator("h1 a").first.click()
+    page.get_by_role("link", name="by extension").click()
+    page.locator(".bars", has_text=".py").wait_for()
+
+
 def test_it_fits_a_phone(visit):
-    for path in ("/?q=price", "/?q=price&tab=paths", "/projects", "/view?path=src/cart.py"):
+    disk = scan_project(visit)
+    for path in (
+        disk,
+        f"{disk}/reports/largest",
+        "/?q=price",
+        "/?q=price&tab=paths",
+        "/projects",
+        "/view?path=src/cart.py",
+    ):
         page = visit(path, viewport={"width": 360, "height": 740}, has_touch=True)
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 360, f"{path} is {width} wide"
@@ -163,7 +194,9 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(visit, axe, scheme):
-    for path in ("/", "/?q=price", "/?q=(&tab=lines", "/?q=cart&tab=paths", "/projects",
+    disk = scan_project(visit)
+    for path in (disk, f"{disk}/reports/largest", "/disk", "/", "/?q=price",
+                 "/?q=(&tab=lines", "/?q=cart&tab=paths", "/projects",
                  "/view?path=src/cart.py&lines=2-4"):  # fmt: skip
         page = visit(path, color_scheme=scheme, bypass_csp=True)
         page.evaluate(axe)

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
-_EMPTY = frozenset({"input", "link", "meta", "br", "hr"})
+_EMPTY = frozenset({"input", "link", "meta", "br", "hr", "img"})
 
 
 class Markup(str):

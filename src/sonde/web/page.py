@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +18,7 @@ from sonde.web.errors import shape_error
 from sonde.web.html import Markup, join, link_to, tag
 from sonde.web.rest import RouteEndpoint
 
-PARTS = {"/": "Search", "/projects": "Projects"}
+PARTS = {"/": "Search", "/projects": "Projects", "/disk": "Disk"}
 """The parts of the site, in the order of its menu."""
 _STEPS = ((60, "s"), (60, "min"), (24, "h"), (30, "d"), (12, "mo"), (1e9, "y"))
 
@@ -42,6 +43,22 @@ class PageEndpoint(RouteEndpoint):
         headers = dict(shaped.headers)
         del headers["content-type"], headers["content-length"]
         return Response(shown.body, shaped.status_code, headers, "text/html")
+
+
+class FormEndpoint(PageEndpoint):
+    """A verb that takes what a form sends, and leads to another page."""
+
+    async def read_object(self, request: Request) -> dict[str, Any]:
+        """The fields of the form; a list where the verb takes one."""
+        sent = parse_qs((await request.body()).decode("utf-8", "replace"))
+        lists = {each.name for each in self._route.arguments if each.kind == "array"}
+        return {name: all_ if name in lists else all_[0] for name, all_ in sent.items()}
+
+
+def serve_form(path: str, verb: Callable[..., Response], parts: Parts) -> HttpRoute:
+    """The route that a form is sent to."""
+    route = Route(path.lstrip("/"), verb, "A form", method="POST")
+    return HttpRoute(path, FormEndpoint(route, parts.app, parts.calls), methods=["POST"])
 
 
 def serve_page(path: str, verb: Callable[..., Content], parts: Parts) -> HttpRoute:

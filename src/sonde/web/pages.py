@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sonde.web.application import Pages
 from sonde.web.assets import add_assets
+from sonde.web.disk_pages import add_disk_pages
 from sonde.web.file_page import add_file_pages
 from sonde.web.files import add_file_routes
 from sonde.web.login import add_login
@@ -17,5 +18,6 @@ PAGES: tuple[Pages, ...] = (
     add_search,
     add_file_pages,
     add_project_pages,
+    add_disk_pages,
 )
 """Each takes the parts of the server and gives Starlette routes."""

@@ -13,12 +13,12 @@ from sonde.tools.file_job_routes import list_jobs, read_job
 from sonde.tools.index import get_index_status, list_projects
 from sonde.tools.route import Content
 from sonde.web.application import Parts
+from sonde.web.figures import name_folder, show_bars, show_jobs, show_status
 from sonde.web.html import Markup, link_to, tag
 from sonde.web.page import frame, serve_page, show_age, show_note
 from sonde.work import Work
 
 _SHOWN_JOBS = 20
-_TOLD = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
 
 
 def add_project_pages(parts: Parts) -> Sequence[BaseRoute]:
@@ -48,7 +48,7 @@ def show_projects(app: App, *, work: Work) -> Content:
         tag("h1", "Projects"),
         tag("ul", cards, class_="cards") if cards else nothing,
         tag("h2", "Work"),
-        _show_jobs(jobs),
+        show_jobs(jobs),
         kind="projects",
     )
 
@@ -74,9 +74,9 @@ def show_project(
     skipped = details.get("skipped") or {}
     jobs = [job for job in _read_jobs(app, work) if job["subject"] == root]
     return frame(
-        _name(root),
+        name_folder(root),
         "/projects",
-        tag("div", tag("h1", _name(root), " ", _show_status(status["status"])),
+        tag("div", tag("h1", name_folder(root), " ", show_status(status["status"])),
             tag("p", tag("code", root), tag("a", "Search it", href=link_to("/", project=root)),
                 class_="facts"), class_="head"),
         tag("dl", [tag("div", tag("dt", name), tag("dd", fact)) for name, fact in facts],
@@ -86,73 +86,29 @@ def show_project(
         if details["vectors"] else None,
         [tag("h2", "Left out"), show_bars(_read_counts(skipped))] if skipped else None,
         tag("h2", "Work"),
-        _show_jobs(jobs),
+        show_jobs(jobs),
         kind="projects",
     )  # fmt: skip
-
-
-def _name(root: str) -> str:
-    return root.rstrip("/").rpartition("/")[2] or root
-
-
-def _show_status(status: str) -> Markup:
-    return tag("span", status.replace("_", " "), class_=f"badge {_TOLD.get(status, 'warn')}")
 
 
 def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
     root = row["projectPath"]
     return tag(
         "li",
-        tag("h2", tag("a", _name(root), href=link_to("/project", project=root), class_="open"),
-            _show_status("indexing" if busy else row["status"])),
+        tag("h2",
+            tag("a", name_folder(root), href=link_to("/project", project=root), class_="open"),
+            show_status("indexing" if busy else row["status"])),
         tag("p", tag("code", root)),
         tag("p", f"{row['totalFiles']:,} files · {row['totalChunks']:,} chunks · "
             f"{row['storageSize']} · ", show_age(row["lastUpdated"]), class_="faint"),
         tag("p", tag("a", "Search", href=link_to("/", project=root),
-                     aria_label=f"Search {_name(root)}")),
+                     aria_label=f"Search {name_folder(root)}")),
     )  # fmt: skip
 
 
 def _read_jobs(app: App, work: Work) -> list[dict[str, Any]]:
     rows = list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
     return [read_job(app, row["jobId"], work=work) for row in rows]
-
-
-def _show_jobs(jobs: Sequence[Mapping[str, Any]]) -> Markup:
-    if not jobs:
-        return tag("p", "Nothing has been done here lately.", class_="faint")
-    head = tag(
-        "tr", [tag("th", name, scope="col") for name in ("What", "About", "How far", "Began")]
-    )
-    rows = [_show_job(job) for job in jobs]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", rows), class_="jobs"),
-               class_="wide")  # fmt: skip
-
-
-def _show_job(job: Mapping[str, Any]) -> Markup:
-    running = job["status"] == "running"
-    progress = job.get("progress") or {}
-    percent = job.get("progressPct")
-    error = (job.get("error") or {}).get("userMessage")
-    return tag(
-        "tr",
-        tag("td", job["kind"]),
-        tag("td", tag("code", _name(job["subject"]), title=job["subject"])),
-        tag("td",
-            tag("span", job["status"], class_=f"badge {_TOLD.get(job['status'], 'warn')}",
-                data_status=True),
-            tag("progress", value=percent, max=100, aria_label="Progress") if running else None,
-            tag("span", _tell_progress(progress) if running else error, class_="faint",
-                data_told=True)),
-        tag("td", show_age(job["startedAt"])),
-        data_job=job["jobId"] if running else None,
-    )  # fmt: skip
-
-
-def _tell_progress(progress: Mapping[str, Any]) -> str:
-    done, total = progress.get("done", 0), progress.get("total")
-    counts = f"{done:,} of {total:,}" if total else f"{done:,}"
-    return f"{progress.get('stage', '')} {counts}".strip()
 
 
 def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:
@@ -168,15 +124,3 @@ def _read_counts(counts: Mapping[str, int]) -> list[tuple[str, float, str]]:
     most = max(counts.values())
     ordered = sorted(counts.items(), key=lambda pair: -pair[1])
     return [(name.replace("_", " "), count / most, f"{count:,}") for name, count in ordered]
-
-
-def show_bars(rows: Sequence[tuple[str, float, str]]) -> Markup:
-    """A small chart: names, bars, figures."""
-    return tag(
-        "dl",
-        [
-            tag("div", tag("dt", name), tag("dd", tag("i", style=f"--share:{share:.3f}"), told))
-            for name, share, told in rows
-        ],
-        class_="bars",
-    )

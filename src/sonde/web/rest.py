@@ -33,7 +33,7 @@ class RouteEndpoint:
         """Answer one request."""
         request = Request(scope, receive)
         try:
-            arguments = self._route.bind(self.read_texts(request), await _read_object(request))
+            arguments = self._route.bind(self.read_texts(request), await self.read_object(request))
             answer = await self._run(arguments, scope, receive)
         except Exception as error:  # noqa: BLE001 - the one place that turns errors into HTTP
             response: Response = self.refuse(error, request)
@@ -48,6 +48,10 @@ class RouteEndpoint:
             texts.setdefault(name, []).append(value)
         # the address wins: nobody can point elsewhere by repeating a name after the question mark
         return texts | {name: [str(value)] for name, value in request.path_params.items()}
+
+    async def read_object(self, request: Request) -> dict[str, Any]:
+        """The arguments that the body holds."""
+        return await _read_object(request)
 
     def refuse(self, error: Exception, request: Request) -> Response:
         """The response for what was raised."""

@@ -151,6 +151,7 @@
       told.textContent = `${done.stage || ""} ${counts.map((n) => n.toLocaleString("en")).join(" of ")}`;
       if (event.type !== "end") return;
       stream.close();
+      if (row.hasAttribute("data-reload")) return location.reload();
       status.className = `badge ${job.status === "done" ? "good" : "warn"}`;
       bar?.remove();
       told.textContent = job.error?.userMessage || "";

@@ -1,0 +1,66 @@
+"""A folder as a map: each thing as large as it is, large folders with what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from zlib import crc32
+
+from sonde.web.figures import show_size
+from sonde.web.html import Markup, link_to, tag
+from sonde.web.treemap import Box, lay_out
+
+_SHAPE = Box(0, 0, 100, 75)
+
+
+def show_map(index: str, rows: Sequence[Mapping[str, Any]]) -> Markup | None:
+    """The map; every box leads to what it shows."""
+    if not rows:
+        return None
+    tiles = [
+        _show_tile(index, row, box)
+        for row, box in zip(rows, _place(rows, _SHAPE), strict=True)
+    ]  # fmt: skip
+    return tag("section", tiles, class_="map", aria_label="Map of sizes")
+
+
+def _place(rows: Sequence[Mapping[str, Any]], shape: Box) -> list[Box]:
+    return lay_out([row["size"] for row in rows], shape)
+
+
+def _show_tile(index: str, row: Mapping[str, Any], box: Box, shape: Box = _SHAPE) -> Markup:
+    place = (
+        f"left:{100 * (box.x - shape.x) / shape.width:.3f}%;"
+        f"top:{100 * (box.y - shape.y) / shape.height:.3f}%;"
+        f"width:{100 * box.width / shape.width:.3f}%;"
+        f"height:{100 * box.height / shape.height:.3f}%;--hue:{_choose_hue(row)}"
+    )
+    told = f"{row['name']}, {show_size(row['size'])}"
+    large = min(box.width, box.height) > 4 and box.width > 8
+    label = [tag("b", row["name"]), " ", show_size(row["size"])] if large else None
+    inner = row.get("inner") or ()
+    if not inner or not large or box.height < 14:
+        name = None if large else told
+        return tag("a", label, href=_link(index, row), style=place, title=told, aria_label=name,
+                   class_="tile folder-tile" if "counts" in row else "tile")  # fmt: skip
+    within = Box(0, 0, box.width, box.height - 4)
+    boxes = lay_out([each["size"] for each in inner], within)
+    return tag(
+        "div",
+        tag("a", label, href=_link(index, row), title=told),
+        tag("div", [_show_tile(index, {**each, "inner": None}, at, within)
+                    for each, at in zip(inner, boxes, strict=True)]),
+        style=place, class_="tile group",
+    )  # fmt: skip
+
+
+def _link(index: str, row: Mapping[str, Any]) -> str:
+    if "counts" in row:
+        return link_to(f"/disk/{index}", node=row["nodeId"])
+    return f"/disk/{index}/nodes/{row['nodeId']}"
+
+
+def _choose_hue(row: Mapping[str, Any]) -> int:
+    """One colour for each extension, the same everywhere."""
+    _, dot, extension = row["name"].rpartition(".")
+    return crc32(extension.lower().encode("utf-8", "replace")) % 360 if dot else 170

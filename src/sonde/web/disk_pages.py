@@ -1,0 +1,333 @@
+"""The pages of a disk: scanned folders, a folder as a listing and a map, a file, reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.responses import RedirectResponse
+from starlette.routing import BaseRoute
+
+from sonde.app import App
+from sonde.errors import SondeError
+from sonde.tools.arguments import Param
+from sonde.tools.file_job_routes import read_job
+from sonde.tools.file_reports import REPORTS
+from sonde.tools.file_routes import (
+    IndexParam,
+    NodeParam,
+    list_indexes,
+    read_detail,
+    read_index,
+    read_preview,
+    read_report_page,
+    read_tree,
+    start_index,
+)
+from sonde.tools.route import Content
+from sonde.web.application import Parts
+from sonde.web.disk_map import show_map
+from sonde.web.figures import name_folder, show_bars, show_jobs, show_size
+from sonde.web.html import Markup, join, link_to, tag
+from sonde.web.page import frame, serve_form, serve_page, show_age, show_note
+from sonde.work import Work
+
+_ROWS = 100
+_MAPPED = 60
+_SORTS = {"name": "Name", "size": "Size", "modified": "Changed"}
+
+CursorParam = Annotated[str | None, Param("Of the page before", max_length=4096)]
+
+
+def add_disk_pages(parts: Parts) -> Sequence[BaseRoute]:
+    """The pages, and the form that scans."""
+    return [
+        serve_page("/disk", show_disk, parts),
+        serve_form("/disk", scan, parts),
+        serve_page("/disk/{index_id}", show_folder, parts),
+        serve_page("/disk/{index_id}/nodes/{node_id}", show_node_page, parts),
+        serve_page("/disk/{index_id}/reports/{report}", show_report, parts),
+    ]
+
+
+def scan(
+    app: App,
+    root: Annotated[str, Param("Folder to scan", min_length=1, max_length=4096)],
+    *,
+    work: Work,
+) -> RedirectResponse:
+    """Scan a folder in the background, and show it meanwhile."""
+    return RedirectResponse(f"/disk/{start_index(app, root.strip(), work=work)['indexId']}", 303)
+
+
+def show_disk(app: App, *, work: Work) -> Content:
+    """Every scanned folder."""
+    cards = [_show_card(row) for row in list_indexes(app, work=work)["indexes"]]
+    form = tag(
+        "form",
+        tag("label", "Folder to scan", for_="root", class_="hidden"),
+        tag("input", name="root", id="root", required=True, placeholder="~/Downloads",
+            class_="field", autocapitalize="none", spellcheck="false"),
+        tag("button", "Scan"),
+        method="post", action="/disk", class_="inline",
+    )  # fmt: skip
+    nothing = show_note(
+        "No folder is scanned yet",
+        tag("p", "A scan reads names, sizes and times, and opens no file. Then you see what takes "
+            "the space, what is old, and what is there twice."),
+    )  # fmt: skip
+    return frame(
+        "Disk", "/disk",
+        tag("div", tag("h1", "Disk"), form, class_="head split"),
+        tag("ul", cards, class_="cards") if cards else nothing,
+        kind="disk",
+    )  # fmt: skip
+
+
+def _show_card(row: Mapping[str, Any]) -> Markup:
+    busy = row.get("job", {}).get("status") == "running"
+    told = "waiting"
+    if "files" in row:
+        told = f"{_count(row['files'], 'file')} · {_count(row['folders'], 'folder')}"
+    return tag(
+        "li",
+        tag("h2",
+            tag("a", name_folder(row["root"]), href=f"/disk/{row['indexId']}", class_="open"),
+            tag("span", "scanning", class_="badge busy") if busy
+            else tag("span", show_size(row.get("size")), class_="badge")),
+        tag("p", tag("code", row["root"])),
+        tag("p", told, class_="faint"),
+    )  # fmt: skip
+
+
+def show_folder(
+    app: App,
+    index_id: IndexParam,
+    node: Annotated[str | None, Param("nodeId of the folder", max_length=64)] = None,
+    path: Annotated[str | None, Param("Or its path", max_length=8192)] = None,
+    sort: Annotated[Literal["name", "size", "modified"], Param("Order")] = "size",
+    cursor: CursorParam = None,
+    *,
+    work: Work,
+) -> Content:
+    """A folder: its listing beside its map."""
+    index = read_index(app, index_id, work=work)
+    page = read_tree(app, index_id, node, path, _ROWS, cursor, sort, work=work)
+    here = page["parent"]
+    busy = index.get("job", {}).get("status") == "running"
+    job = read_job(app, index["job"]["jobId"], work=work) if busy else None
+    name = page["breadcrumb"][-1]["name"]
+    return frame(
+        name,
+        "/disk",
+        tag("div", _show_trail(index_id, page["breadcrumb"]),
+            tag("p", [tag("a", report.replace("-", " "),
+                          href=f"/disk/{index_id}/reports/{report}", title=about)
+                      for report, about in REPORTS.items()], class_="facts"), class_="head"),
+        show_jobs([job], reload=True) if job else None,
+        tag("div",
+            tag("section", _show_listing(index_id, page, here, path, sort), _show_next(
+                page["nextPageUrl"], f"/disk/{index_id}",
+                {"node": here, "path": None if here else path, "sort": sort}),
+                aria_label="Listing"),
+            show_map(index_id, _read_map(app, index_id, here, work)) if here else None,
+            class_="beside"),
+        kind="disk",
+    )  # fmt: skip
+
+
+def _read_map(app: App, index: str, node: str, work: Work) -> list[dict[str, Any]]:
+    """The largest things in a folder, and in each of the large folders among them."""
+
+    def read(parent: str, limit: int) -> list[dict[str, Any]]:
+        try:
+            found = read_tree(app, index, parent, None, limit, None, "size", work=work)["entries"]
+        except SondeError:  # it went while the map was drawn
+            return []
+        return [row for row in found if row["size"]]
+
+    rows = read(node, _MAPPED)
+    total = sum(row["size"] for row in rows) or 1
+    for row in rows:
+        if "counts" in row and row["nodeId"] and row["size"] / total > 0.05:
+            row["inner"] = read(row["nodeId"], _MAPPED // 3)
+    return rows
+
+
+def _show_trail(index: str, crumbs: Sequence[Mapping[str, Any]]) -> Markup:
+    steps = [
+        tag("a", crumb["name"], href=link_to(f"/disk/{index}", node=crumb["nodeId"]))
+        if crumb.get("nodeId") else tag("span", crumb["name"], class_="folder")
+        for crumb in crumbs[:-1]
+    ]  # fmt: skip
+    last = tag("span", crumbs[-1]["name"], class_="name", aria_current="page")
+    return tag("h1", [[step, tag("span", " / ", class_="folder")] for step in steps], last)
+
+
+def _show_listing(
+    index: str, page: Mapping[str, Any], here: str | None, path: str | None, sort: str
+) -> Markup:
+    rows = page["entries"]
+    if not rows:
+        return show_note("This folder is empty")
+    most = max((row["size"] or 0 for row in rows), default=0) or 1
+    heads = [
+        tag("th",
+            tag("a", name, href=link_to(f"/disk/{index}", node=here, path=None if here else path,
+                                        sort=key)),
+            scope="col", class_="number" if key != "name" else None,
+            aria_sort=("ascending" if key == "name" else "descending") if key == sort else None)
+        for key, name in _SORTS.items()
+    ]  # fmt: skip
+    body = [_show_entry(index, row, most, page["path"]) for row in rows]
+    return tag("div", tag("table", tag("thead", tag("tr", heads)), tag("tbody", body),
+                          class_="listing"), class_="wide")  # fmt: skip
+
+
+def _show_entry(index: str, row: Mapping[str, Any], most: int, folder: str) -> Markup:
+    name, directory = row["name"], row["kind"] == "directory" or "counts" in row
+    inside = f"{folder}/{name}" if folder else name
+    if not row["nodeId"]:
+        shown = tag("a", name, href=link_to(f"/disk/{index}", path=inside), class_="open") \
+            if directory else tag("span", name)  # fmt: skip
+    else:
+        shown = tag("a", name, href=link_entry(index, row), class_="open")
+    size = row["size"]
+    return tag(
+        "tr",
+        tag("td", tag("i", class_=f"kind {'folder-icon' if directory else row['kind']}",
+                      aria_hidden="true"), shown, "/" if directory else None,
+            tag("span", row["state"].replace("_", " "), class_="badge warn")
+            if row.get("state") else None),
+        tag("td", tag("i", style=f"--share:{(size or 0) / most:.3f}"), show_size(size),
+            class_="number"),
+        tag("td", show_age(row["modifiedAt"]), class_="number faint"),
+    )  # fmt: skip
+
+
+def link_entry(index: str, row: Mapping[str, Any]) -> str:
+    """The page of a folder or of a file."""
+    if "counts" in row:
+        return link_to(f"/disk/{index}", node=row["nodeId"])
+    return f"/disk/{index}/nodes/{row['nodeId']}"
+
+
+def _show_next(url: str | None, path: str, kept: Mapping[str, Any]) -> Markup | None:
+    """The way to the next page, by the cursor that the API's own link holds."""
+    if not url:
+        return None
+    cursor = parse_qs(urlsplit(url).query)["cursor"][0]
+    way = tag("a", "Next page", href=link_to(path, **kept, cursor=cursor), rel="next")
+    return tag("nav", way, class_="ways", aria_label="Pages")
+
+
+def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Content:
+    """A file: what is known of it, and its beginning."""
+    node = read_detail(app, index_id, node_id, work=work)
+    facts = [
+        ("Size", show_size(node["size"])),
+        ("On disk", show_size(node["sizeOnDisk"])),
+        ("Changed", show_age(node["modifiedAt"])),
+        ("Permissions", tag("code", node["permissions"])),
+        ("Kind", node["kind"]),
+    ]
+    if "symlink" in node:
+        facts.append(("Leads to", tag("code", node["symlink"])))
+    above = node.get("parentUrl", "").rpartition("/")[2]
+    address = f"/api/indexes/{index_id}/nodes/{node_id}"
+    return frame(
+        node["name"],
+        "/disk",
+        tag("div", tag("h1", node["name"]),
+            tag("p", tag("code", node["path"]),
+                tag("a", "Its folder", href=link_to(f"/disk/{index_id}", node=above))
+                if above else None,
+                tag("a", "Download", href=f"{address}/download") if "downloadUrl" in node else None,
+                class_="facts"), class_="head"),
+        tag("dl", [tag("div", tag("dt", name), tag("dd", fact)) for name, fact in facts],
+            class_="facts-grid"),
+        tag("h2", "Beginning"),
+        _show_beginning(app, index_id, node_id, node, work),
+        kind="disk",
+    )  # fmt: skip
+
+
+def _show_beginning(
+    app: App, index: str, node_id: str, node: Mapping[str, Any], work: Work
+) -> Markup:
+    if "previewUrl" not in node:
+        return show_note("The contents of this are not shown")
+    try:
+        content = read_preview(app, index, node_id, work=work)
+    except SondeError as error:
+        return show_note(error.user_message, tag("p", error.next_action))
+    if isinstance(content.body, bytes):
+        return tag("img", src=f"/api/indexes/{index}/nodes/{node_id}/preview", alt=node["name"])
+    return tag("pre", tag("code", content.body), class_="prose", tabindex="0")
+
+
+def show_report(
+    app: App,
+    index_id: IndexParam,
+    report: Annotated[str, Param("Its name", max_length=64, choices=tuple(REPORTS))],
+    cursor: CursorParam = None,
+    *,
+    work: Work,
+) -> Content:
+    """A report as a small chart."""
+    index = read_index(app, index_id, work=work)
+    page = read_report_page(app, index_id, report, 50, cursor, work=work)
+    tabs = [
+        tag("a", name.replace("-", " "), href=f"/disk/{index_id}/reports/{name}",
+            aria_current="true" if name == report else None)
+        for name in REPORTS
+    ]  # fmt: skip
+    nothing = "There is no earlier scan to compare with" if report == "growth" else "Nothing"
+    rows = [_read_row(index_id, report, row) for row in page["rows"]]
+    most = max((abs(value) for _, value, _ in rows), default=0) or 1
+    bars = [(label, abs(value) / most, told) for label, value, told in rows]
+    return frame(
+        f"{report} of {name_folder(index['root'])}",
+        "/disk",
+        tag("div", tag("h1", tag("a", name_folder(index["root"]), href=f"/disk/{index_id}"),
+                       tag("span", " / ", class_="folder"), report.replace("-", " ")),
+            tag("nav", tabs, class_="tabs", aria_label="Reports"), class_="head"),
+        tag("p", f"Here: {REPORTS[report]}.", class_="faint"),
+        tag("p", "Contents are still being compared; this is what is known so far.",
+            class_="summary") if page.get("complete") is False else None,
+        show_bars(bars) if bars else show_note(nothing),
+        _show_next(page["nextPageUrl"], f"/disk/{index_id}/reports/{report}", {}),
+        kind="disk",
+    )  # fmt: skip
+
+
+def _read_row(index: str, report: str, row: Mapping[str, Any]) -> tuple[Any, int, str]:
+    """What a row is about, how much it is, and how that is said."""
+    if report in ("by-extension", "by-age"):
+        label = row.get("age") or (f".{row['extension']}" if row["extension"] else "none")
+        return label, row["size"], f"{show_size(row['size'])}, {_count(row['files'], 'file')}"
+    if report == "duplicates":
+        label = _link_row(index, row["entries"][0]) if row["entries"] else row["digest"]
+        return label, row["wasted"], f"{row['copies']} times {show_size(row['size'])}"
+    if report == "growth":
+        label = row["name"] if row.get("state") == "gone" else _link_row(index, row)
+        sign = "+" if row["growth"] >= 0 else "−"
+        return label, row["growth"], f"{sign}{show_size(abs(row['growth']))}"
+    if report in ("oldest", "newest"):
+        return (
+            _link_row(index, row),
+            row["size"],
+            f"{row['modifiedAt'][:10]}, {show_size(row['size'])}",
+        )
+    return _link_row(index, row), row["size"], show_size(row["size"])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _link_row(index: str, row: Mapping[str, Any]) -> Markup:
+    folder, _, name = row["path"].rpartition("/")
+    link = tag("a", name, href=link_entry(index, row), class_="open", title=row["path"])
+    return join([link, " ", tag("span", folder, class_="folder")])

@@ -1,0 +1,78 @@
+"""Parts that several pages show: states, jobs, small charts, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sonde.tools.shapes.shell import show_bytes
+from sonde.web.html import Markup, tag
+from sonde.web.page import show_age
+
+_TOLD = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
+
+
+def name_folder(path: str) -> str:
+    """The last name of a path."""
+    return path.rstrip("/").rpartition("/")[2] or path
+
+
+def show_size(size: int | None) -> str:
+    """Bytes for people; nothing where they are not known."""
+    return "" if size is None else str(show_bytes(size, "iec"))
+
+
+def show_status(status: str) -> Markup:
+    """A state as a badge."""
+    return tag("span", status.replace("_", " "), class_=f"badge {_TOLD.get(status, 'warn')}")
+
+
+def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Markup:
+    """A table of jobs; those that run go on by themselves, and then show what came of them."""
+    if not jobs:
+        return tag("p", "Nothing has been done here lately.", class_="faint")
+    head = tag(
+        "tr", [tag("th", name, scope="col") for name in ("What", "About", "How far", "Began")]
+    )
+    rows = [_show_job(job, reload) for job in jobs]
+    return tag("div", tag("table", tag("thead", head), tag("tbody", rows), class_="jobs"),
+               class_="wide")  # fmt: skip
+
+
+def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
+    running = job["status"] == "running"
+    progress = job.get("progress") or {}
+    percent = job.get("progressPct")
+    error = (job.get("error") or {}).get("userMessage")
+    return tag(
+        "tr",
+        tag("td", job["kind"]),
+        tag("td", tag("code", name_folder(job["subject"]), title=job["subject"])),
+        tag("td",
+            tag("span", job["status"], class_=f"badge {_TOLD.get(job['status'], 'warn')}",
+                data_status=True),
+            tag("progress", value=percent, max=100, aria_label="Progress") if running else None,
+            tag("span", _tell_progress(progress) if running else error, class_="faint",
+                data_told=True)),
+        tag("td", show_age(job["startedAt"])),
+        data_job=job["jobId"] if running else None,
+        data_reload=reload,
+    )  # fmt: skip
+
+
+def _tell_progress(progress: Mapping[str, Any]) -> str:
+    done, total = progress.get("done", 0), progress.get("total")
+    counts = f"{done:,} of {total:,}" if total else f"{done:,}"
+    return f"{progress.get('stage', '')} {counts}".strip()
+
+
+def show_bars(rows: Sequence[tuple[Any, float, str]]) -> Markup:
+    """A small chart: names, bars, figures."""
+    return tag(
+        "dl",
+        [
+            tag("div", tag("dt", name), tag("dd", tag("i", style=f"--share:{share:.3f}"), told))
+            for name, share, told in rows
+        ],
+        class_="bars",
+    )

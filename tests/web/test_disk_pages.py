@@ -1,0 +1,167 @@
+"""The pages of a disk through the real server: listing, map, file, reports."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonde.web.treemap import Box, lay_out
+
+from .conftest import Server
+from .site import EVIL, EVIL_NAME, SECRET, Page, make_site, serve_site
+from .test_pages import open_page, wait_for_job
+
+SLACK = 1e-3
+"""Of the map's hundredths: sizes of one byte and of terabytes stand side by side."""
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture(scope="module")
+def disk(start, tmp_path_factory) -> tuple[Server, Path, str]:
+    """A server, the folder it has scanned, and the address of its page."""
+    root, environ = make_site(tmp_path_factory.mktemp("scanned"))
+    (root / "empty").mkdir()
+    (root / "src" / "twin.py").write_bytes((root / "src" / "long.py").read_bytes())
+    (root / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 20)
+    (root / "src" / f"dir {EVIL.replace('/', '-')}").mkdir()
+    for number in range(120):
+        (root / "docs" / f"page {number:03}").write_text("x" * number)
+    server = serve_site(start, root, environ)
+    status, headers, _ = server.ask("/disk", "POST", urlencode({"root": str(root)}).encode(), FORM)
+    assert status == 303
+    index = headers["location"].rpartition("/")[2]
+    wait_for_job(server, server.read(f"/api/indexes/{index}")[1]["job"]["jobId"])
+    return server, root, headers["location"]
+
+
+def find_link(server: Server, page: Page, title: str) -> str:
+    """The link on a page that leads to the page of this title."""
+    ours = [link for link in page.links if re.match(r"/disk/\w+(\?|/nodes/)", link)]
+    return next(x for x in ours if open_page(server, x).text.startswith(f"\n{title} ·"))
+
+
+def test_a_scanned_folder_is_listed(disk):
+    page = open_page(disk[0], "/disk")
+    assert str(disk[1]) in page.text
+    assert disk[2] in page.links
+
+
+def test_a_folder_is_listed_in_order_and_in_pages(disk):
+    server, _, address = disk
+    page = open_page(server, address)
+    assert page.text.index("src/") < page.text.index("docs/"), "the largest first"
+    docs = find_link(server, page, "docs")
+    seen: list[str] = []
+    way = f"{docs}&sort=name"
+    for _ in range(3):
+        page = open_page(server, way)
+        rows = re.findall(r"page \d\d\d", "".join(page.cells))
+        assert rows == sorted(rows)
+        seen += rows
+        following = [link for link in page.links if "cursor=" in link]
+        if not following:
+            break
+        way = following[0]
+    assert seen == [f"page {number:03}" for number in range(120)]
+
+
+def test_the_map_leads_into_folders(disk):
+    server, _, address = disk
+    page = open_page(server, address)
+    tiles = [link for link in page.tiles if "node=" in link]
+    assert tiles
+    assert all(open_page(server, link) for link in tiles)
+
+
+def test_hostile_names_and_secrets(disk):
+    server, _, address = disk
+    page = open_page(server, address, path="src")
+    assert EVIL_NAME in page.text
+    whole = open_page(server, address)
+    page = open_page(server, find_link(server, whole, ".env"))
+    assert SECRET not in page.text
+    assert "not shown" in page.text
+    for path, status in (("../", 403), ("none", 404), (EVIL, 404)):
+        found, _, body = server.ask(f"{address}?{urlencode({'path': path})}")
+        assert found in (status, 400, 403, 404)
+        assert Page(body).scripts == 1
+
+
+def test_a_file_shows_its_beginning(disk):
+    server, _, address = disk
+    files = [link for link in open_page(server, address, path="src").links if "/nodes/" in link]
+    texts = [open_page(server, link).text for link in files[:40]]
+    assert any("x1 = 1" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        ("largest", "long.py"), ("oldest", "cart.py"), ("newest", "page 1"),
+        ("by-extension", ".py"), ("by-age", "file"), ("duplicates", "2 times"),
+        ("growth", "no earlier scan"),
+        ("empty-folders", "empty"),
+    ],
+)  # fmt: skip
+def test_every_report_is_shown(disk, report, said):
+    server, _, address = disk
+    assert said in open_page(server, f"{address}/reports/{report}").text
+    open_page(server, f"{address}/reports/none", 400)
+
+
+def test_refusals_are_pages(disk):
+    server, root, address = disk
+    open_page(server, "/disk/none", 404)
+    open_page(server, f"{address}/nodes/none", 404)
+    for named in ("/etc", str(root / "nothing")):
+        status, _, body = server.ask("/disk", "POST", urlencode({"root": named}).encode(), FORM)
+        assert status in (400, 403, 404)
+        assert Page(body).scripts == 1
+    foreign = FORM | {"Origin": "http://elsewhere.example"}
+    status, _, _ = server.ask("/disk", "POST", urlencode({"root": str(root)}).encode(), foreign)
+    assert status == 403
+
+
+def test_no_link_of_the_disk_is_dead(disk):
+    server, _, address = disk
+    waiting, seen = ["/disk", address], {"/disk", address}
+    while waiting:
+        here = waiting.pop(0)
+        status, headers, body = server.ask(here)
+        assert status == 200, (here, status, body[:300])
+        if not headers["content-type"].startswith("text/html"):
+            continue
+        for link in Page(body).links:
+            split = urlsplit(urljoin(f"{server.url}{here}", link))
+            assert f"{split.scheme}://{split.netloc}" == server.url
+            target = split.path + (f"?{split.query}" if split.query else "")
+            ours = split.path.startswith(("/disk", "/api")) and "sort" not in parse_qs(split.query)
+            if ours and target not in seen and len(seen) < 120:
+                seen.add(target)
+                waiting.append(target)
+    assert len(seen) > 50
+
+
+@given(st.lists(st.floats(1, 1e12), min_size=1, max_size=60))
+def test_boxes_fill_the_map_each_in_its_share(sizes):
+    sizes.sort(reverse=True)
+    whole = Box(0, 0, 100, 75)
+    boxes = lay_out(sizes, whole)
+    assert len(boxes) == len(sizes)
+    total = sum(sizes)
+    for size, box in zip(sizes, boxes, strict=True):
+        assert box.width * box.height == pytest.approx(7500 * size / total, rel=1e-2, abs=1e-3)
+        assert box.x >= -SLACK
+        assert box.y >= -SLACK
+        assert box.x + box.width <= 100 + SLACK
+        assert box.y + box.height <= 75 + SLACK
+    for at, one in enumerate(boxes):
+        for other in boxes[at + 1 :]:
+            wide = min(one.x + one.width, other.x + other.width) - max(one.x, other.x)
+            high = min(one.y + one.height, other.y + other.height) - max(one.y, other.y)
+            assert wide < SLACK or high < SLACK, "two boxes overlap"
