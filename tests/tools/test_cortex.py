@@ -225,6 +225,20 @@ def test_exported_chunks_answer_and_are_no_part_of_the_project(app: App, project
     assert search_by_path(app, "**/*chunks*", work=Work())["matches"] == []
 
 
+def test_broken_views_are_made_anew_and_the_index_stays(app: App, tmp_path: Path) -> None:
+    before = call(app, query="authentication")
+    (views,) = (tmp_path / "home").glob("indexes/*/views-*/index.db")
+    generation = app.projects.get(app.start).stores()["code"].generation()
+    for verb in (call, lambda app, query: search_code(app, query, chunk_types=("data",),
+                                                      work=Work())):  # fmt: skip
+        app.projects.forget(app.start)
+        for path in views.parent.glob("index.db*"):
+            path.write_bytes(b"garbage" * 1_000)
+        assert verb(app, query="authentication")["results"]
+    assert call(app, query="authentication") == before
+    assert app.projects.get(app.start).stores()["code"].generation() == generation
+
+
 def test_the_status_names_languages_without_a_grammar(app: App, project: Path) -> None:
     (project / "old.pl").write_text("sub add { return 1 }\n")
     create_index(app, work=Work())

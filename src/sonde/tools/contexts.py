@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 
 from sonde.app import App, Project
 from sonde.errors import Cancelled, EmptyQuery, IndexCorrupt, SondeError
@@ -34,6 +34,7 @@ _SHORTEST = 200
 """Characters of text that a chunk keeps, however small the budget."""
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 TagsParam = Annotated[
     tuple[str, ...] | None,
@@ -105,16 +106,31 @@ def find_context(
     if files:
         return files.query(query, options), ""
     indexed_project(app, project)
-    with rebuilding(app, found):
-        note = refresh_views(app, found, work)
+
+    def run() -> list[SearchResult]:
         searcher = found.searcher
         if searcher is None:
             searcher = found.searcher = ViewSearcher(found.views(), app.static or app.deep)
-        results = searcher.query(query, options)
+        return searcher.query(query, options)
+
+    with rebuilding(app, found):
+        note = refresh_views(app, found, work)
+        results = read_views(app, found, work, run)
         if _mend(app, found, results, work):
             note = refresh_views(app, found, work, again=True)
-            results = searcher.query(query, options)
+            results = read_views(app, found, work, run)
     return results, note
+
+
+def read_views(app: App, project: Project, work: Work, run: Callable[[], T]) -> T:
+    """Read from the views; broken ones are made anew, whatever else there is stays."""
+    try:
+        return run()
+    except IndexCorrupt as error:
+        log.warning("making the views of %s anew: %s", project.root, error)
+        project.forget_views()
+        refresh_views(app, project, work, again=True)
+        return run()
 
 
 class ProjectSearcher:

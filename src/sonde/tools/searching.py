@@ -28,7 +28,7 @@ from sonde.searching.nothing import explain_nothing
 from sonde.searching.probes import Probes
 from sonde.searching.views import split_view
 from sonde.stores.base import ChunkStore
-from sonde.tools.contexts import refresh_views
+from sonde.tools.contexts import read_views, refresh_views
 from sonde.tools.following import count_waiting, refresh
 from sonde.tools.narrowing import narrow_store, wants_views
 from sonde.tools.scope import ALL, projects_in_scope
@@ -212,15 +212,19 @@ def _rank_fresh(
 ) -> list[Hit]:
     with rebuilding(app, project):
         refresh(app, project, work, follow=request.project != ALL)
+
+        def rank() -> list[Hit]:
+            return _rank_project(project, request, question, vectors)
+
         if request.of_views:
             refresh_views(app, project, work, again=True)
-        ranked = _rank_project(project, request, question, vectors)
+        ranked = read_views(app, project, work, rank) if request.of_views else rank()
         best = ranked[:_CHECKED]
         changed = _find_changed_hits(project, best)
         if changed and _mend(app, project, changed, work):
             if request.of_views:
                 refresh_views(app, project, work, again=True)
-            return _rank_project(project, request, question, vectors)
+            return rank()
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
         return compared + ranked[_CHECKED:]
 
