@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import secrets
@@ -51,9 +52,18 @@ _SWITCH_S = 0.0005
 answer lets go of the interpreter at every look at the disk."""
 _ENDING = re.compile(r"\*\*/\*\.\w+")
 
+log = logging.getLogger(__name__)
 
-def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
-    """Put the parts together; nothing heavy is loaded before it is used."""
+
+def build_app(
+    settings: Settings,
+    *,
+    start: Path,
+    stays: bool = False,
+    tell: Callable[[str], None] = log.warning,
+) -> App:
+    """Put the parts together; nothing heavy is loaded before it is used. `tell` hears what takes
+    long on the first run."""
     key = _installation_key(settings.home)
     results = ResultSets(key)
     if stays:
@@ -69,7 +79,7 @@ def build_app(settings: Settings, *, start: Path, stays: bool = False) -> App:
         disk=_open_disk(settings, start),
         knowledge=_open_library(settings),
         static=_provider("static") if settings.embedding in ("auto", "static", "local") else None,
-        deep=_open_provider(settings),
+        deep=_open_provider(settings, tell),
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
         enhanced_descriptions=settings.enhanced_tool_descriptions,
@@ -124,7 +134,31 @@ def _provider(name: str) -> Embedder:
     return load_provider(name)
 
 
-def _open_provider(settings: Settings) -> Embedder | None:
+def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
+    """The user's model: a folder, or a name on the hub."""
+    from sonde.embedding.hub import is_hub_name
+
+    text = settings.embedding_model
+    path = Path(text).expanduser()
+    at = path if path.is_absolute() or text.startswith((".", "~")) else None
+    if not text or not (at or is_hub_name(text)):
+        raise InvalidRequest(
+            f"embedding = model, embeddingModel = {text!r}",
+            user_message="Which embedding model? Its folder or its name is not set.",
+            next_action="Set SONDE_EMBEDDING_MODEL to the path of a folder, or to owner/name.",
+        )
+    return load_provider(
+        "model",
+        model=at.resolve().name if at else text,
+        folder=settings.home / "models",
+        tell=tell,
+        hub=settings.embedding_hub.rstrip("/"),
+        cache=Path("~/.cache/huggingface/hub").expanduser(),
+        path=at,
+    )
+
+
+def _open_provider(settings: Settings, tell: Callable[[str], None]) -> Embedder | None:
     """The deeper model, or the provider that was named in its place."""
     address, model = settings.embedding_endpoint, settings.embedding_model
     named = settings.sources.get("embedding_dimensions", "default") != "default"
@@ -146,6 +180,8 @@ def _open_provider(settings: Settings) -> Embedder | None:
             return load_provider(
                 "http", address=address, dimensions=size, name=name, model=model, place=place
             )
+        case "model":
+            return _open_model(settings, tell)
         case "openai":
             options: dict[str, Any] = {"address": address, "model": model}
             return load_provider(

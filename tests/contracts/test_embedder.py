@@ -11,16 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.contracts.embedding_servers import OpenAIServer, running
+from tests.embedding.model_folders import write_graph, write_tokenizer
 
 from sonde.embedding import onnx
 from sonde.embedding.base import Embedder
 from sonde.embedding.endpoint import EndpointEmbedder
 from sonde.embedding.local import LocalEmbedder
+from sonde.embedding.model import ModelEmbedder
+from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
 from sonde.embedding.openai import OpenAIEmbedder
 from sonde.embedding.providers import PROVIDERS, load_provider
 from sonde.embedding.serving import EmbeddingServer
-
-from .embedding_servers import OpenAIServer, running
 
 TEXTS = [
     "def read_file(path):\n    with open(path) as file:\n        return file.read()",
@@ -44,8 +46,18 @@ def deep() -> onnx.OnnxEmbedder:
     return onnx.OnnxEmbedder(threads=1)
 
 
+def write_own_model(folder: Path) -> None:
+    """The bundled static table as a model of the user's: a graph, a tokenizer, no config."""
+    rows = map_array(BUNDLED, "static-rows.npy").astype(np.float32)
+    scales = map_array(BUNDLED, "static-scales.npy").astype(np.float32)
+    write_graph(folder / "model.onnx", rows * scales[:, None])
+    write_tokenizer(folder, read_vocabulary(BUNDLED, "static-vocab.txt"), framed=False)
+
+
 @pytest.fixture(scope="module")
 def makers(deep: onnx.OnnxEmbedder, folder: Path) -> Iterator[dict[str, Callable[[], Embedder]]]:
+    own = folder / "own"
+    write_own_model(own)
     with running(EmbeddingServer(deep, 0)) as plain, running(OpenAIServer(deep)) as openai:
         yield {
             "static": lambda: load_provider("static"),
@@ -53,6 +65,7 @@ def makers(deep: onnx.OnnxEmbedder, folder: Path) -> Iterator[dict[str, Callable
             "local": lambda: LocalEmbedder(folder),
             "http": lambda: EndpointEmbedder(plain.address, 384, "http:it", deep.name),
             "openai": lambda: OpenAIEmbedder(openai.address, "it"),
+            "model": lambda: ModelEmbedder("own", folder, path=own, threads=1),
         }
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.embedding.onnx import OnnxEmbedder, _plan_batches
+from sonde.embedding.onnx import OnnxEmbedder, plan_batches
 
 TEXTS = [
     "def read_file(path):\n    with open(path) as file:\n        return file.read()",
@@ -113,7 +113,7 @@ def test_closing_gives_the_memory_back() -> None:
 @given(st.lists(st.integers(0, 254), max_size=200))
 @settings(max_examples=100, deadline=None)
 def test_batches_hold_every_text_with_pieces_once_within_bounds(lengths: list[int]) -> None:
-    batches = list(_plan_batches(lengths))
+    batches = list(plan_batches(lengths))
     rows = sorted(row for batch in batches for row in batch)
     assert rows == [row for row, length in enumerate(lengths) if length]
     for batch in batches:

@@ -64,7 +64,7 @@ class Session:
         settings = self.settings
         if not self.needs_models:
             settings = replace(settings, embedding="none")
-        return build_app(settings, start=self._start())
+        return build_app(settings, start=self._start(), tell=self.note)
 
     def _start(self) -> Path:
         try:

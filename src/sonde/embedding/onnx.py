@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import as_file
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class OnnxEmbedder:
         self._threads = threads or min(2, os.cpu_count() or 1)
         self._idle_s = idle_s
         self._lock = threading.Lock()
-        self._loaded: tuple[Any, BytePairs] | None = None
+        self._loaded: tuple[Any, Any] | None = None
         self._used_at = 0.0
         self._closed = threading.Event()
 
@@ -76,7 +77,7 @@ class OnnxEmbedder:
         encoded = [pieces.encode(text, limit) for text in texts]
         vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
         done = sum(not ids for ids in encoded)
-        for rows in _plan_batches([len(ids) for ids in encoded]):
+        for rows in plan_batches([len(ids) for ids in encoded]):
             width = len(encoded[rows[-1]]) + 2
             ids = np.zeros((len(rows), width), np.int64)
             mask = np.zeros((len(rows), width), np.int64)
@@ -84,7 +85,7 @@ class OnnxEmbedder:
                 line = [opening, *encoded[row], closing]
                 ids[at, : len(line)] = line
                 mask[at, : len(line)] = 1
-            (vectors[rows],) = _run(session, {"ids": ids, "mask": mask})
+            (vectors[rows],) = run_session(session, {"ids": ids, "mask": mask})
             done += len(rows)
             if progress is not None:
                 progress(done, len(texts))
@@ -103,12 +104,16 @@ class OnnxEmbedder:
             if time.monotonic() >= self._used_at + self._idle_s:
                 self.close()
 
-    def _load(self) -> tuple[Any, BytePairs]:
+    def _open(self) -> tuple[Any, Any]:
+        """The session, and what makes its input of a text."""
+        vocabulary = read_vocabulary(self._folder, "deep-vocab.txt")
+        with as_file(self._folder / "deep.onnx") as path:
+            return open_session(path, self._threads), BytePairs(vocabulary)
+
+    def _load(self) -> tuple[Any, Any]:
         with self._lock:
             if self._loaded is None:
-                vocabulary = read_vocabulary(self._folder, "deep-vocab.txt")
-                session = _open_session(self._folder, self._threads)
-                self._loaded = (session, BytePairs(vocabulary))
+                self._loaded = self._open()
                 self._closed = threading.Event()
                 watch = threading.Thread(target=self._watch, args=(self._closed,), daemon=True)
                 self._used_at = time.monotonic()
@@ -117,7 +122,7 @@ class OnnxEmbedder:
             return self._loaded
 
 
-def _plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Rows in batches of like length, longest last in each; texts without pieces are left out."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -133,7 +138,8 @@ def _plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _open_session(folder: Traversable, threads: int) -> Any:
+def open_session(path: Path, threads: int) -> Any:
+    """A graph ready to run on the CPU, quiet and sparing."""
     # read when the library is loaded; the switch below comes after it has made its device id
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
@@ -152,21 +158,19 @@ def _open_session(folder: Traversable, threads: int) -> Any:
     options.enable_cpu_mem_arena = False
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        with as_file(folder / "deep.onnx") as path:
-            return onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except _runtime_errors() as error:
-        raise EmbeddingFailed(f"the deep model cannot be loaded: {error}") from error
+        raise EmbeddingFailed(f"the model cannot be loaded: {error}") from error
 
 
-def _run(session: Any, inputs: dict[str, Any]) -> list[Vectors]:
+def run_session(session: Any, inputs: dict[str, Any]) -> list[Vectors]:
+    """What the graph makes of its inputs; `MemoryError` when they are too many at once."""
     try:
         outputs: list[Vectors] = session.run(None, inputs)
     except _runtime_errors() as error:
         if any(sign in str(error) for sign in _NO_MEMORY):
             raise MemoryError(str(error)) from error
-        raise EmbeddingFailed(f"the deep model failed: {error}") from error
+        raise EmbeddingFailed(f"the model failed: {error}") from error
     return outputs
 
 

@@ -16,6 +16,7 @@ PROVIDERS: Mapping[str, str] = {
     "local": "sonde.embedding.local:LocalEmbedder",
     "http": "sonde.embedding.endpoint:EndpointEmbedder",
     "openai": "sonde.embedding.openai:OpenAIEmbedder",
+    "model": "sonde.embedding.model:ModelEmbedder",
 }
 
 

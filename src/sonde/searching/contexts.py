@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sonde.embedding.base import Embedder, Vectors
-from sonde.errors import EmbeddingFailed
+from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.tokens import index_terms
 
 DEFAULT_LIMIT, MOST = 15, 100
@@ -74,7 +74,14 @@ def embed_query(embedder: Embedder | None, query: str) -> Vectors:
     """The query as a unit vector, or `EmbeddingFailed`."""
     if embedder is None:
         raise EmbeddingFailed("no embedding model is switched on (embedding = none)")
-    vector: Vectors = embedder.embed([query], "query")[0]
+    try:
+        vector: Vectors = embedder.embed([query], "query")[0]
+    except (ModelDownloadFailed, MissingExtra) as error:
+        raise EmbeddingFailed(
+            error.developer_message,
+            user_message=error.user_message,
+            next_action=error.next_action,
+        ) from error
     return vector
 
 

@@ -4,7 +4,7 @@ import time
 from functools import partial
 
 from sonde.embedding.base import Embedder, Vectors
-from sonde.errors import EmbeddingFailed
+from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
 from sonde.ranking.words import Question
 from sonde.searching.found import Deep, Probe
 from sonde.stores.base import ChunkStore
@@ -60,7 +60,7 @@ class Probes:
         if embedder.name not in self._vectors:
             try:
                 self._vectors[embedder.name] = embedder.embed(self._question.asked, "query")
-            except EmbeddingFailed as error:
+            except (EmbeddingFailed, ModelDownloadFailed, MissingExtra) as error:
                 without = embedder is self._deep and self._static
                 how = "without the deeper model" if without else "by words alone"
                 self.notes.append(f"answered {how}: {error.user_message}")

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 Strategy = Literal["realtime", "lazy", "git"]
 Chunking = Literal["syntax", "recursive"]
 StoreName = Literal["sqlite", "lance"]
-Embedding = Literal["auto", "static", "deep", "local", "http", "openai", "none"]
+Embedding = Literal["auto", "static", "deep", "local", "model", "http", "openai", "none"]
 Watching = Literal["auto", "polling", "off"]
 ToolNames = Literal["portable", "documented", "both"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -63,6 +63,7 @@ class Settings:
     chunks_dir: str = ".cortex/chunks"
     embedding_endpoint: str = ""
     embedding_model: str = ""
+    embedding_hub: str = "https://huggingface.co"
     embedding_key_variable: str = ""
     embedding_dimensions: int = 384
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -218,8 +219,9 @@ RULES: dict[str, Rule] = {
     "embedding": Rule("embedding", f"one of {', '.join(get_args(Embedding))}",
         _check_choice(Embedding),
         about="'auto' (static at once, deep when idle), 'static', 'deep', 'local' (as "
-        "auto, the deep model in a process that all servers share), 'http' or 'openai' "
-        "(the service at embeddingEndpoint is sent your text), or 'none' (words only). "
+        "auto, the deep model in a process that all servers share), 'model' (the one at "
+        "embeddingModel), 'http' or 'openai' (the service at "
+        "embeddingEndpoint is sent your text), or 'none' (words only). "
         "Default: 'auto'."),
     "tool_names": Rule("toolNames", "'portable', 'documented' or 'both'", _check_choice(ToolNames),
         about="Which spellings of tool names are listed: 'portable', 'documented' or 'both'. "
@@ -272,8 +274,13 @@ RULES: dict[str, Rule] = {
         about="The embedding service of the providers 'http' and 'openai'; else the one that "
         "embeds queries for chunk files of another model."),
     "embedding_model": Rule("embeddingModel", "the name of a model", _check_text(r"[^\0]{0,4096}"),
-        about="The model of the provider 'openai' (default: text-embedding-3-small); of 'http', "
-        "the one that the service must say it has."),
+        about="The model of the provider 'model' (the path of a folder, or owner/name, which is "
+        "downloaded once) or 'openai' (default: text-embedding-3-small); of 'http', the one that "
+        "the service must say it has."),
+    "embedding_hub": Rule("embeddingHub", "an http or https address",
+        _check_text(r"https?://[^\s@]{1,1000}"),
+        about="Where models are downloaded from that are asked for by name. "
+        "Default: 'https://huggingface.co'."),
     "embedding_key_variable": Rule("embeddingKeyVariable", "the name of a variable",
         _check_text(r"([A-Za-z_][A-Za-z0-9_]{0,99})?"),
         about="The environment variable that holds the key for embeddingEndpoint; a key itself is "

@@ -1,0 +1,238 @@
+"""A model of the user's: a folder as sentence-transformers writes it, with an ONNX graph.
+
+Read are `onnx/model.onnx` or `model.onnx`, `tokenizer.json` or `vocab.txt`, and what the JSON files
+beside them say of pooling, length and prompts. What they ask for that is not known here is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sonde.embedding.base import Mode, Vectors
+from sonde.embedding.hub import GRAPHS, HUB, Tell, fetch_model, find_cached
+from sonde.embedding.onnx import OnnxEmbedder, open_session, plan_batches, run_session
+from sonde.errors import EmbeddingFailed, MissingExtra
+
+_LONGEST, _MOST_TOKENS = 512, 8_192
+_KNOWN = ("Transformer", "Pooling", "Normalize")
+_EDGE = 1 << 20
+
+
+class ModelEmbedder(OnnxEmbedder):
+    """An `Embedder` over such a folder, or over a hub's model once it is fetched."""
+
+    def __init__(
+        self,
+        model: str,
+        folder: Path,
+        tell: Tell = lambda _text: None,
+        *,
+        hub: str = "",
+        cache: Path | None = None,
+        path: Path | None = None,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(threads, name=f"model:{model}")
+        self._model, self._models, self._tell = model, folder, tell
+        self._hub, self._cache, self._path = hub or HUB, cache, path
+        self._fetching = threading.Lock()
+        self._named = ""
+
+    @property
+    def name(self) -> str:
+        """Identifies the vectors: the model's name and what its files are."""
+        if not self._named:
+            place = self._path or find_cached(self._model, self._models, self._cache)
+            if place is None:
+                return self._name
+            self._named = f"{self._name}-{_identify(place)}"
+        return self._named
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers per vector, as the model says; it may have to be fetched first."""
+        sizes = _read_json(self._place() / "config.json")
+        size = sizes.get("hidden_size") or sizes.get("dim") or sizes.get("n_embd")
+        return int(size) if size else int(self.embed(["size"], "query").shape[1])
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        mode: Mode,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Vectors:
+        """One unit row per text, in order."""
+        session, recipe = self._load()
+        filled = [at for at, text in enumerate(texts) if text.strip()]
+        encoded = recipe.encode([texts[at] for at in filled], mode)
+        made: dict[int, Any] = {}
+        for rows in plan_batches([len(ids) for ids in encoded]):
+            for row, vector in zip(
+                rows, recipe.run(session, [encoded[r] for r in rows]), strict=True
+            ):
+                made[filled[row]] = vector
+            if progress is not None:
+                progress(len(made) + len(texts) - len(filled), len(texts))
+        size = len(next(iter(made.values()))) if made else self.dimensions
+        vectors = np.zeros((len(texts), size), np.float32)
+        for at, vector in made.items():
+            vectors[at] = vector
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.where(norms == 0, 1, norms)
+        if not np.isfinite(vectors).all():
+            raise EmbeddingFailed(f"{self._model} gave vectors that are no numbers")
+        return vectors
+
+    def _open(self) -> tuple[Any, Any]:
+        place = self._place()
+        graph = next((place / one for one in GRAPHS if (place / one).is_file()), None)
+        if graph is None:
+            raise _refuse(place, "there is neither onnx/model.onnx nor model.onnx")
+        recipe = _Recipe(place)
+        return open_session(graph, self._threads), recipe
+
+    def _place(self) -> Path:
+        """The folder; a model asked for by name is fetched once."""
+        if self._path:
+            if not self._path.is_dir():
+                raise _refuse(self._path, "there is no such folder")
+            return self._path
+        with self._fetching:
+            found = find_cached(self._model, self._models, self._cache)
+            return found or fetch_model(self._model, self._models, self._tell, self._hub)
+
+
+class _Recipe:
+    """What the files say on how texts become vectors."""
+
+    def __init__(self, place: Path) -> None:
+        for module in _read_list(place / "modules.json"):
+            kind = str(module.get("type", "")).rpartition(".")[2]
+            if kind not in _KNOWN:
+                raise _refuse(place, f"modules.json asks for {kind}, which is not known here")
+        self._by_first = _reads_first_token(place)
+        prompts = _read_json(place / "config_sentence_transformers.json").get("prompts") or {}
+        self._prompts: dict[Mode, str] = {
+            "query": str(prompts.get("query") or ""),
+            "passage": str(prompts.get("passage") or prompts.get("document") or ""),
+        }
+        self._tokenizer = _open_tokenizer(place)
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(_find_length(place))
+
+    def encode(self, texts: Sequence[str], mode: Mode) -> list[list[int]]:
+        """The tokens of each text, with those that the model wants around it."""
+        prompt = self._prompts[mode]
+        plain = [(prompt + text).encode("utf-8", "replace").decode() for text in texts]
+        return [one.ids for one in self._tokenizer.encode_batch(plain)]
+
+    def run(self, session: Any, batch: Sequence[Sequence[int]]) -> Vectors:
+        """One vector per row of tokens."""
+        shape = (len(batch), max(map(len, batch)))
+        ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for at, row in enumerate(batch):
+            ids[at, : len(row)] = row
+            mask[at, : len(row)] = 1
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        wanted = [one.name for one in session.get_inputs()]
+        if unknown := set(wanted) - given.keys():
+            raise EmbeddingFailed(f"the model wants {', '.join(sorted(unknown))}")
+        states = run_session(session, {name: given[name] for name in wanted})[0]
+        if states.ndim == 2:
+            return states
+        if self._by_first:
+            first: Vectors = states[:, 0]
+            return first
+        weights = mask[:, :, None].astype(np.float32)
+        mean: Vectors = (states * weights).sum(1) / np.maximum(weights.sum(1), 1e-9)
+        return mean
+
+
+def _reads_first_token(place: Path) -> bool:
+    """Whether the first token stands for all; else their mean does."""
+    pooling = _read_json(place / "1_Pooling" / "config.json")
+    modes = {
+        key for key, value in pooling.items() if key.startswith("pooling_mode") and value is True
+    }
+    if modes - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:
+        raise _refuse(place, f"it pools by {', '.join(sorted(modes))}, which is not known here")
+    return modes == {"pooling_mode_cls_token"}
+
+
+def _find_length(place: Path) -> int:
+    length = _read_json(place / "sentence_bert_config.json").get("max_seq_length")
+    length = length or _read_json(place / "tokenizer_config.json").get("model_max_length")
+    usable = isinstance(length, int) and 2 < length <= _MOST_TOKENS
+    return int(length) if usable else _LONGEST  # type: ignore[arg-type]
+
+
+def _open_tokenizer(place: Path) -> Any:
+    try:
+        from tokenizers import BertWordPieceTokenizer, Tokenizer
+    except ImportError as error:
+        raise MissingExtra(
+            f"tokenizers cannot be imported: {error}",
+            user_message="A model of your own needs the extra `model`.",
+            next_action="Install it: pip install 'sonde[model]'.",
+        ) from error
+    whole, words = place / "tokenizer.json", place / "vocab.txt"
+    if not whole.is_file() and not words.is_file():
+        raise _refuse(place, "there is neither tokenizer.json nor vocab.txt")
+    try:
+        if whole.is_file():
+            return Tokenizer.from_file(str(whole))
+        lower = _read_json(place / "tokenizer_config.json").get("do_lower_case", True)
+        return BertWordPieceTokenizer(str(words), lowercase=bool(lower))
+    except Exception as error:  # it raises bare ones
+        raise _refuse(place, f"its tokenizer cannot be read: {error}") from error
+
+
+def _identify(place: Path) -> str:
+    """A few characters that change with the files; of the large one, its size and both ends."""
+    digest = hashlib.sha256()
+    for path in sorted(place.glob("*.json")) + sorted(place.glob("1_Pooling/*.json")):
+        digest.update(path.name.encode() + path.read_bytes())
+    for path in (place / one for one in GRAPHS):
+        if path.is_file():
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                digest.update(f"{size}".encode() + file.read(_EDGE))
+                file.seek(max(0, size - _EDGE))
+                digest.update(file.read(_EDGE))
+            break
+    return digest.hexdigest()[:12]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise _refuse(path, str(error)) from error
+    return found if isinstance(found, dict) else {}
+
+
+def _read_list(path: Path) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise _refuse(path, str(error)) from error
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _refuse(place: Path, why: str) -> EmbeddingFailed:
+    return EmbeddingFailed(
+        f"{place}: {why}",
+        user_message="The embedding model cannot be used.",
+        next_action="Set `embeddingModel` to a sentence-transformers folder with an ONNX file.",
+    )
