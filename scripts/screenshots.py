@@ -31,7 +31,8 @@ def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "docs").absolute()
     with tempfile.TemporaryDirectory() as home:
         project = Path(home) / "sonde"
-        shutil.copytree(ROOT / "src", project / "src")
+        kept_out = shutil.ignore_patterns("__pycache__", "models")
+        shutil.copytree(ROOT / "src", project / "src", ignore=kept_out)
         shutil.copytree(ROOT / "docs", project / "docs")
         shutil.copy(ROOT / "pyproject.toml", project)
         environ = {**os.environ, "SONDE_HOME": f"{home}/home", "SONDE_FILE_ROOTS": home}

@@ -67,6 +67,7 @@ class Page(HTMLParser):
         self.text = ""
         self.marked: list[str] = []
         self.cells: list[str] = []
+        self.ticks: list[str] = []
         self.tiles: list[str] = []
         self.inside: list[str] = []
         self.feed(body.decode())
@@ -81,6 +82,8 @@ class Page(HTMLParser):
                 self.tiles.append(given["href"] or "")
         if tag in ("link", "script", "img"):
             self.loaded.append(given.get("href") or given.get("src") or "")
+        if given.get("type") == "checkbox":
+            self.ticks.append(given["value"] or "")
         self.scripts += tag == "script"
         assert not [name for name in given if name.startswith("on")], given
         if given.get("id"):

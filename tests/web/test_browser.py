@@ -161,6 +161,17 @@ def test_the_disk_is_walked_by_its_map(visit):
     page.locator(".bars", has_text=".py").wait_for()
 
 
+def test_a_set_is_built_by_ticking(visit):
+    page = visit(scan_project(visit))
+    page.get_by_label("Tick src").check()
+    page.get_by_label("Name of a new set").fill("to look at")
+    page.get_by_role("button", name="Keep").click()
+    page.locator("h1", has_text="to look at").wait_for()
+    page.locator("a.open", has_text="src").click()
+    page.get_by_role("link", name="Look inside").click()
+    page.locator("h1 .name", has_text="src").wait_for()
+
+
 def test_it_fits_a_phone(visit):
     disk = scan_project(visit)
     for path in (
@@ -195,7 +206,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(visit, axe, scheme):
     disk = scan_project(visit)
-    for path in (disk, f"{disk}/reports/largest", "/disk", "/", "/?q=price",
+    for path in (disk, f"{disk}/reports/largest", "/disk", "/sets", "/", "/?q=price",
                  "/?q=(&tab=lines", "/?q=cart&tab=paths", "/projects",
                  "/view?path=src/cart.py&lines=2-4"):  # fmt: skip
         page = visit(path, color_scheme=scheme, bypass_csp=True)

@@ -76,6 +76,7 @@ def test_the_map_leads_into_folders(disk):
     tiles = [link for link in page.tiles if "node=" in link]
     assert tiles
     assert all(open_page(server, link) for link in tiles)
+    assert "the rest" in open_page(server, address, path="docs").text, "small ones stand together"
 
 
 def test_hostile_names_and_secrets(disk):
@@ -125,6 +126,35 @@ def test_refusals_are_pages(disk):
     foreign = FORM | {"Origin": "http://elsewhere.example"}
     status, _, _ = server.ask("/disk", "POST", urlencode({"root": str(root)}).encode(), foreign)
     assert status == 403
+
+
+def send(server: Server, path: str, *fields: tuple[str, str]) -> tuple[int, str]:
+    status, headers, _ = server.ask(path, "POST", urlencode(fields).encode(), FORM)
+    return status, headers.get("location", "")
+
+
+def test_what_is_ticked_is_kept_added_to_taken_out_and_forgotten(disk):
+    server, _, address = disk
+    nodes = open_page(server, address, path="src").ticks
+    assert len(nodes) > 3
+    first = [("node_ids", node) for node in nodes[:2]]
+    status, kept = send(server, "/sets", ("name", EVIL), ("into", ""), *first)
+    assert status == 303
+    page = open_page(server, kept)
+    assert EVIL in page.text
+    assert sorted(page.ticks) == sorted(nodes[:2])
+    assert EVIL in open_page(server, "/sets").text
+    assert EVIL in open_page(server, address).text, "a set can be chosen to add to"
+
+    assert send(server, "/sets", ("into", kept[6:]), ("node_ids", nodes[2]))[0] == 303
+    assert sorted(open_page(server, kept).ticks) == sorted(nodes[:3])
+    assert all(open_page(server, link) for link in open_page(server, kept).links if "nodes" in link)
+    assert send(server, f"{kept}/remove", ("node_ids", nodes[0])) == (303, kept)
+    assert sorted(open_page(server, kept).ticks) == sorted(nodes[1:3])
+    assert send(server, "/sets", ("name", "none"))[0] == 400
+    assert send(server, f"{kept}/forget") == (303, "/sets")
+    open_page(server, kept, 404)
+    assert "There are no sets yet" in open_page(server, "/sets").text
 
 
 def test_no_link_of_the_disk_is_dead(disk):

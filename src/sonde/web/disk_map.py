@@ -37,7 +37,9 @@ def _show_tile(index: str, row: Mapping[str, Any], box: Box, shape: Box = _SHAPE
     )
     told = f"{row['name']}, {show_size(row['size'])}"
     large = min(box.width, box.height) > 4 and box.width > 8
-    label = [tag("b", row["name"]), " ", show_size(row["size"])] if large else None
+    roomy = box.height > 7 and box.width > 10
+    size = [" ", show_size(row["size"])] if roomy else None
+    label = [tag("b", row["name"]), size] if large else None
     inner = row.get("inner") or ()
     if not inner or not large or box.height < 14:
         name = None if large else told

@@ -25,16 +25,20 @@ from sonde.tools.file_routes import (
     read_tree,
     start_index,
 )
+from sonde.tools.file_set_routes import read_sets
 from sonde.tools.route import Content
 from sonde.web.application import Parts
 from sonde.web.disk_map import show_map
-from sonde.web.figures import name_folder, show_bars, show_jobs, show_size
+from sonde.web.figures import count, name_folder, show_bars, show_jobs, show_size, show_tick
 from sonde.web.html import Markup, join, link_to, tag
 from sonde.web.page import frame, serve_form, serve_page, show_age, show_note
 from sonde.work import Work
 
 _ROWS = 100
 _MAPPED = 60
+_LEAST = 0.002
+_OPENED = 0.05
+"""Shares of the map: of what is drawn at all, of folders whose inside is drawn."""
 _SORTS = {"name": "Name", "size": "Size", "modified": "Changed"}
 
 CursorParam = Annotated[str | None, Param("Of the page before", max_length=4096)]
@@ -89,7 +93,7 @@ def _show_card(row: Mapping[str, Any]) -> Markup:
     busy = row.get("job", {}).get("status") == "running"
     told = "waiting"
     if "files" in row:
-        told = f"{_count(row['files'], 'file')} · {_count(row['folders'], 'folder')}"
+        told = f"{count(row['files'], 'file')} · {count(row['folders'], 'folder')}"
     return tag(
         "li",
         tag("h2",
@@ -127,7 +131,9 @@ def show_folder(
                       for report, about in REPORTS.items()], class_="facts"), class_="head"),
         show_jobs([job], reload=True) if job else None,
         tag("div",
-            tag("section", _show_listing(index_id, page, here, path, sort), _show_next(
+            tag("section", tag("form", _show_listing(index_id, page, here, path, sort),
+                               _show_keeping(app, index_id, work) if here else None,
+                               method="post", action="/sets"), show_next(
                 page["nextPageUrl"], f"/disk/{index_id}",
                 {"node": here, "path": None if here else path, "sort": sort}),
                 aria_label="Listing"),
@@ -137,21 +143,41 @@ def show_folder(
     )  # fmt: skip
 
 
+def _show_keeping(app: App, index: str, work: Work) -> Markup:
+    """What to do with the rows that are ticked."""
+    sets = [row for row in read_sets(app, 50, work=work)["sets"] if row["indexId"] == index]
+    choices = [tag("option", row["name"], value=row["selectionId"]) for row in sets]
+    return tag(
+        "p",
+        tag("label", tag("span", "Keep what is ticked in"), tag(
+            "select", tag("option", "a new set", value=""), choices, name="into")),
+        tag("input", name="name", class_="field", placeholder="its name", maxlength=200,
+            aria_label="Name of a new set", autocomplete="off"),
+        tag("button", "Keep", class_="quiet"),
+        class_="below",
+    )  # fmt: skip
+
+
 def _read_map(app: App, index: str, node: str, work: Work) -> list[dict[str, Any]]:
     """The largest things in a folder, and in each of the large folders among them."""
 
-    def read(parent: str, limit: int) -> list[dict[str, Any]]:
+    def read(parent: str, size: int, limit: int) -> list[dict[str, Any]]:
         try:
             found = read_tree(app, index, parent, None, limit, None, "size", work=work)["entries"]
         except SondeError:  # it went while the map was drawn
             return []
-        return [row for row in found if row["size"]]
+        rows = [row for row in found if row["size"]]
+        left = size - sum(row["size"] for row in rows)
+        if left > size * _LEAST:
+            # smaller ones stand together, so that each box has its share of the whole
+            rows.append({"name": "the rest", "size": left, "nodeId": parent, "counts": {}})
+        return sorted(rows, key=lambda row: -row["size"])
 
-    rows = read(node, _MAPPED)
-    total = sum(row["size"] for row in rows) or 1
+    total = read_detail(app, index, node, work=work)["size"] or 1
+    rows = read(node, total, _MAPPED)
     for row in rows:
-        if "counts" in row and row["nodeId"] and row["size"] / total > 0.05:
-            row["inner"] = read(row["nodeId"], _MAPPED // 3)
+        if row.get("counts") and row["nodeId"] and row["size"] / total > _OPENED:
+            row["inner"] = read(row["nodeId"], row["size"], _MAPPED)
     return rows
 
 
@@ -180,8 +206,9 @@ def _show_listing(
             aria_sort=("ascending" if key == "name" else "descending") if key == sort else None)
         for key, name in _SORTS.items()
     ]  # fmt: skip
+    ticks = tag("th", "Tick", class_="tick", scope="col")
     body = [_show_entry(index, row, most, page["path"]) for row in rows]
-    return tag("div", tag("table", tag("thead", tag("tr", heads)), tag("tbody", body),
+    return tag("div", tag("table", tag("thead", tag("tr", ticks, heads)), tag("tbody", body),
                           class_="listing"), class_="wide")  # fmt: skip
 
 
@@ -196,6 +223,7 @@ def _show_entry(index: str, row: Mapping[str, Any], most: int, folder: str) -> M
     size = row["size"]
     return tag(
         "tr",
+        tag("td", show_tick(row["nodeId"], name) if row["nodeId"] else None, class_="tick"),
         tag("td", tag("i", class_=f"kind {'folder-icon' if directory else row['kind']}",
                       aria_hidden="true"), shown, "/" if directory else None,
             tag("span", row["state"].replace("_", " "), class_="badge warn")
@@ -213,7 +241,7 @@ def link_entry(index: str, row: Mapping[str, Any]) -> str:
     return f"/disk/{index}/nodes/{row['nodeId']}"
 
 
-def _show_next(url: str | None, path: str, kept: Mapping[str, Any]) -> Markup | None:
+def show_next(url: str | None, path: str, kept: Mapping[str, Any]) -> Markup | None:
     """The way to the next page, by the cursor that the API's own link holds."""
     if not url:
         return None
@@ -243,12 +271,14 @@ def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: 
             tag("p", tag("code", node["path"]),
                 tag("a", "Its folder", href=link_to(f"/disk/{index_id}", node=above))
                 if above else None,
+                tag("a", "Look inside", href=link_to(f"/disk/{index_id}", node=node_id))
+                if "counts" in node else None,
                 tag("a", "Download", href=f"{address}/download") if "downloadUrl" in node else None,
                 class_="facts"), class_="head"),
         tag("dl", [tag("div", tag("dt", name), tag("dd", fact)) for name, fact in facts],
             class_="facts-grid"),
-        tag("h2", "Beginning"),
-        _show_beginning(app, index_id, node_id, node, work),
+        [tag("h2", "Beginning"), _show_beginning(app, index_id, node_id, node, work)]
+        if "counts" not in node else None,
         kind="disk",
     )  # fmt: skip
 
@@ -297,7 +327,7 @@ def show_report(
         tag("p", "Contents are still being compared; this is what is known so far.",
             class_="summary") if page.get("complete") is False else None,
         show_bars(bars) if bars else show_note(nothing),
-        _show_next(page["nextPageUrl"], f"/disk/{index_id}/reports/{report}", {}),
+        show_next(page["nextPageUrl"], f"/disk/{index_id}/reports/{report}", {}),
         kind="disk",
     )  # fmt: skip
 
@@ -306,7 +336,7 @@ def _read_row(index: str, report: str, row: Mapping[str, Any]) -> tuple[Any, int
     """What a row is about, how much it is, and how that is said."""
     if report in ("by-extension", "by-age"):
         label = row.get("age") or (f".{row['extension']}" if row["extension"] else "none")
-        return label, row["size"], f"{show_size(row['size'])}, {_count(row['files'], 'file')}"
+        return label, row["size"], f"{show_size(row['size'])}, {count(row['files'], 'file')}"
     if report == "duplicates":
         label = _link_row(index, row["entries"][0]) if row["entries"] else row["digest"]
         return label, row["wasted"], f"{row['copies']} times {show_size(row['size'])}"
@@ -321,10 +351,6 @@ def _read_row(index: str, report: str, row: Mapping[str, Any]) -> tuple[Any, int
             f"{row['modifiedAt'][:10]}, {show_size(row['size'])}",
         )
     return _link_row(index, row), row["size"], show_size(row["size"])
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _link_row(index: str, row: Mapping[str, Any]) -> Markup:

@@ -17,6 +17,11 @@ def name_folder(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2] or path
 
 
+def count(number: int, what: str) -> str:
+    """A number of things."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def show_size(size: int | None) -> str:
     """Bytes for people; nothing where they are not known."""
     return "" if size is None else str(show_bytes(size, "iec"))
@@ -76,3 +81,8 @@ def show_bars(rows: Sequence[tuple[Any, float, str]]) -> Markup:
         ],
         class_="bars",
     )
+
+
+def show_tick(node: str, name: str) -> Markup:
+    """The box before a row."""
+    return tag("input", type="checkbox", name="node_ids", value=node, aria_label=f"Tick {name}")

@@ -18,7 +18,7 @@ from sonde.web.errors import shape_error
 from sonde.web.html import Markup, join, link_to, tag
 from sonde.web.rest import RouteEndpoint
 
-PARTS = {"/": "Search", "/projects": "Projects", "/disk": "Disk"}
+PARTS = {"/": "Search", "/projects": "Projects", "/disk": "Disk", "/sets": "Sets"}
 """The parts of the site, in the order of its menu."""
 _STEPS = ((60, "s"), (60, "min"), (24, "h"), (30, "d"), (12, "mo"), (1e9, "y"))
 
@@ -52,7 +52,7 @@ class FormEndpoint(PageEndpoint):
         """The fields of the form; a list where the verb takes one."""
         sent = parse_qs((await request.body()).decode("utf-8", "replace"))
         lists = {each.name for each in self._route.arguments if each.kind == "array"}
-        return {name: all_ if name in lists else all_[0] for name, all_ in sent.items()}
+        return {name: all_ if name in lists else all_[-1] for name, all_ in sent.items()}
 
 
 def serve_form(path: str, verb: Callable[..., Response], parts: Parts) -> HttpRoute:

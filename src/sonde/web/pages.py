@@ -10,6 +10,7 @@ from sonde.web.files import add_file_routes
 from sonde.web.login import add_login
 from sonde.web.project_pages import add_project_pages
 from sonde.web.search_page import add_search
+from sonde.web.set_pages import add_set_pages
 
 PAGES: tuple[Pages, ...] = (
     add_login,
@@ -19,5 +20,6 @@ PAGES: tuple[Pages, ...] = (
     add_file_pages,
     add_project_pages,
     add_disk_pages,
+    add_set_pages,
 )
 """Each takes the parts of the server and gives Starlette routes."""

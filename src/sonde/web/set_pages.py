@@ -1,0 +1,154 @@
+"""The pages of resource sets: what was ticked in listings, kept under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from starlette.responses import RedirectResponse
+from starlette.routing import BaseRoute
+
+from sonde.app import App
+from sonde.errors import InvalidRequest
+from sonde.tools.arguments import Param
+from sonde.tools.file_set_routes import (
+    NodesParam,
+    SetParam,
+    change_entries,
+    make_set,
+    read_entries,
+    read_set,
+    read_sets,
+    remove_set,
+)
+from sonde.tools.route import Content
+from sonde.web.application import Parts
+from sonde.web.disk_pages import CursorParam, show_next
+from sonde.web.figures import count, show_size, show_tick
+from sonde.web.html import Markup, tag
+from sonde.web.page import frame, serve_form, serve_page, show_note
+from sonde.work import Work
+
+_ROWS = 100
+
+
+def add_set_pages(parts: Parts) -> Sequence[BaseRoute]:
+    """All sets, one set, and the forms that change them."""
+    return [
+        serve_page("/sets", show_sets, parts),
+        serve_form("/sets", keep, parts),
+        serve_page("/sets/{selection_id}", show_set, parts),
+        serve_form("/sets/{selection_id}/remove", take_out, parts),
+        serve_form("/sets/{selection_id}/forget", forget, parts),
+    ]
+
+
+def keep(
+    app: App,
+    node_ids: NodesParam = (),
+    name: Annotated[str, Param("Of a new set", max_length=200)] = "",
+    into: Annotated[str, Param("Or the set to add to", max_length=64)] = "",
+    *,
+    work: Work,
+) -> RedirectResponse:
+    """Put what was ticked into a new set, or into one there is."""
+    if not node_ids:
+        raise InvalidRequest(
+            "no node_ids",
+            user_message="Nothing is ticked.",
+            next_action="Go back and tick what the set is to hold.",
+        )
+    if into:
+        change_entries(app, into, tuple(node_ids), work=work)
+        return RedirectResponse(f"/sets/{into}", 303)
+    made = make_set(app, name.strip(), tuple(node_ids), work=work)
+    return RedirectResponse(f"/sets/{made['selectionId']}", 303)
+
+
+def take_out(
+    app: App, selection_id: SetParam, node_ids: NodesParam = (), *, work: Work
+) -> RedirectResponse:
+    """Take what was ticked out of a set; the files stay."""
+    change_entries(app, selection_id, remove=tuple(node_ids), work=work)
+    return RedirectResponse(f"/sets/{selection_id}", 303)
+
+
+def forget(app: App, selection_id: SetParam, *, work: Work) -> RedirectResponse:
+    """Forget a set; pressing its button is the consent that the verb asks for."""
+    remove_set(app, selection_id, work=Work(ask=lambda _: True, caller=work.caller))
+    return RedirectResponse("/sets", 303)
+
+
+def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
+    """Every set."""
+    answer = read_sets(app, 50, cursor, work=work)
+    cards = [_show_card(row) for row in answer["sets"]]
+    nothing = show_note(
+        "There are no sets yet",
+        tag("p", "Tick files and folders in a listing of the disk and keep them under a name."),
+        tag("p", tag("a", "To the disk", href="/disk")),
+    )
+    return frame(
+        "Sets",
+        "/sets",
+        tag("h1", "Sets"),
+        tag("ul", cards, class_="cards") if cards else nothing,
+        show_next(answer["nextPageUrl"], "/sets", {}),
+    )
+
+
+def _show_card(row: Mapping[str, Any]) -> Markup:
+    return tag(
+        "li",
+        tag("h2", tag("a", row["name"], href=f"/sets/{row['selectionId']}", class_="open"),
+            tag("span", show_size(row["totalSize"]), class_="badge")),
+        tag("p", _tell_counts(row["counts"]), class_="faint"),
+    )  # fmt: skip
+
+
+def _tell_counts(counts: Mapping[str, int]) -> str:
+    told = [count(counts["files"], "file"), count(counts["folders"], "folder")]
+    if counts.get("stale"):
+        told.append(f"{counts['stale']:,} changed or gone since")
+    return " · ".join(told)
+
+
+def show_set(
+    app: App, selection_id: SetParam, cursor: CursorParam = None, *, work: Work
+) -> Content:
+    """One set, its entries to be ticked and taken out."""
+    found = read_set(app, selection_id, work=work)
+    page = read_entries(app, selection_id, _ROWS, cursor, work=work)
+    index, address = found["indexId"], f"/sets/{selection_id}"
+    rows = [_show_row(index, row) for row in page["entries"]]
+    heads = tag("tr", tag("th", "Tick", class_="tick", scope="col"), tag("th", "Name", scope="col"),
+                tag("th", "Size", class_="number", scope="col"))  # fmt: skip
+    table = tag("table", tag("thead", heads), tag("tbody", rows), class_="listing")
+    return frame(
+        found["name"],
+        "/sets",
+        tag("div",
+            tag("div", tag("h1", found["name"]),
+                tag("p", show_size(found["totalSize"]), tag("span", _tell_counts(found["counts"])),
+                    tag("a", "The folder they are in", href=f"/disk/{index}"), class_="facts")),
+            tag("form", tag("button", "Forget this set", class_="quiet"), method="post",
+                action=f"{address}/forget"),
+            class_="head split"),
+        tag("form", tag("div", table, class_="wide"),
+            tag("p", tag("button", "Take out what is ticked", class_="quiet"), class_="below"),
+            method="post", action=f"{address}/remove")
+        if rows else show_note("This set is empty"),
+        show_next(page["nextPageUrl"], address, {}),
+    )  # fmt: skip
+
+
+def _show_row(index: str, row: Mapping[str, Any]) -> Markup:
+    node, name = row["nodeId"], row["name"]
+    link = tag("a", name, href=f"/disk/{index}/nodes/{node}", class_="open")
+    return tag(
+        "tr",
+        tag("td", show_tick(node, name), class_="tick"),
+        tag("td", link if "link" in row else name,
+            tag("span", row["stale"], class_="badge warn") if row.get("stale") else None),
+        tag("td", show_size(row["size"]), class_="number"),
+    )  # fmt: skip
