@@ -17,6 +17,7 @@ from sonde.searching.contexts import (
     MOST,
     SearchOptions,
     SearchResult,
+    embed_query,
 )
 from sonde.searching.fresh import find_changed
 from sonde.searching.views import ViewSearcher
@@ -106,6 +107,8 @@ def find_context(
     if files:
         return files.query(query, options), ""
     indexed_project(app, project)
+    if found.viewed is None and not app.static:
+        embed_query(app.deep, query)  # a service that is gone is told at once, not after all views
 
     def run() -> list[SearchResult]:
         searcher = found.searcher
