@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -10,6 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from sonde.web.figures import show_jobs
+from sonde.web.html import tag
+from sonde.web.page import frame
 
 from .conftest import Server
 from .site import make_site, serve_site
@@ -161,6 +166,29 @@ def test_the_disk_is_walked_by_its_map(visit):
     page.locator(".bars", has_text=".py").wait_for()
 
 
+def test_a_running_job_goes_on_by_itself(visit):
+    job = {"jobId": "j1", "kind": "index", "subject": "/shop", "status": "running",
+           "startedAt": "2026-01-01T00:00:00Z",
+           "progress": {"stage": "indexing", "done": 1}}  # fmt: skip
+    shown = frame("Projects", "/projects", tag("h1", "Projects"), show_jobs([job])).body
+    further = {**job, "progress": {"stage": "indexing", "done": 30, "total": 60}, "progressPct": 50}
+    events = [f"event: progress\ndata: {json.dumps(further)}\n\n"]
+
+    def answer_events(route: Any) -> None:
+        # a stream that is cut is asked for again, as when a server is restarted
+        route.fulfill(content_type="text/event-stream", body="retry: 50\n\n" + events[0])
+
+    page = visit("/")
+    page.route("**/projects", lambda route: route.fulfill(content_type="text/html", body=shown))
+    page.route("**/api/jobs/j1/events", answer_events)
+    page.goto("/projects")
+    page.get_by_text("indexing 30 of 60").wait_for()
+    assert page.locator("progress").evaluate("bar => bar.value") == 50
+    events[0] = f"event: end\ndata: {json.dumps({**further, 'status': 'done'})}\n\n"
+    page.locator(".badge.good", has_text="done").wait_for()
+    assert page.locator("progress").count() == 0
+
+
 def test_a_set_is_built_by_ticking(visit):
     page = visit(scan_project(visit))
     page.get_by_label("Tick src").check()
@@ -170,6 +198,15 @@ def test_a_set_is_built_by_ticking(visit):
     page.locator("a.open", has_text="src").click()
     page.get_by_role("link", name="Look inside").click()
     page.locator("h1 .name", has_text="src").wait_for()
+
+
+def test_a_login_that_has_ended_leads_to_the_login(visit):
+    page = visit("/")
+    page.route("**/?*part=results", lambda route: route.fulfill(status=303, headers={
+        "location": "/login?next=/"}) if "html" in route.request.headers["accept"]
+        else route.fulfill(status=401, content_type="application/json", body="{}"))  # fmt: skip
+    page.locator("#q").fill("price")
+    page.wait_for_url(re.compile("q=price"))
 
 
 def test_it_fits_a_phone(visit):

@@ -52,7 +52,7 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
     return tag(
         "tr",
         tag("td", job["kind"]),
-        tag("td", tag("code", name_folder(job["subject"]), title=job["subject"])),
+        tag("td", _show_subject(job)),
         tag("td",
             tag("span", job["status"], class_=f"badge {_TOLD.get(job['status'], 'warn')}",
                 data_status=True),
@@ -63,6 +63,14 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
         data_job=job["jobId"] if running else None,
         data_reload=reload,
     )  # fmt: skip
+
+
+def _show_subject(job: Mapping[str, Any]) -> Markup:
+    """What a job is about: a project, or a scanned folder that can be looked at."""
+    subject = job["subject"]
+    if "indexUrl" in job:
+        return tag("a", "scanned folder", href=f"/disk/{subject}")
+    return tag("code", name_folder(subject), title=subject)
 
 
 def _tell_progress(progress: Mapping[str, Any]) -> str:

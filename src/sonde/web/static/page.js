@@ -22,7 +22,10 @@
     const mine = (running = new AbortController());
     results.setAttribute("aria-busy", "true");
     try {
-      const answer = await fetch(address(true), { signal: mine.signal });
+      const answer = await fetch(address(true), {
+        signal: mine.signal,
+        headers: { accept: "text/html" }, // so that a login that has ended leads to the login page
+      });
       if (answer.redirected) return location.assign(address(false));
       const text = await answer.text();
       if (!(answer.headers.get("content-type") || "").startsWith("text/html")) throw new Error();
