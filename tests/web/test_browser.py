@@ -149,6 +149,8 @@ def scan_project(visit: Callable[..., Any]) -> str:
     page.locator("#root").fill(".")
     page.get_by_role("button", name="Scan").click()
     page.locator(".map a").first.wait_for()
+    # a page that shows a running scan is loaded again when it ends
+    page.locator("[data-job]").first.wait_for(state="detached")
     return str(page.url)
 
 
