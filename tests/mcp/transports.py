@@ -33,9 +33,11 @@ async def open_socket(url: str, headers: dict[str, str]) -> AsyncIterator[tuple[
     put_out, take_out = anyio.create_memory_object_stream[Any](math.inf)
 
     async def read(socket: ClientConnection) -> None:
-        async for text in socket:
-            message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
-            await put_in.send(SessionMessage(message))
+        # a client that is leaving reads no more
+        with suppress(anyio.BrokenResourceError):
+            async for text in socket:
+                message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+                await put_in.send(SessionMessage(message))
         put_in.close()
 
     async def write(socket: ClientConnection) -> None:

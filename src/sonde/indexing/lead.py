@@ -40,7 +40,7 @@ _LOOK_S, _LOOK_TIMES = 600.0, 400
 """The same without any event: a queue that overflowed may have lost all of them."""
 _POLL_S, _POLL_TIMES, _POLL_LONGEST_S = 2.0, 30, 60.0
 _RETRY_WATCH_S = 600.0
-_CHECK_S, _CHECK_AGAIN_S = 24 * 3600.0, 60.0
+_CHECK_S = 24 * 3600.0
 _GONE = "the project's folder is not there"
 _MANY = 1_000
 """From so many touched paths on, comparing everything is cheaper."""
@@ -236,11 +236,10 @@ class Leading:
         self._beat()
 
     def _check_or_wait(self, now: float) -> None:
-        """Check now; where changes wait by choice, they would be indexed: then later, but within
-        a day."""
+        """Check now; where changes wait by choice, they would be indexed: then once none waits, but
+        within a day."""
         waits = self._strategy.name != "realtime" and self._strategy.get_stats().pending
         if waits and now - self._last_check < _CHECK_S:
-            self._next_check = now + _CHECK_AGAIN_S
             return
         self._last_check, self._next_check = now, now + _CHECK_S
         self._actions.check()

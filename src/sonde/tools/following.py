@@ -17,6 +17,7 @@ from sonde.stores.records import load_dirty, load_metadata, load_refused
 from sonde.tools.checking import check_soon, was_checked_lately
 from sonde.tools.scope import find_project
 from sonde.tools.updating import index_job, is_recorded, refine_soon, update_project
+from sonde.types import Skipped
 from sonde.work import Work, trim_heap
 
 _SYNC_FILES = 20_000
@@ -132,7 +133,7 @@ def _act_on(app: App, project: Project) -> Actions:
 
     return Actions(
         update=lambda paths, work: _update(app, project, paths, work),
-        find_changes=lambda work: _name_changes(_compare(project, None, work)),
+        find_changes=lambda work: _find_changes(project, work),
         reload=lambda: app.projects.reload(project.root),
         rest=rest,
         check=check,
@@ -165,6 +166,25 @@ def _compare(project: Project, paths: set[str] | None, work: Work) -> Diff:
     )
     known = {kind: store.states(paths) for kind, store in stores.items()}
     return compare_paths(project.tree, known, refused, paths)
+
+
+def _find_changes(project: Project, work: Work) -> set[str]:
+    """Paths that differ from the index. Where size and time leave it open, as with a file that was
+    indexed in the moment it was written, the content decides."""
+    diff = _compare(project, None, work)
+    changed = {entry.path for _, entry in diff.changed}
+    known = {
+        path: state.hash
+        for store in project.stores().values()
+        for path, state in store.states(changed).items()
+    }
+    same = set()
+    for path, digest in known.items():
+        work.check()
+        content = project.tree.read(path)
+        if not isinstance(content, Skipped) and content.hash == digest:
+            same.add(path)
+    return (changed - same) | {path for _, path in diff.removed}
 
 
 def _name_changes(diff: Diff) -> set[str]:
