@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sonde.policy.admit import Rules, compile_rules
-from sonde.policy.folder import Folder, open_root
+from sonde.policy.folder import Folder, open_folder
 from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
 from sonde.policy.walk import Entry, judge_file, judge_name
 
@@ -159,14 +159,7 @@ class _Count:
     def _list_at(self, known: _Known) -> bool:
         """List a folder anew; whether its files or those below have changed."""
         try:
-            folder = open_root(self._root)
-            for name in known.path.split("/")[:-1]:
-                try:
-                    inner = folder.enter(name)
-                finally:
-                    folder.close()
-                folder = inner
-            with folder:
+            with open_folder(self._root, known.path.split("/")[:-1]) as folder:
                 return self._list(known, folder)
         except OSError:
             return self._leave(known)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sonde.errors import FileMissing, FileNotAdmitted
 from sonde.policy.admit import DENY_LIST, REASONS, Rules, compile_rules
-from sonde.policy.folder import open_root, tell_reason
+from sonde.policy.folder import open_below, tell_reason
 from sonde.policy.read import decode_text
 from sonde.policy.roots import show_path, split_inside
 from sonde.policy.secrets import secret_in
@@ -72,20 +72,13 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
     shown = show_path("/".join(names))
     if not names or not may_show(names):
         raise _refuse(shown, "denied" if names else "folder")
-    folder = open_root(root)
     try:
-        for name in names[:-1]:
-            inner = folder.enter(name)
-            folder.close()
-            folder = inner
-        descriptor, facts = folder.open_file(names[-1])
+        descriptor, facts = open_below(root, names)
     except OSError as error:
         reason = tell_reason(error)
         if reason == "missing":
             raise FileMissing(f"{shown}: {error.strerror}", path=shown) from error
         raise _refuse(shown, reason) from error
-    finally:
-        folder.close()
     file = ShownFile(descriptor, facts.st_size, facts.st_mtime_ns)
     try:
         if facts.st_nlink > 1:

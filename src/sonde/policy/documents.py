@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sonde.policy.admit import Rules, compile_rules
-from sonde.policy.folder import Folder, open_root, tell_reason
+from sonde.policy.folder import Folder, open_below, open_root, tell_reason
 from sonde.policy.roots import show_path, split_inside
 from sonde.policy.walk import Entry
 from sonde.types import Skipped
@@ -36,15 +36,7 @@ def read_document(root: Path, path: str, most_bytes: int) -> bytes | Skipped:
     base = root.parent if root.is_file() else root
     names = split_inside(base, path)
     try:
-        folder = open_root(base)
-        try:
-            for name in names[:-1]:
-                inner = folder.enter(name)
-                folder.close()
-                folder = inner
-            descriptor, facts = folder.open_file(names[-1])
-        finally:
-            folder.close()
+        descriptor, facts = open_below(base, names)
         with os.fdopen(descriptor, "rb") as file:
             if facts.st_size > most_bytes:
                 return Skipped(path, "too_large", f"{facts.st_size} bytes")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -119,6 +120,21 @@ def open_root(root: Path) -> Folder:
         raise FileMissing(f"{root} is not a folder", path=str(root)) from error
     except PermissionError as error:
         raise PermissionDenied(f"EACCES reading {root}", path=str(root)) from error
+
+
+def open_folder(root: Path, names: Iterable[str]) -> Folder:
+    """The folder below a root, reached name by name; raises `OSError` where one is a link."""
+    folder = open_root(root)
+    for name in names:
+        with folder:
+            folder = folder.enter(name)
+    return folder
+
+
+def open_below(root: Path, names: Sequence[str]) -> tuple[int, os.stat_result]:
+    """A descriptor of the regular file below a root, and its facts."""
+    with open_folder(root, names[:-1]) as folder:
+        return folder.open_file(names[-1])
 
 
 def tell_reason(error: OSError) -> str:

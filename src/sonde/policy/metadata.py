@@ -124,9 +124,8 @@ class Descent:
         """The folder reached, opened anew from the root: it was let go of on the way down."""
         folder = open_root(self.root)
         for step in self._steps:
-            inner = folder.enter(step) if isinstance(step, str) else Folder(step)
-            folder.close()
-            folder = inner
+            with folder:
+                folder = folder.enter(step) if isinstance(step, str) else Folder(step)
         self._open[-1] = folder
         return folder
 

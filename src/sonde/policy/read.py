@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.policy.admit import Rules, compile_rules, has_binary_suffix
-from sonde.policy.folder import open_root, tell_reason, tell_time
+from sonde.policy.folder import open_below, tell_reason, tell_time
 from sonde.policy.roots import show_path, split_inside
 from sonde.policy.secrets import secret_in
 from sonde.types import Skipped
@@ -58,7 +58,7 @@ def read_file(root: Path, path: str, rules: Rules) -> FileContent | Skipped:
     if refusal is not None:
         return Skipped(relative, *refusal)
     try:
-        descriptor, facts = _open_below(root, names)
+        descriptor, facts = open_below(root, names)
     except OSError as error:
         return Skipped(relative, tell_reason(error), error.strerror or "")
     data = read_opened(relative, descriptor, facts, rules)
@@ -125,18 +125,6 @@ def _refuse_names(names: tuple[str, ...], rules: Rules) -> tuple[str, str] | Non
     if len(names) - 1 > rules.max_depth:
         return "too_deep", f"more than {rules.max_depth} folders deep"
     return ("binary", "") if has_binary_suffix(names[-1]) else None
-
-
-def _open_below(root: Path, names: tuple[str, ...]) -> tuple[int, os.stat_result]:
-    folder = open_root(root)
-    try:
-        for name in names[:-1]:
-            inner = folder.enter(name)
-            folder.close()
-            folder = inner
-        return folder.open_file(names[-1])
-    finally:
-        folder.close()
 
 
 def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:
