@@ -25,7 +25,7 @@ from sonde.tools.arguments import Param
 from sonde.tools.following import refresh
 from sonde.tools.scope import find_project, indexed_project
 from sonde.tools.shapes.cortex import CortexAnswer, show_result
-from sonde.tools.updating import rebuilding, update_project
+from sonde.tools.updating import mend_files, rebuilding
 from sonde.types import FileState
 from sonde.work import Work
 
@@ -194,13 +194,4 @@ def _mend(app: App, project: Project, results: Sequence[SearchResult], work: Wor
     for store in project.stores().values():
         states |= store.states(paths)
     changed = find_changed(paths, states, project.tree.check_all)
-    if not changed:
-        return False
-    try:
-        with project.lock.held(work, wait_s=0.2):
-            update_project(app, project, work, paths=changed, existing=True)
-    except Cancelled:
-        raise
-    except SondeError:
-        return False
-    return True
+    return bool(changed) and mend_files(app, project, changed, work)

@@ -15,7 +15,6 @@ from sonde.errors import (
     EmptyQuery,
     FileMissing,
     PermissionDenied,
-    SondeError,
 )
 from sonde.paging.budget import count_tokens, fill_page, snippet_limit
 from sonde.ranking.snippets import cut_snippet
@@ -33,7 +32,7 @@ from sonde.tools.following import count_waiting, refresh
 from sonde.tools.narrowing import narrow_store, wants_views
 from sonde.tools.scope import ALL, projects_in_scope
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
-from sonde.tools.updating import rebuilding, refine_soon, tell_other_model, update_project
+from sonde.tools.updating import mend_files, rebuilding, refine_soon, tell_other_model
 from sonde.types import FileState, Filter, Hit, Kind
 from sonde.work import Work
 
@@ -221,7 +220,7 @@ def _rank_fresh(
         ranked = read_views(app, project, work, rank) if request.of_views else rank()
         best = ranked[:_CHECKED]
         changed = _find_changed_hits(project, best)
-        if changed and _mend(app, project, changed, work):
+        if changed and mend_files(app, project, changed, work):
             if request.of_views:
                 refresh_views(app, project, work, again=True)
             return rank()
@@ -289,19 +288,6 @@ def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
     for store in project.stores().values() if lacking else ():
         states |= store.states(lacking)
     return find_changed(lacking | states.keys(), states, project.tree.check_all)
-
-
-def _mend(app: App, project: Project, changed: set[str], work: Work) -> bool:
-    """Index again the files among the best hits that changed meanwhile."""
-    try:
-        with project.lock.held(work, wait_s=0.2):
-            update_project(app, project, work, paths=changed, existing=True)
-    except Cancelled:
-        raise
-    except SondeError:
-        # busy: whoever writes will see to it; not writable: the hits say when they are stale
-        return False
-    return True
 
 
 def find_moved(app: App, hits: Iterable[Hit], *, at_once: bool) -> set[tuple[str, str]]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from sonde.app import App, Project
-from sonde.errors import IndexBusy, IndexCorrupt, IndexNotFound, SondeError
+from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.refine import refine_vectors
@@ -239,3 +239,16 @@ def refine_project(app: App, project: Project, work: Work) -> int:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def mend_files(app: App, project: Project, changed: set[str], work: Work) -> bool:
+    """Index again the files among an answer's that changed meanwhile; whether that was possible."""
+    try:
+        with project.lock.held(work, wait_s=0.2):
+            update_project(app, project, work, paths=changed, existing=True)
+    except Cancelled:
+        raise
+    except SondeError:
+        # busy: whoever writes will see to it; not writable: the hits say when they are stale
+        return False
+    return True
