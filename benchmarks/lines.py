@@ -95,7 +95,7 @@ def _describe(folder: Path) -> str:
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
         f"{len(files):,} files with {lines:,} lines; rg {program_version(RG[0])}; "
-        f"{os.cpu_count()} cores, load {load} (other work shared the machine). Ratios above 1 mean "
+        f"{os.cpu_count()} cores, load {load}. Ratios above 1 mean "
         "that sonde needs less."
     )
 
