@@ -92,10 +92,10 @@ class Graph:
         """x @ weight + bias."""
         b = self.constant(f"{name}.bias", bias)
         if not self.quantised or name in EXACT:
-            w = self.constant(f"{name}.weight", weight)
+            kept = weight.astype(np.float16) if self.quantised else weight
+            w = self.constant(f"{name}.weight", kept)
             if self.quantised:
                 # the runtime widens it once, when it loads the graph
-                self.constants[-1].CopyFrom(numpy_helper.from_array(weight.astype(np.float16), w))
                 w = self.add("Cast", [w], f"{name}.wide_weight", to=TensorProto.FLOAT)
             product = self.add("MatMul", [x, w], f"{name}.product")
             return self.add("Add", [product, b], name)
