@@ -314,7 +314,6 @@ class App:
     deep: Embedder | None
     max_tokens: int
     assume_yes: bool
-    enhanced_descriptions: bool
     toolsets: tuple[str, ...]
     tool_names: str
     stays: bool

@@ -82,7 +82,6 @@ def build_app(
         deep=_open_provider(settings, tell),
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
-        enhanced_descriptions=settings.enhanced_tool_descriptions,
         toolsets=settings.toolsets,
         tool_names=settings.tool_names,
         stays=stays,

@@ -61,9 +61,6 @@ class Strategy(Protocol):
     def on_tick(self) -> None:
         """Called about once a second."""
 
-    def on_search(self) -> bool:
-        """Somebody searches: whether what waits should be indexed first."""
-
     def flush(self) -> None:
         """Pass on everything that waits, now."""
 
@@ -111,10 +108,6 @@ class Realtime:
         """Try again what could not be passed on."""
         if self._dirty:
             self.flush()
-
-    def on_search(self) -> bool:
-        """What waits here waits for a reason."""
-        return False
 
     def flush(self) -> None:
         """Pass on everything that waits."""
@@ -173,10 +166,6 @@ class Lazy(Realtime):
             self.flush()
         self._save()
 
-    def on_search(self) -> bool:
-        """An answer should know what waits."""
-        return bool(self._dirty)
-
 
 class Git(Lazy):
     """Passes changes on when the repository they lie in moves to another commit."""
@@ -212,10 +201,6 @@ class Git(Lazy):
             self._pass_on({p for p in self._dirty if p == EVERYTHING or heads.owner_of(p) in moved})
             heads.settle(moved)
         self._save()
-
-    def on_search(self) -> bool:
-        """The index is that of the last commit."""
-        return False
 
     def _heads(self) -> Mapping[str, str]:
         return self._heads_known.known if self._heads_known else {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from sonde.chunking.overview import read_overview
 from sonde.chunking.tags import fold_tag, tag_file
-from sonde.chunking.views import VIEW_TYPES, has_syntax
+from sonde.chunking.views import has_syntax
 from sonde.embedding.base import Embedder
 from sonde.searching.contexts import (
     ContextChunk,
@@ -38,11 +38,6 @@ def split_view(path: str) -> tuple[str, str]:
     """The type of a view and the file it is of."""
     type_, _, file = path.partition("/")
     return type_, file
-
-
-def name_views(file: str) -> list[str]:
-    """Under which paths the views of a file are kept."""
-    return [f"{type_}/{file}" for type_ in VIEW_TYPES]
 
 
 def narrow_views(
