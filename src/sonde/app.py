@@ -314,8 +314,6 @@ class App:
     deep: Embedder | None
     max_tokens: int
     assume_yes: bool
-    toolsets: tuple[str, ...]
-    tool_names: str
     stays: bool
     """True in a server: background work may go on after the answer."""
 

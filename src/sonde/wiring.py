@@ -82,8 +82,6 @@ def build_app(
         deep=_open_provider(settings, tell),
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
-        toolsets=settings.toolsets,
-        tool_names=settings.tool_names,
         stays=stays,
     )
 
