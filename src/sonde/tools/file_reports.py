@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sonde.handles import join_node
 from sonde.paging.keyset import decode_key, encode_key
 from sonde.policy.roots import show_path
 from sonde.stores.saved_base import DiskIndex
-from sonde.stores.tree_base import Node, Past
+from sonde.stores.tree_base import Node, Past, TreeStore
 from sonde.tools.file_content import compare_copies
 from sonde.tools.file_scope import now_ms
 from sonde.tools.shapes.shell import show_entry, show_time
@@ -40,7 +41,31 @@ _WEEK = "7d"
 
 Rows = list[tuple[dict[str, Any], list[Any]]]
 """A row and its key."""
-Reader = Callable[..., Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which rows of which report are wanted."""
+
+    app: App
+    index: DiskIndex
+    report: str
+    caller: Caller
+    limit: int
+    after: Sequence[Any] | None
+    since_scan: int | None = None
+
+    @property
+    def tree(self) -> TreeStore:
+        """What the report is on."""
+        return self.app.disk.tree(self.index.id)
+
+    def show(self, node: Node) -> dict[str, Any]:
+        """A node as a row."""
+        return show_row(self.app, self.index, node, self.caller)
+
+
+Reader = Callable[[_Asked], Rows]
 
 
 def read_report(
@@ -73,8 +98,10 @@ def read_report(
             return {"report": report, "rows": [], "nextPageUrl": None, **extra}
     reader: Reader = _READERS.get(report) or _read_ranked
 
+    asked = _Asked(app, index, report, caller, limit + 1, after, extra.get("sinceScan"))
+
     def read() -> Rows:
-        return reader(app, index, report, caller, limit + 1, after, extra)
+        return reader(asked)
 
     if explain:
         told = app.disk.tree(index.id).explain_reading(read)
@@ -114,91 +141,50 @@ def _find_since(app: App, index: DiskIndex, since: str) -> dict[str, Any]:
     return {"sinceScan": older[0].id, "since": show_time(older[0].started_ms)}
 
 
-def _read_ranked(
-    app: App,
-    index: DiskIndex,
-    report: str,
-    caller: Caller,
-    limit: int,
-    after: Sequence[Any] | None,
-    _extra: dict[str, Any],
-) -> Rows:
-    found = app.disk.tree(index.id).rank(_RANKED[report], limit, after)
-    return [(show_row(app, index, node, caller), key) for node, key in found]
+def _read_ranked(asked: _Asked) -> Rows:
+    found = asked.tree.rank(_RANKED[asked.report], asked.limit, asked.after)
+    return [(asked.show(node), key) for node, key in found]
 
 
-def _read_extensions(
-    app: App,
-    index: DiskIndex,
-    _report: str,
-    _caller: Caller,
-    limit: int,
-    after: Sequence[Any] | None,
-    _extra: dict[str, Any],
-) -> Rows:
-    rows = app.disk.tree(index.id).by_extension(limit, after)
+def _read_extensions(asked: _Asked) -> Rows:
+    rows = asked.tree.by_extension(asked.limit, asked.after)
     return [(row, [-row["size"], row["extension"]]) for row in rows]
 
 
-def _read_ages(
-    app: App,
-    index: DiskIndex,
-    _report: str,
-    _caller: Caller,
-    limit: int,
-    after: Sequence[Any] | None,
-    _extra: dict[str, Any],
-) -> Rows:
-    rows = list(enumerate(app.disk.tree(index.id).by_age(now_ms())))
-    first = after[0] + 1 if after else 0
-    return [(row, [number]) for number, row in rows[first : first + limit]]
+def _read_ages(asked: _Asked) -> Rows:
+    rows = list(enumerate(asked.tree.by_age(now_ms())))
+    first = asked.after[0] + 1 if asked.after else 0
+    return [(row, [number]) for number, row in rows[first : first + asked.limit]]
 
 
-def _read_copies(
-    app: App,
-    index: DiskIndex,
-    _report: str,
-    caller: Caller,
-    limit: int,
-    after: Sequence[Any] | None,
-    _extra: dict[str, Any],
-) -> Rows:
-    tree = app.disk.tree(index.id)
+def _read_copies(asked: _Asked) -> Rows:
+    tree, after = asked.tree, asked.after
     key = [after[0], bytes.fromhex(after[1])] if after else None
     rows: Rows = []
-    for digest, size, count in tree.duplicates(limit, key):
-        twins = tree.twins(digest, size, _SHOWN_COPIES)
+    for digest, size, count in tree.duplicates(asked.limit, key):
         row = {
             "digest": f"sha256:{digest.hex()}",
             "size": size,
             "copies": count,
             "wasted": size * (count - 1),
-            "entries": [show_row(app, index, node, caller) for node in twins],
+            "entries": [asked.show(node) for node in tree.twins(digest, size, _SHOWN_COPIES)],
         }
         rows.append((row, [-(count - 1) * size, digest.hex()]))
     return rows
 
 
-def _read_growth(
-    app: App,
-    index: DiskIndex,
-    _report: str,
-    caller: Caller,
-    limit: int,
-    after: Sequence[Any] | None,
-    extra: dict[str, Any],
-) -> Rows:
-    found = app.disk.tree(index.id).growth(extra["sinceScan"], limit, after)
-    return [(_show_growth(app, index, past, caller), [past.before - past.now, past.id])
-            for past in found]  # fmt: skip
+def _read_growth(asked: _Asked) -> Rows:
+    assert asked.since_scan is not None
+    found = asked.tree.growth(asked.since_scan, asked.limit, asked.after)
+    return [(_show_growth(asked, past), [past.before - past.now, past.id]) for past in found]
 
 
-def _show_growth(app: App, index: DiskIndex, past: Past, caller: Caller) -> dict[str, Any]:
+def _show_growth(asked: _Asked, past: Past) -> dict[str, Any]:
     change = {"before": past.before, "now": past.now, "growth": past.now - past.before}
     if past.node is None:
-        gone = {"nodeId": join_node(index.id, past.id), "name": show_path(past.name)}
+        gone = {"nodeId": join_node(asked.index.id, past.id), "name": show_path(past.name)}
         return gone | {"state": "gone"} | change
-    return show_row(app, index, past.node, caller) | change
+    return asked.show(past.node) | change
 
 
 def show_row(app: App, index: DiskIndex, node: Node, caller: Caller) -> dict[str, Any]:
