@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from sonde.app import App
 from sonde.errors import EmptyQuery, IndexNotFound, InvalidPattern, InvalidRequest, OutsideRoots
-from sonde.settings import load_settings
 from sonde.tools.index import create_index
 from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
-from sonde.wiring import build_app
 from sonde.work import Work
 
 RANKED = (semantic_search, lexical_search, hybrid_search)
@@ -70,27 +68,6 @@ def root(tmp_path: Path) -> Path:
     write_file(folder / "web" / "walrus.ts", "export const walrus = 1\n")
     write_file(folder / "guide.md", "# Walrus\n\nWhere the walrus lives.\n")
     return folder
-
-
-@pytest.fixture
-def open_app(tmp_path: Path, root: Path) -> Iterator[Callable[..., App]]:
-    opened: list[App] = []
-
-    def open_one(*, stays: bool = False) -> App:
-        chosen = load_settings({}, home=tmp_path / "home", assume_yes=True, embedding="static")
-        opened.append(build_app(chosen, start=root, stays=stays))
-        return opened[-1]
-
-    yield open_one
-    for app in opened:
-        app.close()
-
-
-@pytest.fixture
-def app(open_app: Callable[..., App]) -> App:
-    made = open_app()
-    create_index(made, work=Work())
-    return made
 
 
 def matches_of(page: Any) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,9 @@ import pytest
 from sonde.app import App
 from sonde.errors import BadCursor
 from sonde.paging.results import TTL_S, ResultSets
-from sonde.settings import load_settings
 from sonde.tools.code import search_code
-from sonde.tools.index import create_index, delete_index
+from sonde.tools.index import delete_index
 from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
-from sonde.wiring import build_app
 from sonde.work import Work
 
 ALL_FOUR = (semantic_search, lexical_search, hybrid_search, regex_search)
@@ -34,27 +32,6 @@ def root(tmp_path: Path) -> Path:
         text = f"def walrus_{number}(sea):\n    return sea[{number}]\n"
         (folder / f"w{number:03}.py").write_text(text)
     return folder
-
-
-@pytest.fixture
-def open_app(tmp_path: Path, root: Path) -> Iterator[Callable[..., App]]:
-    opened: list[App] = []
-
-    def open_one(home: str = "home", *, stays: bool = False) -> App:
-        chosen = load_settings({}, home=tmp_path / home, assume_yes=True, embedding="static")
-        opened.append(build_app(chosen, start=root, stays=stays))
-        return opened[-1]
-
-    yield open_one
-    for app in opened:
-        app.close()
-
-
-@pytest.fixture
-def app(open_app: Callable[..., App]) -> App:
-    made = open_app()
-    create_index(made, work=Work())
-    return made
 
 
 def find(app: App, verb: Callable[..., Any], query: str = "walrus_", **options: Any) -> Any:

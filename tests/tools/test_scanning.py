@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,9 @@ from sonde.app import App
 from sonde.errors import SondeError
 from sonde.policy import reader
 from sonde.policy.census import Census
-from sonde.settings import load_settings
 from sonde.tools.code import grep
 from sonde.tools.index import create_index, delete_index, reindex_file
 from sonde.tools.updating import update_project
-from sonde.wiring import build_app
 from sonde.work import Work
 
 PATTERNS = ("walrus", r"wal\w+ (one|two)", "WALRUS", r"\d+", "(sea|ice) walrus", "größ", "absent")
@@ -38,20 +36,6 @@ def root(tmp_path: Path) -> Path:
     (folder / "notes.md").write_text("The sea walrus, two of them.\n")
     (folder / "data.mo").write_bytes(b"\0walrus")
     return folder
-
-
-@pytest.fixture
-def open_app(tmp_path: Path, root: Path) -> Iterator[Callable[..., App]]:
-    opened: list[App] = []
-
-    def open_one(home: str, *, stays: bool = False) -> App:
-        chosen = load_settings({}, home=tmp_path / home, assume_yes=True, embedding="static")
-        opened.append(build_app(chosen, start=root, stays=stays))
-        return opened[-1]
-
-    yield open_one
-    for app in opened:
-        app.close()
 
 
 def lines(app: App, pattern: str, **options: Any) -> list[tuple[str, int, str]]:
