@@ -133,4 +133,5 @@ def empty_database(database: Any) -> Any:
                 cursor.execute(f"DELETE FROM {source}")
             cursor.execute("DELETE FROM counters")
             cursor.execute("DELETE FROM memory")
+            cursor.execute("DELETE FROM buried")
     return database

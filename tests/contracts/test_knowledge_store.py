@@ -261,6 +261,19 @@ def test_what_is_removed_is_not_found_by_anything(store):
     assert near[0].score == pytest.approx(float(np.linalg.norm(rows[1000])), rel=0.02)
 
 
+def test_places_of_what_was_deleted_are_kept_per_user(store, open_store):
+    places = {("/vault", "a.md"): "1:2:3", ("/vault", "b.json#x\udc80"): "4"}
+    store.bury("notes", places)
+    store.bury("notes", {("/vault", "a.md"): "9"})
+    assert store.list_buried("notes") == places | {("/vault", "a.md"): "9"}
+    assert store.list_buried("chats") == {}
+    other = open_store("bob")
+    other.unbury("notes", places)
+    assert (len(store.list_buried("notes")), other.list_buried("notes")) == (2, {})
+    store.unbury("notes", [("/vault", "a.md"), ("/vault", "never.md")])
+    assert set(store.list_buried("notes")) == {("/vault", "b.json#x\udc80")}
+
+
 def test_generations_grow_with_every_change(store):
     before = store.generation("notes")
     (key,) = store.put("notes", [note("a")])

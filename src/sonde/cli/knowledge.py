@@ -45,7 +45,10 @@ def _import(session: Session) -> int:
     first = True
     with session.working() as work:
         while True:
-            report = import_knowledge(session.app, place, _source(session), work=work)
+            restore = session.args.restore and first
+            report = import_knowledge(
+                session.app, place, _source(session), restore=restore, work=work
+            )
             changed = report.added + report.updated + report.moved + report.removed
             if session.args.json:
                 session.print_json(asdict(report) | {"skipped": dict(report.skipped)})
@@ -76,6 +79,13 @@ def _print_report(session: Session, report: ImportReport) -> None:
         f"{getattr(report, name):,} {name}" for name in counts if getattr(report, name)
     )
     session.print_lines([f"{session.out.paint('good', '✓')} {told or 'nothing to bring in'}"])
+    for count, words in (
+        (report.deleted, "deleted here and left out; --restore brings them back"),
+        (report.copied, "changed here and in their files; what was here is kept beside them"),
+        (report.redacted, "secrets left out of texts"),
+    ):
+        if count:
+            session.note(f"{count:,} {words}")
     if report.skipped:
         from sonde.knowledge.importing import REASONS
         from sonde.policy.admit import REASONS as ADMITTED

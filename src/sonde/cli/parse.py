@@ -272,6 +272,7 @@ COMMANDS = (
             _option("--tags", metavar="A,B", help="its tags"),
             _option("-n", "--limit", type=_whole(1), metavar="N", help="results (default: 10)"),
             _flag("--watch", about="after an import, go on following the folder"),
+            _flag("--restore", about="with an import, bring back what was deleted here"),
         ),
         "sonde knowledge import ~/Notes",
     ),

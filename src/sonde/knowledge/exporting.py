@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sonde.errors import InvalidRequest
-from sonde.stores.knowledge_base import SOURCES, Entry, KnowledgeStore, Piece, Source
+from sonde.stores.knowledge_base import SOURCES, Entry, KnowledgeStore, Piece, Place, Source
 
 FORMAT = "sonde-knowledge-1"
 _PAGE, _BATCH = 100, 100
@@ -23,10 +23,15 @@ def export_lines(store: KnowledgeStore, sources: Iterable[Source] = SOURCES) -> 
             for entry in page:
                 yield json.dumps(_show(entry))
             last = page[-1].id
+        for (origin, path), text in store.list_buried(source).items():
+            yield json.dumps({"deleted": source, "origin": origin, "path": path, "hash": text})
 
 
 def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
-    """Put back what was exported, under its own ids; how many entries."""
+    """Put back what was exported, under its own ids; how many entries.
+
+    What was deleted when it was exported is known as deleted, what is put back no longer is.
+    """
     rows = iter(lines)
     try:
         head = json.loads(next(rows, "null"))
@@ -44,6 +49,9 @@ def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
         if not line.strip():
             continue
         entry = _read(line, number)
+        if isinstance(entry, Deleted):
+            store.bury(entry.source, {entry.place: entry.hash})
+            continue
         batch.setdefault(entry.source, []).append(entry)
         count += 1
         if count % _BATCH == 0:
@@ -55,6 +63,7 @@ def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
 def _flush(store: KnowledgeStore, batch: dict[Source, list[Entry]]) -> None:
     for source, entries in batch.items():
         store.put(source, entries)
+        store.unbury(source, [(entry.origin, entry.path) for entry in entries if entry.origin])
     batch.clear()
 
 
@@ -68,9 +77,22 @@ def _show(entry: Entry) -> dict[str, Any]:
     return row
 
 
-def _read(line: str, number: int) -> Entry:
+class Deleted(NamedTuple):
+    """A line that says what was deleted."""
+
+    source: Source
+    place: Place
+    hash: str
+
+
+def _read(line: str, number: int) -> Entry | Deleted:
     try:
         row = json.loads(line)
+        if "deleted" in row:
+            if row["deleted"] not in SOURCES:
+                raise ValueError("source")
+            place = (str(row["origin"]), str(row["path"]))
+            return Deleted(row["deleted"], place, str(row["hash"]))
         pieces = tuple(Piece(**piece) for piece in row.pop("pieces"))
         entry = Entry(**(row | {"pieces": pieces, "tags": tuple(row["tags"])}))
         if entry.source not in SOURCES or not entry.id:

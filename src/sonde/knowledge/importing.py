@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,12 +15,15 @@ from sonde.knowledge.ranking import embed_missing
 from sonde.knowledge.worker import Parsers
 from sonde.policy.documents import read_document, walk_documents
 from sonde.policy.walk import Entry as Listed
-from sonde.stores.knowledge_base import SOURCES, Entry, KnowledgeStore, Source
+from sonde.stores.knowledge_base import SOURCES, Entry, KnowledgeStore, Place, Source
 from sonde.types import Progress, Skipped
 from sonde.work import Work
 
 MOST_BYTES = 256 << 20
-_EXAMPLES = 200
+_EXAMPLES = 10_000
+EDITED = "edited"
+"""The fact that names what of an entry was changed here: its title, its text, its tags."""
+_BETWEEN = "//"
 _BATCH_FILES, _BATCH_PIECES = 50, 2_000
 
 REASONS: Mapping[str, str] = {
@@ -45,6 +48,12 @@ class ImportReport:
     moved: int = 0
     removed: int = 0
     unchanged: int = 0
+    deleted: int = 0
+    """Left out because they were deleted here."""
+    copied: int = 0
+    """Texts that were changed here and at their source: kept as entries of their own."""
+    redacted: int = 0
+    """Secrets that were left out of texts."""
     skipped: Counter[str] = field(default_factory=Counter)
     examples: list[Skipped] = field(default_factory=list)
 
@@ -62,14 +71,20 @@ def import_source(
     *,
     wanted: Source | None = None,
     embedder: Embedder | None = None,
+    restore: bool = False,
 ) -> ImportReport:
-    """Bring in everything below a folder, or one file; a second run does only what is left."""
+    """Bring in everything below a folder, or one file; a second run does only what is left.
+
+    `restore` brings back what was deleted here.
+    """
     try:
         root = root.expanduser().resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise FileMissing(f"{root}: {error}", path=str(root)) from error
     parsers = Parsers()
     try:
+        if restore:
+            forget_deleted(store, str(root))
         run = _Run(store, root, work, wanted, parsers)
         run.bring_in()
     finally:
@@ -83,6 +98,14 @@ def import_source(
 
             embed_missing(store, source, embedder, 1 << 40, tell)
     return run.report
+
+
+def forget_deleted(store: KnowledgeStore, origin: str) -> None:
+    """Let what was deleted come in again with the next import of its origin."""
+    for source in SOURCES:
+        places = [place for place in store.list_buried(source) if place[0] == origin]
+        if places:
+            store.unbury(source, places)
 
 
 class _Run:
@@ -100,12 +123,12 @@ class _Run:
         self.report = ImportReport()
         self._known: dict[str, dict[tuple[Source, str], Entry]] = {}
         """File -> what was made of it before, by source and key."""
-        for source in SOURCES:
-            for path, entry in store.list_origin(source, self._origin).items():
-                name, _, key = path.partition("#")
-                self._known.setdefault(name, {})[source, key] = entry
+        self._buried: dict[str, dict[tuple[Source, str], str]] = {}
+        """File -> the hashes of what was made of it and deleted here, by source and key."""
+        self._by_hash: dict[str, str] = {}
+        """Digest -> a file that is gone, so that a moved one is known again."""
         self._waiting: dict[Source, list[Entry]] = {}
-        self._files = 0
+        self._files = self._pieces = 0
 
     def bring_in(self) -> None:
         listed: list[Listed] = []
@@ -118,80 +141,136 @@ class _Run:
             else:
                 listed.append(found)
         present = {one.path for one in listed}
-        gone = {
-            path: known
-            for path, known in self._known.items()
+        self._recall(present)
+
+        def is_gone(path: str) -> bool:
             # what cannot be read just now is not gone
-            if path not in present and not any(_is_below(path, each) for each in kept)
+            return path not in present and not any(_is_below(path, each) for each in kept)
+
+        gone = {path: known for path, known in self._known.items() if is_gone(path)}
+        self._by_hash = {
+            _content(entry.hash): path for path, known in gone.items() for entry in known.values()
         }
-        by_hash = {
-            _content(entry): path for path, known in gone.items() for entry in known.values()
-        }
+        gone_buried = {path for path in self._buried if is_gone(path)}
+        for path in gone_buried:
+            self._by_hash |= {_content(text): path for text in self._buried[path].values()}
         for at, one in enumerate(listed):
             self._work.report(Progress("importing", at, len(listed), one.path))
-            self._take(one, gone, by_hash)
+            self._take(one, gone)
         self._flush()
         for known in gone.values():
             self._remove(known)
+        for path in gone_buried:
+            self._unbury(path, self._buried[path])
         self._work.report(Progress("importing", len(listed), len(listed)))
 
-    def _take(
-        self,
-        one: Listed,
-        gone: dict[str, dict[tuple[Source, str], Entry]],
-        by_hash: Mapping[str, str],
-    ) -> None:
+    def _recall(self, present: Container[str]) -> None:
+        for source in SOURCES:
+            for path, entry in self._store.list_origin(source, self._origin).items():
+                name, key = _split(path, entry.hash, present)
+                self._known.setdefault(name, {})[source, key] = entry
+            for (origin, path), text in self._store.list_buried(source).items():
+                if origin == self._origin:
+                    name, key = _split(path, text, present)
+                    self._buried.setdefault(name, {})[source, key] = text
+
+    def _take(self, one: Listed, gone: dict[str, dict[tuple[Source, str], Entry]]) -> None:
         known = self._known.get(one.path, {})
-        stamp = f":{one.size}:{one.mtime_ns}"
-        if known and all(entry.hash.endswith(stamp) for entry in known.values()):
-            self.report.unchanged += len(known)
+        buried = self._buried.get(one.path, {})
+        stamp = f"{one.size}:{one.mtime_ns}"
+        hashes = [*(entry.hash for entry in known.values()), *buried.values()]
+        if _is_whole(hashes) and all(_stamp(text) == stamp for text in hashes):
+            self._pass_over(known, buried)
             return
         data = read_document(self._root, one.path, MOST_BYTES)
         if isinstance(data, Skipped):
             self.report.skip(data.path, data.reason, data.detail)
             return
         digest = hashlib.sha256(data).hexdigest()
-        if known and all(_content(entry) == digest for entry in known.values()):
-            self.report.unchanged += len(known)
+        if _is_whole(hashes) and all(_content(text) == digest for text in hashes):
+            self._pass_over(known, buried)
             return
-        moved = by_hash.get(digest, "") if not known else ""
+        moved = "" if hashes else self._by_hash.get(digest, "")
         known = gone.pop(moved, known)
+        buried = self._buried.get(moved, buried)
         try:
             file = File(one.path, data, one.mtime_ns // 1_000_000)
-            made = self._parsers.parse(file, self._wanted)
+            made, redacted, skipped = self._parsers.parse(file, self._wanted)
         except Refused as error:
             self.report.skip(one.path, error.reason, error.detail)
             return
-        marked = [replace(each, hash=digest + stamp) for each in made]
-        self._put(one.path, known, marked, moved=bool(moved and known))
+        self.report.redacted += redacted
+        for each in skipped:
+            self.report.skip(each.path, each.reason, each.detail)
+        if not made:
+            self.report.skip(one.path, "no_text")
+        mark = f"{digest}:{stamp}:{len(made)}"
+        named = name_entries(made)
+        still = {key: mark for key in buried if key in named}
+        self._unbury(one.path, {key: "" for key in buried if key not in named})
+        self._bury(one.path, still)
+        self.report.deleted += len(still)
+        kept = {key: replace(each, hash=mark) for key, each in named.items() if key not in still}
+        self._put(one.path, known, kept, moved=bool(moved))
+
+    def _pass_over(
+        self, known: Mapping[tuple[Source, str], Entry], buried: Mapping[tuple[Source, str], str]
+    ) -> None:
+        self.report.unchanged += len(known)
+        self.report.deleted += len(buried)
+        # deleting was cut short between writing it down and doing it
+        self._remove({key: entry for key, entry in known.items() if key in buried})
 
     def _put(
         self,
         path: str,
         known: Mapping[tuple[Source, str], Entry],
-        made: Iterable[Entry],
+        made: Mapping[tuple[Source, str], Entry],
         *,
         moved: bool,
     ) -> None:
-        left = dict(known)
-        pieces = 0
-        for entry in made:
-            old = left.pop((entry.source, entry.path), None)
-            place = f"{path}#{entry.path}" if entry.path else path
-            entry = replace(entry, origin=self._origin, path=place)
+        for (source, key), entry in made.items():
+            old = known.get((source, key))
+            entry = replace(entry, origin=self._origin, path=_place(path, key))
             entry = self._find_character(entry)
             if old:
                 entry = replace(entry, id=old.id, version=old.version + (not moved))
+                entry = self._keep_edits(old, entry, moved=moved)
                 self.report.moved += moved
                 self.report.updated += not moved
             else:
                 self.report.added += 1
-            self._waiting.setdefault(entry.source, []).append(entry)
-            pieces += len(entry.pieces)
-        self._remove(left)
+            self._waiting.setdefault(source, []).append(entry)
+            self._pieces += len(entry.pieces)
+        self._remove({key: entry for key, entry in known.items() if key not in made})
         self._files += 1
-        if self._files >= _BATCH_FILES or pieces >= _BATCH_PIECES:
+        if self._files >= _BATCH_FILES or self._pieces >= _BATCH_PIECES:
             self._flush()
+
+    def _keep_edits(self, old: Entry, new: Entry, *, moved: bool) -> Entry:
+        """Titles and tags given here stay. Of a text that changed here and there, the file's
+        goes on being in step and the other becomes an entry of its own."""
+        edited = [str(name) for name in old.facts.get(EDITED) or ()]
+        if not edited:
+            return new
+        if "title" in edited:
+            new = replace(new, title=old.title)
+        if "tags" in edited:
+            new = replace(new, tags=old.tags)
+        if "text" in edited and (whole := self._store.get(old.source, old.id)):
+            if moved:
+                new = replace(new, pieces=whole.pieces)
+            else:
+                edited.remove("text")
+                facts = {name: fact for name, fact in old.facts.items() if name != EDITED}
+                copy = replace(
+                    whole, id="", title=f"{old.title} (edited here)", facts=facts,
+                    pieces=tuple(replace(piece, uuid="") for piece in whole.pieces),
+                    origin="", path="", hash="", number=0,
+                )  # fmt: skip
+                self._waiting.setdefault(copy.source, []).append(copy)
+                self.report.copied += 1
+        return replace(new, facts={**new.facts, EDITED: edited} if edited else new.facts)
 
     def _find_character(self, entry: Entry) -> Entry:
         """A conversation with a character that is known by its name."""
@@ -199,10 +278,26 @@ class _Run:
         known = self._store.find_title("characters", str(name)) if name else None
         return replace(entry, character=known.id) if known else entry
 
+    def _bury(self, path: str, buried: Mapping[tuple[Source, str], str]) -> None:
+        for source in SOURCES:
+            places: dict[Place, str] = {
+                (self._origin, _place(path, key)): text
+                for (each, key), text in buried.items()
+                if each == source
+            }
+            if places:
+                self._store.bury(source, places)
+
+    def _unbury(self, path: str, buried: Mapping[tuple[Source, str], str]) -> None:
+        for source in SOURCES:
+            places = [(self._origin, _place(path, key)) for each, key in buried if each == source]
+            if places:
+                self._store.unbury(source, places)
+
     def _flush(self) -> None:
         for source, entries in self._waiting.items():
             self._store.put(source, entries)
-        self._waiting, self._files = {}, 0
+        self._waiting, self._files, self._pieces = {}, 0, 0
 
     def _remove(self, known: Mapping[tuple[Source, str], Entry]) -> None:
         for source in SOURCES:
@@ -211,8 +306,42 @@ class _Run:
                 self.report.removed += self._store.remove(source, ids)
 
 
-def _content(entry: Entry) -> str:
-    return entry.hash.partition(":")[0]
+def name_entries(entries: Iterable[Entry]) -> dict[tuple[Source, str], Entry]:
+    """Entries of a file by source and key; a key that comes twice is told apart."""
+    named: dict[tuple[Source, str], Entry] = {}
+    for entry in entries:
+        key, number = entry.path, 1
+        while (entry.source, key) in named:
+            number += 1
+            key = f"{entry.path}~{number}"
+        named[entry.source, key] = entry
+    return named
+
+
+def _place(path: str, key: str) -> str:
+    return f"{path}{_BETWEEN}{key}" if key else path
+
+
+def _split(place: str, text: str, present: Container[str]) -> tuple[str, str]:
+    """File and key of a place; older imports, whose hashes have no count, wrote `#` between."""
+    is_old = text.count(":") < 3 and place not in present
+    name, _, key = place.partition("#" if is_old else _BETWEEN)
+    return name, key
+
+
+def _content(text: str) -> str:
+    """Of `digest:size:time:count`, how a hash is written: the digest."""
+    return text.partition(":")[0]
+
+
+def _stamp(text: str) -> str:
+    return ":".join(text.split(":")[1:3])
+
+
+def _is_whole(hashes: list[str]) -> bool:
+    """Whether everything that a file made is there: stores are written one after the other."""
+    counts = [text.split(":")[3:] for text in hashes]
+    return bool(hashes) and all(not count or count == [str(len(hashes))] for count in counts)
 
 
 def _is_below(path: str, folder: str) -> bool:

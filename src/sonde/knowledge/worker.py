@@ -15,15 +15,26 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from sonde.knowledge.formats.reading import File, Refused
 from sonde.stores.knowledge_base import Entry, Piece, Source
+from sonde.types import Skipped
 
 MEMORY_BYTES = 2 << 30
 SECONDS = 60
 _FILES = 500
 """After so many files a child is replaced: libraries leak."""
+
+
+class Parsed(NamedTuple):
+    """What a file holds."""
+
+    entries: list[Entry]
+    redacted: int
+    """How many secrets were left out of them."""
+    skipped: list[Skipped]
+    """What an archive holds and was left out."""
 
 
 class Parsers:
@@ -35,8 +46,8 @@ class Parsers:
         self._child: subprocess.Popen[bytes] | None = None
         self._done = 0
 
-    def parse(self, file: File, wanted: Source | None = None) -> list[Entry]:
-        """The entries of a file, or `Refused`."""
+    def parse(self, file: File, wanted: Source | None = None) -> Parsed:
+        """What a file holds, or `Refused`."""
         if self._child is not None and self._done >= _FILES:
             self.close()
         child = self._child = self._child or self._start()
@@ -54,7 +65,9 @@ class Parsers:
         self._done += 1
         if "refused" in answer:
             raise Refused(*answer["refused"])
-        return [_read_entry(row) for row in answer["entries"]]
+        entries = [_read_entry(row) for row in answer["entries"]]
+        skipped = [Skipped(*row) for row in answer["skipped"]]
+        return Parsed(entries, answer["redacted"], skipped)
 
     def close(self) -> None:
         """End the child."""
@@ -135,11 +148,18 @@ def _limit_self(memory: int) -> None:
 
 def _answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
     from sonde.knowledge.formats.detect import parse_file
+    from sonde.knowledge.redacting import redact_entry
 
     file = File(request["path"], data, request["modified"])
     try:
-        entries = parse_file(file, request["wanted"])
-        return {"entries": [asdict(entry) for entry in entries]}
+        left_out: list[Skipped] = []
+        found = parse_file(file, request["wanted"], left_out)
+        made = [redact_entry(entry) for entry in found]
+        return {
+            "entries": [asdict(entry) for entry, _ in made],
+            "redacted": sum(count for _, count in made),
+            "skipped": [(each.path, each.reason, each.detail) for each in left_out],
+        }
     except Refused as error:
         return {"refused": [error.reason, error.detail[:300]]}
     except MemoryError:

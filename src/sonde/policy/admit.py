@@ -157,6 +157,12 @@ class Gate:
             found = self._look_up(clean_path(name).rstrip(" ."), folder=folder)
         return found
 
+    def find_secret(self, path: str) -> str | None:
+        """The row of the deny list by which a name on the way to a file says "secret"."""
+        *folders, name = path.split("/")
+        found = (self._secret[True].find(clean_path(each).casefold()) for each in folders)
+        return next(filter(None, found), None) or self._secret[False].find(name.casefold())
+
     def _look_up(self, name: str, *, folder: bool) -> str | None:
         folded = name.casefold()
         return self._secret[folder].find(folded) or self._plain[folder].find(
@@ -178,6 +184,14 @@ class Gate:
 def compile_rules(rules: Rules) -> Gate:
     """The gate of these rules."""
     return Gate(rules)
+
+
+def find_denied(path: str, rules: Rules = Rules()) -> str | None:  # noqa: B008 - frozen
+    """The row of the deny list that a path falls under by any name in it."""
+    gate = compile_rules(rules)
+    *folders, name = path.split("/")
+    found = (gate.find_denial(each, folder=True) for each in folders)
+    return next(filter(None, found), None) or gate.find_denial(name, folder=False)
 
 
 def is_denied(path: str, rules: Rules) -> bool:

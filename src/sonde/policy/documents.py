@@ -23,9 +23,15 @@ _RULES = Rules()
 
 def walk_documents(root: Path, most_bytes: int) -> Iterator[Entry | Skipped]:
     """Every file below a folder in the order of names, or why it is left out; or one file."""
-    if root.is_file():
-        facts = root.stat()
-        yield _judge(root.name, facts, most_bytes)
+    gate = compile_rules(_RULES)
+    is_file = root.is_file()
+    # a folder that somebody names may be called `build`, never `.ssh`
+    denial = gate.find_secret(root.as_posix() + ("" if is_file else "/"))
+    if denial := denial or (gate.find_denial(root.name, folder=False) if is_file else None):
+        yield Skipped(root.name, "denied", denial)
+        return
+    if is_file:
+        yield _judge(root.name, root.stat(), most_bytes)
         return
     with open_root(root) as folder:
         yield from _walk(folder, "", most_bytes, 0)

@@ -1,4 +1,4 @@
-"""Finds private keys and well-known tokens in text that is about to be indexed.
+"""Finds private keys and well-known tokens in text that is about to be indexed or brought in.
 
 Only shapes that say themselves what they are: a match means a credential, not "looks random".
 Examples as documentation prints them (AKIAIOSFODNN7EXAMPLE, ghp_xxxx…, an elided key) pass. JSON
@@ -16,8 +16,15 @@ class _Shape(NamedTuple):
     hints: tuple[str, ...]
     """Substrings, one of which every match holds: looking for them first is what makes it fast."""
     regex: str
+    rest: str = ""
+    """What goes on behind the match and is part of the secret."""
 
 
+_GAP = r"""(?:[\s"'+,#*>]|\\[nr])+"""
+_REST_OF_KEY = (
+    rf"[A-Za-z0-9+/=]*(?:{_GAP}[A-Za-z0-9+/=]{{20,}})*"
+    rf"(?:(?:{_GAP}[A-Za-z0-9+/=]+)*{_GAP}-----END [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----)?"
+)
 _SHAPES = (
     _Shape(
         "private key",
@@ -25,8 +32,14 @@ _SHAPES = (
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"""(?:[\s"'+,#*>]|\\[nr]){0,60}(?:[A-Za-z-]{1,30}: ?[^\n]{0,120}\n\s{0,20}){0,4}"""
         r"([A-Za-z0-9+/]{40,})",
+        _REST_OF_KEY,
     ),
-    _Shape("PuTTY private key", ("PuTTY-User-Key-File-",), r"(PuTTY-User-Key-File-[23]: \S+)"),
+    _Shape(
+        "PuTTY private key",
+        ("PuTTY-User-Key-File-",),
+        r"(PuTTY-User-Key-File-[23]: \S+)",
+        r"(?s:.*?)Private-MAC: [0-9a-fA-F]+",
+    ),
     _Shape("AWS access key", ("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)([A-Z2-7]{16})\b"),
     _Shape(
         "GitHub token",
@@ -73,6 +86,30 @@ def secret_in(text: str) -> str | None:
             if not _is_example(value):
                 return f"{shape.kind} on line {text.count(chr(10), 0, match.start()) + 1}"
     return None
+
+
+def redact_secrets(text: str) -> tuple[str, int]:
+    """A text with every secret in it replaced by what kind it was, and how many there were."""
+    if _compile_hints().search(text.encode("utf-8", "replace")) is None:
+        return text, 0
+    count = 0
+    for shape in _SHAPES:
+        if not any(hint in text for hint in shape.hints):
+            continue
+        parts: list[str] = []
+        done = 0
+        for match in _compile(shape.regex).finditer(text):
+            group = next(at for at, part in enumerate(match.groups(), 1) if part)
+            if match.start() < done or _is_example(match.group(group)):
+                continue
+            end = match.end(group)
+            rest = _compile(shape.rest).match(text, end) if shape.rest else None
+            end = rest.end() if rest else end
+            parts += [text[done : match.start()], f"[{shape.kind} left out]"]
+            done = end
+            count += 1
+        text = "".join(parts) + text[done:]
+    return text, count
 
 
 def _is_example(value: str) -> bool:

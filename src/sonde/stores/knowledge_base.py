@@ -15,6 +15,8 @@ NUMBERED: tuple[Source, ...] = ("media", "characters", "prompts")
 """Sources whose ids are numbers; the others are named by strings."""
 TITLED: tuple[Source, ...] = ("notes", "media")
 """Sources whose title counts in every piece; elsewhere it is a piece of its own."""
+Place = tuple[str, str]
+"""Where an entry is from: its origin, and its path in there."""
 TITLE = "title"
 """The field of a piece that holds nothing but the title."""
 
@@ -145,6 +147,15 @@ class KnowledgeStore(Protocol):
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
         """The heads of what was imported from an origin, by path."""
+
+    def bury(self, source: Source, places: Mapping[Place, str]) -> None:
+        """Remember that what came from these places was deleted, and the hash it had there."""
+
+    def unbury(self, source: Source, places: Collection[Place]) -> None:
+        """Forget that."""
+
+    def list_buried(self, source: Source) -> Mapping[Place, str]:
+        """The places of what was deleted, with its hashes."""
 
     def list_media_types(self) -> list[str]:
         """Every kind of medium there is."""

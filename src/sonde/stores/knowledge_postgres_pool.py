@@ -63,6 +63,11 @@ def _prepare(connection: Any) -> None:
             found = int(cursor.execute(schema.READ_VERSION).fetchone()[0])
             if found > schema.VERSION:
                 raise IndexTooNew(f"the database has format {found}")
+            for statements in schema.UPGRADES[found - 1 :]:
+                for statement in statements:
+                    cursor.execute(statement)
+            if found < schema.VERSION:
+                cursor.execute(schema.WRITE_VERSION)
             return
         trigrams = cursor.execute(schema.FIND_TRIGRAMS).fetchone() is not None
         if not trigrams:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sonde.stores.knowledge_base import SOURCES
 
-VERSION = 1
+VERSION = 2
 _LOCK = 0x534F4E44
 
 _SHARED = """
@@ -81,6 +81,16 @@ CREATE POLICY own ON {0}
     USING (owner = current_setting('sonde.owner', true))
     WITH CHECK (owner = current_setting('sonde.owner', true));
 """
+_BURIED = """
+CREATE TABLE buried (
+    owner text NOT NULL, source text NOT NULL, origin text NOT NULL, path text NOT NULL,
+    hash text NOT NULL
+);
+CREATE INDEX ON buried (owner, source);
+"""
+UPGRADES = (("SET LOCAL search_path TO sonde, public", _BURIED, _GUARD.format("buried")),)
+"""What brings format 1 to 2, 2 to 3 and so on."""
+WRITE_VERSION = f"UPDATE sonde.format SET version = {VERSION}"
 LOCK = f"SELECT pg_advisory_xact_lock({_LOCK})"
 FIND_VERSION = "SELECT to_regclass('sonde.format')"
 READ_VERSION = "SELECT version FROM sonde.format"
@@ -97,7 +107,8 @@ def list_statements(*, trigrams: bool) -> list[str]:
         "CREATE TABLE format (version bigint NOT NULL)",
         f"INSERT INTO format VALUES ({VERSION})",
         _SHARED,
+        _BURIED,
         *(_TABLES.format(source) for source in SOURCES),
         *(_TRIGRAMS.format(source) for source in SOURCES if trigrams),
-        *(_GUARD.format(table) for table in ("counters", "memory", *tables)),
+        *(_GUARD.format(table) for table in ("counters", "memory", "buried", *tables)),
     ]

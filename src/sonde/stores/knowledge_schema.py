@@ -75,6 +75,12 @@ SELECT
     p.start AS start_char, p.start + length(p.text) AS end_char, p.uuid AS uuid
 FROM media_pieces AS p;
 """
+_BURIED = """
+CREATE TABLE buried (
+    source TEXT NOT NULL, origin TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL,
+    PRIMARY KEY (source, origin, path)
+) WITHOUT ROWID;
+"""
 _MARKS = {"media": 0x534F4B4D, "chacha": 0x534F4B43, "prompts": 0x534F4B50}
 
 
@@ -88,4 +94,7 @@ def make_format(database: str) -> Format:
         if database == "media":
             connection.execute(_PRECHUNKED)
 
-    return Format(application_id=_MARKS[database], steps=(create_tables,))
+    def create_buried(connection: apsw.Connection) -> None:
+        connection.execute(_BURIED)
+
+    return Format(application_id=_MARKS[database], steps=(create_tables, create_buried))

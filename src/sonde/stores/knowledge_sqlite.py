@@ -23,6 +23,7 @@ from sonde.stores.knowledge_base import (
     Entry,
     Found,
     Piece,
+    Place,
     Source,
 )
 from sonde.stores.knowledge_lexical import rank_pieces
@@ -39,7 +40,7 @@ from sonde.stores.knowledge_rows import (
 )
 from sonde.stores.knowledge_schema import DATABASES, make_format
 from sonde.stores.knowledge_vectors import PieceVectors
-from sonde.stores.sqlite import Database
+from sonde.stores.sqlite import Database, bind_text, read_text
 from sonde.stores.vectors import VectorFile, measure_folder
 from sonde.types import Scored
 
@@ -165,6 +166,25 @@ class SqliteKnowledge:
         with self._of[source].read() as connection:
             heads = [read_head(source, row) for row in connection.execute(query, (origin,))]
         return {head.path: head for head in heads}
+
+    def bury(self, source: Source, places: Mapping[Place, str]) -> None:
+        """Remember that what came from these places was deleted, and the hash it had there."""
+        rows = [(source, *map(bind_text, place), text) for place, text in places.items()]
+        with self._of[source].write() as connection:
+            connection.executemany("INSERT OR REPLACE INTO buried VALUES (?, ?, ?, ?)", rows)
+
+    def unbury(self, source: Source, places: Collection[Place]) -> None:
+        """Forget that."""
+        query = "DELETE FROM buried WHERE source = ? AND origin = ? AND path = ?"
+        with self._of[source].write() as connection:
+            connection.executemany(query, [(source, *map(bind_text, place)) for place in places])
+
+    def list_buried(self, source: Source) -> Mapping[Place, str]:
+        """The places of what was deleted, with its hashes."""
+        query = "SELECT origin, path, hash FROM buried WHERE source = ? ORDER BY 1, 2"
+        with self._of[source].read() as connection:
+            rows = connection.execute(query, (source,)).fetchall()
+        return {(read_text(row[0]), read_text(row[1])): read_text(row[2]) for row in rows}
 
     def list_media_types(self) -> list[str]:
         """Every kind of medium there is."""

@@ -14,7 +14,7 @@ from sonde.errors import InvalidRequest
 from sonde.knowledge.cutting import cut_pieces
 from sonde.knowledge.exporting import export_lines, restore_lines
 from sonde.knowledge.getting import find_entry
-from sonde.knowledge.importing import ImportReport, import_source
+from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.ranking import embed_missing
 from sonde.stores.knowledge_base import SOURCES, Entry, Piece, Source
 from sonde.work import Work
@@ -23,12 +23,12 @@ _FIELD = re.compile(r"^## (\w+)[ \t]*\n", re.MULTILINE)
 
 
 def import_knowledge(
-    app: App, place: str, wanted: Source | None = None, *, work: Work
+    app: App, place: str, wanted: Source | None = None, *, restore: bool = False, work: Work
 ) -> ImportReport:
     """Bring in a folder or a file, and keep in step with it from then on."""
     store = app.knowledge.of(work.caller.user)
     folder = app.start / Path(place).expanduser()
-    return import_source(store, folder, work, wanted=wanted, embedder=app.static)
+    return import_source(store, folder, work, wanted=wanted, embedder=app.static, restore=restore)
 
 
 def add_entry(
@@ -64,13 +64,17 @@ def edit_entry(
     tags: Sequence[str] | None = None,
     work: Work,
 ) -> Entry:
-    """Change an entry; what is not given stays, and the file it is from wins when that changes."""
+    """Change an entry; what is not given stays. What was changed is known to later imports."""
     old = find_entry(app.knowledge.of(work.caller.user), source, id)
+    given = {"title": title, "text": text, "tags": tags}
+    changed = {name for name, value in given.items() if value is not None}
+    edited = sorted(changed | set(old.facts.get(EDITED) or ()))
     new = replace(
         old,
         title=old.title if title is None else title,
         pieces=old.pieces if text is None else _read_pieces(source, text),
         tags=old.tags if tags is None else tuple(tags),
+        facts={**old.facts, EDITED: edited} if old.origin else old.facts,
         version=old.version + 1,
         last_modified=int(time.time() * 1000),
     )
@@ -78,9 +82,11 @@ def edit_entry(
 
 
 def delete_entry(app: App, source: Source, id: str, *, work: Work) -> Entry:  # noqa: A002
-    """Forget an entry for good."""
+    """Forget an entry for good; importing its file again does not bring it back."""
     store = app.knowledge.of(work.caller.user)
     entry = find_entry(store, source, id, pieces=False)
+    if entry.origin:
+        store.bury(source, {(entry.origin, entry.path): entry.hash})
     store.remove(source, [entry.id])
     return entry
 

@@ -14,7 +14,10 @@ from sonde.knowledge.formats.reading import (
     read_json,
     read_member,
 )
+from sonde.policy.admit import find_denied
+from sonde.policy.roots import show_path
 from sonde.stores.knowledge_base import Entry, Source
+from sonde.types import Skipped
 
 Parser = Callable[[File], list[Entry]]
 
@@ -46,10 +49,15 @@ _OWN = re.compile(r"(?:^|/)(?:logseq|\.obsidian|\.trash)/")
 """Folders where note programs keep what is theirs."""
 
 
-def parse_file(file: File, wanted: Source | None = None) -> list[Entry]:
-    """The entries of a file; `wanted` says what its owner takes it for."""
+def parse_file(
+    file: File, wanted: Source | None = None, left_out: list[Skipped] | None = None
+) -> list[Entry]:
+    """The entries of a file; `wanted` says what its owner takes it for.
+
+    What an archive holds and is not brought in is added to `left_out`.
+    """
     if file.suffix == "zip":
-        return _parse_archive(file, wanted)
+        return _parse_archive(file, wanted, [] if left_out is None else left_out)
     if _OWN.search(file.path):
         raise Refused("unknown", "belongs to the program")
     entries = _find_parser(file, wanted)(file)
@@ -116,18 +124,24 @@ def _find_table(file: File) -> Parser:
     raise Refused("unknown", f"a .{file.suffix} file without prompts")
 
 
-def _parse_archive(file: File, wanted: Source | None) -> list[Entry]:
+def _parse_archive(file: File, wanted: Source | None, left_out: list[Skipped]) -> list[Entry]:
     """An export as it was downloaded: every file in it that is known, pictures apart."""
     entries: list[Entry] = []
     with open_archive(file.data) as archive:
         for name in sorted(archive.namelist()):
             inner = File(name, b"", file.modified)
-            if name.endswith("/") or inner.suffix in _LEFT_PACKED:
+            if name.endswith("/"):
                 continue
             try:
+                if denial := find_denied(name.replace("\\", "/")):
+                    raise Refused("denied", denial)
+                if inner.suffix in _LEFT_PACKED:
+                    raise Refused("unknown", "left packed")
                 inner = File(name, read_member(archive, name), file.modified)
                 found = parse_file(inner, wanted)
-            except Refused:
+            except Refused as error:
+                place = show_path(f"{file.path}/{name}")
+                left_out.append(Skipped(place, error.reason, error.detail))
                 continue
             entries += [replace(each, path=f"{name}!{each.path}") for each in found]
     if not entries:
