@@ -27,6 +27,7 @@ _NICEST = 19
 _MOMENT_S = 0.5
 """Work that takes longer is written down."""
 _SAVE_S = 1.0
+_STOP_S = 10.0
 _REMEMBERED = 200
 
 log = logging.getLogger(__name__)
@@ -140,6 +141,16 @@ class Job:
                 work.check()
             if deadline is not None and time.monotonic() >= deadline:
                 return False
+
+    def join(self, work: Work) -> Any:
+        """Wait and give what the work returned; a caller that is cancelled takes it along."""
+        try:
+            self.wait(work)
+        except Cancelled:
+            self.cancel()
+            self.wait(timeout_s=_STOP_S)
+            raise
+        return self.outcome()
 
     def outcome(self) -> Any:
         """What the work returned; raises what it raised."""

@@ -46,8 +46,11 @@ def test_a_link_leads_through_the_login_to_where_it_points(guarded):
 def test_programs_are_told_and_not_led_around(guarded):
     status, error = guarded.read("/api/projects", headers={"Accept": "application/json"})
     assert (status, error["code"]) == (401, "TOKEN_REQUIRED")
-    status, error = guarded.read("/api/projects", "POST", b"{}", BROWSER)
+    status, error = guarded.read("/api/projects", "POST", b"{}")
     assert (status, error["code"]) == (401, "TOKEN_REQUIRED")
+    status, _, page = guarded.ask("/projects", "POST", b"project=x", BROWSER | FORM)
+    assert status == 401
+    assert b'href="/login"' in page, "a form cannot be led around: its fields would be lost"
 
 
 def test_a_wrong_token_opens_nothing(guarded):

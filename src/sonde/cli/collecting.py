@@ -36,14 +36,14 @@ def show_matches(session: Session, index: DiskIndex) -> int:
 
 def show_report(session: Session, index: DiskIndex) -> int:
     """One report."""
-    from sonde.tools.file_content import compare_copies, wait_for
+    from sonde.tools.file_content import compare_copies
     from sonde.tools.file_reports import read_report
     from sonde.types import Caller
 
     app, args = session.app, session.args
     if args.report == "duplicates":
         with session.working() as work:
-            wait_for(compare_copies(app, index), work)
+            compare_copies(app, index).join(work)
     answer = read_report(
         app, index, args.report, Caller(), limit=args.limit or _LIMIT, since=args.since
     )

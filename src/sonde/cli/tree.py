@@ -22,7 +22,7 @@ _MARKS = {"linked": "counted elsewhere", "outside": ""}
 
 def run_tree(session: Session) -> int:
     """Scan a folder and show what is in it, the largest first."""
-    from sonde.errors import Cancelled, NodeMissing
+    from sonde.errors import NodeMissing
     from sonde.tools.files import start_scan
     from sonde.types import Caller
 
@@ -36,16 +36,9 @@ def run_tree(session: Session) -> int:
     if not (known and args.no_scan):
         with session.working() as work:
             # typing the command is consent: fileRoots are for agents
-            job = start_scan(
+            report = start_scan(
                 app, caller, root, depth_limit=args.max_depth, follow=args.follow_symlinks
-            )
-            try:
-                job.wait(work)
-            except Cancelled:
-                job.cancel()
-                job.wait(timeout_s=10)
-                raise
-            report = job.outcome()
+            ).join(work)
         known = [i for i in app.disk.saved.indexes(caller.user) if i.root == str(root)]
     if args.where is not None:
         return show_matches(session, known[0])

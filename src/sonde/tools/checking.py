@@ -39,14 +39,18 @@ _POLL_S = 0.2
 log = logging.getLogger(__name__)
 
 
-def check_soon(app: App, project: Project) -> Job:
+def check_soon(app: App, project: Project, *, lasting: bool = False) -> Job:
     """Check the project in the background, yielding to everything else.
 
     It is done by a process of its own: what a look at every word leaves behind in a heap would
     make a third of a server that only watches.
     """
     return app.jobs.submit(
-        f"check:{project.key}", "check", lambda work: _check_apart(app, project, work), gently=True
+        f"check:{project.key}",
+        "check",
+        lambda work: _check_apart(app, project, work),
+        gently=True,
+        lasting=lasting,
     )
 
 

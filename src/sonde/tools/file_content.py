@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sonde.app import App, Project
-from sonde.errors import Cancelled, IndexNotFound
+from sonde.errors import IndexNotFound
 from sonde.filters import CONTENT, Condition, Filter, list_conditions
 from sonde.jobs import Job
 from sonde.ranking.words import read_question
@@ -28,7 +28,7 @@ def gather_context(app: App, index: DiskIndex, where: Filter, work: Work) -> Con
     """What a filter needs beyond metadata: contents searched, copies compared."""
     tests = list(dict.fromkeys(list_conditions(where)))
     if _DUPLICATE in tests:
-        wait_for(compare_copies(app, index), work)
+        compare_copies(app, index).join(work)
     found = {test: _find(app, index, test, work) for test in tests if test.field in CONTENT}
     return Context(now_ms(), found)
 
@@ -42,16 +42,6 @@ def compare_copies(app: App, index: DiskIndex) -> Job:
         owner=index.owner,
         subject=index.id,
     )
-
-
-def wait_for(job: Job, work: Work) -> None:
-    """Wait for a job and pass its failure on; a caller that goes away takes it along."""
-    try:
-        job.wait(work)
-    except Cancelled:
-        job.cancel()
-        raise
-    job.outcome()
 
 
 def _find(app: App, index: DiskIndex, test: Condition, work: Work) -> Collection[int]:

@@ -84,6 +84,18 @@ def save_query(
     return query
 
 
+def change_query(
+    app: App, query: SavedQuery, where: Filter | None = None, name: str | None = None
+) -> SavedQuery:
+    """The query under another name or with another filter; the set of the old filter stays."""
+    text = query.filter if where is None else render_filter(where)
+    changed = replace(query, filter=text, name=(name or query.name)[:200])
+    if text != query.filter:
+        changed = replace(changed, executed_ms=0, selection="")
+    app.disk.saved.put_query(changed)
+    return changed
+
+
 def find_query(app: App, caller: Caller, handle: str) -> SavedQuery:
     """A saved query of this caller."""
     found = app.disk.saved.query(handle, caller.user)

@@ -189,9 +189,14 @@ def _show_growth(asked: _Asked, past: Past) -> dict[str, Any]:
 
 def show_row(app: App, index: DiskIndex, node: Node, caller: Caller) -> dict[str, Any]:
     """A ListingEntry with its path in the tree."""
-    trail = app.disk.tree(index.id).trail(node.id)[1:]
-    path = str(Path(*(step.name for step in trail))) if trail else "."
-    return {**show_entry(index.id, node, caller), "path": show_path(path)}
+    path = show_tree_path(app, index.id, node)
+    return {**show_entry(index.id, node, caller), "path": path}
+
+
+def show_tree_path(app: App, index: str, node: Node) -> str:
+    """Where a node is in its tree."""
+    trail = app.disk.tree(index).trail(node.id)[1:]
+    return show_path(str(Path(*(step.name for step in trail))) if trail else ".")
 
 
 _READERS: dict[str, Reader] = {

@@ -8,9 +8,11 @@ from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.filters import from_json, parse_filter, to_json
 from sonde.paging.keyset import decode_key, encode_key
+from sonde.stores.tree_base import KINDS, Member
 from sonde.tools.arguments import Param
 from sonde.tools.file_job_routes import CursorParam, LimitParam
 from sonde.tools.file_queries import (
+    change_query,
     explain_query,
     find_query,
     list_queries,
@@ -18,6 +20,7 @@ from sonde.tools.file_queries import (
     run_query,
     save_query,
 )
+from sonde.tools.file_reports import show_tree_path
 from sonde.tools.file_routes import ConfirmParam, FormatParam
 from sonde.tools.file_scope import find_index
 from sonde.tools.file_sets import (
@@ -32,6 +35,7 @@ from sonde.tools.file_sets import (
 from sonde.tools.route import Route
 from sonde.tools.scope import require_consent
 from sonde.tools.shapes.shell import QueriesAnswer, RunAnswer, SetAnswer
+from sonde.types import Caller
 from sonde.work import Work
 
 SetParam = Annotated[str, Param("selectionId", min_length=1, max_length=64)]
@@ -123,9 +127,18 @@ def read_entries(
         following = caller.link(f"resource-sets/{found.id}/entries?limit={limit}&cursor={key}")
     return {
         "selectionId": found.id,
-        "entries": [show_member(found.index, row, caller, "bytes") for row in rows[:limit]],
+        "entries": [_show_entry(app, found.index, row, caller) for row in rows[:limit]],
         "nextPageUrl": following,
     }
+
+
+def _show_entry(app: App, index: str, member: Member, caller: Caller) -> Answer:
+    """A row of a set, with where it is in the tree."""
+    row = show_member(index, member, caller, "bytes")
+    if member.node is None:
+        return row
+    path = show_tree_path(app, index, member.node)
+    return row | {"path": path, "kind": KINDS[member.node.kind]}
 
 
 def read_queries(
@@ -175,6 +188,25 @@ def read_query(
     return answer
 
 
+def edit_query(
+    app: App,
+    query_id: QueryParam,
+    filter: Annotated[str | None, Param("Another text", max_length=4000)] = None,  # noqa: A002
+    ast: Annotated[dict[str, Any] | None, Param("Or another tree")] = None,
+    name: Annotated[str | None, Param("Another name", max_length=200)] = None,
+    *,
+    work: Work,
+) -> Answer:
+    """Change a saved query; the sets that it made stay."""
+    if filter is not None and ast is not None:
+        raise InvalidRequest("both `filter` and `ast`", user_message="Give a filter or an ast.")
+    where = from_json(ast) if ast is not None else None
+    if filter is not None:
+        where = parse_filter(filter)
+    query = change_query(app, find_query(app, work.caller, query_id), where, name)
+    return read_query(app, query.id, work=work)
+
+
 def read_run(app: App, query_id: QueryParam, *, work: Work) -> Answer:
     """What the last run of a query found; the first look runs it."""
     query = find_query(app, work.caller, query_id)
@@ -214,6 +246,7 @@ SET_ROUTES: tuple[Route, ...] = (
     Route("queries", read_queries, "Saved queries, the newest first"),
     Route("queries", make_query, "A new saved query", method="POST", status=201),
     Route(_QUERY, read_query, "A saved query with its whole filter"),
+    Route(_QUERY, edit_query, "Change a saved query", method="PATCH"),
     Route(_QUERY, remove_query, "Forget a saved query", method="DELETE"),
     Route(f"{_QUERY}/run", read_run, "What the last run of a query found"),
     Route(f"{_QUERY}/run", start_run, "Run a query", method="POST"),

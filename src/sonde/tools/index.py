@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from sonde.app import App, Project
 from sonde.errors import (
-    Cancelled,
     DocsIndexNotFound,
     FileLimitWarning,
     FileMissing,
@@ -70,9 +69,7 @@ def create_index(
 ) -> IndexAnswer:
     """Index a project's code and docs so that they can be searched."""
     found = find_project(app, project, work)
-    if not found.is_indexed() and not app.assume_yes:
-        question = f"Index {found.root} for searching?"
-        require_consent(app, work, "create_index", found, _limit_or(found, question, work), confirm)
+    agree_to_index(app, found, work, confirm)
     report = _run(app, found, work)
     _embed_now(app, found, work, wait=deep)
     return _answer(found, report)
@@ -83,11 +80,29 @@ def reindex_project(
 ) -> IndexAnswer:
     """Rebuild the whole index from the files."""
     found = indexed_project(app, project)
-    question = "This will rebuild the entire index. Continue?"
-    require_consent(app, work, "reindex_project", found, question, confirm)
+    agree_to_rebuild(app, found, work, confirm)
     report = _run(app, found, work, force=True)
     _embed_now(app, found, work, wait=False)
     return {**_answer(found, report), "message": "Index rebuilt successfully"}
+
+
+def agree_to_index(app: App, project: Project, work: Work, confirm: str | None) -> None:
+    """Whether a project that was not indexed before may be."""
+    if not project.is_indexed() and not app.assume_yes:
+        question = _limit_or(project, f"Index {project.root} for searching?", work)
+        require_consent(app, work, "create_index", project, question, confirm)
+
+
+def agree_to_rebuild(app: App, project: Project, work: Work, confirm: str | None) -> None:
+    """Whether everything may be read anew."""
+    question = "This will rebuild the entire index. Continue?"
+    require_consent(app, work, "reindex_project", project, question, confirm)
+
+
+def go_on(app: App, project: Project) -> None:
+    """What follows once a server has indexed: changes are watched, vectors filled in."""
+    follow_project(app, project)
+    refine_soon(app, project)
 
 
 def _embed_now(app: App, project: Project, work: Work, *, wait: bool) -> None:
@@ -117,16 +132,8 @@ def _run(app: App, project: Project, work: Work, *, force: bool = False) -> Inde
     running = app.jobs.find(f"index:{project.key}")
     if force and running:
         running.wait(work)  # to join it would be to rebuild nothing
-    job = index_job(app, project, force=force)
-    try:
-        job.wait(work)
-    except Cancelled:
-        job.cancel()
-        job.wait(timeout_s=10)
-        raise
-    report: IndexReport = job.outcome()
-    follow_project(app, project)
-    refine_soon(app, project)
+    report: IndexReport = index_job(app, project, force=force).join(work)
+    go_on(app, project)
     return report
 
 

@@ -6,11 +6,13 @@ from sonde.tools.file_routes import FILE_ROUTES
 from sonde.tools.file_set_routes import SET_ROUTES
 from sonde.tools.index import list_projects
 from sonde.tools.knowledge_routes import KNOWLEDGE_ROUTES
+from sonde.tools.project_jobs import PROJECT_ROUTES
 from sonde.tools.resources import complete_path, read_chunks, read_page, read_text
 from sonde.tools.route import Route
 
 ROUTES: tuple[Route, ...] = (
     Route("projects", list_projects, "Every indexed project on this machine"),
+    *PROJECT_ROUTES,
     Route(
         "files/{path:path}",
         read_text,

@@ -155,6 +155,7 @@ def require_consent(
         if isinstance(question, str):
             raise error
         question.next_action = f"{error.next_action} {question.next_action}"
+        question.facts |= error.facts
         raise question
     if not answer:
         raise Cancelled(

@@ -22,10 +22,10 @@ from sonde.mcp.http import McpOverHttp, McpOverSocket
 from sonde.mcp.listing import Listing
 from sonde.mcp.server import Closable, LazyApp, begin_soon, build_server
 from sonde.version import __version__
-from sonde.web.errors import shape_error
 from sonde.web.guard import Access, Guard
 from sonde.web.metrics import Meter, Metrics
 from sonde.web.openapi import describe_routes
+from sonde.web.refusing import refuse
 from sonde.web.rest import group_routes
 
 STOP_S = 5.0
@@ -115,18 +115,18 @@ def build_application(
 async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return shape_error(NoSuchAddress(request.url.path, address=request.url.path))
-    response = shape_error(
-        InvalidRequest(
-            f"{request.method} {request.url.path}: {error.status_code}",
-            user_message="{problem}.",
-            problem=error.detail,
-        )
+        missing = NoSuchAddress(request.url.path, address=request.url.path)
+        return refuse(missing, request.scope)
+    wrong = InvalidRequest(
+        f"{request.method} {request.url.path}: {error.status_code}",
+        user_message="{problem}.",
+        problem=error.detail,
     )
+    response = refuse(wrong, request.scope)
     response.status_code = error.status_code
     response.headers.update(error.headers or {})
     return response
 
 
-async def _refuse_defect(_request: Request, error: Exception) -> Response:
-    return shape_error(error)
+async def _refuse_defect(request: Request, error: Exception) -> Response:
+    return refuse(error, request.scope)

@@ -1,4 +1,4 @@
-"""The pages of a disk: scanned folders, a folder as a listing and a map, a file, reports."""
+"""The pages of a disk: scanned folders, a folder as a listing and a map, a file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from sonde.tools.arguments import Param
 from sonde.tools.file_job_routes import read_job
 from sonde.tools.file_reports import REPORTS
 from sonde.tools.file_routes import (
+    ConfirmParam,
     IndexParam,
     NodeParam,
+    delete_index,
     list_indexes,
     read_detail,
     read_index,
     read_preview,
-    read_report_page,
     read_tree,
     start_index,
 )
@@ -29,9 +30,10 @@ from sonde.tools.file_set_routes import read_sets
 from sonde.tools.route import Content
 from sonde.web.application import Parts
 from sonde.web.disk_map import show_map
-from sonde.web.figures import count, name_folder, show_bars, show_jobs, show_size, show_tick
-from sonde.web.html import Markup, join, link_to, tag
-from sonde.web.page import frame, serve_form, serve_page, show_age, show_note
+from sonde.web.figures import count, name_folder, show_jobs, show_size, show_tick
+from sonde.web.frame import frame, show_age, show_note
+from sonde.web.html import Markup, link_to, tag
+from sonde.web.page import lead_to, serve_form, serve_page, show_button
 from sonde.work import Work
 
 _ROWS = 100
@@ -51,7 +53,7 @@ def add_disk_pages(parts: Parts) -> Sequence[BaseRoute]:
         serve_form("/disk", scan, parts),
         serve_page("/disk/{index_id}", show_folder, parts),
         serve_page("/disk/{index_id}/nodes/{node_id}", show_node_page, parts),
-        serve_page("/disk/{index_id}/reports/{report}", show_report, parts),
+        serve_form("/disk/{index_id}/forget", forget, parts),
     ]
 
 
@@ -62,7 +64,15 @@ def scan(
     work: Work,
 ) -> RedirectResponse:
     """Scan a folder in the background, and show it meanwhile."""
-    return RedirectResponse(f"/disk/{start_index(app, root.strip(), work=work)['indexId']}", 303)
+    return lead_to(f"/disk/{start_index(app, root.strip(), work=work)['indexId']}")
+
+
+def forget(
+    app: App, index_id: IndexParam, confirm: ConfirmParam = None, *, work: Work
+) -> RedirectResponse:
+    """Forget a scan, once confirmed; the files stay."""
+    delete_index(app, index_id, confirm, work=work)
+    return lead_to("/disk")
 
 
 def show_disk(app: App, *, work: Work) -> Content:
@@ -125,11 +135,19 @@ def show_folder(
     return frame(
         name,
         "/disk",
-        tag("div", _show_trail(index_id, page["breadcrumb"]),
-            tag("p", [tag("a", report.replace("-", " "),
-                          href=f"/disk/{index_id}/reports/{report}", title=about)
-                      for report, about in REPORTS.items()], class_="facts"), class_="head"),
+        tag("div",
+            tag("div", _show_trail(index_id, page["breadcrumb"]),
+                _show_standing(index, job), class_="grow"),
+            None if job else tag("div", _show_again(index["root"]),
+                                 show_button(f"/disk/{index_id}/forget", "Forget"),
+                                 class_="below"),
+            class_="head split"),
         show_jobs([job], reload=True) if job else None,
+        tag("nav", [tag("a", report.replace("-", " "),
+                        href=f"/disk/{index_id}/reports/{report}", title=about)
+                    for report, about in REPORTS.items()],
+            tag("a", "find…", href=link_to("/queries", index=index_id), title="by a filter"),
+            class_="tabs", aria_label="Reports"),
         tag("div",
             tag("section", tag("form", _show_listing(index_id, page, here, path, sort),
                                _show_keeping(app, index_id, work) if here else None,
@@ -141,6 +159,24 @@ def show_folder(
             class_="beside"),
         kind="disk",
     )  # fmt: skip
+
+
+def _show_standing(index: Mapping[str, Any], job: Mapping[str, Any] | None) -> Markup:
+    """How much was found, and when."""
+    done = next((scan for scan in index["scans"] if scan["finishedAt"]), None)
+    told: list[Any] = [tag("code", index["root"])]
+    if "files" in index:
+        told += [show_size(index["size"]), count(index["files"], "file"),
+                 count(index["folders"], "folder")]  # fmt: skip
+    if done and not job:
+        told.append(tag("span", "scanned ", show_age(done["finishedAt"])))
+    return tag("p", [tag("span", each) for each in told], class_="facts")
+
+
+def _show_again(root: str) -> Markup:
+    return tag("form", tag("input", type="hidden", name="root", value=root),
+               tag("button", "Scan again", class_="quiet"), method="post", action="/disk",
+               class_="one")  # fmt: skip
 
 
 def _show_keeping(app: App, index: str, work: Work) -> Markup:
@@ -295,65 +331,3 @@ def _show_beginning(
     if isinstance(content.body, bytes):
         return tag("img", src=f"/api/indexes/{index}/nodes/{node_id}/preview", alt=node["name"])
     return tag("pre", tag("code", content.body), class_="prose", tabindex="0")
-
-
-def show_report(
-    app: App,
-    index_id: IndexParam,
-    report: Annotated[str, Param("Its name", max_length=64, choices=tuple(REPORTS))],
-    cursor: CursorParam = None,
-    *,
-    work: Work,
-) -> Content:
-    """A report as a small chart."""
-    index = read_index(app, index_id, work=work)
-    page = read_report_page(app, index_id, report, 50, cursor, work=work)
-    tabs = [
-        tag("a", name.replace("-", " "), href=f"/disk/{index_id}/reports/{name}",
-            aria_current="true" if name == report else None)
-        for name in REPORTS
-    ]  # fmt: skip
-    nothing = "There is no earlier scan to compare with" if report == "growth" else "Nothing"
-    rows = [_read_row(index_id, report, row) for row in page["rows"]]
-    most = max((abs(value) for _, value, _ in rows), default=0) or 1
-    bars = [(label, abs(value) / most, told) for label, value, told in rows]
-    return frame(
-        f"{report} of {name_folder(index['root'])}",
-        "/disk",
-        tag("div", tag("h1", tag("a", name_folder(index["root"]), href=f"/disk/{index_id}"),
-                       tag("span", " / ", class_="folder"), report.replace("-", " ")),
-            tag("nav", tabs, class_="tabs", aria_label="Reports"), class_="head"),
-        tag("p", f"Here: {REPORTS[report]}.", class_="faint"),
-        tag("p", "Contents are still being compared; this is what is known so far.",
-            class_="summary") if page.get("complete") is False else None,
-        show_bars(bars) if bars else show_note(nothing),
-        show_next(page["nextPageUrl"], f"/disk/{index_id}/reports/{report}", {}),
-        kind="disk",
-    )  # fmt: skip
-
-
-def _read_row(index: str, report: str, row: Mapping[str, Any]) -> tuple[Any, int, str]:
-    """What a row is about, how much it is, and how that is said."""
-    if report in ("by-extension", "by-age"):
-        label = row.get("age") or (f".{row['extension']}" if row["extension"] else "none")
-        return label, row["size"], f"{show_size(row['size'])}, {count(row['files'], 'file')}"
-    if report == "duplicates":
-        label = _link_row(index, row["entries"][0]) if row["entries"] else row["digest"]
-        return label, row["wasted"], f"{row['copies']} times {show_size(row['size'])}"
-    if report == "growth":
-        label = row["name"] if row.get("state") == "gone" else _link_row(index, row)
-        sign = "+" if row["growth"] >= 0 else "−"
-        return label, row["growth"], f"{sign}{show_size(abs(row['growth']))}"
-    if report in ("oldest", "newest"):
-        return (
-            _link_row(index, row),
-            row["size"],
-            f"{row['modifiedAt'][:10]}, {show_size(row['size'])}",
-        )
-    return _link_row(index, row), row["size"], show_size(row["size"])
-
-
-def _link_row(index: str, row: Mapping[str, Any]) -> Markup:
-    folder, _, name = row["path"].rpartition("/")
-    link = tag("a", name, href=link_entry(index, row), class_="open", title=row["path"])
-    return join([link, " ", tag("span", folder, class_="folder")])

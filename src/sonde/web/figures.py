@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sonde.tools.shapes.shell import show_bytes
+from sonde.web.frame import show_age
 from sonde.web.html import Markup, tag
-from sonde.web.page import show_age
+from sonde.web.page import show_button
 
 _TOLD = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
 
@@ -36,9 +37,9 @@ def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Mar
     """A table of jobs; those that run go on by themselves, and then show what came of them."""
     if not jobs:
         return tag("p", "Nothing has been done here lately.", class_="faint")
-    head = tag(
-        "tr", [tag("th", name, scope="col") for name in ("What", "About", "How far", "Began")]
-    )
+    names = ("What", "About", "How far", "Began")
+    heads = [tag("th", name, scope="col") for name in names]
+    head = tag("tr", heads, tag("th", tag("span", "Stop", class_="hidden"), scope="col"))
     rows = [_show_job(job, reload) for job in jobs]
     return tag("div", tag("table", tag("thead", head), tag("tbody", rows), class_="jobs"),
                class_="wide")  # fmt: skip
@@ -57,9 +58,11 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
             tag("span", job["status"], class_=f"badge {_TOLD.get(job['status'], 'warn')}",
                 data_status=True),
             tag("progress", value=percent, max=100, aria_label="Progress") if running else None,
-            tag("span", _tell_progress(progress) if running else error, class_="faint",
-                data_told=True)),
+            tag("span", _tell_progress(progress, job.get("eta")) if running else error,
+                class_="faint", data_told=True)),
         tag("td", show_age(job["startedAt"])),
+        tag("td", show_button(f"/jobs/{job['jobId']}/stop", "Stop",
+                              label=f"Stop this {job['kind']}") if running else None),
         data_job=job["jobId"] if running else None,
         data_reload=reload,
     )  # fmt: skip
@@ -73,22 +76,25 @@ def _show_subject(job: Mapping[str, Any]) -> Markup:
     return tag("code", name_folder(subject), title=subject)
 
 
-def _tell_progress(progress: Mapping[str, Any]) -> str:
+def _tell_progress(progress: Mapping[str, Any], left_s: int | None) -> str:
     done, total = progress.get("done", 0), progress.get("total")
-    counts = f"{done:,} of {total:,}" if total else f"{done:,}"
-    return f"{progress.get('stage', '')} {counts}".strip()
+    counts = f"{done:,} of {total:,}" if total else f"{done:,}" if done else ""
+    left = f", {left_s} s left" if left_s else ""
+    return f"{progress.get('stage', '')} {counts}{left}".strip()
 
 
 def show_bars(rows: Sequence[tuple[Any, float, str]]) -> Markup:
-    """A small chart: names, bars, figures."""
+    """A small chart: names, bars, figures; what is less than nothing has another colour."""
     return tag(
         "dl",
         [
-            tag("div", tag("dt", name), tag("dd", tag("i", style=f"--share:{share:.3f}"), told))
+            tag("div", tag("dt", name),
+                tag("dd", tag("i", style=f"--share:{abs(share):.3f}",
+                              class_="less" if share < 0 else None), told))
             for name, share, told in rows
         ],
         class_="bars",
-    )
+    )  # fmt: skip
 
 
 def show_tick(node: str, name: str) -> Markup:

@@ -15,8 +15,9 @@ from sonde.tools.research import fetch
 from sonde.tools.resources import FileParam, read_text
 from sonde.tools.route import Content
 from sonde.web.application import Parts
+from sonde.web.frame import frame, show_note
 from sonde.web.html import Markup, link_to, tag
-from sonde.web.page import frame, serve_page, show_note
+from sonde.web.page import serve_page
 from sonde.work import Work
 
 _MOST_LINES = 3_000

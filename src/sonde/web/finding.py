@@ -10,8 +10,8 @@ from sonde.app import App
 from sonde.tools.code import search_by_path, search_code, search_docs
 from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
 from sonde.tools.research import EVERYWHERE, KINDS, search
+from sonde.web.frame import link_file
 from sonde.web.html import link_to
-from sonde.web.page import link_file
 from sonde.work import Work
 
 PAGE_SIZE = 20

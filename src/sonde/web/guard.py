@@ -35,8 +35,8 @@ from sonde.errors import (
 from sonde.knowledge.sessions import read_defaults
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.types import LOCAL, Caller
-from sonde.web.errors import shape_error
 from sonde.web.limits import Buckets
+from sonde.web.refusing import is_person, refuse
 from sonde.web.tokens import Tokens
 
 COOKIE = "sonde_token"
@@ -44,8 +44,8 @@ MOST_BYTES = 4 * 1024 * 1024
 """Of one request's body, and of one WebSocket message."""
 BODY_S = 30.0
 LOGIN = "/login"
-OPEN_PATHS = frozenset({"/healthz", LOGIN})
-"""Answered without a token."""
+OPEN_PATHS = frozenset({"/healthz", LOGIN, "/static/page.css", "/static/icon.svg"})
+"""Answered without a token: nothing of anybody's is in there."""
 
 _ANYBODY = "anonymous"
 _HEADERS = {
@@ -100,7 +100,7 @@ class Guard:
             if scope["type"] == "http":
                 receive = await _read_body(Headers(scope=scope), receive)
         except SondeError as error:
-            if isinstance(error, TokenRequired) and _is_person(scope):
+            if isinstance(error, TokenRequired) and is_person(scope) and scope["method"] == "GET":
                 query = scope["query_string"].decode("latin-1")
                 way = quote(scope["path"] + (f"?{query}" if query else ""), safe="/")
                 await RedirectResponse(f"{LOGIN}?next={way}", 303)(scope, receive, send)
@@ -196,13 +196,6 @@ def _read_config(scope: Scope) -> Mapping[str, Any]:
     return read_defaults(body)
 
 
-def _is_person(scope: Scope) -> bool:
-    """Somebody who follows a link in a browser, and can be asked for a token."""
-    if scope["type"] != "http" or scope["method"] != "GET":
-        return False
-    return "text/html" in Headers(scope=scope).get("accept", "")
-
-
 def _read_token(headers: Headers) -> str:
     """The token of the Authorization header, or of the cookie that a browser sends."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
@@ -240,8 +233,9 @@ async def _read_body(headers: Headers, receive: Receive) -> Receive:
 
 
 async def _refuse(error: SondeError, scope: Scope, receive: Receive, send: Send) -> None:
-    response = shape_error(error)
+    response = refuse(error, scope)
     if scope["type"] == "http":
+        response.headers.update(_HEADERS)
         response.headers["connection"] = "close"  # part of the body may still be on its way
         await response(scope, receive, send)
     elif "websocket.http.response" in scope.get("extensions", {}):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.requests import Request
@@ -11,33 +10,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from sonde.web.application import Parts
+from sonde.web.frame import frame
 from sonde.web.guard import COOKIE, LOGIN
+from sonde.web.html import tag
 
 _MONTH_S = 30 * 24 * 3600
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>sonde: token</title>
-<style>
-:root {{ color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }}
-body {{ max-width: 26rem; margin: 15vh auto; padding: 0 1rem; }}
-input, button {{ font: inherit; padding: .5rem .75rem; width: 100%; box-sizing: border-box; }}
-button {{ margin-top: 1rem; }}
-</style>
-<main>
-<h1>sonde</h1>
-<form method="post" action="{action}">
-<label>Token <input name="token" type="password" required autofocus
- autocomplete="current-password"></label>
-<input type="hidden" name="next" value="{next}">
-<p role="alert">{problem}</p>
-<button>Go in</button>
-</form>
-</main>
-</html>
-"""
 
 
 def add_login(parts: Parts) -> Sequence[BaseRoute]:
@@ -67,9 +44,22 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
 
 
 def _show_page(way: str, problem: str = "") -> Response:
-    page = _PAGE.format(action=LOGIN, next=escape(way), problem=escape(problem))
-    status = 401 if problem else 200
-    return HTMLResponse(page, status, {"cache-control": "no-store"})
+    token = tag("input", name="token", type="password", required=True, autofocus=True,
+                class_="field", autocomplete="current-password",
+                aria_invalid="true" if problem else None,
+                aria_describedby="problem" if problem else None)  # fmt: skip
+    form = tag(
+        "form",
+        tag("label", "Token ", token),
+        tag("input", type="hidden", name="next", value=way),
+        tag("p", problem, id="problem", class_="problem", role="alert") if problem else None,
+        tag("button", "Go in"),
+        method="post", action=LOGIN, class_="sheet",
+    )  # fmt: skip
+    about = "The token is in the file that the server was started with, or is a key you were given."
+    page = frame("Token", "", tag("h1", "Who is there?"), form, tag("p", about, class_="faint"),
+                 kind="login", menu=False)  # fmt: skip
+    return HTMLResponse(page.body, 401 if problem else 200, {"cache-control": "no-store"})
 
 
 def _keep_here(way: str) -> str:

@@ -9,6 +9,8 @@ from sonde.web.file_page import add_file_pages
 from sonde.web.files import add_file_routes
 from sonde.web.login import add_login
 from sonde.web.project_pages import add_project_pages
+from sonde.web.query_pages import add_query_pages
+from sonde.web.report_pages import add_report_pages
 from sonde.web.search_page import add_search
 from sonde.web.set_pages import add_set_pages
 
@@ -20,6 +22,8 @@ PAGES: tuple[Pages, ...] = (
     add_file_pages,
     add_project_pages,
     add_disk_pages,
+    add_report_pages,
+    add_query_pages,
     add_set_pages,
 )
 """Each takes the parts of the server and gives Starlette routes."""

@@ -3,30 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from sonde.app import App
+from sonde.errors import InvalidRequest
 from sonde.tools.arguments import Param
-from sonde.tools.file_job_routes import list_jobs, read_job
-from sonde.tools.index import get_index_status, list_projects
+from sonde.tools.file_job_routes import JobParam, list_jobs, read_job, stop_job
+from sonde.tools.index import ConfirmParam, delete_index, get_index_status, list_projects
+from sonde.tools.project_jobs import Action, start_project_job
 from sonde.tools.route import Content
 from sonde.web.application import Parts
 from sonde.web.figures import name_folder, show_bars, show_jobs, show_status
+from sonde.web.frame import frame, show_age, show_note
 from sonde.web.html import Markup, link_to, tag
-from sonde.web.page import frame, serve_page, show_age, show_note
+from sonde.web.page import lead_to, serve_form, serve_page
 from sonde.work import Work
 
 _SHOWN_JOBS = 20
+_INDEX = "Index "
+"""How the question begins that naming a folder has answered."""
+
+ProjectParam = Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)]
 
 
 def add_project_pages(parts: Parts) -> Sequence[BaseRoute]:
     """All projects with their jobs, and one project whole."""
     return [
         serve_page("/projects", show_projects, parts),
+        serve_form("/projects", begin, parts),
         serve_page("/project", show_project, parts),
+        serve_form("/project/forget", forget, parts),
+        serve_form("/jobs/{job_id}/stop", stop, parts),
     ]
+
+
+def begin(
+    app: App,
+    project: ProjectParam,
+    action: Annotated[Action, Param("What to do")] = "index",
+    confirm: ConfirmParam = None,
+    *,
+    work: Work,
+) -> Response:
+    """Begin long work on a project; naming a folder is consent, save for a very large one."""
+    agreed = Work(ask=lambda asked: asked.startswith(_INDEX) or None, caller=work.caller)
+    root = project.strip()
+    start_project_job(app, root, action, confirm, work=agreed)
+    return lead_to(link_to("/project", project=root))
+
+
+def forget(
+    app: App, project: ProjectParam, confirm: ConfirmParam = None, *, work: Work
+) -> Response:
+    """Delete an index, once confirmed; the files stay."""
+    delete_index(app, project, confirm, work=work)
+    return lead_to("/projects")
+
+
+def stop(app: App, job_id: JobParam, *, work: Work) -> Response:
+    """Stop a job; one that has ended meanwhile is no mistake of whoever pressed the button."""
+    with suppress(InvalidRequest):
+        stop_job(app, job_id, work=work)
+    return _lead_to_subject(app, job_id, work)
+
+
+def _lead_to_subject(app: App, job_id: str, work: Work) -> Response:
+    job = read_job(app, job_id, work=work)
+    if "indexUrl" in job or job["kind"] == "duplicates":
+        return lead_to(f"/disk/{job['subject']}")
+    if job["subject"] in {row["projectPath"] for row in list_projects(app, work=work)["projects"]}:
+        return lead_to(link_to("/project", project=job["subject"]))
+    return lead_to("/projects")
 
 
 def show_projects(app: App, *, work: Work) -> Content:
@@ -39,23 +90,31 @@ def show_projects(app: App, *, work: Work) -> Content:
     cards = [_show_card(row, row["projectPath"] in running) for row in rows]
     nothing = show_note(
         "No project is indexed yet",
-        tag("p", "Go to its folder and let sonde read it once."),
+        tag("p", "Name its folder above, or go there and let sonde read it once."),
         tag("pre", tag("code", "cd your/project\nsonde index")),
     )
+    form = tag(
+        "form",
+        tag("label", "Folder to index", for_="folder", class_="hidden"),
+        tag("input", name="project", id="folder", required=True, placeholder="~/code/project",
+            class_="field", autocapitalize="none", spellcheck="false"),
+        tag("button", "Index"),
+        method="post", action="/projects", class_="inline",
+    )  # fmt: skip
     return frame(
         "Projects",
         "/projects",
-        tag("h1", "Projects"),
+        tag("div", tag("h1", "Projects"), form, class_="head split"),
         tag("ul", cards, class_="cards") if cards else nothing,
         tag("h2", "Work"),
-        show_jobs(jobs),
+        show_jobs(jobs, reload=True),
         kind="projects",
     )
 
 
 def show_project(
     app: App,
-    project: Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)],
+    project: ProjectParam,
     *,
     work: Work,
 ) -> Content:
@@ -76,9 +135,12 @@ def show_project(
     return frame(
         name_folder(root),
         "/projects",
-        tag("div", tag("h1", name_folder(root), " ", show_status(status["status"])),
-            tag("p", tag("code", root), tag("a", "Search it", href=link_to("/", project=root)),
-                class_="facts"), class_="head"),
+        tag("div",
+            tag("div", tag("h1", name_folder(root), " ", show_status(status["status"])),
+                tag("p", tag("code", root), tag("a", "Search it", href=link_to("/", project=root)),
+                    class_="facts")),
+            None if status["status"] == "indexing" else _show_actions(root),
+            class_="head split"),
         tag("dl", [tag("div", tag("dt", name), tag("dd", fact)) for name, fact in facts],
             class_="facts-grid"),
         [tag("p", warning, class_="note") for warning in details.get("warnings", ())],
@@ -86,8 +148,21 @@ def show_project(
         if details["vectors"] else None,
         [tag("h2", "Left out"), show_bars(_read_counts(skipped))] if skipped else None,
         tag("h2", "Work"),
-        show_jobs(jobs),
+        show_jobs(jobs, reload=True),
         kind="projects",
+    )  # fmt: skip
+
+
+def _show_actions(root: str) -> Markup:
+    """What can be done with an index; what takes something away is asked once more."""
+    actions = {"index": "Update", "check": "Check", "rebuild": "Rebuild"}
+    named = tag("input", type="hidden", name="project", value=root)
+    return tag(
+        "form", named,
+        [tag("button", name, name="action", value=action, class_="quiet")
+         for action, name in actions.items()],
+        tag("button", "Delete", formaction="/project/forget", class_="quiet danger-text"),
+        method="post", action="/projects", class_="below",
     )  # fmt: skip
 
 

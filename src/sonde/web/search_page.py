@@ -16,9 +16,10 @@ from sonde.tools.route import Content
 from sonde.tools.scope import ALL, find_project
 from sonde.web.application import Parts
 from sonde.web.finding import TABS, Asked, Found, Mode, Row, find
+from sonde.web.frame import frame, show_error, show_note
 from sonde.web.highlight import make_pattern, mark_spans, mark_words
 from sonde.web.html import Markup, join, tag
-from sonde.web.page import frame, serve_page, show_error, show_note
+from sonde.web.page import serve_page
 from sonde.work import Work
 
 _MODES = {"hybrid": "Best of all", "lexical": "Words", "semantic": "Meaning"}

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute
 from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.tools.arguments import Param
+from sonde.tools.file_routes import ConfirmParam
 from sonde.tools.file_set_routes import (
     NodesParam,
     SetParam,
@@ -25,8 +26,9 @@ from sonde.tools.route import Content
 from sonde.web.application import Parts
 from sonde.web.disk_pages import CursorParam, show_next
 from sonde.web.figures import count, show_size, show_tick
+from sonde.web.frame import frame, show_note
 from sonde.web.html import Markup, tag
-from sonde.web.page import frame, serve_form, serve_page, show_note
+from sonde.web.page import lead_to, serve_form, serve_page, show_button
 from sonde.work import Work
 
 _ROWS = 100
@@ -60,9 +62,9 @@ def keep(
         )
     if into:
         change_entries(app, into, tuple(node_ids), work=work)
-        return RedirectResponse(f"/sets/{into}", 303)
+        return lead_to(f"/sets/{into}")
     made = make_set(app, name.strip(), tuple(node_ids), work=work)
-    return RedirectResponse(f"/sets/{made['selectionId']}", 303)
+    return lead_to(f"/sets/{made['selectionId']}")
 
 
 def take_out(
@@ -70,13 +72,15 @@ def take_out(
 ) -> RedirectResponse:
     """Take what was ticked out of a set; the files stay."""
     change_entries(app, selection_id, remove=tuple(node_ids), work=work)
-    return RedirectResponse(f"/sets/{selection_id}", 303)
+    return lead_to(f"/sets/{selection_id}")
 
 
-def forget(app: App, selection_id: SetParam, *, work: Work) -> RedirectResponse:
-    """Forget a set; pressing its button is the consent that the verb asks for."""
-    remove_set(app, selection_id, work=Work(ask=lambda _: True, caller=work.caller))
-    return RedirectResponse("/sets", 303)
+def forget(
+    app: App, selection_id: SetParam, confirm: ConfirmParam = None, *, work: Work
+) -> RedirectResponse:
+    """Forget a set, once confirmed; the files stay."""
+    remove_set(app, selection_id, confirm, work=work)
+    return lead_to("/sets")
 
 
 def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
@@ -102,11 +106,12 @@ def _show_card(row: Mapping[str, Any]) -> Markup:
         "li",
         tag("h2", tag("a", row["name"], href=f"/sets/{row['selectionId']}", class_="open"),
             tag("span", show_size(row["totalSize"]), class_="badge")),
-        tag("p", _tell_counts(row["counts"]), class_="faint"),
+        tag("p", tell_counts(row["counts"]), class_="faint"),
     )  # fmt: skip
 
 
-def _tell_counts(counts: Mapping[str, int]) -> str:
+def tell_counts(counts: Mapping[str, int]) -> str:
+    """How many of what, and how many are not as they were."""
     told = [count(counts["files"], "file"), count(counts["folders"], "folder")]
     if counts.get("stale"):
         told.append(f"{counts['stale']:,} changed or gone since")
@@ -120,21 +125,17 @@ def show_set(
     found = read_set(app, selection_id, work=work)
     page = read_entries(app, selection_id, _ROWS, cursor, work=work)
     index, address = found["indexId"], f"/sets/{selection_id}"
-    rows = [_show_row(index, row) for row in page["entries"]]
-    heads = tag("tr", tag("th", "Tick", class_="tick", scope="col"), tag("th", "Name", scope="col"),
-                tag("th", "Size", class_="number", scope="col"))  # fmt: skip
-    table = tag("table", tag("thead", heads), tag("tbody", rows), class_="listing")
+    rows = page["entries"]
     return frame(
         found["name"],
         "/sets",
         tag("div",
             tag("div", tag("h1", found["name"]),
-                tag("p", show_size(found["totalSize"]), tag("span", _tell_counts(found["counts"])),
+                tag("p", show_size(found["totalSize"]), tag("span", tell_counts(found["counts"])),
                     tag("a", "The folder they are in", href=f"/disk/{index}"), class_="facts")),
-            tag("form", tag("button", "Forget this set", class_="quiet"), method="post",
-                action=f"{address}/forget"),
+            show_button(f"{address}/forget", "Forget this set"),
             class_="head split"),
-        tag("form", tag("div", table, class_="wide"),
+        tag("form", show_entries(index, rows),
             tag("p", tag("button", "Take out what is ticked", class_="quiet"), class_="below"),
             method="post", action=f"{address}/remove")
         if rows else show_note("This set is empty"),
@@ -142,13 +143,27 @@ def show_set(
     )  # fmt: skip
 
 
-def _show_row(index: str, row: Mapping[str, Any]) -> Markup:
+def show_entries(index: str, rows: Sequence[Mapping[str, Any]], *, ticks: bool = True) -> Markup:
+    """Entries of a set as a table."""
+    heads = tag("tr", tag("th", "Tick", class_="tick", scope="col") if ticks else None,
+                tag("th", "Name", scope="col"),
+                tag("th", "Size", class_="number", scope="col"))  # fmt: skip
+    body = [_show_row(index, row, ticks=ticks) for row in rows]
+    table = tag("table", tag("thead", heads), tag("tbody", body), class_="listing")
+    return tag("div", table, class_="wide")
+
+
+def _show_row(index: str, row: Mapping[str, Any], *, ticks: bool) -> Markup:
     node, name = row["nodeId"], row["name"]
+    folder = row.get("path", "").rpartition("/")[0]
+    directory = row.get("kind") == "directory"
     link = tag("a", name, href=f"/disk/{index}/nodes/{node}", class_="open")
     return tag(
         "tr",
-        tag("td", show_tick(node, name), class_="tick"),
-        tag("td", link if "link" in row else name,
+        tag("td", show_tick(node, name), class_="tick") if ticks else None,
+        tag("td", tag("i", class_="kind folder-icon" if directory else "kind", aria_hidden="true"),
+            link if "link" in row else name, "/" if directory else None,
+            tag("span", folder, class_="folder beside-name") if folder else None,
             tag("span", row["stale"], class_="badge warn") if row.get("stale") else None),
         tag("td", show_size(row["size"]), class_="number"),
     )  # fmt: skip

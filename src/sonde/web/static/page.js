@@ -138,6 +138,17 @@
     addEventListener("hashchange", showLines);
   }
 
+  // -- forms ----------------------------------------------------------------------------------
+  function isWriting() {
+    const fields = [...document.querySelectorAll("input:not([type=hidden])")];
+    return fields.some((field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked);
+  }
+
+  for (const each of document.querySelectorAll("form[method=post]")) {
+    each.addEventListener("submit", () => document.body.setAttribute("aria-busy", "true"));
+  }
+  addEventListener("pageshow", () => document.body.removeAttribute("aria-busy"));
+
   // -- jobs -----------------------------------------------------------------------------------
   const MOST_STREAMS = 4; // a browser opens six connections to one server
   for (const row of [...document.querySelectorAll("[data-job]")].slice(0, MOST_STREAMS)) {
@@ -151,12 +162,15 @@
       const done = job.progress || {};
       if (job.progressPct !== undefined && bar) bar.value = job.progressPct;
       const counts = [done.done, done.total].filter((each) => each !== undefined);
-      told.textContent = `${done.stage || ""} ${counts.map((n) => n.toLocaleString("en")).join(" of ")}`;
+      const left = job.eta ? `, ${job.eta} s left` : "";
+      told.textContent = `${done.stage || ""} ${counts.map((n) => n.toLocaleString("en")).join(" of ")}${left}`;
       if (event.type !== "end") return;
       stream.close();
-      if (row.hasAttribute("data-reload")) return location.reload();
+      // what somebody is writing is worth more than the newest figures
+      if (row.hasAttribute("data-reload") && !isWriting()) return location.reload();
       status.className = `badge ${job.status === "done" ? "good" : "warn"}`;
       bar?.remove();
+      row.querySelector("button")?.remove();
       told.textContent = job.error?.userMessage || "";
     };
     stream.addEventListener("progress", show);
