@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urlencode
+
+from sonde.indexing.lock import WriterLock
 
 from .conftest import Server
 
@@ -69,6 +74,8 @@ class Page(HTMLParser):
         self.cells: list[str] = []
         self.ticks: list[str] = []
         self.tiles: list[str] = []
+        self.fields: list[tuple[str, str]] = []
+        self.actions: list[str] = []
         self.inside: list[str] = []
         self.feed(body.decode())
 
@@ -84,6 +91,10 @@ class Page(HTMLParser):
             self.loaded.append(given.get("href") or given.get("src") or "")
         if given.get("type") == "checkbox":
             self.ticks.append(given["value"] or "")
+        if given.get("type") == "hidden":
+            self.fields.append((given["name"] or "", given["value"] or ""))
+        if tag == "form" and given.get("method") == "post":
+            self.actions.append(given["action"] or "")
         self.scripts += tag == "script"
         assert not [name for name in given if name.startswith("on")], given
         if given.get("id"):
@@ -99,3 +110,32 @@ class Page(HTMLParser):
             self.cells.append(data)
         if "mark" in self.inside:
             self.marked.append(data)
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def send(server: Server, path: str, *fields: tuple[str, str]) -> tuple[int, str, Page]:
+    """Send a form; the status, where it leads, and the page that came."""
+    status, headers, body = server.ask(path, "POST", urlencode(fields).encode(), FORM)
+    return status, headers.get("location", ""), Page(body)
+
+
+def agree(server: Server, path: str, *fields: tuple[str, str]) -> str:
+    """Send a form that is asked about first, say yes, and give where it leads."""
+    status, _, page = send(server, path, *fields)
+    assert status == 200
+    assert page.actions == [path]
+    assert "?" in page.text
+    assert set(fields) < set(page.fields), "nothing of what was sent is lost"
+    status, way, _ = send(server, path, *page.fields)
+    assert status == 303
+    return way
+
+
+@contextmanager
+def hold_index(home: Path, root: Path) -> Iterator[None]:
+    """Be the process that writes a project's index: whoever wants to, waits."""
+    key = hashlib.sha256(str(root).encode()).hexdigest()[:32]
+    with WriterLock(home / "indexes" / key).held(wait_s=30):
+        yield

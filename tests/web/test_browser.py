@@ -8,16 +8,14 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
-from sonde.web.figures import show_jobs
-from sonde.web.html import tag
-from sonde.web.page import frame
-
 from .conftest import Server
-from .site import make_site, serve_site
+from .site import hold_index, make_site, serve_site
 
 CHROMIUM = shutil.which("chromium") or ""
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -31,9 +29,13 @@ BOUND_MS = 30_000
 
 
 @pytest.fixture(scope="module")
-def served(start: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
-    root, environ = make_site(tmp_path_factory.mktemp("browsed"))
-    return serve_site(start, root, environ)
+def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    return make_site(tmp_path_factory.mktemp("browsed"))
+
+
+@pytest.fixture(scope="module")
+def served(start: Callable[..., Server], project: tuple[Path, dict[str, str]]) -> Server:
+    return serve_site(start, *project)
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +55,18 @@ def visit(browser: Any, served: Server) -> Iterator[Callable[..., Any]]:
         if not request.url.startswith(served.url):
             problems.append(f"loads {request.url}")
 
+    def note_console(said: Any) -> None:
+        # the browser itself reports pages whose status is an error, which some here are to have
+        if said.type == "error" and not said.text.startswith("Failed to load resource"):
+            problems.append(said.text)
+
     def open_page(path: str, **options: Any) -> Any:
         contexts.append(browser.new_context(base_url=served.url, **options))
         page = contexts[-1].new_page()
         page.set_default_timeout(BOUND_MS)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("dialog", lambda dialog: problems.append(f"dialog {dialog.message}"))
-        page.on("console", lambda said: said.type == "error" and problems.append(said.text))
+        page.on("console", note_console)
         page.on("request", note_request)
         page.goto(path)
         return page
@@ -168,27 +175,101 @@ def test_the_disk_is_walked_by_its_map(visit):
     page.locator(".bars", has_text=".py").wait_for()
 
 
-def test_a_running_job_goes_on_by_itself(visit):
-    job = {"jobId": "j1", "kind": "index", "subject": "/shop", "status": "running",
-           "startedAt": "2026-01-01T00:00:00Z",
-           "progress": {"stage": "indexing", "done": 1}}  # fmt: skip
-    shown = frame("Projects", "/projects", tag("h1", "Projects"), show_jobs([job])).body
-    further = {**job, "progress": {"stage": "indexing", "done": 30, "total": 60}, "progressPct": 50}
-    events = [f"event: progress\ndata: {json.dumps(further)}\n\n"]
+def test_a_running_job_goes_on_by_itself(visit, project):
+    root, environ = project
+    page = visit("/project?" + urlencode({"project": str(root)}))
+    # what the page tells, kept across the reload that ends it
+    page.add_init_script("""
+        const told = JSON.parse(sessionStorage.told || "[]");
+        new MutationObserver(() => {
+            const now = document.querySelector("[data-told]")?.textContent;
+            if (now && now !== told.at(-1)) told.push(now);
+            sessionStorage.told = JSON.stringify(told);
+        }).observe(document, {subtree: true, childList: true, characterData: true});
+    """)
+    with hold_index(Path(environ["SONDE_HOME"]), root):
+        page.get_by_role("button", name="Rebuild").click()
+        page.get_by_role("button", name="Yes, go on").click()
+        page.locator("[data-job] .badge", has_text="running").wait_for()
+        page.locator("progress").wait_for()
+        assert page.get_by_role("button", name="Stop this index").is_visible()
+        assert page.get_by_role("button", name="Rebuild").count() == 0, "it runs already"
+    page.locator("[data-job]").wait_for(state="detached")
+    page.locator(".badge.good", has_text="done").first.wait_for()
+    told = json.loads(page.evaluate("sessionStorage.told"))
+    assert any(re.search(r"\d+ of \d+", each) for each in told), told
+    assert page.get_by_role("button", name="Rebuild").is_visible()
 
-    def answer_events(route: Any) -> None:
-        # a stream that is cut is asked for again, as when a server is restarted
-        route.fulfill(content_type="text/event-stream", body="retry: 50\n\n" + events[0])
 
-    page = visit("/")
-    page.route("**/projects", lambda route: route.fulfill(content_type="text/html", body=shown))
-    page.route("**/api/jobs/j1/events", answer_events)
-    page.goto("/projects")
-    page.get_by_text("indexing 30 of 60").wait_for()
-    assert page.locator("progress").evaluate("bar => bar.value") == 50
-    events[0] = f"event: end\ndata: {json.dumps({**further, 'status': 'done'})}\n\n"
-    page.locator(".badge.good", has_text="done").wait_for()
-    assert page.locator("progress").count() == 0
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_job_is_stopped_by_its_button(visit, project, scripts):
+    root, environ = project
+    page = visit("/projects", java_script_enabled=scripts)
+    with hold_index(Path(environ["SONDE_HOME"]), root):
+        page.locator("#folder").fill(str(root))
+        page.get_by_role("button", name="Index", exact=True).click()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Stop this index").click()
+        newest = page.locator(".jobs tbody tr").first
+        if scripts:
+            newest.get_by_text("cancelled", exact=True).wait_for()
+        for _ in range(100):
+            if newest.get_by_text("cancelled", exact=True).count():
+                break
+            page.reload()  # without scripts nothing changes by itself
+        assert newest.get_by_text("cancelled", exact=True).is_visible()
+    assert page.get_by_role("button", name="Stop this index").count() == 0
+
+
+def save_query(visit: Callable[..., Any], text: str = "size>50 kind:file", **options: Any) -> Any:
+    page = visit("/queries", **options)
+    page.locator("#filter").fill(text)
+    page.get_by_role("button", name="Save and run").click()
+    return page
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_query_is_written_mended_run_and_forgotten(visit, scripts):
+    scan_project(visit)
+    page = save_query(visit, "size>5XB", java_script_enabled=scripts)
+    page.locator("#problem mark", has_text="5XB").wait_for()
+    assert page.locator("#filter:focus").count() == 1, "one can go on writing"
+    assert page.locator("#filter").input_value() == "size>5XB"
+    page.locator("#filter").fill("size>5KB kind:file")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/queries/\w+"))
+    page.locator("td a.open", has_text="long.py").wait_for()
+    page.locator("summary", has_text="How it is answered").click()
+    page.get_by_text("SELECT n.id FROM nodes").wait_for()
+    page.get_by_role("link", name="The whole set").click()
+    page.wait_for_url(re.compile("/sets/"))
+    page.go_back()
+    page.get_by_role("button", name="Forget").click()
+    page.get_by_role("link", name="No, leave it").click()
+    page.wait_for_url(re.compile(r"/queries/\w+"))
+    page.get_by_role("button", name="Forget").click()
+    page.get_by_role("button", name="Yes, go on").click()
+    page.wait_for_url(re.compile(r"/queries$"))
+
+
+def test_the_keyboard_reaches_everything_on_the_other_pages(visit, places):
+    for name, path in places.items():
+        page = visit(path)
+        page.locator("main").focus()
+        # a line's number is left out on purpose: a file has thousands
+        every = """[...document.querySelectorAll("main :is(a[href], button, input, select)")]
+            .filter((each) => each.checkVisibility() && each.tabIndex >= 0)"""
+        wanted = page.evaluate(f"""() => {{
+            window.reached = new Set();
+            document.addEventListener("focusin", (event) => reached.add(event.target));
+            return {every}.length;
+        }}""")
+        for _ in range(wanted + 20):  # regions that scroll are reached as well
+            page.keyboard.press("Tab")
+        missed = page.evaluate(
+            f"{every}.filter((each) => !reached.has(each)).map((each) => each.outerHTML)"
+        )
+        assert missed == [], name
 
 
 def test_a_set_is_built_by_ticking(visit):
@@ -211,19 +292,48 @@ def test_a_login_that_has_ended_leads_to_the_login(visit):
     page.wait_for_url(re.compile("q=price"))
 
 
-def test_it_fits_a_phone(visit):
-    disk = scan_project(visit)
-    for path in (
-        disk,
-        f"{disk}/reports/largest",
-        "/?q=price",
-        "/?q=price&tab=paths",
-        "/projects",
-        "/view?path=src/cart.py",
-    ):
-        page = visit(path, viewport={"width": 360, "height": 740}, has_touch=True)
+@pytest.fixture(scope="module")
+def places(browser: Any, served: Server) -> dict[str, str]:
+    """Every kind of page, each with something on it."""
+    page = browser.new_context(base_url=served.url).new_page()
+    page.set_default_timeout(BOUND_MS)
+    disk = scan_project(lambda path, **_: page.goto(path) and page)
+    page.get_by_label("Tick docs").check()
+    page.get_by_label("Name of a new set").fill("filled")
+    page.get_by_role("button", name="Keep").click()
+    page.wait_for_url(re.compile("/sets/"))
+    made = page.url
+    query = save_query(lambda path, **_: page.goto(path) and page)
+    query.wait_for_url(re.compile(r"/queries/\w+"))
+    question = query.url
+    page.goto(f"{disk}?path=src")
+    page.locator(".listing a.open", has_text="cart.py").click()
+    file = page.url
+    page.goto("/?q=raise+price&tab=knowledge")
+    page.locator("a.open").first.click()
+    page.wait_for_url(re.compile("/entry"))
+    entry = page.url
+    page.goto("/projects")
+    page.locator(".cards a.open").first.click()
+    page.wait_for_url(re.compile("/project[?]"))
+    kept = {"project": page.url, "entry": entry, "set": made, "query": question}
+    page.context.close()
+    return {
+        **kept, "folder": disk, "file of the disk": file, "begin": "/", "found": "/?q=price",
+        "wrong": "/?q=(&tab=lines", "paths": "/?q=cart&tab=paths", "projects": "/projects",
+        "view": "/view?path=src/cart.py&lines=2-4", "disk": "/disk", "sets": "/sets",
+        "queries": "/queries", "nowhere": "/nowhere", "refused": "/view?path=.env",
+        "largest": f"{disk}/reports/largest", "by extension": f"{disk}/reports/by-extension",
+        "duplicates": f"{disk}/reports/duplicates", "growth": f"{disk}/reports/growth",
+    }  # fmt: skip
+
+
+def test_they_fit_a_phone(visit, places):
+    page = visit("/", viewport={"width": 360, "height": 740}, has_touch=True)
+    for name, path in places.items():
+        page.goto(path)
         width = page.evaluate("document.documentElement.scrollWidth")
-        assert width <= 360, f"{path} is {width} wide"
+        assert width <= 360, f"{name} is {width} wide"
 
 
 @pytest.fixture(scope="session")
@@ -243,13 +353,25 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(visit, axe, scheme):
-    disk = scan_project(visit)
-    for path in (disk, f"{disk}/reports/largest", "/disk", "/sets", "/", "/?q=price",
-                 "/?q=(&tab=lines", "/?q=cart&tab=paths", "/projects",
-                 "/view?path=src/cart.py&lines=2-4"):  # fmt: skip
-        page = visit(path, color_scheme=scheme, bypass_csp=True)
-        page.evaluate(axe)
-        found = page.evaluate("axe.run()")["violations"]
-        told = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
-        assert told == [], path
+def test_axe_finds_nothing(visit, axe, places, scheme):
+    page = visit("/", color_scheme=scheme, bypass_csp=True)
+    for name, path in places.items():
+        page.goto(path)
+        if page.locator("details").count():
+            page.locator("summary").first.click()
+        assert check(page, axe) == [], name
+    page.goto("/queries")
+    page.locator("#filter").fill("size>")
+    page.get_by_role("button", name="Save and run").click()
+    page.locator("#problem").wait_for()
+    assert check(page, axe) == [], "what is wrong with a filter"
+    page.goto(places["set"])
+    page.get_by_role("button", name="Forget this set").click()
+    page.get_by_role("button", name="Yes, go on").wait_for()
+    assert check(page, axe) == [], "a question"
+
+
+def check(page: Any, axe: str) -> list[Any]:
+    page.evaluate(axe)
+    found = page.evaluate("axe.run()")["violations"]
+    return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]

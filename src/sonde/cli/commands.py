@@ -109,17 +109,19 @@ def run_check(session: Session) -> int:
     """Compare the index with the files and with itself, and repair it."""
     from dataclasses import asdict
 
-    from sonde.tools.checking import check_project
+    from sonde.tools.checking import check_now, check_project
     from sonde.tools.scope import indexed_project
 
+    thorough = True if session.args.thorough else None
+    project = indexed_project(session.app, session.project)
+    if session.args.while_stdin_open:
+        # for the server that began it: how far it is, line by line, then what was found
+        work = Work(report=lambda at: session.print_now(asdict(at)))
+        threading.Thread(target=_cancel_at_end, args=(work,), daemon=True).start()
+        session.print_now(check_project(session.app, project, work, thorough=thorough).as_dict())
+        return FOUND
     with session.working() as work:
-        if session.args.while_stdin_open:
-            threading.Thread(target=_cancel_at_end, args=(work,), daemon=True).start()
-        project = indexed_project(session.app, session.project)
-        findings = check_project(
-            session.app, project, work, thorough=True if session.args.thorough else None
-        )
-    answer = {**asdict(findings), "seconds": round(findings.seconds, 1)}
+        answer = check_now(session.app, project, work, thorough=thorough).as_dict()
     if session.args.json:
         session.print_json(answer)
     elif not session.args.quiet:

@@ -172,6 +172,11 @@ class Session:
         for line in lines:
             sys.stdout.write(f"{line}\n")
 
+    def print_now(self, value: Any) -> None:
+        """One line of JSON for the program that reads along."""
+        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
     def flush(self) -> None:
         """Let what was printed be seen now."""
         sys.stdout.flush()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from sonde.embedding.base import Embedder
 from sonde.indexing.diff import Refused
@@ -49,6 +50,10 @@ class Findings:
     def drift(self) -> int:
         """Everything that was not as it should be."""
         return self.changed + self.missing + self.gone + self.broken + self.strays + self.vectors
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape every surface shows."""
+        return {**asdict(self), "seconds": round(self.seconds, 1)}
 
 
 def check_index(

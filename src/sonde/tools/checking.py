@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sonde.app import App, Project
 from sonde.errors import IndexCorrupt, SondeError
@@ -26,6 +29,7 @@ from sonde.stores.records import (
     write_json,
 )
 from sonde.tools.updating import rebuilding, refine_soon, update_project
+from sonde.types import Progress
 from sonde.work import Work
 
 _FILE = "integrity.json"
@@ -54,26 +58,53 @@ def check_soon(app: App, project: Project, *, lasting: bool = False) -> Job:
     )
 
 
-def _check_apart(app: App, project: Project, work: Work) -> None:
+def check_now(app: App, project: Project, work: Work, *, thorough: bool | None = None) -> Findings:
+    """Check the project as a job, and wait for it."""
+    job = app.jobs.submit(
+        f"check:{project.key}",
+        "check",
+        lambda inner: check_project(app, project, inner, thorough=thorough),
+        lasting=True,
+    )
+    findings: Findings = job.join(work)
+    return findings
+
+
+def _check_apart(app: App, project: Project, work: Work) -> dict[str, Any]:
     command = [sys.executable, "-m", "sonde.cli.main", "check", "--quiet", "--while-stdin-open"]
+    told: deque[dict[str, Any]] = deque(maxlen=1)
     # its input closes with this process, however that ends
     with subprocess.Popen(
         [*command, "-p", str(project.root)],
         env={**os.environ, "SONDE_HOME": str(app.home)},
         stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
+        assert process.stdout
+        reader = threading.Thread(target=_read_along, args=(process.stdout, told), daemon=True)
+        reader.start()
         try:
             while process.poll() is None:
                 work.check()
+                last = told[-1] if told else {}
+                if "stage" in last:
+                    work.report(Progress(**last))
                 time.sleep(_POLL_S)
         except BaseException:
             process.kill()
             raise
         said = process.stderr.read().decode("utf-8", "replace") if process.stderr else ""
+        reader.join()
     if process.returncode:
         raise SondeError(f"the check of {project.root} ended with {process.returncode}: {said}")
+    return told[-1] if told and "stage" not in told[-1] else {}
+
+
+def _read_along(lines: IO[bytes], told: deque[dict[str, Any]]) -> None:
+    """Keep the last of what a check says: how far it is, then what it found."""
+    for line in lines:
+        told.append(json.loads(line))
 
 
 def check_project(

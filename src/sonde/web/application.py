@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import BaseRoute, Match, WebSocketRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp
 
@@ -125,7 +125,19 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
     response = refuse(wrong, request.scope)
     response.status_code = error.status_code
     response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers["allow"] = ", ".join(sorted(_list_methods(request)))
     return response
+
+
+def _list_methods(request: Request) -> set[str]:
+    """What can be done at an address; a page and its form are two routes."""
+    return {
+        method
+        for route in request.app.routes
+        if isinstance(route, HttpRoute) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 async def _refuse_defect(request: Request, error: Exception) -> Response:

@@ -121,5 +121,6 @@ def _read_row(index: str, report: str, row: Mapping[str, Any]) -> tuple[Any, int
 
 def _link_row(index: str, row: Mapping[str, Any]) -> Markup:
     folder, _, name = row["path"].rpartition("/")
+    name = name if row["path"] != "." else "the whole folder"
     link = tag("a", name, href=link_entry(index, row), class_="open", title=row["path"])
     return join([link, " ", tag("span", folder, class_="folder")])

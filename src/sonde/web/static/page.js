@@ -138,6 +138,8 @@
     addEventListener("hashchange", showLines);
   }
 
+  document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
   // -- forms ----------------------------------------------------------------------------------
   function isWriting() {
     const fields = [...document.querySelectorAll("input:not([type=hidden])")];
