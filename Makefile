@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench soak fuzz kills quality regex docs conformance clean
+.PHONY: help install demo lint check test agents bench soak fuzz kills quality regex docs samples conformance clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -57,6 +57,9 @@ quality: $(STAMP) ## Retrieval quality, cross-validated: make quality CORPORA=fo
 
 regex: $(STAMP) ## Compare 5,000 generated regular expressions with rg (minutes)
 	SONDE_REGEX_EXAMPLES=5000 $(BIN)/python -m pytest -q tests/searching/test_regex_like_ripgrep.py
+
+samples: $(STAMP) ## Bring in real public exports: make samples REPOS=folder of clones
+	$(BIN)/python scripts/samples.py "$(REPOS)" $(ARGS)
 
 conformance: $(STAMP) ## The official MCP conformance suite (needs npm); see docs/conformance.md
 	$(BIN)/python scripts/conformance.py --write

@@ -266,9 +266,9 @@ def test_an_export_comes_in_as_it_was_downloaded(store, fixtures, tmp_path):
         archive.write(fixtures / "photo.jpg", "file-1.jpg")
         archive.writestr("user.json", "{}")
         archive.writestr("../../evil.md", "harmless text")
-    assert counts(bring(store, root)) == (2, 0, 0, 0, 0)
-    assert "GPT talk" in by_title(store, "chats")
-    assert counts(bring(store, root)) == (0, 0, 0, 0, 2)
+    assert counts(bring(store, root)) == (3, 0, 0, 0, 0)
+    assert {"GPT talk", "GPT talk (branch 2)"} == set(by_title(store, "chats"))
+    assert counts(bring(store, root)) == (0, 0, 0, 0, 3)
     assert not (tmp_path.parent / "evil.md").exists()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
 from sonde.knowledge.formats.reading import File, Refused
+from sonde.knowledge.formats.slack import PEOPLE
 from sonde.knowledge.ranking import embed_missing
 from sonde.knowledge.worker import Parsers
 from sonde.policy.documents import read_document, walk_documents
@@ -20,6 +21,7 @@ from sonde.types import Progress, Skipped
 from sonde.work import Work
 
 MOST_BYTES = 256 << 20
+_MOST_BESIDE = 1 << 20
 _EXAMPLES = 10_000
 EDITED = "edited"
 """The fact that names what of an entry was changed here: its title, its text, its tags."""
@@ -127,6 +129,7 @@ class _Run:
         """File -> the hashes of what was made of it and deleted here, by source and key."""
         self._by_hash: dict[str, str] = {}
         """Digest -> a file that is gone, so that a moved one is known again."""
+        self._people: dict[str, bytes] = {}
         self._waiting: dict[Source, list[Entry]] = {}
         self._files = self._pieces = 0
 
@@ -194,7 +197,8 @@ class _Run:
         known = gone.pop(moved, known)
         buried = self._buried.get(moved, buried)
         try:
-            file = File(one.path, data, one.mtime_ns // 1_000_000)
+            beside = self._read_beside(one.path)
+            file = File(one.path, data, one.mtime_ns // 1_000_000, beside)
             made, redacted, skipped = self._parsers.parse(file, self._wanted)
         except Refused as error:
             self.report.skip(one.path, error.reason, error.detail)
@@ -212,6 +216,16 @@ class _Run:
         self.report.deleted += len(still)
         kept = {key: replace(each, hash=mark) for key, each in named.items() if key not in still}
         self._put(one.path, known, kept, moved=bool(moved))
+
+    def _read_beside(self, path: str) -> bytes:
+        """Who is who, for a day of a channel of Slack."""
+        if not path.endswith(".json") or path.count("/") < 1:
+            return b""
+        people = "/".join([*path.split("/")[:-2], PEOPLE])
+        if people not in self._people:
+            data = read_document(self._root, people, _MOST_BESIDE)
+            self._people[people] = b"" if isinstance(data, Skipped) else data
+        return self._people[people]
 
     def _pass_over(
         self, known: Mapping[tuple[Source, str], Entry], buried: Mapping[tuple[Source, str], str]

@@ -52,10 +52,12 @@ class Parsers:
             self.close()
         child = self._child = self._child or self._start()
         head = {"path": file.path, "modified": file.modified, "wanted": wanted}
-        head["size"] = len(file.data)
+        head |= {"size": len(file.data), "beside": len(file.beside)}
         deadline = time.monotonic() + self._seconds
         try:
-            answer = self._exchange(child, json.dumps(head).encode(), file.data, deadline)
+            answer = self._exchange(
+                child, json.dumps(head).encode(), file.data + file.beside, deadline
+            )
         except TimeoutError as error:
             self.close()
             raise Refused("too_slow", f"more than {self._seconds:g} seconds") from error
@@ -146,11 +148,11 @@ def _limit_self(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def _answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
+def _answer(request: dict[str, Any], data: bytes, beside: bytes) -> dict[str, Any]:
     from sonde.knowledge.formats.detect import parse_file
     from sonde.knowledge.redacting import redact_entry
 
-    file = File(request["path"], data, request["modified"])
+    file = File(request["path"], data, request["modified"], beside)
     try:
         left_out: list[Skipped] = []
         found = parse_file(file, request["wanted"], left_out)
@@ -181,7 +183,8 @@ def run_child(memory: int) -> None:
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     while line := stdin.readline():
         request = json.loads(stdin.read(int(line)))
-        answer = json.dumps(_answer(request, stdin.read(request["size"])), default=str).encode()
+        data, beside = stdin.read(request["size"]), stdin.read(request["beside"])
+        answer = json.dumps(_answer(request, data, beside), default=str).encode()
         stdout.write(b"%d\n" % len(answer) + answer)
         stdout.flush()
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from sonde.knowledge.formats.branches import Node, make_branches
 from sonde.knowledge.formats.reading import File, Refused, make_chat, read_html, read_json
+from sonde.knowledge.formats.slack import make_slack
 from sonde.knowledge.times import read_time
 from sonde.stores.knowledge_base import Entry, Piece
 
 _WHATSAPP = re.compile(
     r"\u200e?\[?(\d{1,4})[./-](\d{1,2})[./-](\d{2,4}),? +(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
-    r"[ \u202f]?([AaPp]\.?[Mm]\.?)?\]?(?: -)? (?:([^:\n]{1,80}): )?(.*)"
+    r"[ \u00a0\u202f]?([AaPp]\.?[ \u00a0\u202f]?[Mm]\.?)?\]?(?: -)? (?:([^:\n]{1,80}): )?(.*)"
 )
 
 
@@ -28,7 +30,7 @@ def find_chat_kind(value: Any) -> str:
         return "claude"
     if isinstance(first.get("chunkedPrompt"), dict):
         return "aistudio"
-    if isinstance(value, list) and "Gemini" in str(first.get("header", "")):
+    if isinstance(value, list) and any(_is_gemini(row) for row in value):
         return "gemini"
     if isinstance(value, dict) and (
         isinstance(value.get("messages"), list) or isinstance(value.get("chats"), dict)
@@ -39,6 +41,11 @@ def find_chat_kind(value: Any) -> str:
     return ""
 
 
+def _is_gemini(row: Any) -> bool:
+    """A record of an activity log, which has those of other products besides."""
+    return isinstance(row, dict) and str(row.get("header", "")) in ("Gemini Apps", "Bard")
+
+
 def parse_chat_export(file: File) -> list[Entry]:
     """Every conversation of an export in JSON."""
     value = read_json(file)
@@ -47,7 +54,7 @@ def parse_chat_export(file: File) -> list[Entry]:
         raise Refused("unknown", "not a known export")
     rows = value if isinstance(value, list) else [value]
     if kind == "slack":
-        return [_make_slack(file, rows)]
+        return [make_slack(file, rows)]
     if kind == "telegram":
         found = [_make_telegram(file, chat) for chat in _list_telegram(value)]
     else:
@@ -57,27 +64,25 @@ def parse_chat_export(file: File) -> list[Entry]:
             "aistudio": _make_studio,
             "gemini": _make_gemini,
         }[kind]
-        found = [make(file, row) for row in rows if isinstance(row, dict)]
+        found = [each for row in rows if isinstance(row, dict) for each in make(file, row)]
     return [chat for chat in found if chat.pieces]
 
 
-def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Entry:
-    """The branch that was shown last, from its leaf up to the root."""
+def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """What was shown last, from its leaf up to the root, and every other branch by itself."""
     mapping = row.get("mapping") or {}
-    leaf = row.get("current_node")
-    if leaf not in mapping:
-        leaf = next((key for key, node in mapping.items() if not node.get("children")), None)
-    branch: list[Piece] = []
-    passed: set[str] = set()
-    while leaf in mapping and leaf not in passed:
-        passed.add(str(leaf))
-        node = mapping[leaf]
-        branch += list(_read_chatgpt(str(leaf), node.get("message")))
-        leaf = node.get("parent")
+    nodes = {
+        str(key): Node(
+            str(node.get("parent") or ""), tuple(_read_chatgpt(key, node.get("message")))
+        )
+        for key, node in mapping.items()
+        if isinstance(node, dict)
+    }
     key = str(row.get("conversation_id") or row.get("id") or row.get("create_time") or "")
-    return make_chat(
+    yield from make_branches(
         str(row.get("title") or "ChatGPT"),
-        branch[::-1],
+        nodes,
+        str(row.get("current_node") or ""),
         file,
         path=key,
         created_at=read_time(row.get("create_time")),
@@ -100,9 +105,12 @@ def _read_chatgpt(key: str, message: Any) -> Iterator[Piece]:
         yield Piece(text, uuid=key, sender=sender, created_at=when)
 
 
-def _make_claude(file: File, row: Mapping[str, Any]) -> Entry:
-    messages = []
-    for message in row["chat_messages"]:
+def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    nodes: dict[str, Node] = {}
+    last = ""
+    for at, message in enumerate(row["chat_messages"]):
+        if not isinstance(message, dict):
+            continue
         parts = message.get("content")
         texts = [
             str(part.get("text") or "")
@@ -110,13 +118,17 @@ def _make_claude(file: File, row: Mapping[str, Any]) -> Entry:
             if isinstance(part, dict) and part.get("type") == "text"
         ]
         text = "\n".join(filter(None, texts)) or str(message.get("text") or "")
-        if text.strip():
-            when = read_time(message.get("created_at"))
-            key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")
-            messages.append(Piece(text, uuid=key, sender=sender, created_at=when))
-    return make_chat(
+        when = read_time(message.get("created_at"))
+        key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")
+        said = (Piece(text, uuid=key, sender=sender, created_at=when),) if text.strip() else ()
+        # older exports do not say what a message answers: the one before it
+        parent = str(message.get("parent_message_uuid") or last)
+        last = key or f"message {at}"
+        nodes[last] = Node(parent, said)
+    yield from make_branches(
         str(row.get("name") or "Claude"),
-        messages,
+        nodes,
+        str(row.get("current_leaf_message_uuid") or last),
         file,
         path=str(row.get("uuid") or ""),
         created_at=read_time(row.get("created_at")),
@@ -125,18 +137,20 @@ def _make_claude(file: File, row: Mapping[str, Any]) -> Entry:
     )
 
 
-def _make_studio(file: File, row: Mapping[str, Any]) -> Entry:
+def _make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     chunks = row["chunkedPrompt"].get("chunks") or []
     messages = [
         Piece(str(chunk["text"]), sender=str(chunk.get("role") or ""))
         for chunk in chunks
         if isinstance(chunk, dict) and chunk.get("text") and not chunk.get("isThought")
     ]
-    return make_chat(file.stem, messages, file, facts={"app": "Gemini"})
+    yield make_chat(file.stem, messages, file, facts={"app": "Gemini"})
 
 
-def _make_gemini(file: File, row: Mapping[str, Any]) -> Entry:
+def _make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """One record of the activity: what was asked and what was answered."""
+    if not _is_gemini(row):
+        return
     when = read_time(row.get("time"))
     asked = re.sub(r"^Prompted\s+", "", str(row.get("title") or ""))
     messages = [Piece(asked, sender="user", created_at=when)] if asked else []
@@ -145,7 +159,7 @@ def _make_gemini(file: File, row: Mapping[str, Any]) -> Entry:
         if text:
             messages.append(Piece(text, sender="Gemini", created_at=when))
     key = str(row.get("time") or "")
-    return make_chat(asked[:80] or "Gemini", messages, file, path=key, facts={"app": "Gemini"})
+    yield make_chat(asked[:80] or "Gemini", messages, file, path=key, facts={"app": "Gemini"})
 
 
 def _list_telegram(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -174,23 +188,6 @@ def _join_telegram(text: Any) -> str:
             part if isinstance(part, str) else str(part.get("text") or "") for part in text
         )
     return str(text or "")
-
-
-def _make_slack(file: File, rows: list[Any]) -> Entry:
-    """A day of a channel; the folder is the channel's name."""
-    messages = []
-    for row in rows:
-        if not isinstance(row, dict) or not str(row.get("text") or "").strip():
-            continue
-        profile = row.get("user_profile") or {}
-        sender = str(profile.get("real_name") or row.get("username") or row.get("user") or "")
-        when = read_time(float(row["ts"])) if re.fullmatch(r"[\d.]+", str(row.get("ts"))) else None
-        key = str(row.get("client_msg_id") or row.get("ts") or "")
-        messages.append(Piece(str(row["text"]), uuid=key, sender=sender, created_at=when))
-    channel = file.path.split("/")[-2] if "/" in file.path else "Slack"
-    if not messages:
-        raise Refused("no_text")
-    return make_chat(f"#{channel} {file.stem}", messages, file, facts={"app": "Slack"})
 
 
 def is_whatsapp(text: str) -> bool:
@@ -233,7 +230,7 @@ def _read_whatsapp(found: re.Match[str], *, month_first: bool) -> int | None:
         year, month, day = first, second, third
     year += 2000 if year < 100 else 0
     hour = int(found[4])
-    half = (found[7] or "").replace(".", "").lower()
+    half = re.sub(r"[^apm]", "", (found[7] or "").lower())
     if half:
         hour = hour % 12 + (12 if half == "pm" else 0)
     try:

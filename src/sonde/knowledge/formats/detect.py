@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sonde.knowledge.formats import characters, chats, documents, logs, notes, prompts, speech
+from sonde.knowledge.formats import (
+    apple,
+    characters,
+    chats,
+    documents,
+    logs,
+    notes,
+    prompts,
+    slack,
+    speech,
+)
 from sonde.knowledge.formats.reading import (
+    MOST_UNPACKED,
     File,
     Refused,
     open_archive,
@@ -41,7 +53,8 @@ _DOCUMENTS: Mapping[str, Parser] = {
     "webp": documents.parse_image,
     "tiff": documents.parse_image,
 }
-_LEFT_PACKED = ("zip", "png", "jpg", "jpeg", "gif", "webp", "tiff", "")
+_MOST_NESTED = 1
+_LEFT_PACKED = ("png", "jpg", "jpeg", "gif", "webp", "tiff", "")
 _MARKDOWN = ("md", "markdown", "mdown")
 _TEXT = ("txt", "text", "rst", "org", "adoc")
 _FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
@@ -57,7 +70,8 @@ def parse_file(
     What an archive holds and is not brought in is added to `left_out`.
     """
     if file.suffix == "zip":
-        return _parse_archive(file, wanted, [] if left_out is None else left_out)
+        left = [] if left_out is None else left_out
+        return _parse_archive(file, wanted, left, [MOST_UNPACKED])
     if _OWN.search(file.path):
         raise Refused("unknown", "belongs to the program")
     entries = _find_parser(file, wanted)(file)
@@ -68,6 +82,8 @@ def parse_file(
 
 def _find_parser(file: File, wanted: Source | None) -> Parser:
     suffix = file.suffix
+    if suffix == "html" and wanted != "media" and notes.is_notion(file):
+        return notes.parse_notion
     if suffix in _DOCUMENTS:
         return _DOCUMENTS[suffix]
     if suffix in _MARKDOWN:
@@ -84,6 +100,10 @@ def _find_parser(file: File, wanted: Source | None) -> Parser:
         return logs.parse_log
     if suffix in ("csv", "yaml", "yml"):
         return _find_table(file)
+    if suffix in ("sqlite", "sqlite3", "db") and apple.is_apple_notes(file.data):
+        return apple.parse_apple_notes
+    if speech.is_mail(file.data):
+        return speech.parse_eml
     raise Refused("unknown", f".{suffix}" if suffix else "no ending")
 
 
@@ -124,10 +144,16 @@ def _find_table(file: File) -> Parser:
     raise Refused("unknown", f"a .{file.suffix} file without prompts")
 
 
-def _parse_archive(file: File, wanted: Source | None, left_out: list[Skipped]) -> list[Entry]:
-    """An export as it was downloaded: every file in it that is known, pictures apart."""
+def _parse_archive(
+    file: File, wanted: Source | None, left_out: list[Skipped], room: list[int], depth: int = 0
+) -> list[Entry]:
+    """An export as it was downloaded: every file in it that is known, pictures apart.
+
+    Notion packs its parts once more. All archives in an archive share the `room` there is.
+    """
     entries: list[Entry] = []
-    with open_archive(file.data) as archive:
+    with open_archive(file.data, room[0]) as archive:
+        room[0] -= sum(member.file_size for member in archive.infolist())
         for name in sorted(archive.namelist()):
             inner = File(name, b"", file.modified)
             if name.endswith("/"):
@@ -137,8 +163,17 @@ def _parse_archive(file: File, wanted: Source | None, left_out: list[Skipped]) -
                     raise Refused("denied", denial)
                 if inner.suffix in _LEFT_PACKED:
                     raise Refused("unknown", "left packed")
-                inner = File(name, read_member(archive, name), file.modified)
-                found = parse_file(inner, wanted)
+                if inner.suffix == "zip" and depth >= _MOST_NESTED:
+                    raise Refused("hostile", "archives in archives in archives")
+                people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), slack.PEOPLE)
+                known = people in archive.NameToInfo and inner.suffix == "json"
+                beside = read_member(archive, people) if known else b""
+                inner = File(name, read_member(archive, name), file.modified, beside)
+                if inner.suffix == "zip":
+                    inner = replace(inner, path=f"{file.path}/{name}")
+                    found = _parse_archive(inner, wanted, left_out, room, depth + 1)
+                else:
+                    found = parse_file(inner, wanted)
             except Refused as error:
                 place = show_path(f"{file.path}/{name}")
                 left_out.append(Skipped(place, error.reason, error.detail))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from sonde.knowledge.formats.reading import File, Refused, make_chat, read_lines
@@ -11,6 +14,11 @@ from sonde.knowledge.times import read_time
 from sonde.stores.knowledge_base import Entry, Piece
 
 _TITLE_CHARS = 80
+_SHOWN = {"user_message": "user", "agent_message": "assistant"}
+_TAVERN_TIMES = (
+    "%B %d, %Y %I:%M%p", "%Y-%m-%d @%Hh %Mm %Ss %fms", "%Y-%m-%d@%Hh%Mm%Ss",
+    "%Y-%m-%d@%Hh%Mm%Ss%fms",
+)  # fmt: skip
 
 
 def parse_log(file: File) -> list[Entry]:
@@ -49,18 +57,24 @@ def _make_claude_code(file: File, rows: list[dict[str, Any]]) -> Entry:
 
 def _make_codex(file: File, rows: list[dict[str, Any]]) -> Entry:
     messages: list[Piece] = []
+    shown: list[Piece] = []
+    """What the screen showed; sessions that kept only that have no messages."""
     facts = {"app": "Codex"}
     for row in rows:
         body = row.get("payload") if isinstance(row.get("payload"), dict) else row
         assert isinstance(body, dict)
         if row.get("type") == "session_meta":
             facts |= {"session": str(body.get("id") or ""), "folder": str(body.get("cwd") or "")}
+        if sender := _SHOWN.get(str(body.get("type"))):
+            when = read_time(row.get("timestamp"))
+            shown.append(Piece(str(body.get("message") or ""), sender=sender, created_at=when))
         if body.get("type") != "message" or body.get("role") not in ("user", "assistant"):
             continue
         text = _read_content(body.get("content"))
         if text.strip() and not text.startswith(("<environment_context>", "<user_instructions>")):
             when = read_time(row.get("timestamp"))
             messages.append(Piece(text, sender=str(body["role"]), created_at=when))
+    messages = messages or [piece for piece in shown if piece.text.strip()]
     return _finish(file, "", messages, facts)
 
 
@@ -70,14 +84,33 @@ def _make_tavern(file: File, rows: list[dict[str, Any]]) -> Entry:
         Piece(
             str(row["mes"]),
             sender=str(row.get("name") or ("user" if row.get("is_user") else "")),
-            created_at=read_time(row.get("send_date")),
+            created_at=_read_tavern_time(row.get("send_date")),
         )
         for row in rows
         if str(row.get("mes") or "").strip()
     ]
     character = str(head.get("character_name") or "")
-    facts = {"app": "SillyTavern", "character_name": character}
+    if character in ("", "unused"):  # newer versions write that instead of a name
+        named = (row.get("name") for row in rows if row.get("is_user") is False and "mes" in row)
+        character = str(next(named, "") or "")
+    facts: dict[str, Any] = {"app": "SillyTavern", "character_name": character}
+    said = [row for row in rows if str(row.get("mes") or "").strip()]
+    swipes = {
+        str(at): row["swipes"] for at, row in enumerate(said)
+        if isinstance(row.get("swipes"), list) and len(row["swipes"]) > 1
+    }  # fmt: skip
+    if swipes:  # answers that were asked for and not kept
+        facts["swipes"] = swipes
     return _finish(file, f"{character} {file.stem}".strip(), messages, facts)
+
+
+def _read_tavern_time(value: Any) -> int | None:
+    """As SillyTavern has written it over time, besides ISO 8601 and numbers."""
+    text = re.sub(r"\s+", " ", str(value)).strip()
+    for form in _TAVERN_TIMES:
+        with contextlib.suppress(ValueError):
+            return read_time(datetime.strptime(text, form).replace(tzinfo=UTC))
+    return read_time(value)
 
 
 def _finish(file: File, title: str, messages: list[Piece], facts: Mapping[str, Any]) -> Entry:

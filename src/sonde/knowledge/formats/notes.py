@@ -132,6 +132,18 @@ def _list_tags(front: Mapping[str, Any], prose: str) -> list[str]:
     return list(dict.fromkeys(tag for tag in cleaned if tag))
 
 
+def is_notion(file: File) -> bool:
+    """Whether a page of HTML is one that Notion exported."""
+    return bool(_NOTION.search(file.stem)) and b'<article id="' in file.data
+
+
+def parse_notion(file: File) -> list[Entry]:
+    """A page that Notion exported as HTML; Markdown is read like any other."""
+    title, text = read_html(file.text())
+    facts = {"app": "Notion", "id": file.stem[-32:]}
+    return [make_entry("notes", title or _NOTION.sub("", file.stem), text, file, facts=facts)]
+
+
 def parse_enex(file: File) -> list[Entry]:
     """Notes exported by Evernote."""
     root = parse_xml(file.data)

@@ -87,6 +87,8 @@ def parse_fabric(file: File) -> list[Entry]:
     folder = file.path.split("/")[-2] if "/" in file.path else file.stem
     field = "system_prompt" if file.stem.lower() == "system" else "user_prompt"
     name = folder if field == "system_prompt" else f"{folder} (user)"
+    if not file.text().strip():
+        raise Refused("no_text")
     return [_make(file, {"name": name, field: file.text().strip()}, "")]
 
 

@@ -15,8 +15,11 @@ from sonde.policy.read import decode_text
 from sonde.stores.knowledge_base import Entry, Piece, Source
 
 _MOST_MEMBERS = 20_000
-_MOST_UNPACKED = 1 << 29
+MOST_UNPACKED = 1 << 29
 _MOST_RATIO = 200
+_SAMPLE = 1 << 16
+_ASCII = bytes(range(128))
+_NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
 
 class Refused(Exception):
@@ -35,6 +38,8 @@ class File:
     path: str
     data: bytes
     modified: int = 0
+    beside: bytes = b""
+    """What lies beside it and is needed to read it: who is who in an export of Slack."""
 
     @property
     def name(self) -> str:
@@ -53,10 +58,33 @@ class File:
 
     def text(self) -> str:
         """Its text, or `Refused` when it has none."""
-        text = decode_text(self.data)
+        text = _decode_other_script(self.data) or decode_text(self.data)
         if text is None:
             raise Refused("binary")
-        return text.replace("\r\n", "\n")
+        return text.replace("\r\n", "\n").removeprefix("\ufeff")
+
+
+def _decode_other_script(data: bytes) -> str | None:
+    """Old text in an encoding of its own country, where it is plainly not in Latin letters."""
+    sample = data[:_SAMPLE]
+    high = len(sample.translate(None, _ASCII))
+    letters = len(sample.translate(None, _NO_LETTERS))
+    if high * 3 < letters or not high or b"\0" in sample or _is_utf8(data):
+        return None
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        return None
+    found = from_bytes(sample).best()
+    return data.decode(found.encoding, "replace") if found else None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_json(file: File) -> Any:
@@ -83,7 +111,7 @@ def read_lines(file: File) -> list[dict[str, Any]]:
     return rows
 
 
-def open_archive(data: bytes) -> zipfile.ZipFile:
+def open_archive(data: bytes, most: int = MOST_UNPACKED) -> zipfile.ZipFile:
     """A ZIP whose contents are bounded; `Refused` for bombs, passwords and broken ones."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
@@ -92,7 +120,7 @@ def open_archive(data: bytes) -> zipfile.ZipFile:
         raise Refused("broken", str(error)) from error
     size = sum(member.file_size for member in members)
     packed = sum(member.compress_size for member in members)
-    if len(members) > _MOST_MEMBERS or size > _MOST_UNPACKED:
+    if len(members) > _MOST_MEMBERS or size > most:
         raise Refused("bomb", f"{len(members)} files, {size} bytes unpacked")
     if size > (1 << 22) and size > packed * _MOST_RATIO:
         raise Refused("bomb", f"{packed} bytes unpack to {size}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import email
 import email.policy
 import re
@@ -20,6 +21,10 @@ _CUE = re.compile(
 )
 _VOICE = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>")
 _MARKUP = re.compile(r"<[^>\n]*>|\{\\[^}]*\}")
+_MAIL_HEAD = re.compile(rb"(?:[\x21-\x39\x3b-\x7e]+:[ \t\r\n].*\n(?:[ \t]+\S.*\n)*)+")
+_MAIL_NAMES = re.compile(
+    rb"(?m)^(received|from|to|subject|date|message-id|return-path|delivered-to|mime-version):"
+)
 _MBOX_LINE = re.compile(rb"(?m)^From .*\r?\n")
 
 
@@ -114,6 +119,12 @@ def _milliseconds(value: Any) -> int | None:
         return None
 
 
+def is_mail(data: bytes) -> bool:
+    """Whether a file without a telling name begins like a message, as in a Maildir."""
+    head = _MAIL_HEAD.match(data[:16_384])
+    return head is not None and len(set(_MAIL_NAMES.findall(head[0].lower()))) >= 3
+
+
 def parse_eml(file: File) -> list[Entry]:
     """One message."""
     return [_make_mail(file, file.data, "")]
@@ -137,12 +148,13 @@ def _make_mail(file: File, data: bytes, key: str) -> Entry:
         raise Refused("broken", "no message")
     subject = _header(message, "subject")
     people = {name: _header(message, name) for name in ("from", "to", "cc", "message-id")}
-    body = "\n".join(_list_bodies(message))
+    body = "\n".join(filter(None, _list_bodies(message)))
     head = "\n".join(
         f"{name.title()}: {value}"
         for name, value in people.items()
         if value and name != "message-id"
     )
+    facts = people | {"attachments": _list_attachments(message)}
     sent = _read_date(_header(message, "date")) or file.modified
     return make_entry(
         "media",
@@ -153,7 +165,7 @@ def _make_mail(file: File, data: bytes, key: str) -> Entry:
         media_type="email",
         created_at=sent,
         last_modified=sent,
-        facts={name: value for name, value in people.items() if value},
+        facts={name: value for name, value in facts.items() if value},
     )
 
 
@@ -165,9 +177,18 @@ def _header(message: EmailMessage, name: str) -> str:
 
 
 def _list_bodies(message: EmailMessage) -> Iterator[str]:
+    """What a reader would show; of a message that is put together wrongly, all text in it."""
     part = message.get_body(("plain", "html"))
-    if part is None:
+    text = _read_part(part) if part is not None else ""
+    if text:
+        yield text
         return
+    for each in message.walk():
+        if each.get_content_maintype() == "text" and not each.get_filename():
+            yield _read_part(each)
+
+
+def _read_part(part: Any) -> str:
     try:
         text = part.get_content()
     except (LookupError, ValueError, AttributeError):
@@ -175,7 +196,15 @@ def _list_bodies(message: EmailMessage) -> Iterator[str]:
         text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
     if part.get_content_type() == "text/html":
         text = read_html(text)[1]
-    yield text.replace("\r\n", "\n").strip()
+    return str(text).replace("\r\n", "\n").strip()
+
+
+def _list_attachments(message: EmailMessage) -> list[str]:
+    names: list[str] = []
+    for part in message.walk():
+        with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
+            names += filter(None, [part.get_filename()])
+    return names
 
 
 def _read_date(text: str) -> int | None:

@@ -1,0 +1,230 @@
+"""Notes as Apple Notes keeps them: `NoteStore.sqlite`, each note a packed protocol buffer.
+
+The database is the one that people copy from `Library/Group Containers/group.com.apple.notes` or
+find in a backup. Its form is known from public descriptions, not from Apple: texts, headings,
+lists, links, tags, tables by their cells and folders are read; drawings and scans are not, and a
+locked note is known by its title alone.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from sonde.knowledge.formats.reading import File, Refused, make_entry
+from sonde.stores.knowledge_base import Entry
+
+MAGIC = b"SQLite format 3\0"
+_EPOCH_S = 978_307_200
+"""Apple counts from 2001."""
+_MOST_TEXT = 1 << 25
+_GZIP = 31
+_HOLE = "\ufffc"
+"""Stands in a text where something is attached."""
+_MARKS: Mapping[int, str] = {
+    0: "# ", 1: "## ", 2: "### ", 100: "- ", 101: "- ", 102: "1. ", 103: "- [ ] ",
+}  # fmt: skip
+_CHECKLIST = 103
+_NOTES = """
+SELECT n.ZIDENTIFIER, n.ZTITLE1, n.ZFOLDER, n.ZISPASSWORDPROTECTED, d.ZDATA, {created}, {modified}
+FROM ZICCLOUDSYNCINGOBJECT AS n JOIN ZICNOTEDATA AS d ON d.Z_PK = n.ZNOTEDATA
+WHERE coalesce(n.ZMARKEDFORDELETION, 0) = 0 ORDER BY n.Z_PK
+"""
+_OTHERS = (
+    "SELECT Z_PK, ZPARENT, ZIDENTIFIER, ZTITLE2, ZALTTEXT, ZSUMMARY, ZURLSTRING, ZTITLE"
+    " FROM ZICCLOUDSYNCINGOBJECT WHERE ZNOTEDATA IS NULL"
+)
+
+
+class _Other(NamedTuple):
+    """What is no note: a folder, or something attached to a note."""
+
+    number: int
+    parent: int | None
+    identifier: str
+    folder: str
+    alternative: str
+    summary: str
+    url: str
+    title: str
+
+
+def is_apple_notes(data: bytes) -> bool:
+    """Whether a database is one of Apple Notes."""
+    return data.startswith(MAGIC) and b"ZICNOTEDATA" in data
+
+
+def parse_apple_notes(file: File) -> list[Entry]:
+    """Every note that was not deleted."""
+    import apsw
+
+    connection = apsw.Connection(":memory:")
+    try:
+        # A copy of a database that was in use says that a log lies beside it; alone, it is whole.
+        data = file.data[:18] + b"\x01\x01" + file.data[20:]
+        connection.deserialize("main", data)
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(ZICCLOUDSYNCINGOBJECT)")}
+        query = _NOTES.format(
+            created=_first(columns, "n.ZCREATIONDATE", "31"),
+            modified=_first(columns, "n.ZMODIFICATIONDATE", "1"),
+        )
+        others = [
+            _Other(row[0], row[1], *(str(each or "") for each in row[2:]))
+            for row in connection.execute(_OTHERS)
+        ]  # fmt: skip
+        notes = connection.execute(query).fetchall()
+    except (apsw.Error, TypeError) as error:
+        raise Refused("broken", f"not a database of Apple Notes: {error}") from error
+    finally:
+        connection.close()
+    folders = {other.number: other for other in others if other.folder}
+    attached = {other.identifier: other for other in others}
+    made = [_make_note(file, row, folders, attached) for row in notes]
+    return [note for note in made if note]
+
+
+def _first(columns: set[str], name: str, numbers: str) -> str:
+    """The first column of this name that has a value; newer versions have more of them."""
+    known = [name + end for end in (*numbers, "") if (name + end).removeprefix("n.") in columns]
+    return f"coalesce({', '.join(known)}, 0)" if len(known) > 1 else (known or ["0"])[0]
+
+
+def _make_note(
+    file: File, row: Any, folders: Mapping[int, _Other], attached: Mapping[str, _Other]
+) -> Entry | None:
+    identifier, title, folder, is_locked, packed, created, modified = row
+    way = list(_list_folders(folder, folders))
+    if any(each.identifier.startswith("TrashFolder") for each in way):
+        return None
+    facts: dict[str, Any] = {"app": "Apple Notes", "folder": "/".join(e.folder for e in way[::-1])}
+    text = ""
+    if is_locked:
+        facts["locked"] = True
+    elif packed:
+        try:
+            text = _write_markdown(bytes(packed), attached)
+        except (zlib.error, ValueError, IndexError, StopIteration):
+            facts["unreadable"] = True
+    found = re.findall(r"(?<!\S)#(\w[\w/-]*)", text)
+    times = [int((each + _EPOCH_S) * 1000) if each else 0 for each in (created, modified)]
+    return make_entry(
+        "notes",
+        str(title or "") or file.stem,
+        text,
+        file,
+        path=str(identifier or ""),
+        tags=tuple(dict.fromkeys(found)),
+        created_at=times[0] or file.modified,
+        last_modified=times[1] or file.modified,
+        facts={name: fact for name, fact in facts.items() if fact},
+    )
+
+
+def _list_folders(number: int | None, folders: Mapping[int, _Other]) -> Iterator[_Other]:
+    passed: set[int] = set()
+    while number in folders and number not in passed:
+        assert number is not None
+        passed.add(number)
+        yield folders[number]
+        number = folders[number].parent
+
+
+def _write_markdown(packed: bytes, attached: Mapping[str, _Other]) -> str:
+    unpacked = zlib.decompressobj(_GZIP).decompress(packed, _MOST_TEXT)
+    note = list(_read_fields(_find(_find(unpacked, 2), 3)))
+    texts = [value for number, value in note if number == 2 and isinstance(value, bytes)]
+    text = texts[0].decode("utf-8", "replace") if texts else ""
+    units = text.encode("utf-16-le", "surrogatepass")
+    lines: list[list[Any]] = [["", None]]
+    at = 0
+    runs = [value for number, value in note if number == 5 and isinstance(value, bytes)]
+    for run in [*runs, b""]:
+        fields = dict(_read_fields(run))
+        length = int(fields.get(1, 0)) if run else len(units) // 2 - at
+        said = units[2 * at : 2 * (at + length)].decode("utf-16-le", "replace")
+        at += length
+        said = _fill(said, fields, attached)
+        style = dict(_read_fields(_bytes(fields.get(2))))
+        for number, part in enumerate(said.split("\n")):
+            if number:
+                lines.append(["", None])
+            lines[-1][0] += part
+            if lines[-1][1] is None and part:
+                lines[-1][1] = style
+    return "\n".join(_mark(line, style or {}) for line, style in lines).strip()
+
+
+def _fill(said: str, fields: Mapping[int, Any], attached: Mapping[str, _Other]) -> str:
+    """A run with what is attached or linked in it."""
+    if _HOLE in said:
+        info = dict(_read_fields(_bytes(fields.get(12))))
+        other = attached.get(_bytes(info.get(1)).decode("utf-8", "replace"))
+        if other:
+            cells = " | ".join(other.summary.split("\n")).strip(" |")
+            shown = other.alternative or cells or other.url or other.title
+            return said.replace(_HOLE, shown)
+        return said.replace(_HOLE, "")
+    link = _bytes(fields.get(9)).decode("utf-8", "replace")
+    shown = said.strip()
+    if link.startswith(("http://", "https://", "mailto:")) and shown and link not in shown:
+        return said.replace(shown, f"[{shown}]({link})")
+    return said
+
+
+def _mark(line: str, style: Mapping[int, Any]) -> str:
+    kind = style.get(1)
+    if not line.strip() or not isinstance(kind, int):
+        return line
+    mark = _MARKS.get(kind, "")
+    if kind == _CHECKLIST and dict(_read_fields(_bytes(style.get(5)))).get(2):
+        mark = "- [x] "
+    indent = style.get(4)
+    return "  " * min(indent if isinstance(indent, int) else 0, 20) + mark + line
+
+
+def _find(message: bytes, number: int) -> bytes:
+    """A field that is a message."""
+    fields = _read_fields(message)
+    return next(value for name, value in fields if name == number and isinstance(value, bytes))
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a protocol buffer: numbers, and bytes that may be messages or texts."""
+    at = 0
+    while at < len(data):
+        tag, at = _read_number(data, at)
+        kind = tag & 7
+        if kind == 0:
+            value, at = _read_number(data, at)
+            yield tag >> 3, value
+            continue
+        if kind == 2:
+            size, at = _read_number(data, at)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"a field of kind {kind}")
+        if at + size > len(data):
+            raise ValueError("cut short")
+        if kind == 2:
+            yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number that does not end")
