@@ -36,8 +36,9 @@ def _bigrams(run: str) -> list[str]:
 
 def split_identifier(word: str) -> list[str]:
     """The folded parts of an identifier (`getHTTPResponse_2` -> get, http, response, 2)."""
-    if not word.isascii():
-        word = _strip_accents(word)
+    if word.isascii():
+        return [part.lower() for part in _PART.findall(word)]
+    word = _strip_accents(word)
     parts: list[str] = []
     for part in _PART.findall(word):
         folded = part.lower() if part.isascii() else part.casefold()
@@ -58,16 +59,21 @@ class _Terms(dict[str, tuple[str, ...]]):
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(self) > _CACHE_SIZE:
             self.clear()
-        parts = [part[:_LONGEST] for part in split_identifier(word)]
-        if len(parts) > 1 and word.isascii():
-            whole = "".join(parts)
-            if len(whole) <= _LONGEST:
-                parts.insert(0, whole)
-        self[word] = result = tuple(parts)
+        self[word] = result = tuple(split_word(word))
         return result
 
 
 _terms = _Terms()
+
+
+def split_word(word: str) -> list[str]:
+    """The terms of one word as written: the whole and its parts."""
+    parts = [part[:_LONGEST] for part in split_identifier(word)]
+    if len(parts) > 1 and word.isascii():
+        whole = "".join(parts)
+        if len(whole) <= _LONGEST:
+            parts.insert(0, whole)
+    return parts
 
 
 def find_words(text: str) -> list[str]:
@@ -77,10 +83,12 @@ def find_words(text: str) -> list[str]:
 
 def index_terms(text: str) -> list[str]:
     """Every term under which a text is found, in order, with repetitions."""
-    terms = list(chain.from_iterable(map(_terms.__getitem__, find_words(text))))
-    if not text.isascii():
-        terms.extend(f"u{ord(symbol):x}" for symbol in _SYMBOL.findall(text))
-    return terms
+    return [*chain.from_iterable(map(_terms.__getitem__, find_words(text))), *find_symbols(text)]
+
+
+def find_symbols(text: str) -> list[str]:
+    """The terms of the arrows, shapes and emoji in a text."""
+    return [] if text.isascii() else [f"u{ord(each):x}" for each in _SYMBOL.findall(text)]
 
 
 def unique(terms: Iterable[str]) -> list[str]:

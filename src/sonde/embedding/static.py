@@ -29,24 +29,29 @@ class Pieces(dict[str, tuple[int, ...]]):
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
         self._wordpiece = WordPiece(vocabulary)
-        self._unknown = self._wordpiece.unknown
+        self._parts: dict[str, tuple[int, ...]] = {}
 
     def __missing__(self, word: str) -> tuple[int, ...]:
         if len(self) > _CACHE_SIZE:
             self.clear()
-        found: list[int] = []
-        for part in split_identifier(word):
-            ids = self._wordpiece.split_word(part)
-            if self._unknown in ids and not part.isascii():
-                # A pair of ideographs is seldom a piece, each of them mostly is.
-                ids = tuple(chain.from_iterable(map(self._wordpiece.split_word, part)))
-            found.extend(ids)
-        self[word] = result = tuple(i for i in found if i != self._unknown)
+        parts = [self._parts.get(part) or self._split(part) for part in split_identifier(word)]
+        self[word] = result = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
         return result
 
     def find_rows(self, text: str) -> list[int]:
-        """The distinct rows of a text."""
-        return list(set(chain.from_iterable(map(self.__getitem__, set(find_words(text))))))
+        """The distinct rows of a text, in order, so that sums do not depend on the process."""
+        return sorted(set(chain.from_iterable(map(self.__getitem__, set(find_words(text))))))
+
+    def _split(self, part: str) -> tuple[int, ...]:
+        if len(self._parts) > _CACHE_SIZE:
+            self._parts.clear()
+        unknown = self._wordpiece.unknown
+        ids = self._wordpiece.split_word(part)
+        if unknown in ids and not part.isascii():
+            # A pair of ideographs is seldom a piece, each of them mostly is.
+            ids = tuple(chain.from_iterable(map(self._wordpiece.split_word, part)))
+        self._parts[part] = result = tuple(i for i in ids if i != unknown)
+        return result
 
 
 class StaticEmbedder:
@@ -72,8 +77,8 @@ class StaticEmbedder:
         pieces, rows, scales = self._load()
         vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
         for at, text in enumerate(texts):
-            ids = pieces.find_rows(text)
-            if ids:
+            ids = np.array(pieces.find_rows(text), np.intp)
+            if len(ids):
                 np.dot(scales[ids], rows[ids].astype(np.float32), out=vectors[at])
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         vectors /= np.where(norms == 0, 1, norms)[:, None]
@@ -88,7 +93,8 @@ class StaticEmbedder:
         with self._lock:
             if self._loaded is None:
                 pieces = Pieces(read_vocabulary(self._folder, "static-vocab.txt"))
-                rows = map_array(self._folder, "static-rows.npy").astype(np.int8, copy=False)
+                # as plain arrays: every look into a `memmap` costs some Python
+                rows = np.asarray(map_array(self._folder, "static-rows.npy"), np.int8)
                 scales = np.asarray(map_array(self._folder, "static-scales.npy"), np.float32)
                 self._loaded = (pieces, rows, scales)
             return self._loaded

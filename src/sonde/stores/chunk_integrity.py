@@ -160,7 +160,7 @@ class _Stored:
             yield known["names"], [(self.id, sums.add(lexicon.list_names(named)))]
         yield (
             known["lex"],
-            [(chunk.id, sum(map(sums.add, lexicon.describe_chunk(chunk)))) for chunk in chunks],
+            [(chunk.id, sums.add(" ".join(lexicon.describe_chunk(chunk)).split())) for chunk in chunks],
         )
 
 

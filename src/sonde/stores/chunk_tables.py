@@ -63,8 +63,7 @@ def write_files(
         file_id = _insert_file(connection, file, chunks, next_chunk)
         for chunk in chunks:
             chunk_rows.append(_make_row(chunk, next_chunk, file_id, keep_text))
-            terms = lexicon.describe_chunk(chunk)
-            term_rows.append((next_chunk, *map(" ".join, terms)))
+            term_rows.append((next_chunk, *lexicon.describe_chunk(chunk)))
             next_chunk += 1
         known, imports = lexicon.list_names(file), lexicon.list_imports(file)
         name_rows.append((file_id, " ".join(sorted(known)), " ".join(sorted(imports))))

@@ -6,8 +6,9 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
-from sonde.tokens import index_terms, unique
+from sonde.tokens import find_symbols, find_words, split_word, unique
 from sonde.types import Chunk, ParsedFile
 
 WEIGHTS = (2.0, 3.0, 1.0)
@@ -22,6 +23,7 @@ MOST_COUNTED, MOST_USED = 512, 64
 
 _ASCII_PLAIN = {code: chr(code).lower() if chr(code).isalnum() else None for code in range(128)}
 _NAME_PARTS = re.compile(r"[.:#/\\>\-]+")
+_CACHE_SIZE = 50_000
 
 
 def make_plain(terms: Iterable[str]) -> list[str]:
@@ -39,19 +41,34 @@ def list_query_terms(terms: Iterable[str]) -> list[str]:
     return unique(make_plain(terms))[:MOST_COUNTED]
 
 
-def split_terms(text: str) -> list[str]:
-    """The terms under which a text is indexed."""
-    terms = index_terms(text)
-    return terms if text.isascii() else make_plain(terms)
+class _Spelled(dict[str, str]):
+    """Word as written -> its terms as an index holds them; remembers what it has split."""
+
+    def __missing__(self, word: str) -> str:
+        if len(self) > _CACHE_SIZE:
+            self.clear()
+        self[word] = result = " ".join(make_plain(split_word(word)))
+        return result
 
 
-def describe_chunk(chunk: Chunk) -> tuple[list[str], list[str], list[str]]:
+_spelled = _Spelled()
+
+
+def spell_terms(text: str) -> str:
+    """The terms under which a text is indexed, separated by spaces."""
+    return " ".join([*map(_spelled.__getitem__, find_words(text)), *find_symbols(text)])
+
+
+_spell_path = lru_cache(maxsize=16)(spell_terms)
+
+
+def describe_chunk(chunk: Chunk) -> tuple[str, str, str]:
     """A chunk's terms: of its path, of the name it defines, of its scopes and text."""
     scopes = chunk.header.replace(chunk.path, " ")
     return (
-        split_terms(chunk.path),
-        split_terms(chunk.symbol),
-        split_terms(scopes) + split_terms(chunk.text),
+        _spell_path(chunk.path),
+        spell_terms(chunk.symbol),
+        f"{spell_terms(scopes)} {spell_terms(chunk.text)}",
     )
 
 

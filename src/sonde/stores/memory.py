@@ -97,7 +97,7 @@ class MemoryChunkStore:
             stored = []
             for chunk in sorted(file.chunks, key=lambda chunk: chunk.span.start_byte):
                 chunk = replace(chunk, id=self._next_id)
-                columns = tuple(map(Counter, lexicon.describe_chunk(chunk)))
+                columns = tuple(Counter(terms.split()) for terms in lexicon.describe_chunk(chunk))
                 self._entries[chunk.id] = _Entry(chunk, chunk.digest, columns)
                 self._next_id += 1
                 stored.append(chunk)
