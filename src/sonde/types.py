@@ -102,6 +102,17 @@ class FileState:
 
 
 @dataclass(frozen=True, slots=True)
+class FileWords:
+    """The words under which a file is found, as an index takes them: separated by spaces."""
+
+    chunks: tuple[tuple[str, str, str], ...]
+    """Of each chunk, in file order: those of its path, of the name it defines, of its text."""
+    names: str
+    imports: str
+    grams: str
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedFile:
     """A file ready to be stored: its state and everything cut from it."""
 
@@ -112,6 +123,8 @@ class ParsedFile:
     """Last parts of the module names that the file imports."""
     tags: tuple[str, ...] = ()
     """Those that its content names; what its path says is not repeated here."""
+    words: FileWords | None = None
+    """None where the store has still to find them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pytest
 
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
-from sonde.indexing import pipeline
+from sonde.indexing import preparing
 from sonde.settings import load_settings
 from sonde.tools.checking import check_project
 from sonde.tools.code import search_code
@@ -32,7 +32,7 @@ class Counter:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cut: list[str] = []
         self.embedded: list[str] = []
-        parse, embed = pipeline.parse_text, StaticEmbedder.embed
+        parse, embed = preparing.parse_text, StaticEmbedder.embed
 
         def spy_parse(path: str, text: str, **options: Any) -> Any:
             self.cut.append(path)
@@ -42,7 +42,7 @@ class Counter:
             self.embedded += texts if mode == "passage" else []
             return embed(embedder, texts, mode)
 
-        monkeypatch.setattr(pipeline, "parse_text", spy_parse)
+        monkeypatch.setattr(preparing, "parse_text", spy_parse)
         monkeypatch.setattr(StaticEmbedder, "embed", spy_embed)
 
     def take(self) -> tuple[int, int]:

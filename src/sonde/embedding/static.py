@@ -79,9 +79,9 @@ class StaticEmbedder:
         for at, text in enumerate(texts):
             ids = np.array(pieces.find_rows(text), np.intp)
             if len(ids):
-                np.dot(scales[ids], rows[ids].astype(np.float32), out=vectors[at])
-        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        vectors /= np.where(norms == 0, 1, norms)[:, None]
+                # each by itself: a text's vector must not depend on what is embedded with it
+                row = np.dot(scales[ids], rows[ids].astype(np.float32), out=vectors[at])
+                row /= np.sqrt(np.dot(row, row)) or 1
         return vectors
 
     def close(self) -> None:

@@ -7,12 +7,13 @@ means "index again", never "indexed" without chunks.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from sonde.chunking.parse import parse_text
-from sonde.embedding.base import Embedder
+from sonde.embedding.base import Embedder, Vectors
 from sonde.indexing.diff import (
     CUT_SHORT,
     Diff,
@@ -22,13 +23,17 @@ from sonde.indexing.diff import (
     expand_folders,
 )
 from sonde.indexing.halving import do_in_halves
+from sonde.indexing.preparing import Order, Prepared, list_texts, prepare_files, state_of
 from sonde.indexing.sources import Tree
-from sonde.languages import language_of
+from sonde.indexing.workers import Workers, count_workers
 from sonde.policy.read import FileContent
 from sonde.policy.walk import Entry
 from sonde.stores.base import ChunkStore
 from sonde.types import FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
 from sonde.work import Work
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _BATCH_FILES = 128
 _BATCH_CHARS = 1_000_000
@@ -56,6 +61,33 @@ class _Tally:
         return Progress("indexing", self.read, self.total, rate=rate, eta_s=left)
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Files of one index that were read together, and what they are compared with."""
+
+    tree: Tree
+    kind: Kind
+    known: Mapping[str, FileState]
+    force: bool
+    contents: Sequence[FileContent | Skipped]
+
+    def order(self) -> Order:
+        """What has to be prepared; only files that are new have no vectors at all."""
+        changed = tuple(
+            content
+            for content in self.contents
+            if isinstance(content, FileContent) and not self.is_same(content)
+        )
+        new = frozenset(content.path for content in changed if content.path not in self.known)
+        return Order(self.kind, self.tree.chunking, changed, new)
+
+    def is_same(self, content: FileContent) -> bool:
+        """Whether what is indexed was cut from this very text."""
+        before, state = self.known.get(content.path), state_of(content, self.kind)
+        same = before and (before.hash, before.language) == (state.hash, state.language)
+        return bool(same) and not self.force
+
+
 def update_index(
     tree: Tree,
     stores: Stores,
@@ -65,12 +97,14 @@ def update_index(
     refused: Refused | None = None,
     paths: set[str] | None = None,
     force: bool = False,
+    workers: int | None = None,
 ) -> IndexReport:
     """Bring the stores in step with the disk (or with the named files and, where a name ends in
     a slash, folders); `force` reads all again.
 
     `refused` remembers files whose content was refused, so that they are not read each time; it
-    is brought up to date in place.
+    is brought up to date in place. `workers` is how many processes help; by itself it is as
+    many as pay.
     """
     began = time.monotonic()
     if paths is not None:
@@ -103,16 +137,21 @@ def update_index(
         gone = [path for other, path in diff.removed if other == kind]
         if gone:
             store.remove(gone)
-    for kind, batch in _batches(tree, diff, refused, tally, work):
-        write = partial(
-            _write_batch, tree, stores[kind], embedder, kind, known[kind], tally, force=force
+    if workers is None:
+        workers = count_workers(entry.size for _, entry in diff.changed)
+    with Workers(workers, embedder.name if embedder else "") as helping:
+        batches = (
+            _Batch(tree, kind, known[kind], force, contents)
+            for kind, contents in _batches(tree, diff, refused, tally, work)
         )
-        do_in_halves(batch, write)
-        for state in tally.cut_short:
-            diff.omitted.add(Skipped(state.path, CUT_SHORT))
-            refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
-        tally.cut_short.clear()
-        work.report(tally.progress())
+        for batch, ready in _prepare_ahead(batches, helping):
+            write = partial(_write_batch, stores[batch.kind], embedder, batch, ready, tally)
+            do_in_halves(batch.contents, write)
+            for state in tally.cut_short:
+                diff.omitted.add(Skipped(state.path, CUT_SHORT))
+                refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
+            tally.cut_short.clear()
+            work.report(tally.progress())
     for store in stores.values() if not diff.is_empty() else ():
         store.tidy()
     return IndexReport(
@@ -157,71 +196,79 @@ def _batches(
             yield kind, batch
 
 
+def _prepare_ahead(
+    batches: Iterable[_Batch], workers: Workers
+) -> Iterator[tuple[_Batch, list[Prepared]]]:
+    """The batches in their order, each with what workers have prepared of it, if they have."""
+    waiting: deque[tuple[_Batch, Future[Prepared | None]]] = deque()
+
+    def take_first() -> tuple[_Batch, list[Prepared]]:
+        batch, done = waiting.popleft()
+        prepared = done.result()
+        return batch, [prepared] if prepared else []
+
+    for batch in batches:
+        waiting.append((batch, workers.submit(batch.order())))
+        if len(waiting) > workers.ahead:
+            yield take_first()
+    while waiting:
+        yield take_first()
+
+
 def _write_batch(
-    tree: Tree,
     store: ChunkStore,
     embedder: Embedder | None,
-    kind: Kind,
-    known: Mapping[str, FileState],
+    batch: _Batch,
+    ready: list[Prepared],
     tally: _Tally,
-    batch: Sequence[FileContent | Skipped],
-    *,
-    force: bool,
+    contents: Sequence[FileContent | Skipped],
 ) -> None:
-    parsed: list[ParsedFile] = []
-    same: list[FileState] = []
-    gone: list[str] = []
-    cut_short: list[FileState] = []
-    for content in batch:
-        if isinstance(content, Skipped):
-            if content.path in known:
-                gone.append(content.path)
-            continue
-        state = _state_of(content, kind)
-        before = known.get(content.path)
-        same_text = before and (before.hash, before.language) == (state.hash, state.language)
-        if same_text and not force:
-            same.append(state)
-            continue
-        cut = parse_text(content.path, content.text, kind=kind, method=tree.chunking)
-        parsed.append(ParsedFile(state, cut.chunks, cut.symbols, cut.imports, cut.tags))
-        if cut.truncated:
-            cut_short.append(state)
+    """Write some files of a batch; what is `ready` stands for all of them and is used once."""
+    part = replace(batch, contents=contents)
+    skipped = [content.path for content in contents if isinstance(content, Skipped)]
+    gone = [path for path in skipped if path in batch.known]
     if gone:
         store.remove(gone)
+    same = [
+        state_of(content, batch.kind)
+        for content in contents
+        if isinstance(content, FileContent) and part.is_same(content)
+    ]
     if same:
         store.touch(same)
-    if parsed:
+    prepared = ready.pop() if ready else prepare_files(part.order())
+    if prepared.files:
         if embedder:
-            embed_batch(store, embedder, parsed)
-        store.replace(parsed)
-        tally.cut_short += cut_short
-        tally.indexed += len(parsed)
-        tally.chunks += sum(len(file.chunks) for file in parsed)
+            made = dict(zip(prepared.digests, prepared.vectors, strict=True))
+            embed_batch(store, embedder, prepared.files, made)
+        store.replace(prepared.files)
+        tally.cut_short += prepared.cut_short
+        tally.indexed += len(prepared.files)
+        tally.chunks += sum(len(file.chunks) for file in prepared.files)
 
 
-def embed_batch(store: ChunkStore, embedder: Embedder, parsed: Sequence[ParsedFile]) -> None:
-    """Give the chunks of these files their vectors, as far as they have none."""
-    texts = {chunk.digest: chunk.embedded_text for file in parsed for chunk in file.chunks}
+def embed_batch(
+    store: ChunkStore,
+    embedder: Embedder,
+    parsed: Sequence[ParsedFile],
+    made: Mapping[bytes, Vectors] | None = None,
+) -> None:
+    """Give the chunks of these files their vectors, as far as they have none; `made` has some."""
+    vectors = dict(made or {})
+    texts = list_texts(parsed)
     known = store.known_digests(embedder.name, texts)
     digests = [digest for digest in texts if digest not in known]
+    lacking = [digest for digest in digests if digest not in vectors]
+    if lacking:
+        rows = embedder.embed([texts[digest] for digest in lacking], "passage")
+        vectors.update(zip(lacking, rows, strict=True))
     if digests:
-        vectors = embedder.embed([texts[digest] for digest in digests], "passage")
-        store.put_vectors(embedder.name, digests, vectors)
+        import numpy as np
+
+        store.put_vectors(embedder.name, digests, np.stack([vectors[digest] for digest in digests]))
 
 
 def _is_racy(mtime_ns: int, read_ns: int) -> bool:
     # whole seconds come from file systems that count no finer
     window = _RACY_NS if mtime_ns % 1_000_000_000 else _COARSE_NS
     return abs(read_ns - mtime_ns) < window
-
-
-def _state_of(content: FileContent, kind: Kind) -> FileState:
-    return FileState(
-        path=content.path,
-        hash=content.hash,
-        size=content.size,
-        mtime_ns=content.mtime_ns,
-        language=language_of(content.path).name,
-        kind=kind,
-    )

@@ -158,10 +158,8 @@ class _Stored:
             held = grams.describe_file(named).split()
             yield known["grams"], [(self.id, sums.add(held))]
             yield known["names"], [(self.id, sums.add(lexicon.list_names(named)))]
-        yield (
-            known["lex"],
-            [(chunk.id, sums.add(" ".join(lexicon.describe_chunk(chunk)).split())) for chunk in chunks],
-        )
+        words = ((chunk.id, " ".join(lexicon.describe_chunk(chunk))) for chunk in chunks)
+        yield known["lex"], [(key, sums.add(terms.split())) for key, terms in words]
 
 
 def _parse_symbols(text: str) -> tuple[Symbol, ...]:

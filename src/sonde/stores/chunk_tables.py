@@ -61,13 +61,13 @@ def write_files(
     for file in latest.values():
         chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
         file_id = _insert_file(connection, file, chunks, next_chunk)
-        for chunk in chunks:
+        words = file.words or lexicon.describe_file(file)
+        for chunk, terms in zip(chunks, words.chunks, strict=True):
             chunk_rows.append(_make_row(chunk, next_chunk, file_id, keep_text))
-            term_rows.append((next_chunk, *lexicon.describe_chunk(chunk)))
+            term_rows.append((next_chunk, *terms))
             next_chunk += 1
-        known, imports = lexicon.list_names(file), lexicon.list_imports(file)
-        name_rows.append((file_id, " ".join(sorted(known)), " ".join(sorted(imports))))
-        gram_rows.append((file_id, grams.describe_file(file)))
+        name_rows.append((file_id, words.names, words.imports))
+        gram_rows.append((file_id, words.grams))
     connection.executemany(
         "INSERT INTO chunks (id, file_id, start_line, end_line, start_byte, end_byte, digest,"
         " symbol, header, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -8,8 +8,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from sonde.stores import grams
 from sonde.tokens import find_symbols, find_words, split_word, unique
-from sonde.types import Chunk, ParsedFile
+from sonde.types import Chunk, FileWords, ParsedFile
 
 WEIGHTS = (2.0, 3.0, 1.0)
 """How much a word counts in a chunk's path, in the name it defines, and in its text."""
@@ -47,7 +48,8 @@ class _Spelled(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) > _CACHE_SIZE:
             self.clear()
-        self[word] = result = " ".join(make_plain(split_word(word)))
+        terms = split_word(word)
+        self[word] = result = " ".join(terms if word.isascii() else make_plain(terms))
         return result
 
 
@@ -119,3 +121,14 @@ def list_names(file: ParsedFile) -> set[str]:
 def list_imports(file: ParsedFile) -> set[str]:
     """The folded names of what a file imports."""
     return {fold_name(name) for name in file.imports} - {""}
+
+
+def describe_file(file: ParsedFile) -> FileWords:
+    """All the words under which a file is found."""
+    chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
+    return FileWords(
+        chunks=tuple(map(describe_chunk, chunks)),
+        names=" ".join(sorted(list_names(file))),
+        imports=" ".join(sorted(list_imports(file))),
+        grams=grams.describe_file(file),
+    )

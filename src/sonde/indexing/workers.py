@@ -1,0 +1,205 @@
+"""Preparing files in child processes, so that a large project is indexed on more than one core.
+
+A child is started for one update and ends with it, or with us: it ends when its standard input
+does. It opens no file of the user's; it is sent texts and answers with what `preparing` makes of
+them. Whatever happens to one only means that we do its work ourselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+import queue
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import IO, Self
+
+from sonde.embedding.base import Embedder
+from sonde.embedding.providers import load_provider
+from sonde.indexing.preparing import Order, Prepared, prepare_files
+
+_MOST = 2
+"""More would wait for the one that writes, and take more memory than it is worth."""
+_WORTH = 6_000_000
+"""Bytes from which starting a process pays; it takes as long as to prepare a fifth of them."""
+_PER_FILE = 2_000
+"""What a file costs by being one, in bytes of text."""
+_LENGTH = struct.Struct("<Q")
+_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
+"""The product of one row is not worth a second thread, which takes memory."""
+_KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
+
+log = logging.getLogger(__name__)
+
+
+def count_workers(sizes: Iterable[int]) -> int:
+    """How many processes pay for files of these sizes on this machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if (cores or 1) < 2 or sum(size + _PER_FILE for size in sizes) < _WORTH:
+        return 0
+    return _MOST
+
+
+class Workers:
+    """At most so many child processes, each with a thread that talks to it. Use it in a `with`."""
+
+    def __init__(self, most: int, model: str) -> None:
+        self._most, self._model = most, model
+        self._orders: queue.SimpleQueue[tuple[Order, Future[Prepared | None]] | None]
+        self._orders = queue.SimpleQueue()
+        self._served: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
+        self._guard = threading.Lock()
+        self._left = 0
+        self._closing = False
+
+    @property
+    def ahead(self) -> int:
+        """So many orders keep all of them busy while another is written."""
+        return self._left + 1 if self._left else 0
+
+    def submit(self, order: Order) -> Future[Prepared | None]:
+        """Have an order prepared; the result is None where we have to do it ourselves."""
+        done: Future[Prepared | None] = Future()
+        if order.contents and len(self._served) < self._most:
+            self._start()
+        with self._guard:
+            if order.contents and self._left:
+                self._orders.put((order, done))
+            else:
+                done.set_result(None)
+        return done
+
+    def close(self) -> None:
+        """End the children, whatever they are at."""
+        self._closing = True
+        for child, _ in self._served:
+            child.kill()
+            self._orders.put(None)
+        for child, thread in self._served:
+            child.wait()
+            thread.join()
+
+    def _start(self) -> None:
+        """Start one more, unless that fails: then there will be no more."""
+        try:
+            child = _start_child(self._model)
+        except OSError as error:
+            log.warning("no worker can be started: %s", error)
+            self._most = 0
+            return
+        thread = threading.Thread(target=self._serve, args=(child,), daemon=True)
+        self._served.append((child, thread))
+        with self._guard:
+            self._left += 1
+        thread.start()
+
+    def _serve(self, child: subprocess.Popen[bytes]) -> None:
+        """Pass orders to a child until it fails one; orders that nobody takes come back."""
+        healthy = True
+        while healthy and (taken := self._orders.get()):
+            order, done = taken
+            prepared = None
+            try:
+                prepared = _exchange(child, order)
+            except Exception as error:  # noqa: BLE001 - the files are prepared all the same
+                healthy = False
+                if not self._closing:
+                    log.warning("going on without a worker, which failed: %r", error)
+            done.set_result(prepared)
+        with self._guard:
+            self._left -= 1
+            while not self._left and not self._orders.empty():
+                if taken := self._orders.get():
+                    taken[1].set_result(None)
+        _end_child(child)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _start_child(model: str) -> subprocess.Popen[bytes]:
+    # -P: what lies in the working directory, which may be the project's, is not to be imported
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__, model],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={name: os.environ[name] for name in _KEPT if name in os.environ} | _VARIABLES,
+    )
+
+
+def _end_child(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    for pipe in (child.stdin, child.stdout):
+        if pipe:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _exchange(child: subprocess.Popen[bytes], order: Order) -> Prepared:
+    assert child.stdin
+    assert child.stdout
+    _send(child.stdin, order)
+    answer = _receive(child.stdout)
+    if isinstance(answer, Prepared):
+        return answer
+    raise RuntimeError(str(answer))
+
+
+def _send(pipe: IO[bytes], value: object) -> None:
+    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    pipe.write(_LENGTH.pack(len(data)))
+    pipe.write(data)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes]) -> object:
+    length = _LENGTH.unpack(_read(pipe, _LENGTH.size))[0]
+    return pickle.loads(_read(pipe, length))  # noqa: S301 - from our own process
+
+
+def _read(pipe: IO[bytes], length: int) -> bytes:
+    data = pipe.read(length)
+    if len(data) < length:
+        raise EOFError("the worker ended")
+    return data
+
+
+def _work_for_parent(model: str) -> None:
+    """Prepare what comes in until nothing can come any more."""
+    source = os.fdopen(os.dup(0), "rb")
+    target = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints goes nowhere
+    orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+
+    def take_orders() -> None:
+        try:
+            while isinstance(order := _receive(source), Order):
+                orders.put(order)
+        finally:
+            os._exit(0)  # in the middle of something, too: nobody wants it any more
+
+    static: Embedder | None = load_provider("static")
+    if static and static.name != model:
+        static = None
+    threading.Thread(target=take_orders, daemon=True).start()
+    while True:
+        order = orders.get()
+        try:
+            answer: object = prepare_files(order, static)
+        except Exception as error:  # noqa: BLE001 - whoever asked does it again, and sees it
+            answer = repr(error)
+        _send(target, answer)
+
+
+if __name__ == "__main__":
+    _work_for_parent(sys.argv[1])
