@@ -37,8 +37,6 @@ def run_knowledge(session: Session) -> int:
 
 
 def _import(session: Session) -> int:
-    from dataclasses import asdict
-
     from sonde.tools.keeping import import_knowledge
 
     (place,) = _take(session, "SOURCE")
@@ -51,7 +49,7 @@ def _import(session: Session) -> int:
             )
             changed = report.added + report.updated + report.moved + report.removed
             if session.args.json:
-                session.print_json(asdict(report) | {"skipped": dict(report.skipped)})
+                session.print_json(report.as_dict())
             elif first or changed:
                 _print_report(session, report)
             session.flush()
@@ -190,17 +188,18 @@ def _delete(session: Session) -> int:
 
 
 def _export(session: Session) -> int:
-    from sonde.tools.keeping import export_knowledge
+    from sonde.tools.keeping import export_knowledge, write_knowledge
 
     wanted = _source(session)
-    lines = export_knowledge(session.app, (wanted,) if wanted else (), work=Work())
+    sources = (wanted,) if wanted else ()
     if session.args.arguments:
         target = Path(session.args.arguments[0]).expanduser()
-        with target.open("w", encoding="utf-8") as file:
-            count = sum(1 for line in lines if file.write(line + "\n")) - 1
+        with session.working() as work:
+            count = write_knowledge(session.app, target, sources, work=work)
         session.note(f"{count:,} entries in {escape_controls(str(target))}")
     else:
-        session.print_lines(lines)
+        # no job: how long it takes is up to whoever reads
+        session.print_lines(export_knowledge(session.app, sources, work=Work()))
     return FOUND
 
 
@@ -209,9 +208,9 @@ def _restore(session: Session) -> int:
 
     (place,) = _take(session, "FILE")
     try:
-        with Path(place).expanduser().open(encoding="utf-8") as file:
-            count = restore_knowledge(session.app, file, work=Work())
-    except (OSError, UnicodeDecodeError) as error:
+        with Path(place).expanduser().open(encoding="utf-8") as file, session.working() as work:
+            count = restore_knowledge(session.app, file, name=place, work=work)
+    except OSError as error:
         raise InvalidRequest(
             f"{place}: {error}", user_message="The file '{p}' cannot be read.", p=place
         ) from error

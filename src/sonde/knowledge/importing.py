@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
@@ -58,6 +59,10 @@ class ImportReport:
     """Secrets that were left out of texts."""
     skipped: Counter[str] = field(default_factory=Counter)
     examples: list[Skipped] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as a job carries it."""
+        return {**asdict(self), "skipped": dict(self.skipped)}
 
     def skip(self, path: str, reason: str, detail: str = "") -> None:
         """Count a file that was left out."""

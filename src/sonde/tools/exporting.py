@@ -59,6 +59,28 @@ def export_chunks(
     if note:
         raise InvalidRequest(note, user_message="{note}.", note=note)
     folder = found.root / (Path(output).expanduser() if output else Path(".cortex", "chunks"))
+    counts: dict[str, int] = app.jobs.submit(
+        f"export:{found.key}",
+        "export",
+        lambda own: _write_files(found, folder, embedder, own),
+        lasting=True,
+    ).join(work)
+    total = sum(counts.values())
+    return {
+        "projectPath": str(found.root),
+        "folder": str(folder),
+        "files": counts,
+        "message": f"{total:,} chunks were written to {folder}"
+        + (
+            ", which answers cortex_search from now on"
+            if folder.resolve() == (found.chunk_folder or folder).resolve()
+            else ""
+        ),
+    }
+
+
+def _write_files(found: Project, folder: Path, embedder: Embedder, work: Work) -> dict[str, int]:
+    """Write one file for each type; how many chunks each holds."""
     stamp = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     counts = {}
     for type_ in VIEW_TYPES:
@@ -75,18 +97,7 @@ def export_chunks(
         text = f'{{"_metadata": {json.dumps(facts)},\n"chunks": [\n{lines}\n]}}\n'
         write_text(folder / _FILES[type_], text.encode("utf-8", "replace").decode())
         counts[_FILES[type_]] = len(rows)
-    total = sum(counts.values())
-    return {
-        "projectPath": str(found.root),
-        "folder": str(folder),
-        "files": counts,
-        "message": f"{total:,} chunks were written to {folder}"
-        + (
-            ", which answers cortex_search from now on"
-            if folder.resolve() == (found.chunk_folder or folder).resolve()
-            else ""
-        ),
-    }
+    return counts
 
 
 def _list_rows(

@@ -47,7 +47,6 @@ from sonde.tools.updating import (
     index_job,
     rebuilding,
     refine_later,
-    refine_project,
     refine_soon,
     tell_other_model,
     update_project,
@@ -110,7 +109,9 @@ def _embed_now(app: App, project: Project, work: Work, *, wait: bool) -> None:
     for that. A server goes on in the background, unless the caller would rather wait."""
     named = app.static is None and app.deep is not None
     if wait or (named and not app.stays):
-        refine_project(app, project, work)
+        job = refine_later(app, project, gently=False)
+        if job:
+            job.join(work)
     elif named:
         refine_later(app, project)
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sonde.app import App
 from sonde.errors import InvalidRequest
+from sonde.jobs import Job
 from sonde.knowledge.cutting import cut_pieces
 from sonde.knowledge.exporting import export_lines, restore_lines
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.ranking import embed_missing
 from sonde.stores.knowledge_base import SOURCES, Entry, Piece, Source
+from sonde.types import Progress
 from sonde.work import Work
 
+_TOLD = 100
+"""After so many entries it is told how far a job is."""
+_DELETED = '{"deleted"'
 _FIELD = re.compile(r"^## (\w+)[ \t]*\n", re.MULTILINE)
 
 
@@ -28,7 +33,27 @@ def import_knowledge(
     """Bring in a folder or a file, and keep in step with it from then on."""
     store = app.knowledge.of(work.caller.user)
     folder = app.start / Path(place).expanduser()
-    return import_source(store, folder, work, wanted=wanted, embedder=app.static, restore=restore)
+
+    def run(inner: Work) -> ImportReport:
+        return import_source(
+            store, folder, inner, wanted=wanted, embedder=app.static, restore=restore
+        )
+
+    report: ImportReport = _submit(app, "import", str(folder), run, work).join(work)
+    return report
+
+
+def _submit(app: App, kind: str, subject: str, function: Callable[[Work], Any], work: Work) -> Job:
+    """Long work on what a user has, as a job of that user."""
+    user = work.caller.user
+    return app.jobs.submit(
+        f"{kind}:{user}:{subject}",
+        kind,
+        function,
+        owner=user,
+        subject=subject,
+        lasting=kind != "import",  # one that keeps in step does it every few seconds
+    )
 
 
 def add_entry(
@@ -96,11 +121,57 @@ def export_knowledge(app: App, sources: Sequence[Source] = SOURCES, *, work: Wor
     return export_lines(app.knowledge.of(work.caller.user), sources or SOURCES)
 
 
-def restore_knowledge(app: App, lines: Iterable[str], *, work: Work) -> int:
-    """Put back what was exported."""
+def write_knowledge(
+    app: App, target: Path, sources: Sequence[Source] = SOURCES, *, work: Work
+) -> int:
+    """The same into a file, as a job; how many entries."""
     store = app.knowledge.of(work.caller.user)
-    count = restore_lines(store, lines)
-    _embed(app, SOURCES, work)
+    wanted = sources or SOURCES
+    total = sum(store.count(source)[0] for source in wanted)
+
+    def run(inner: Work) -> dict[str, int]:
+        entries = -1  # the first line says what follows
+        try:
+            with target.open("w", encoding="utf-8") as file:
+                for line in export_lines(store, wanted):
+                    file.write(line + "\n")
+                    entries += not line.startswith(_DELETED)
+                    if entries % _TOLD == 0:
+                        inner.report(Progress("exporting", entries, total))
+        except OSError as error:
+            raise InvalidRequest(
+                f"{target}: {error}", user_message="'{p}' cannot be written.", p=target
+            ) from error
+        return {"entries": entries}
+
+    count: int = _submit(app, "export", str(target), run, work).join(work)["entries"]
+    return count
+
+
+def restore_knowledge(app: App, lines: Iterable[str], *, name: str = "", work: Work) -> int:
+    """Put back what was exported, as a job."""
+    caller = work.caller
+    store = app.knowledge.of(caller.user)
+
+    def follow(inner: Work) -> Iterator[str]:
+        for at, line in enumerate(lines):
+            if at % _TOLD == 0:
+                inner.report(Progress("restoring", at))
+            yield line
+
+    def run(inner: Work) -> dict[str, int]:
+        try:
+            count = restore_lines(store, follow(inner))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidRequest(
+                f"{name}: {error}", user_message="The file '{p}' cannot be read.", p=name
+            ) from error
+        for source in SOURCES:
+            inner.check()
+            _embed(app, caller.user, source)
+        return {"entries": count}
+
+    count: int = _submit(app, "restore", name or "export", run, work).join(work)["entries"]
     return count
 
 
@@ -128,15 +199,13 @@ def show_entry(entry: Entry) -> str:
 def _put(app: App, entry: Entry, work: Work) -> Entry:
     store = app.knowledge.of(work.caller.user)
     (key,) = store.put(entry.source, [entry])
-    _embed(app, (entry.source,), work)
+    _embed(app, work.caller.user, entry.source)
     return replace(entry, id=key)
 
 
-def _embed(app: App, sources: Sequence[Source], work: Work) -> None:
-    for source in sources:
-        work.check()
-        if app.static:
-            embed_missing(app.knowledge.of(work.caller.user), source, app.static, 1 << 40)
+def _embed(app: App, user: str, source: Source) -> None:
+    if app.static:
+        embed_missing(app.knowledge.of(user), source, app.static, 1 << 40)
 
 
 def _read_pieces(source: Source, text: str) -> tuple[Piece, ...]:

@@ -38,6 +38,23 @@ def convert_store(
         return _answer(found, f"The index is kept in {store} already")
     for kind in ("check", "refine", "index"):
         app.jobs.cancel(f"{kind}:{found.key}")
+    app.jobs.submit(
+        f"convert:{found.key}",
+        "convert",
+        lambda inner: _convert(app, found, store, inner),
+        lasting=True,
+    ).join(work)
+    chosen = app.projects.get(found.root)
+    if chosen.store_name != store:
+        raise InvalidRequest(
+            f"the environment sets the store to {chosen.store_name}",
+            user_message="SONDE_STORE overrides the store of this project.",
+            next_action="Unset SONDE_STORE.",
+        )
+    return _answer(found, f"The index is kept in {store} now")
+
+
+def _convert(app: App, found: Project, store: str, work: Work) -> None:
     with found.lock.held(work):
         target = found.open_stores(store)
         try:
@@ -51,14 +68,6 @@ def convert_store(
         _choose(found, store)
         found.remove_stores(found.store_name)
         app.projects.forget(found.root)
-    chosen = app.projects.get(found.root)
-    if chosen.store_name != store:
-        raise InvalidRequest(
-            f"the environment sets the store to {chosen.store_name}",
-            user_message="SONDE_STORE overrides the store of this project.",
-            next_action="Unset SONDE_STORE.",
-        )
-    return _answer(found, f"The index is kept in {store} now")
 
 
 def _copy_vectors(

@@ -14,7 +14,8 @@ from sonde.stores.records import load_heads, save_dirty, write_text
 from sonde.tools.arguments import Param
 from sonde.tools.index import ProjectParam
 from sonde.tools.scope import indexed_project
-from sonde.tools.updating import update_project
+from sonde.tools.updating import index_job
+from sonde.types import IndexReport
 from sonde.work import Work
 
 _QUESTION = (
@@ -67,7 +68,10 @@ def choose_strategy(
 def flush_index(app: App, project: ProjectParam = None, *, work: Work) -> dict[str, object]:
     """Index everything that waits, whatever the strategy."""
     found = indexed_project(app, project)
-    report = update_project(app, found, work, existing=True)
+    running = app.jobs.find(f"index:{found.key}")
+    if running:
+        running.wait(work)  # it may have begun before the last change
+    report: IndexReport = index_job(app, found, existing=True).join(work)
     with found.lock.held(work):
         save_dirty(found.folder, (), load_heads(found.folder))
     return {

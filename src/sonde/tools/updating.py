@@ -209,15 +209,16 @@ def refine_soon(app: App, project: Project) -> None:
         refine_later(app, project)
 
 
-def refine_later(app: App, project: Project) -> None:
+def refine_later(app: App, project: Project, *, gently: bool = True) -> Job | None:
     """Fill in deeper vectors in the background, also those of a model that is new here."""
-    if app.deep:
-        app.jobs.submit(
-            f"refine:{project.key}",
-            "refine",
-            lambda work: refine_project(app, project, work),
-            gently=True,
-        )
+    if app.deep is None:
+        return None
+    return app.jobs.submit(
+        f"refine:{project.key}",
+        "refine",
+        lambda work: refine_project(app, project, work),
+        gently=gently,
+    )
 
 
 def refine_project(app: App, project: Project, work: Work) -> int:

@@ -1,0 +1,137 @@
+"""Whatever takes long is a job: told while it runs, kept with its report, stopped by its handle."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sonde.jobs
+from sonde.app import App
+from sonde.errors import Cancelled, InvalidRequest
+from sonde.tools.checking import check_now
+from sonde.tools.exporting import export_chunks
+from sonde.tools.file_job_routes import list_jobs, read_job, read_progress, stop_job
+from sonde.tools.files import job_progress, read_root, start_scan
+from sonde.tools.index import create_index, reindex_project
+from sonde.tools.keeping import import_knowledge, restore_knowledge, write_knowledge
+from sonde.tools.scope import indexed_project
+from sonde.tools.storing import convert_store
+from sonde.tools.strategy import flush_index
+from sonde.types import Caller, Progress
+from sonde.work import Work
+
+BOUND_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def keep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs that end within a moment are not written down; here every one is long enough."""
+    monkeypatch.setattr(sonde.jobs, "_MOMENT_S", 0.0)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text('[project]\nname = "shop"\n')
+    (folder / "cart.py").write_text("def total_price(items):\n    return sum(items)\n")
+    (folder / "guide.md").write_text("# Prices\n\nHow a price is made.\n")
+    return folder
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.md").write_text(f"# Note {number}\n\nHow a price is made.\n")
+    return folder
+
+
+def scan(app: App, place: Path, work: Work) -> None:
+    app.disk.roots = (place,)
+    start_scan(app, work.caller, read_root(app, str(place), str(place))).join(work)
+
+
+def export_and_restore(app: App, place: Path, work: Work) -> None:
+    target = place.with_suffix(".jsonl")
+    import_knowledge(app, str(place), work=work)
+    assert write_knowledge(app, target, work=work) == 3
+    with target.open() as lines:
+        assert restore_knowledge(app, lines, name="all.jsonl", work=work) == 3
+
+
+OPERATIONS: dict[str, Callable[[App, Path, Work], object]] = {
+    "scan": scan,
+    "index": lambda app, place, work: create_index(app, work=work),
+    "index anew": lambda app, place, work: reindex_project(app, work=work),
+    "index what waits": lambda app, place, work: flush_index(app, work=work),
+    "check": lambda app, place, work: check_now(app, indexed_project(app), work),
+    "convert": lambda app, place, work: convert_store(app, "lance", work=work),
+    "export": lambda app, place, work: export_chunks(app, str(place / "out"), work=work),
+    "import": lambda app, place, work: import_knowledge(app, str(place), work=work),
+    "restore": export_and_restore,
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_long_operation_is_a_job(app: App, notes: Path, name: str) -> None:
+    told: list[Progress] = []
+    caller = Caller()
+    before = {job["jobId"] for job in list_jobs(app, work=Work(caller=caller))["jobs"]}
+    (app.start / "new.py").write_text("def brand_new():\n    return 1\n")
+    OPERATIONS[name](app, notes, Work(report=told.append, caller=caller))
+    assert told, "the caller sees how far it is: a bar, or notifications of progress"
+    rows = list_jobs(app, work=Work(caller=caller))["jobs"]
+    fresh = [job for job in rows if job["jobId"] not in before]
+    new = [job for job in fresh if job["kind"] == name.split(maxsplit=1)[0]]
+    assert len(new) == 1
+    work, key = Work(caller=caller), new[0]["jobId"]
+    whole = read_job(app, key, work=work)
+    assert (whole["status"], whole["progressPct"]) == ("done", 100.0)
+    assert job_progress(app, key, work=work) == read_progress(app, key, work=work)
+    if name != "convert":
+        assert whole["report"], "what came of it is kept"
+    stranger = Work(caller=Caller(user="somebody else"))
+    if name in ("scan", "import", "restore"):
+        assert key not in {job["jobId"] for job in list_jobs(app, work=stranger)["jobs"]}
+
+
+@pytest.mark.parametrize("name", ["index", "check", "convert", "index what waits"])
+def test_a_job_is_stopped_by_its_handle_wherever_it_waits(app: App, notes: Path, name: str) -> None:
+    project = indexed_project(app)
+    ended: list[BaseException] = []
+    (project.root / "new.py").write_text("def brand_new():\n    return 1\n")
+
+    def run() -> None:
+        try:
+            OPERATIONS[name](app, notes, Work())
+        except Cancelled as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    with project.lock.held():
+        thread.start()
+        while not (running := [r for r in app.jobs.recent(5) if r.status == "running"]):
+            assert thread.is_alive()
+        stop_job(app, running[0].id, work=Work())
+        thread.join(BOUND_S)
+    assert len(ended) == 1
+    record = app.jobs.look_up(running[0].id)
+    assert record
+    assert record.status == "cancelled"
+
+
+def test_what_cannot_be_written_or_read_is_told_as_such(app: App, notes: Path) -> None:
+    import_knowledge(app, str(notes), work=Work())
+    with pytest.raises(InvalidRequest) as refused:
+        write_knowledge(app, notes / "none" / "x.jsonl", work=Work())
+    assert "cannot be written" in refused.value.user_message
+    broken = notes / "broken.jsonl"
+    broken.write_bytes(b'{"format": "sonde-knowledge-1"}\n' + b"\n" * 20_000 + b"\xff\xfe\n")
+    with broken.open(encoding="utf-8") as lines, pytest.raises(InvalidRequest) as refused:
+        restore_knowledge(app, lines, name="broken.jsonl", work=Work())
+    assert "'broken.jsonl' cannot be read" in refused.value.user_message
