@@ -157,6 +157,10 @@ class TooManyRequests(Refused):
     user_message = "Too many requests."
     next_action = "Wait {seconds} s and go on more slowly."
 
+    def as_dict(self) -> dict[str, Any]:
+        """With the seconds to wait as a number."""
+        return super().as_dict() | {"retryAfterSeconds": self.facts["seconds"]}
+
 
 class NoSuchAddress(InvalidRequest):
     """An address that leads nowhere."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
 from sonde.errors import InvalidRequest
@@ -78,6 +80,9 @@ def test_a_key_is_known_again_until_it_is_revoked(users, tmp_path):
 
 
 GOOD = {
+    "forged with the right secret": lambda: forge({"alg": "HS256", "kid": "one"}, SECRET),
+    "just over": lambda: sign(exp=int(time.time()) - 15),
+    "by a clock that is ahead": lambda: sign(iat=int(time.time()) + 15, nbf=int(time.time()) + 15),
     "shared secret": sign,
     "rsa": lambda: sign(RSA, "two", "RS256"),
     "several audiences": lambda: sign(aud=["other", "sonde"]),
@@ -89,20 +94,66 @@ def test_a_signed_token_names_its_user(keyring, case):
     assert keyring.find_user(GOOD[case]()) == "ann"
 
 
+PUBLIC = [
+    RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+    RSA.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+    RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.PKCS1),
+]
+
+
+def pack(value: bytes | dict[str, Any]) -> str:
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def forge(head: dict[str, Any], secret: bytes | None = None, digest: str = "sha256") -> str:
+    """A token as no library would make it: every claim right, signed with HMAC or not at all."""
+    claims = sign().split(".")[1]
+    body = f"{pack(head)}.{claims}"
+    signature = hmac.digest(secret, body.encode(), digest) if secret is not None else b""
+    return f"{body}.{pack(signature)}"
+
+
+def embed_key() -> str:
+    """A token that brings the key it is to be checked with."""
+    own = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    key = json.loads(RSAAlgorithm.to_jwk(own.public_key()))
+    now = int(time.time())
+    claims = {"sub": "ann", "iss": "https://login.example", "aud": "sonde", "iat": now,
+              "exp": now + 600}  # fmt: skip
+    return jwt.encode(claims, own, "RS256", headers={"kid": "two", "jwk": key, "jku": "http://x"})
+
+
 WRONG = {
     "another secret": lambda: sign(OTHER),
     "unknown key": lambda: sign(kid="three"),
     "no key named": lambda: sign(kid=None),
+    "a key that is no name": lambda: forge({"alg": "HS256", "kid": ["one"]}, SECRET),
     "another issuer": lambda: sign(iss="https://evil.example"),
+    "issuer with a tail": lambda: sign(iss="https://login.example.evil"),
+    "without issuer": lambda: sign(iss=None),
     "another audience": lambda: sign(aud="shop"),
+    "without audience": lambda: sign(aud=None),
     "expired": lambda: sign(exp=int(time.time()) - 60),
+    "not yet": lambda: sign(nbf=int(time.time()) + 600),
+    "issued in the future": lambda: sign(iat=int(time.time()) + 600),
     "without end": lambda: sign(exp=None),
     "without beginning": lambda: sign(iat=None),
     "nobody": lambda: sign(sub=None),
     "no user's name": lambda: sign(sub="../../ann"),
-    "not signed": lambda: jwt.encode({"sub": "ann"}, None, "none", headers={"kid": "one"}),
-    "public key as secret": lambda: sign(b"x" * 64, "two"),
+    "not signed": lambda: forge({"alg": "none", "kid": "one"}),
+    "not signed, as RSA": lambda: forge({"alg": "none", "kid": "two"}),
+    "not signed, spelled otherwise": lambda: forge({"alg": "nOnE", "kid": "one"}),
+    "signature cut off": lambda: sign().rpartition(".")[0] + ".",
+    "public key as secret (PEM)": lambda: forge({"alg": "HS256", "kid": "two"}, PUBLIC[0]),
+    "public key as secret (DER)": lambda: forge({"alg": "HS256", "kid": "two"}, PUBLIC[1]),
+    "public key as secret (PKCS 1)": lambda: forge({"alg": "HS256", "kid": "two"}, PUBLIC[2]),
+    "secret of another key": lambda: forge({"alg": "HS256", "kid": "two"}, SECRET),
+    "another algorithm": lambda: forge({"alg": "HS384", "kid": "one"}, SECRET, "sha384"),
+    "its own key": embed_key,
+    "what must be understood": lambda: forge({"alg": "HS256", "kid": "one", "crit": ["x"]}, SECRET),
     "nonsense": lambda: "a.b.c",
+    "huge": lambda: "a." + "b" * 1_000_000 + ".c",
 }
 
 
@@ -126,6 +177,8 @@ def test_a_user_who_is_shut_out_stays_out_with_older_tokens(keyring, users):
     users.revoke("ann")
     assert keyring.find_user(old) is None
     assert keyring.find_user(sign(iat=int(time.time()) + 10)) == "ann"
+    users.add_key("ann")  # let in again, by a key
+    assert keyring.find_user(old) is None
 
 
 def test_weak_or_missing_key_sets_are_refused_at_the_start(tmp_path, users):

@@ -126,13 +126,16 @@ def _make_listing(settings: Settings) -> Listing:
     from sonde.tools import TOOLS
     from sonde.tools.routes import ROUTES
 
-    return Listing(
+    listing = Listing(
         TOOLS,
         toolsets=settings.toolsets,
         spelling=settings.tool_names,
         enhanced=settings.enhanced_tool_descriptions,
         routes=ROUTES,
+        tool_limits=settings.tool_limits,
     )
+    _ = listing.limits  # a name that is wrong is told at the start
+    return listing
 
 
 def _open_later(session: Session, settings: Settings) -> Callable[[], App]:

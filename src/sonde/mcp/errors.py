@@ -9,14 +9,14 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-from sonde.errors import CatalogError, InvalidRequest, SondeError
+from sonde.errors import CatalogError, InvalidRequest, SondeError, TooManyRequests
 
 _log = logging.getLogger("sonde.mcp")
 
 
 def translate_error(error: Exception) -> dict[str, Any]:
     """The error result for a catalogued situation; anything else is raised as a protocol error."""
-    if isinstance(error, CatalogError):
+    if isinstance(error, CatalogError | TooManyRequests):
         return shape_answer(error.as_dict()) | {"isError": True}
     if isinstance(error, SondeError):
         code = INVALID_PARAMS if isinstance(error, InvalidRequest) else INTERNAL_ERROR

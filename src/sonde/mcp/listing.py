@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from sonde.mcp.limits import ToolLimits
 from sonde.tools.route import SCHEME, Route
 from sonde.tools.tool import TOOLSETS, Tool, Toolset
 
@@ -33,6 +34,14 @@ class Listing:
     enhanced: bool = False
     routes: tuple[Route, ...] = ()
     """Those that can be read are resources."""
+    tool_limits: tuple[str, ...] = ()
+    """How often a user may call a tool, as settings say it."""
+
+    @cached_property
+    def limits(self) -> ToolLimits:
+        """What counts the calls."""
+        tools = [name for tool in self.tools for name in (tool.name, *tool.aliases)]
+        return ToolLimits(self.tool_limits, [*tools, *(route.name for route in self.routes)])
 
     @cached_property
     def entries(self) -> list[dict[str, Any]]:

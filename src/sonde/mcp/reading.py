@@ -13,6 +13,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress
 from sonde.mcp.calls import Calls, Context
 from sonde.mcp.errors import dump_answer, translate_error
+from sonde.mcp.limits import ToolLimits
 from sonde.tools.route import Content, Route, find_route
 from sonde.work import Work
 
@@ -30,8 +31,11 @@ class Opened(Protocol):
 class Reader:
     """Reads resources and completes their addresses."""
 
-    def __init__(self, routes: Sequence[Route], app: Opened, calls: Calls) -> None:
+    def __init__(
+        self, routes: Sequence[Route], app: Opened, calls: Calls, limits: ToolLimits
+    ) -> None:
         self._routes = routes
+        self._limits = limits
         self._app = app
         self._calls = calls
 
@@ -41,6 +45,7 @@ class Reader:
         try:
             route, texts = find_route(self._routes, uri)
             arguments = route.bind(texts)
+            self._limits.take(route.name, self._calls.read_caller(ctx).user)
             answer = await self._run(
                 ctx, lambda work: route.call(self._app.get(), **arguments, work=work)
             )

@@ -93,6 +93,7 @@ def build_server(
             tool = find_tool(listing.tools, params.name)
             name = tool.name
             arguments = bind_arguments(tool, params.arguments or {})
+            listing.limits.take(name, calls.read_caller(ctx).user)
 
             def run_verb(work: Work) -> Any:
                 return tool.call(app.get(), **arguments, work=work)
@@ -117,7 +118,7 @@ def build_server(
         return {"resultType": "complete", "resourceTemplates": listing.templates}
 
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
-    reader = Reader(listing.routes, app, calls)
+    reader = Reader(listing.routes, app, calls, listing.limits)
     server = Server[Any](
         "sonde",
         version=__version__,

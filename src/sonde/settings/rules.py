@@ -55,6 +55,8 @@ class Settings:
     public_url: str = ""
     rate_limit: int = 200
     """Requests a second."""
+    tool_limits: tuple[str, ...] = ()
+    """`name=COUNT/UNIT`, per user."""
     jwt_keys: str = ""
     jwt_issuer: str = ""
     jwt_audience: str = "sonde"
@@ -88,6 +90,13 @@ def _check_toolsets(value: object) -> tuple[str, ...]:
     if not names or not set(names) <= set(TOOLSETS):
         raise RejectedError
     return names
+
+
+def _check_limits(value: object) -> tuple[str, ...]:
+    rules = _check_strings(value)
+    if not all(re.fullmatch(r"(\*|[\w.-]{1,64})=[1-9][0-9]{0,6}/[smh]", rule) for rule in rules):
+        raise RejectedError
+    return rules
 
 
 def _check_flag(value: object) -> bool:
@@ -255,6 +264,10 @@ RULES: dict[str, Rule] = {
     "rate_limit": Rule("rateLimit", "a whole number from 0 to 1000000",
         _check_number(0, 1_000_000), _read_number,
         "Requests a second that one caller may send; 0 does not limit. Default: 200."),
+    "tool_limits": Rule("toolLimits", "an array of limits such as 'knowledge_search=30/m'",
+        _check_limits, _read_list,
+        "How often one user may call a tool: 'name=COUNT/UNIT' with s, m or h, '*' for each tool "
+        "that is not named. Default: no limits."),
     "jwt_keys": Rule("jwtKeys", "the path of a file", _check_text(r"[^\0]{0,4096}"),
         about="A JWKS file with the keys of whoever signs tokens (JWT, RS256 or HS256) for "
         "`sonde serve`; `sub` is the user."),

@@ -56,7 +56,6 @@ class Users:
         name = secrets.token_hex(4)
         secret = f"{_PREFIX}_{name}_{secrets.token_urlsafe(32)}"
         key = Key(name, user, digest_token(secret), _now())
-        self._shut_out.pop(user, None)
         self._save([*self._keys, key])
         return key, secret
 

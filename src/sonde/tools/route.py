@@ -48,6 +48,11 @@ class Route:
     complete: Callable[[Any, str, str, Mapping[str, str]], Sequence[str]] | None = None
     """`(app, argument, beginning, the others)` -> values that begin so, to choose from."""
 
+    @property
+    def name(self) -> str:
+        """What programs call it: the verb's name."""
+        return self.call.__name__
+
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """What the verb takes."""

@@ -101,7 +101,9 @@ def build_application(
             HttpRoute("/api/openapi.json", show_openapi),
             *(
                 HttpRoute(f"/api/{address}", endpoint, methods=endpoint.methods)
-                for address, endpoint in group_routes(listing.routes, parts.app, parts.calls)
+                for address, endpoint in group_routes(
+                    listing.routes, parts.app, parts.calls, listing.limits
+                )
             ),
             *added,
         ],

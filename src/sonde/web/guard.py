@@ -34,8 +34,8 @@ from sonde.errors import (
 )
 from sonde.knowledge.sessions import read_defaults
 from sonde.mcp.calls import SCOPE_CALLER
+from sonde.mcp.limits import Buckets
 from sonde.types import LOCAL, Caller
-from sonde.web.limits import Buckets
 from sonde.web.refusing import is_person, refuse
 from sonde.web.tokens import Tokens
 

@@ -106,6 +106,7 @@ def _describe(route: Route) -> dict[str, Any]:
             required.append(argument.name)
     answer = route.answer if route.mime == "application/json" else {"type": "string"}
     said: dict[str, Any] = {
+        "operationId": route.name,
         "summary": route.summary,
         "parameters": parameters,
         "responses": {

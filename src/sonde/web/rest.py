@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from sonde.errors import InvalidRequest
 from sonde.mcp.calls import SCOPE_CALLER, Calls
 from sonde.mcp.errors import dump_answer
+from sonde.mcp.limits import ToolLimits
 from sonde.mcp.server import LazyApp
 from sonde.tools.route import Content, Route
 from sonde.web.errors import shape_error
@@ -24,8 +25,11 @@ from sonde.work import Work
 class RouteEndpoint:
     """One route as an ASGI application."""
 
-    def __init__(self, route: Route, app: LazyApp, calls: Calls) -> None:
+    def __init__(
+        self, route: Route, app: LazyApp, calls: Calls, limits: ToolLimits | None = None
+    ) -> None:
         self._route = route
+        self._limits = limits or ToolLimits()
         self._app = app
         self._calls = calls
 
@@ -34,6 +38,7 @@ class RouteEndpoint:
         request = Request(scope, receive)
         try:
             arguments = self._route.bind(self.read_texts(request), await self.read_object(request))
+            self._limits.take(self._route.name, scope[SCOPE_CALLER].user)
             answer = await self._run(arguments, scope, receive)
         except Exception as error:  # noqa: BLE001 - the one place that turns errors into HTTP
             response: Response = self.refuse(error, request)
@@ -101,12 +106,14 @@ class AddressEndpoint:
 
 
 def group_routes(
-    routes: Iterable[Route], app: LazyApp, calls: Calls
+    routes: Iterable[Route], app: LazyApp, calls: Calls, limits: ToolLimits
 ) -> list[tuple[str, AddressEndpoint]]:
     """The addresses, each with all that can be done there."""
     grouped: dict[str, dict[str, RouteEndpoint]] = {}
     for route in routes:
-        grouped.setdefault(route.address, {})[route.method] = RouteEndpoint(route, app, calls)
+        grouped.setdefault(route.address, {})[route.method] = RouteEndpoint(
+            route, app, calls, limits
+        )
     return [(address, AddressEndpoint(found)) for address, found in grouped.items()]
 
 
