@@ -79,7 +79,7 @@ class SondeError(Exception):
             "userMessage": self.user_message,
             "developerMessage": self.developer_message,
             "nextAction": self.next_action,
-        }
+        } | ({"retryAfterSeconds": self.facts["seconds"]} if "seconds" in self.facts else {})
 
 
 class InvalidRequest(SondeError):
@@ -156,10 +156,6 @@ class TooManyRequests(Refused):
     code = "TOO_MANY_REQUESTS"
     user_message = "Too many requests."
     next_action = "Wait {seconds} s and go on more slowly."
-
-    def as_dict(self) -> dict[str, Any]:
-        """With the seconds to wait as a number."""
-        return super().as_dict() | {"retryAfterSeconds": self.facts["seconds"]}
 
 
 class NoSuchAddress(InvalidRequest):
