@@ -131,6 +131,7 @@ def empty_database(database: Any) -> Any:
         with database.transact(user) as cursor:
             for source in SOURCES:
                 cursor.execute(f"DELETE FROM {source}")
+                cursor.execute(f"DELETE FROM {source}_terms USING owners WHERE owner = number")
             cursor.execute("DELETE FROM counters")
             cursor.execute("DELETE FROM memory")
             cursor.execute("DELETE FROM buried")

@@ -139,22 +139,3 @@ def test_row_level_security_is_a_second_wall(database, empty_database):
         cursor.execute("INSERT INTO counters (owner, source) VALUES ('ann', 'x')")
     with database.transact("ann") as cursor:
         assert cursor.execute("SELECT count(*) FROM notes").fetchone() == (3,)
-
-
-def test_a_database_of_an_older_version_is_brought_up(postgres_url, empty_database):
-    import psycopg
-
-    from sonde.stores.knowledge_postgres import PostgresKnowledge
-    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
-
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("DROP TABLE sonde.buried")
-        connection.execute("UPDATE sonde.format SET version = 1")
-    opened = PostgresDatabase(postgres_url)
-    try:
-        store = PostgresKnowledge(opened, "ann")
-        store.bury("notes", {("/vault", "a.md"): "1"})
-        assert store.list_buried("notes") == {("/vault", "a.md"): "1"}
-        assert PostgresKnowledge(opened, "bob").list_buried("notes") == {}
-    finally:
-        opened.close()

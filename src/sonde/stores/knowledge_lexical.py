@@ -1,43 +1,37 @@
-"""Ranking pieces of knowledge by words in SQLite: BM25 of FTS5, conditions inside."""
+"""Pieces of knowledge by their words in SQLite: counts of its own, BM25 of FTS5."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import apsw
+import numpy as np
 
-from sonde.stores import lexicon
-from sonde.stores.knowledge_base import ANYTHING, Conditions, Source
+from sonde.stores.chunk_schema import read_number
+from sonde.stores.knowledge_base import Conditions, Source
 from sonde.stores.knowledge_rows import WEIGHTS, fold_tags
+from sonde.stores.knowledge_words import LAST, MOST_FORMS, Match
 from sonde.stores.sqlite import Value
 from sonde.types import Scored
 
 POSTINGS = 60_000
-"""How many matches a query may touch before its commonest words are left out."""
-_ENOUGH = 50
-"""So many found by the rare words of a query spare the work for its common ones."""
-_MOST_FORMS = 24
-"""How many words one beginning may stand for."""
-_LAST = "\U0010ffff"
+_MOST_SCORED = 150_000
+"""Of a word that more pieces hold, the newest so many are scored."""
 
 
-def rank_pieces(
-    connection: apsw.Connection,
-    source: Source,
-    terms: Iterable[str],
-    limit: int,
-    where: Conditions,
-) -> list[Scored]:
-    """The best pieces for these terms among those allowed."""
-    counts = _count_terms(connection, source, terms)
-    kept = lexicon.choose_terms(counts, POSTINGS)
-    found = _rank(connection, source, kept, limit, where)
-    # conditions may leave little of what the rare words find; without them a few are enough
-    enough = limit if where != ANYTHING else min(limit, _ENOUGH)
-    if len(found) < enough and len(kept) < len(counts):
-        found = _rank(connection, source, list(counts), limit, where)
-    return found
+def count_words(connection: apsw.Connection, source: Source, change: Counter[str]) -> None:
+    """Write down how many more (or fewer) pieces hold each term."""
+    rows = [(term, count) for term, count in change.items() if count]
+    connection.executemany(
+        f"INSERT INTO {source}_lexicon VALUES (?, ?)"
+        " ON CONFLICT (term) DO UPDATE SET holders = holders + excluded.holders",
+        rows,
+    )
+    fewer = [(term,) for term, count in rows if count < 0]
+    connection.executemany(f"DELETE FROM {source}_lexicon WHERE term = ? AND holders <= 0", fewer)
 
 
 def condition_sql(source: Source, where: Conditions) -> tuple[str, list[Value]]:
@@ -67,61 +61,105 @@ def condition_sql(source: Source, where: Conditions) -> tuple[str, list[Value]]:
     return " AND ".join(parts), values
 
 
-def _rank(
-    connection: apsw.Connection, source: Source, terms: list[str], limit: int, where: Conditions
-) -> list[Scored]:
-    if not terms or limit < 1:
-        return []
-    match = " OR ".join(f'"{term}"' for term in terms)
-    score = f"-bm25({source}_words, {WEIGHTS[0]}, {WEIGHTS[1]}, {WEIGHTS[2]})"
+def select_allowed(
+    connection: apsw.Connection, source: Source, where: Conditions, numbers: Sequence[int]
+) -> set[int]:
+    """Which of these pieces fulfil the conditions."""
     condition, values = condition_sql(source, where)
-    join = ""
-    if condition:
-        # the order of the joins is given: FTS5 leads, rows are looked up by their keys
-        join = (
-            f" CROSS JOIN {source}_pieces AS p ON p.number = w.rowid"
-            f" CROSS JOIN {source} AS e ON e.number = p.item"
+    query = (
+        f"SELECT p.number FROM json_each(?) CROSS JOIN {source}_pieces AS p ON p.number = value"
+        f" CROSS JOIN {source} AS e ON e.number = p.item WHERE {condition}"
+    )
+    rows = connection.execute(query, (json.dumps(list(numbers)), *values))
+    return {row[0] for row in rows}
+
+
+class SqliteWords:
+    """The words of one source under some conditions, read by one connection."""
+
+    def __init__(self, connection: apsw.Connection, source: Source, where: Conditions) -> None:
+        self.postings = POSTINGS
+        self._connection = connection
+        self._source = source
+        self._where = where
+
+    def count_terms(self, terms: Sequence[str]) -> dict[str, int]:
+        """How many pieces hold each of these terms; unknown ones are left out."""
+        query = (
+            f"SELECT term, holders FROM json_each(?) CROSS JOIN {self._source}_lexicon"
+            " ON term = value"
         )
-        condition = f" AND {condition}"
-    query = (
-        f"SELECT w.rowid, {score} AS score FROM {source}_words AS w{join}"
-        f" WHERE {source}_words MATCH ?{condition} ORDER BY score DESC, w.rowid LIMIT ?"
-    )
-    rows = connection.execute(query, (match, *values, limit))
-    return [Scored(number, value) for number, value in rows]
+        return dict(self._connection.execute(query, (json.dumps(list(terms)),)))
 
+    def list_forms(self, start: str) -> dict[str, int]:
+        """The commonest terms that begin so, and how many pieces hold each."""
+        return self._list_terms("term >= ? AND term < ?", start, start + LAST)
 
-def _count_terms(
-    connection: apsw.Connection, source: Source, terms: Iterable[str]
-) -> dict[str, int]:
-    """Every term to look for and how many pieces hold it; unknown words stand for longer ones."""
-    counts: dict[str, int] = {}
-    for term in list(dict.fromkeys(terms))[: lexicon.MOST_COUNTED]:
-        if term.endswith("*"):
-            counts |= _list_forms(connection, source, term[:-1])
-            continue
-        query = f"SELECT doc FROM {source}_terms WHERE term = ?"
-        row = connection.execute(query, (term,)).fetchone()
-        if row:
-            counts[term] = row[0]
-        elif len(term) > 1:
-            counts |= _list_forms(connection, source, term) or _list_holders(
-                connection, source, term
+    def list_holders(self, part: str) -> dict[str, int]:
+        """The commonest terms that hold this inside, and how many pieces hold each."""
+        return self._list_terms("instr(term, ?)", part)
+
+    def count_all(self) -> int:
+        """About how many pieces there are."""
+        return read_number(self._connection, f"SELECT max(number) FROM {self._source}_pieces")
+
+    def allow(self, numbers: Sequence[int]) -> Collection[int]:
+        """Which of these pieces fulfil the conditions."""
+        return select_allowed(self._connection, self._source, self._where, numbers)
+
+    def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
+        """The best pieces by BM25, best first; `inside`: of those that fulfil the conditions."""
+        lead = _join(match.terms, " AND " if match.every else " OR ")
+        if match.others:
+            return self._score_both(lead, match, limit, inside=inside)
+        oldest = self._find_oldest(lead) if match.every else 0
+        behind = "AND w.rowid > ? ORDER BY score DESC, w.rowid LIMIT ?"
+        rows = self._select(lead, inside, behind, oldest, limit)
+        return [Scored(number, value) for number, value in rows]
+
+    def _score_both(self, lead: str, match: Match, limit: int, *, inside: bool) -> list[Scored]:
+        """FTS5 scores all it looks for: words that lead and rank count twice, once too much."""
+        every = _join([*match.terms, *match.others], " OR ")
+        once = np.array(self._select(lead, inside), np.float64).reshape(-1, 2)
+        twice = np.array(self._select(f"({lead}) AND ({every})", inside), np.float64)
+        numbers, scores = once[:, 0].astype(np.int64), twice.reshape(-1, 2)[:, 1] - once[:, 1]
+        best = np.lexsort((numbers, -scores))[:limit]
+        return [Scored(int(numbers[at]), float(scores[at])) for at in best.tolist()]
+
+    def _find_oldest(self, match: str) -> int:
+        query = (
+            f"SELECT rowid FROM {self._source}_words WHERE {self._source}_words MATCH ?"
+            " ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+        )
+        return read_number(self._connection, query, (match, _MOST_SCORED))
+
+    def _select(
+        self, match: str, inside: bool, behind: str = "", *given: Value
+    ) -> list[tuple[Any, ...]]:
+        source = self._source
+        score = f"-bm25({source}_words, {WEIGHTS[0]}, {WEIGHTS[1]}, {WEIGHTS[2]})"
+        condition, values = condition_sql(source, self._where) if inside else ("", [])
+        join = ""
+        if condition:
+            # the order of the joins is given: FTS5 leads, rows are looked up by their keys
+            join = (
+                f" CROSS JOIN {source}_pieces AS p ON p.number = w.rowid"
+                f" CROSS JOIN {source} AS e ON e.number = p.item"
             )
-    return counts
+            condition = f" AND {condition}"
+        query = (
+            f"SELECT w.rowid, {score} AS score FROM {source}_words AS w{join}"
+            f" WHERE {source}_words MATCH ?{condition} {behind}"
+        )
+        return self._connection.execute(query, (match, *values, *given)).fetchall()
+
+    def _list_terms(self, condition: str, *given: Value) -> dict[str, int]:
+        query = (
+            f"SELECT term, holders FROM {self._source}_lexicon WHERE {condition}"
+            " ORDER BY holders DESC, term LIMIT ?"
+        )
+        return dict(self._connection.execute(query, (*given, MOST_FORMS)))
 
 
-def _list_forms(connection: apsw.Connection, source: Source, start: str) -> dict[str, int]:
-    query = (
-        f"SELECT term, doc FROM {source}_terms WHERE term >= ? AND term < ?"
-        " ORDER BY doc DESC LIMIT ?"
-    )
-    return dict(connection.execute(query, (start, start + _LAST, _MOST_FORMS)))
-
-
-def _list_holders(connection: apsw.Connection, source: Source, part: str) -> dict[str, int]:
-    """Words that hold this one inside (`synthese` in `photosyntheses`)."""
-    if len(part) < 4 or not part.isalnum():
-        return {}
-    query = f"SELECT term, doc FROM {source}_terms WHERE instr(term, ?) ORDER BY doc DESC LIMIT ?"
-    return dict(connection.execute(query, (part, _MOST_FORMS)))
+def _join(terms: Sequence[str], operator: str) -> str:
+    return operator.join(f'"{term}"' for term in terms)

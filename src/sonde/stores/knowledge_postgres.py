@@ -5,7 +5,6 @@ Whose a row is stands in each query; row-level security is the second wall behin
 
 from __future__ import annotations
 
-import uuid as uuids
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,6 @@ from sonde.prose import fold_text
 from sonde.stores.base import Vectors
 from sonde.stores.knowledge_base import (
     ANYTHING,
-    NUMBERED,
     SOURCES,
     TITLE,
     Conditions,
@@ -25,23 +23,22 @@ from sonde.stores.knowledge_base import (
     Source,
 )
 from sonde.stores.knowledge_postgres_pool import PostgresDatabase
-from sonde.stores.knowledge_postgres_ranking import condition_sql, rank_pieces, write_vector
-from sonde.stores.knowledge_rows import (
-    HEAD,
-    PIECE,
-    bind_head,
-    bind_piece,
-    fold_tags,
-    list_stored,
-    list_terms,
-    read_head,
-    read_piece,
+from sonde.stores.knowledge_postgres_ranking import PostgresWords
+from sonde.stores.knowledge_postgres_vectors import OwnerVectors
+from sonde.stores.knowledge_postgres_writing import (
+    HEADS,
+    PIECES,
+    Owner,
+    advance,
+    find_owner,
+    put_entries,
+    read_found,
+    remove_entries,
 )
-from sonde.stores.packed import PackedRows, pack_rows, pack_text, unpack_text
+from sonde.stores.knowledge_rows import HEAD, read_head, read_piece
+from sonde.stores.knowledge_words import rank_words
+from sonde.stores.packed import pack_text, unpack_row, unpack_text
 from sonde.types import Scored
-
-_HEADS = ", ".join(f"e.{name.strip()}" for name in HEAD.split(","))
-_PIECES = ", ".join(f"p.{name.strip()}" for name in PIECE.split(","))
 
 
 class PostgresKnowledge:
@@ -53,7 +50,8 @@ class PostgresKnowledge:
     def __init__(self, database: PostgresDatabase, owner: str) -> None:
         self._database = database
         self._owner = owner
-        self._vectors: dict[Source, tuple[int, str, PackedRows]] = {}
+        self._number = 0
+        self._vectors = {source: OwnerVectors(owner, source) for source in SOURCES}
 
     def generation(self, source: Source) -> int:
         """A number that grows with every committed change of a source."""
@@ -74,18 +72,15 @@ class PostgresKnowledge:
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         """Store these just as they are, each in place of the one with its id; the ids."""
+        owner = self._identify()
         with self._database.transact(self._owner) as cursor:
-            self._advance(cursor, source)
-            return [self._put(cursor, source, entry) for entry in entries]
+            return put_entries(cursor, owner, source, entries)
 
     def remove(self, source: Source, ids: Collection[str]) -> int:
         """Forget these; how many there were."""
-        query = f"DELETE FROM {source} WHERE owner = %s AND id = ANY(%s)"
+        owner = self._identify()
         with self._database.transact(self._owner) as cursor:
-            gone = cursor.execute(query, [self._owner, [pack_text(each) for each in ids]]).rowcount
-            if gone:
-                self._advance(cursor, source)
-        return int(gone)
+            return remove_entries(cursor, owner, source, list(ids))
 
     def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
         """An entry by its id, whole or only its head."""
@@ -94,7 +89,7 @@ class PostgresKnowledge:
             row = cursor.execute(query, [self._owner, pack_text(id)]).fetchone()
             if row is None:
                 return None
-            head = _read_head(source, row)
+            head = read_head(source, unpack_row(row))
             return self._complete(cursor, head) if pieces else head
 
     def find_title(self, source: Source, title: str) -> Entry | None:
@@ -106,7 +101,7 @@ class PostgresKnowledge:
         folded = pack_text(fold_text(title))
         with self._database.transact(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, folded, folded]).fetchone()
-        return _read_head(source, row) if row else None
+        return read_head(source, unpack_row(row)) if row else None
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
         """So many pieces of an entry from a place on, without its title."""
@@ -136,7 +131,7 @@ class PostgresKnowledge:
         )
         with self._database.transact(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, self._owner, pack_text(after), limit])
-            heads = [_read_head(source, row) for row in rows.fetchall()]
+            heads = [read_head(source, unpack_row(row)) for row in rows.fetchall()]
             return [self._complete(cursor, head) for head in heads]
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
@@ -148,8 +143,32 @@ class PostgresKnowledge:
         packed = pack_text(origin)
         with self._database.transact(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, packed, packed])
-            heads = [_read_head(source, row) for row in rows]
+            heads = [read_head(source, unpack_row(row)) for row in rows]
         return {head.path: head for head in heads}
+
+    def bury(self, source: Source, places: Mapping[Place, str]) -> None:
+        """Remember that what came from these places was deleted, and the hash it had there."""
+        query = "INSERT INTO buried VALUES (%s, %s, %s, %s, %s)"
+        rows = [[self._owner, source, *map(pack_text, at), text] for at, text in places.items()]
+        self.unbury(source, places)
+        with self._database.transact(self._owner) as cursor:
+            cursor.executemany(query, rows)
+
+    def unbury(self, source: Source, places: Collection[Place]) -> None:
+        """Forget that."""
+        query = "DELETE FROM buried WHERE owner = %s AND source = %s AND origin = %s AND path = %s"
+        rows = [[self._owner, source, *map(pack_text, at)] for at in places]
+        with self._database.transact(self._owner) as cursor:
+            cursor.executemany(query, rows)
+
+    def list_buried(self, source: Source) -> Mapping[Place, str]:
+        """The places of what was deleted, with its hashes."""
+        query = (
+            "SELECT origin, path, hash FROM buried WHERE owner = %s AND source = %s ORDER BY 1, 2"
+        )
+        with self._database.transact(self._owner) as cursor:
+            rows = cursor.execute(query, [self._owner, source]).fetchall()
+        return {(unpack_text(origin), unpack_text(path)): text for origin, path, text in rows}
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
         """Remember that what came from these places was deleted, and the hash it had there."""
@@ -187,8 +206,10 @@ class PostgresKnowledge:
         self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
         """The best pieces for these terms."""
+        owner = self._identify()
         with self._database.transact(self._owner) as cursor:
-            return rank_pieces(cursor, self._owner, source, terms, limit, where)
+            index = PostgresWords(cursor, owner, source, where)
+            return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
     def nearest(
         self,
@@ -199,58 +220,33 @@ class PostgresKnowledge:
         where: Conditions = ANYTHING,
     ) -> list[Scored]:
         """The pieces nearest to a vector."""
-        rows = self._load_vectors(source, model)
-        condition, values = condition_sql(where)
-        allowed: list[int] | None = None
-        if condition:
-            query = (
-                f"SELECT p.number FROM {source}_pieces AS p JOIN {source} AS e"
-                f" ON e.number = p.item WHERE p.owner = %s{condition}"
-            )
-            with self._database.transact(self._owner) as cursor:
-                found = cursor.execute(query, [self._owner, *values])
-                allowed = [row[0] for row in found]
-        return rows.find(vector, limit, allowed)
+        with self._database.transact(self._owner) as cursor:
+            return self._vectors[source].nearest(cursor, model, vector, limit, where)
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, Found]:
         """Pieces by their keys, each with the head of its entry; those that are gone are not."""
         query = (
-            f"SELECT {_PIECES}, {_HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
+            f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
             " ON e.number = p.item WHERE p.owner = %s AND p.number = ANY(%s) ORDER BY p.number"
         )
         with self._database.transact(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, list(numbers)]).fetchall()
-        width = PIECE.count(",") + 1
-        found = [Found(_read_head(source, row[width:]), _read_piece(row)) for row in rows]
+        found = [Found(*read_found(source, row)) for row in rows]
         return {each.piece.number: each for each in found}
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[Found]:
         """Pieces that have no vector of this model yet."""
-        query = (
-            f"SELECT number FROM {source}_pieces WHERE owner = %s AND model IS DISTINCT FROM %s"
-            " ORDER BY number LIMIT %s"
-        )
         with self._database.transact(self._owner) as cursor:
-            numbers = [row[0] for row in cursor.execute(query, [self._owner, model, limit])]
-        return list(self.locate(source, numbers).values())
+            numbers = self._vectors[source].list_bare(cursor, model, limit)
+        return list(self.locate(source, numbers).values()) if numbers else []
 
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
         """Keep a vector for each of these pieces; those that are gone are passed over."""
-        query = (
-            f"UPDATE {source}_pieces SET model = %s, vector = %s WHERE owner = %s AND number = %s"
-        )
-        packed = pack_rows(rows)
         with self._database.transact(self._owner) as cursor:
-            cursor.executemany(
-                query,
-                [
-                    (model, data, self._owner, number)
-                    for number, data in zip(numbers, packed, strict=True)
-                ],
-            )
-            self._advance(cursor, source)
+            stamp = advance(cursor, self._owner, source)
+            self._vectors[source].write(cursor, model, stamp, numbers, rows)
 
     def remember(self, key: str, value: str, seconds: float) -> None:
         """Keep something small for a while, for whichever server is asked next."""
@@ -284,66 +280,23 @@ class PostgresKnowledge:
 
     def close(self) -> None:
         """Forget what was loaded; the connections are everybody's."""
-        self._vectors = {}
+        self._vectors = {source: OwnerVectors(self._owner, source) for source in SOURCES}
 
-    def _put(self, cursor: Any, source: Source, entry: Entry) -> str:
-        if entry.id:
-            query = f"DELETE FROM {source} WHERE owner = %s AND id = %s"
-            cursor.execute(query, [self._owner, pack_text(entry.id)])
-            if source in NUMBERED and entry.id.isdecimal():
-                self._reserve(cursor, source, int(entry.id))
-        elif source in NUMBERED:
-            entry = replace(entry, id=str(self._take_id(cursor, source)))
-        else:
-            entry = replace(entry, id=str(uuids.uuid4()))
-        columns = HEAD.removeprefix("number, ").replace("title,", "title, folded,")
-        row = cursor.execute(
-            f"INSERT INTO {source} (owner, folded_tags, {columns})"
-            f" VALUES ({', '.join(['%s'] * 16)}) RETURNING number",
-            [self._owner, fold_tags(entry.tags), *_pack(bind_head(entry))],
-        ).fetchone()
-        columns = PIECE.removeprefix("number, ")
-        for piece in list_stored(entry):
-            number = cursor.execute(
-                f"INSERT INTO {source}_pieces (owner, item, {columns})"
-                f" VALUES (%s, %s{', %s' * 9}) RETURNING number",
-                [self._owner, row[0], *_pack(bind_piece(piece))],
-            ).fetchone()[0]
-            folded = pack_text(fold_text(f"{entry.title} {piece.text}"))
-            vector = write_vector(*list_terms(entry, piece))
-            cursor.execute(
-                f"INSERT INTO {source}_words VALUES (%s, %s, %s, %s::tsvector)",
-                [number, self._owner, folded, vector],
-            )
-        return entry.id
-
-    def _advance(self, cursor: Any, source: Source) -> None:
-        cursor.execute(
-            "INSERT INTO counters (owner, source, generation) VALUES (%s, %s, 1)"
-            " ON CONFLICT (owner, source) DO UPDATE SET generation = counters.generation + 1",
-            [self._owner, source],
-        )
-
-    def _take_id(self, cursor: Any, source: Source) -> int:
-        query = (
-            "UPDATE counters SET next_id = next_id + 1 WHERE owner = %s AND source = %s"
-            " RETURNING next_id - 1"
-        )
-        return int(cursor.execute(query, [self._owner, source]).fetchone()[0])
-
-    def _reserve(self, cursor: Any, source: Source, number: int) -> None:
-        query = (
-            "UPDATE counters SET next_id = greatest(next_id, %s) WHERE owner = %s AND source = %s"
-        )
-        cursor.execute(query, [number + 1, self._owner, source])
+    def _identify(self) -> Owner:
+        if not self._number:
+            # known only when it is committed: another server must not choose another
+            with self._database.transact(self._owner) as cursor:
+                number = find_owner(cursor, self._owner)
+            self._number = number
+        return self._number, self._owner
 
     def _complete(self, cursor: Any, head: Entry) -> Entry:
         query = (
-            f"SELECT {_PIECES} FROM {head.source}_pieces AS p"
+            f"SELECT {PIECES} FROM {head.source}_pieces AS p"
             " WHERE p.owner = %s AND p.item = %s AND p.field <> %s ORDER BY p.place"
         )
         rows = cursor.execute(query, [self._owner, head.number, TITLE])
-        return replace(head, pieces=tuple(_read_piece(row) for row in rows))
+        return replace(head, pieces=tuple(read_piece(unpack_row(row)) for row in rows))
 
     def _select_pieces(
         self,
@@ -353,40 +306,9 @@ class PostgresKnowledge:
         values: list[Any],
     ) -> list[Piece]:
         query = (
-            f"SELECT {_PIECES} FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
+            f"SELECT {PIECES} FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
             f" WHERE e.owner = %s AND e.id = %s AND {condition}"
         )
         with self._database.transact(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, pack_text(id), *values])
-            return [_read_piece(row) for row in rows]
-
-    def _load_vectors(self, source: Source, model: str) -> PackedRows:
-        generation = self.generation(source)
-        known = self._vectors.get(source)
-        if known and known[:2] == (generation, model):
-            return known[2]
-        query = (
-            f"SELECT number, vector FROM {source}_pieces WHERE owner = %s AND model = %s"
-            " ORDER BY number"
-        )
-        with self._database.transact(self._owner) as cursor:
-            rows = PackedRows(cursor.execute(query, [self._owner, model]).fetchall())
-        self._vectors[source] = (generation, model, rows)
-        return rows
-
-
-def _pack(values: Sequence[Any]) -> list[Any]:
-    return [
-        pack_text(value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value)
-        if isinstance(value, str | bytes)
-        else value
-        for value in values
-    ]
-
-
-def _read_head(source: Source, row: Sequence[Any]) -> Entry:
-    return read_head(source, [unpack_text(v) if isinstance(v, str) else v for v in row])
-
-
-def _read_piece(row: Sequence[Any]) -> Piece:
-    return read_piece([unpack_text(v) if isinstance(v, str) else v for v in row])
+            return [read_piece(unpack_row(row)) for row in rows]

@@ -6,17 +6,44 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sonde.errors import IndexTooNew, MissingExtra, StorageUnusable
+from sonde.errors import IndexTooNew, MissingExtra, SondeError, StorageUnusable
 from sonde.stores import knowledge_postgres_schema as schema
+from sonde.stores.knowledge_postgres_writing import fill_words
 
 _MOST_CONNECTIONS = 10
 _WAIT_S = 20.0
+_BEGIN = (
+    "SELECT set_config('sonde.owner', %s, true), set_config('search_path', 'sonde, public', true),"
+    # compiling a query costs more than any of ours
+    " set_config('jit', 'off', true)"
+)
+_AGAIN = "Try again; nothing that was stored is lost."
+_PROBLEMS = {
+    "PoolTimeout": (
+        "The database with the knowledge has no free connection.",
+        "Try again in a moment, or check that PostgreSQL runs and takes enough connections.",
+    ),
+    "TooManyConnections": (
+        "The database with the knowledge takes no more connections.",
+        "Try again in a moment, or raise max_connections of PostgreSQL.",
+    ),
+    "AdminShutdown": ("The database with the knowledge is being restarted.", _AGAIN),
+    "CrashShutdown": ("The database with the knowledge is being restarted.", _AGAIN),
+    "CannotConnectNow": ("The database with the knowledge is being restarted.", _AGAIN),
+    "DiskFull": (
+        "The database with the knowledge has no room left.",
+        "Free space on the disk of PostgreSQL; nothing that was stored is lost.",
+    ),
+}
+"""What a failure is called, and what people are told of it."""
 
 
 class PostgresDatabase:
     """A pool of connections to one database; makes its tables when they are not there."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self, url: str, *, most_connections: int = _MOST_CONNECTIONS, wait_s: float = _WAIT_S
+    ) -> None:
         try:
             import psycopg
             from psycopg_pool import ConnectionPool
@@ -24,12 +51,19 @@ class PostgresDatabase:
             raise MissingExtra(str(error), extra="postgres") from error
         self._failure: Any = psycopg.Error
         try:
-            with psycopg.connect(url, connect_timeout=int(_WAIT_S)) as connection:
+            with psycopg.connect(url, connect_timeout=max(int(wait_s), 2)) as connection:
                 _prepare(connection)
         except psycopg.Error as error:
             raise self._translate(error) from error
         self._pool = ConnectionPool(
-            url, min_size=0, max_size=_MOST_CONNECTIONS, open=True, timeout=_WAIT_S
+            url,
+            # a plan made once for any value is a bad one where a word may be rare or common
+            kwargs={"prepare_threshold": None},
+            min_size=0,
+            max_size=most_connections,
+            open=True,
+            timeout=wait_s,
+            check=ConnectionPool.check_connection,
         )
 
     @contextmanager
@@ -37,8 +71,7 @@ class PostgresDatabase:
         """A cursor inside a transaction that sees only what this owner has."""
         try:
             with self._pool.connection() as connection, connection.cursor() as cursor:
-                cursor.execute("SET LOCAL search_path TO sonde, public")
-                cursor.execute("SELECT set_config('sonde.owner', %s, true)", [owner])
+                cursor.execute(_BEGIN, [owner])
                 yield cursor
         except self._failure as error:
             raise self._translate(error) from error
@@ -47,35 +80,26 @@ class PostgresDatabase:
         """Close every connection."""
         self._pool.close()
 
-    def _translate(self, error: Exception) -> StorageUnusable:
+    def _translate(self, error: Exception) -> SondeError:
         # what the driver says may quote the address with its password: only its kind is told
-        return StorageUnusable(
-            f"PostgreSQL: {type(error).__name__}",
-            user_message="The database with the knowledge cannot be used.",
-            next_action="Check that PostgreSQL runs and that SONDE_KNOWLEDGE_STORE is right.",
+        kind = type(error).__name__
+        message, action = _PROBLEMS.get(
+            kind,
+            (
+                "The database with the knowledge cannot be used.",
+                "Check that PostgreSQL runs and that SONDE_KNOWLEDGE_STORE is right.",
+            ),
         )
+        return StorageUnusable(f"PostgreSQL: {kind}", user_message=message, next_action=action)
 
 
 def _prepare(connection: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute(schema.LOCK)
+        found = 0
         if cursor.execute(schema.FIND_VERSION).fetchone()[0] is not None:
             found = int(cursor.execute(schema.READ_VERSION).fetchone()[0])
-            if found > schema.VERSION:
-                raise IndexTooNew(f"the database has format {found}")
-            for statements in schema.UPGRADES[found - 1 :]:
-                for statement in statements:
-                    cursor.execute(statement)
-            if found < schema.VERSION:
-                cursor.execute(schema.WRITE_VERSION)
-            return
-        trigrams = cursor.execute(schema.FIND_TRIGRAMS).fetchone() is not None
-        if not trigrams:
-            cursor.execute("SAVEPOINT before")
-            try:
-                cursor.execute(schema.MAKE_TRIGRAMS)
-                trigrams = True
-            except Exception:  # noqa: BLE001 - without the right to it, partial words are slower
-                cursor.execute("ROLLBACK TO SAVEPOINT before")
-        for statement in schema.list_statements(trigrams=trigrams):
-            cursor.execute(statement)
+        if found > schema.VERSION:
+            raise IndexTooNew(f"the database has format {found}")
+        if found < schema.VERSION:
+            schema.upgrade(cursor, found, fill_words)

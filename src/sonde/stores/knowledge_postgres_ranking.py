@@ -1,41 +1,48 @@
-"""Ranking pieces of knowledge in PostgreSQL: ts_rank a term, weighed by how rare the term is."""
+"""Pieces of knowledge by their words in PostgreSQL: BM25 out of what `ts_rank` says of each term.
+
+For one term at n places of equal weight `ts_rank` is the sum of 1/1 + 1/4 … 1/n², divided by the
+endless sum. What is lacking then is close to 1/(n + 1/2) of the series, so n can be read from it.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sonde.stores import lexicon
 from sonde.stores.knowledge_base import Conditions, Source
-from sonde.stores.knowledge_rows import fold_tags
+from sonde.stores.knowledge_rows import WEIGHTS, fold_tags
+from sonde.stores.knowledge_words import LAST, MOST_FORMS, Match
 from sonde.types import Scored
 
-_MOST_TERMS = 24
-_MOST_POSITIONS = 250
-_LAST_POSITION = 16_383
-_WEIGHTS = "'{0.5, 0.5, 1.0, 1.0}'"
-"""Of text, nothing, tags and titles, in the order D, C, B, A."""
+_MOST_PLACES = 255
+_MOST_CHARS = 700_000
+"""Of a text-search vector, which PostgreSQL holds up to a megabyte."""
+_COUNT = "round(0.6079271018540267 / (1 - ts_rank('{{1,1,1,1}}', w.words, {0})::float8) - 0.5)"
+_MOST_SCORED = 30_000
 
 
-def write_vector(title: Sequence[str], tags: Sequence[str], body: Sequence[str]) -> str:
-    """The terms of a piece as PostgreSQL's text-search vector."""
-    places: dict[str, list[str]] = {}
-    at = 0
-    for terms, weight in ((title, "A"), (tags, "B"), (body, "")):
+def write_vector(owner: int, parts: Sequence[Sequence[str]]) -> str:
+    """The terms of a piece as a text-search vector: as many places as a term counts."""
+    counts: Counter[str] = Counter()
+    for weight, terms in zip(WEIGHTS, parts, strict=True):
         for term in terms:
-            at = min(at + 1, _LAST_POSITION)
-            known = places.setdefault(term, [])
-            if len(known) < _MOST_POSITIONS:
-                known.append(f"{at}{weight}")
-    return " ".join(f"{quote_term(term)}:{','.join(known)}" for term, known in places.items())
+            counts[term] += int(weight)
+    written: list[str] = []
+    room = _MOST_CHARS
+    for term, count in counts.items():
+        places = ",".join(map(str, range(1, min(count, _MOST_PLACES) + 1)))
+        written.append(f"{quote_term(owner, term)}:{places}")
+        room -= len(written[-1].encode()) + 1
+        if room < 0:
+            break
+    return " ".join(written)
 
 
-def quote_term(term: str) -> str:
-    """A term as it stands in a vector or a query; `x*` stays a beginning."""
-    start = term.removesuffix("*")
-    quoted = "'" + start.replace("\\", "\\\\").replace("'", "''") + "'"
-    return f"{quoted}:*" if term.endswith("*") else quoted
+def quote_term(owner: int, term: str) -> str:
+    """A term of an owner as it stands in a vector or a query."""
+    return f"'{owner}/" + term.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def condition_sql(where: Conditions) -> tuple[str, list[Any]]:
@@ -64,66 +71,93 @@ def condition_sql(where: Conditions) -> tuple[str, list[Any]]:
     return "".join(parts), values
 
 
-def rank_pieces(
-    cursor: Any,
-    owner: str,
-    source: Source,
-    terms: Iterable[str],
-    limit: int,
-    where: Conditions,
-) -> list[Scored]:
-    """The best pieces for these terms among those allowed."""
-    weighed = _weigh_terms(cursor, owner, source, list(dict.fromkeys(terms)))
-    if not weighed or limit < 1:
-        return []
-    score = " + ".join(
-        f"%s * ts_rank({_WEIGHTS}::real[], w.words, %s::tsquery, 1)" for _ in weighed
-    )
+def select_allowed(
+    cursor: Any, owner: str, source: Source, where: Conditions, numbers: Sequence[int] | None
+) -> set[int]:
+    """Which pieces fulfil the conditions: of these, or of all."""
     condition, values = condition_sql(where)
+    among = "" if numbers is None else " AND p.number = ANY(%s)"
     query = (
-        f"SELECT p.number, ({score})::float8 AS score FROM {source}_words AS w"
-        f" JOIN {source}_pieces AS p ON p.number = w.number JOIN {source} AS e ON e.number = p.item"
-        " WHERE w.owner = %s AND p.owner = %s AND e.owner = %s"
-        f" AND w.words @@ %s::tsquery{condition}"
-        " ORDER BY score DESC, p.number LIMIT %s"
+        f"SELECT p.number FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
+        f" WHERE p.owner = %s{among}{condition}"
     )
-    given = [part for term, idf in weighed.items() for part in (idf, quote_term(term))]
-    every = " | ".join(quote_term(term) for term in weighed)
-    rows = cursor.execute(query, [*given, owner, owner, owner, every, *values, limit])
-    return [Scored(number, value) for number, value in rows]
+    given = [] if numbers is None else [list(numbers)]
+    return {row[0] for row in cursor.execute(query, [owner, *given, *values])}
 
 
-def _weigh_terms(cursor: Any, owner: str, source: Source, terms: list[str]) -> dict[str, float]:
-    """The rarest known terms with their inverse frequencies; unknown ones stand for longer ones."""
-    total = _count(cursor, f"SELECT count(*) FROM {source}_pieces WHERE owner = %s", owner)
-    counts: dict[str, int] = {}
-    query = f"SELECT count(*) FROM {source}_words WHERE owner = %s AND words @@ %s::tsquery"
-    for term in terms[: 4 * _MOST_TERMS]:
-        held = _count(cursor, query, owner, quote_term(term))
-        if not held and not term.endswith("*") and len(term) > 1:
-            term += "*"
-            held = _count(cursor, query, owner, quote_term(term))
-            if not held:
-                counts |= _list_holders(cursor, owner, source, term[:-1])
-        if held:
-            counts[term] = held
-    rarest = sorted(counts, key=lambda term: (counts[term], term))[:_MOST_TERMS]
-    return {term: max(math.log1p(total / counts[term]), lexicon.LEAST_IDF) for term in rarest}
+class PostgresWords:
+    """The words of one source of one owner under some conditions."""
 
+    postings = 20_000
 
-def _list_holders(cursor: Any, owner: str, source: Source, part: str) -> dict[str, int]:
-    """Words that hold this one inside, found by trigrams of the text."""
-    if len(part) < 4 or not part.isalnum():
-        return {}
-    query = (
-        "SELECT lexeme, count(*) FROM ("
-        f" SELECT words FROM {source}_words WHERE owner = %s AND folded LIKE %s LIMIT 200"
-        ") AS held, unnest(held.words) WHERE position(%s IN lexeme) > 0"
-        " GROUP BY lexeme ORDER BY 2 DESC LIMIT 24"
-    )
-    return dict(cursor.execute(query, [owner, f"%{part}%", part]))
+    def __init__(
+        self, cursor: Any, owner: tuple[int, str], source: Source, where: Conditions
+    ) -> None:
+        self._cursor = cursor
+        self._number, self._owner = owner
+        self._source = source
+        self._where = where
+        self._counts: dict[str, int] = {}
+        query = "SELECT pieces, length FROM counters WHERE owner = %s AND source = %s"
+        row = cursor.execute(query, [self._owner, source]).fetchone()
+        self._pieces, self._length = map(int, row or (0, 0))
 
+    def count_terms(self, terms: Sequence[str]) -> dict[str, int]:
+        """How many pieces hold each of these terms; unknown ones are left out."""
+        return self._list_terms("term = ANY(%s)", [list(terms)], len(terms))
 
-def _count(cursor: Any, query: str, *values: Any) -> int:
-    row = cursor.execute(query, list(values)).fetchone()
-    return int(row[0]) if row else 0
+    def list_forms(self, start: str) -> dict[str, int]:
+        """The commonest terms that begin so, and how many pieces hold each."""
+        return self._list_terms("term >= %s AND term < %s", [start, start + LAST], MOST_FORMS)
+
+    def list_holders(self, part: str) -> dict[str, int]:
+        """The commonest terms that hold this inside, and how many pieces hold each."""
+        return self._list_terms("term LIKE %s", [f"%{part}%"], MOST_FORMS)
+
+    def count_all(self) -> int:
+        """How many pieces there are."""
+        return self._pieces
+
+    def allow(self, numbers: Sequence[int]) -> Collection[int]:
+        """Which of these pieces fulfil the conditions."""
+        return select_allowed(self._cursor, self._owner, self._source, self._where, numbers)
+
+    def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
+        """The best pieces by BM25, best first; `inside`: of those that fulfil the conditions."""
+        join, condition = "", ""
+        given: list[Any] = []
+        if inside:
+            join = (
+                f" JOIN {self._source}_pieces AS p ON p.number = w.number"
+                f" JOIN {self._source} AS e ON e.number = p.item"
+            )
+            condition, given = condition_sql(self._where)
+            condition = f" AND p.owner = %s{condition}"
+            given = [self._owner, *given]
+        terms = [quote_term(self._number, term) for term in (*match.terms, *match.others)]
+        weights = [self._weigh(term) for term in (*match.terms, *match.others)]
+        counts = ", ".join(f"{_COUNT.format('%s::tsquery')} AS n{at}" for at in range(len(terms)))
+        score = " + ".join(f"%s * n{at} / (n{at} + damping)" for at in range(len(terms)))
+        lead = (" & " if match.every else " | ").join(terms[: len(match.terms)])
+        cut = f" LIMIT {_MOST_SCORED}" if match.every else ""
+        query = (
+            f"SELECT number, ({score})::float8 AS score FROM (SELECT w.number,"
+            f" {lexicon.K1} * (1 - {lexicon.B} + {lexicon.B} * w.length / %s) AS damping, {counts}"
+            f" FROM {self._source}_words AS w{join} WHERE w.words @@ %s::tsquery{condition}{cut}"
+            " OFFSET 0) AS counted ORDER BY score DESC, number LIMIT %s"
+        )
+        mean = max(self._length, 1) / max(self._pieces, 1)
+        rows = self._cursor.execute(query, [*weights, mean, *terms, lead, *given, limit])
+        return [Scored(number, value) for number, value in rows]
+
+    def _weigh(self, term: str) -> float:
+        return lexicon.weigh_term(self._counts[term], self._pieces) * (lexicon.K1 + 1.0)
+
+    def _list_terms(self, condition: str, given: list[Any], most: int) -> dict[str, int]:
+        query = (
+            f"SELECT term, holders FROM {self._source}_terms WHERE owner = %s AND {condition}"
+            " ORDER BY holders DESC, term LIMIT %s"
+        )
+        found = dict(self._cursor.execute(query, [self._number, *given, most]))
+        self._counts |= found
+        return found

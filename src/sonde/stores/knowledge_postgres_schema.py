@@ -1,18 +1,28 @@
 """The tables of everybody's knowledge in PostgreSQL, each row guarded by whose it is.
 
 PostgreSQL uses no text index on a guarded table: to it, matching might leak what it looks at. So
-words stand in tables of their own without a guard, and whatever is found there by its number is
-read from the guarded ones.
+words stand in tables of their own without a guard, each under the number of its owner, and whatever
+is found there is read from the guarded tables.
 """
 
 from __future__ import annotations
 
-from sonde.stores.knowledge_base import SOURCES
+from collections.abc import Callable, Sequence
+from typing import Any
 
-VERSION = 2
-_LOCK = 0x534F4E44
+from sonde.stores.knowledge_base import SOURCES, Source
+
+LOCK = "SELECT pg_advisory_xact_lock(1397706308)"
+FIND_VERSION = "SELECT to_regclass('sonde.format')"
+READ_VERSION = "SELECT version FROM sonde.format"
+_FIND_TRIGRAMS = "SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'"
+_MAKE_TRIGRAMS = "CREATE EXTENSION IF NOT EXISTS pg_trgm"
 
 _SHARED = """
+CREATE SCHEMA IF NOT EXISTS sonde;
+SET LOCAL search_path TO sonde, public;
+CREATE TABLE format (version bigint NOT NULL);
+INSERT INTO format VALUES (0);
 CREATE TABLE counters (
     owner text NOT NULL, source text NOT NULL,
     generation bigint NOT NULL DEFAULT 0, next_id bigint NOT NULL DEFAULT 1,
@@ -23,7 +33,7 @@ CREATE UNLOGGED TABLE memory (
     PRIMARY KEY (owner, key)
 );
 """
-_TABLES = """
+_ENTRIES = """
 CREATE TABLE {0} (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     owner text NOT NULL,
@@ -70,16 +80,6 @@ CREATE TABLE {0}_words (
     folded text NOT NULL,
     words tsvector NOT NULL
 );
-CREATE INDEX ON {0}_words (owner);
-CREATE INDEX ON {0}_words USING gin (words);
-"""
-_TRIGRAMS = "CREATE INDEX ON {0}_words USING gin (folded gin_trgm_ops)"
-_GUARD = """
-ALTER TABLE {0} ENABLE ROW LEVEL SECURITY;
-ALTER TABLE {0} FORCE ROW LEVEL SECURITY;
-CREATE POLICY own ON {0}
-    USING (owner = current_setting('sonde.owner', true))
-    WITH CHECK (owner = current_setting('sonde.owner', true));
 """
 _BURIED = """
 CREATE TABLE buried (
@@ -88,27 +88,116 @@ CREATE TABLE buried (
 );
 CREATE INDEX ON buried (owner, source);
 """
-UPGRADES = (("SET LOCAL search_path TO sonde, public", _BURIED, _GUARD.format("buried")),)
-"""What brings format 1 to 2, 2 to 3 and so on."""
-WRITE_VERSION = f"UPDATE sonde.format SET version = {VERSION}"
-LOCK = f"SELECT pg_advisory_xact_lock({_LOCK})"
-FIND_VERSION = "SELECT to_regclass('sonde.format')"
-READ_VERSION = "SELECT version FROM sonde.format"
-FIND_TRIGRAMS = "SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'"
-MAKE_TRIGRAMS = "CREATE EXTENSION IF NOT EXISTS pg_trgm"
+_OWNERS = """
+CREATE TABLE owners (
+    number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE
+);
+ALTER TABLE counters ADD COLUMN pieces bigint NOT NULL DEFAULT 0,
+    ADD COLUMN length bigint NOT NULL DEFAULT 0, ADD COLUMN removed bigint NOT NULL DEFAULT 0;
+"""
+_WORDS = """
+DROP TABLE {0}_words;
+CREATE TABLE {0}_words (
+    number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
+    length bigint NOT NULL,
+    words tsvector NOT NULL
+);
+ALTER TABLE {0}_words ALTER COLUMN words SET STORAGE EXTERNAL, SET (toast_tuple_target = 8160);
+CREATE TABLE {0}_terms (
+    owner integer NOT NULL, term text COLLATE "C" NOT NULL, holders bigint NOT NULL,
+    PRIMARY KEY (owner, term)
+);
+CREATE TABLE {0}_vectors (
+    number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
+    owner text NOT NULL,
+    model text NOT NULL,
+    stamp bigint NOT NULL,
+    vector bytea
+);
+INSERT INTO {0}_vectors
+    SELECT number, owner, coalesce(model, ''), CASE WHEN model IS NULL THEN 0 ELSE 1 END, vector
+    FROM {0}_pieces;
+ALTER TABLE {0}_pieces DROP COLUMN model, DROP COLUMN vector;
+"""
+_INDEXES = """
+CREATE INDEX ON {0}_words USING gin (words);
+CREATE INDEX ON {0}_vectors (owner, model, number);
+CREATE INDEX ON {0}_vectors (owner, stamp);
+"""
+_TRIGRAMS = "CREATE INDEX ON {0}_terms USING gin (term gin_trgm_ops)"
+_GUARD = """
+ALTER TABLE {0} ENABLE ROW LEVEL SECURITY;
+ALTER TABLE {0} FORCE ROW LEVEL SECURITY;
+CREATE POLICY own ON {0}
+    USING ({1} = current_setting('sonde.owner', true))
+    WITH CHECK ({1} = current_setting('sonde.owner', true));
+"""
+Fill = Callable[[Any, str, Source], None]
+"""Writes the words of all that an owner has in a source."""
 
 
-def list_statements(*, trigrams: bool) -> list[str]:
-    """What makes an empty database ours."""
-    tables = [name for source in SOURCES for name in (source, f"{source}_pieces")]
-    return [
-        "CREATE SCHEMA IF NOT EXISTS sonde",
-        "SET LOCAL search_path TO sonde, public",
-        "CREATE TABLE format (version bigint NOT NULL)",
-        f"INSERT INTO format VALUES ({VERSION})",
-        _SHARED,
-        _BURIED,
-        *(_TABLES.format(source) for source in SOURCES),
-        *(_TRIGRAMS.format(source) for source in SOURCES if trigrams),
-        *(_GUARD.format(table) for table in ("counters", "memory", "buried", *tables)),
-    ]
+def upgrade(cursor: Any, found: int, fill: Fill) -> None:
+    """Bring the tables from the version found to the newest."""
+    steps = (_make_first, _make_buried, _give_words_their_tables)
+    for step in steps[found:]:
+        step(cursor, fill)
+    cursor.execute("UPDATE sonde.format SET version = %s", [VERSION])
+
+
+def _make_first(cursor: Any, _fill: Fill) -> None:
+    cursor.execute(_SHARED)
+    for source in SOURCES:
+        cursor.execute(_ENTRIES.format(source))
+    for table in ("counters", "memory", *_list_tables("", "_pieces")):
+        cursor.execute(_GUARD.format(table, "owner"))
+
+
+def _make_buried(cursor: Any, _fill: Fill) -> None:
+    cursor.execute("SET LOCAL search_path TO sonde, public")
+    cursor.execute(_BURIED)
+    cursor.execute(_GUARD.format("buried", "owner"))
+
+
+def _give_words_their_tables(cursor: Any, fill: Fill) -> None:
+    """Terms counted and words under their owner's number; vectors apart, where they can change."""
+    cursor.execute("SET LOCAL search_path TO sonde, public")
+    query = " UNION ".join(f"SELECT owner FROM {source}_words" for source in SOURCES)
+    owners = [row[0] for row in cursor.execute(query).fetchall()]
+    cursor.execute(_OWNERS)
+    for source in SOURCES:
+        for table in (source, f"{source}_pieces"):
+            # the guard holds for the table's owner, too: it is lifted to see everybody's rows
+            cursor.execute(f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY")
+        cursor.execute(_WORDS.format(source))
+        for table in (source, f"{source}_pieces"):
+            cursor.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+        if _has_trigrams(cursor):
+            cursor.execute(_TRIGRAMS.format(source))
+    cursor.execute(_GUARD.format("owners", "name"))
+    for table in _list_tables("_vectors"):
+        cursor.execute(_GUARD.format(table, "owner"))
+    for owner in owners:
+        cursor.execute("SELECT set_config('sonde.owner', %s, true)", [owner])
+        for source in SOURCES:
+            fill(cursor, owner, source)
+    for source in SOURCES:
+        cursor.execute(_INDEXES.format(source))
+
+
+def _list_tables(*ends: str) -> Sequence[str]:
+    return [source + end for source in SOURCES for end in ends]
+
+
+def _has_trigrams(cursor: Any) -> bool:
+    if cursor.execute(_FIND_TRIGRAMS).fetchone() is not None:
+        return True
+    cursor.execute("SAVEPOINT before")
+    try:
+        cursor.execute(_MAKE_TRIGRAMS)
+    except Exception:  # noqa: BLE001 - without the right to it, partial words are slower
+        cursor.execute("ROLLBACK TO SAVEPOINT before")
+        return False
+    return True
+
+
+VERSION = 3

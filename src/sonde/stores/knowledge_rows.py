@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -50,11 +51,11 @@ def read_head(source: Source, row: Sequence[Any]) -> Entry:
         created_at=row[3],
         last_modified=row[4],
         version=row[5],
-        tags=tuple(json.loads(row[6])),
+        tags=tuple(json.loads(row[6])) if row[6] != "[]" else (),
         media_type=read_text(row[7]),
         url=read_text(row[8]),
         character=read_text(row[9]),
-        facts=json.loads(row[10]),
+        facts=json.loads(row[10]) if row[10] != "{}" else {},
         origin=read_text(row[11]),
         path=read_text(row[12]),
         hash=read_text(row[13]),
@@ -110,6 +111,31 @@ def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[s
     if entry.source in TITLED:
         return index_text(entry.title), _tag_terms(entry), index_text(piece.text)
     return [], [], index_text(piece.text)
+
+
+class Tally:
+    """What a write changes: how many pieces hold each term, how many there are, how long."""
+
+    def __init__(self) -> None:
+        self.terms: Counter[str] = Counter()
+        self.pieces = 0
+        self.length = 0
+
+    def add(self, entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[str]]:
+        """Count a piece that comes; its terms."""
+        terms = list_terms(entry, piece)
+        self._count(terms, 1)
+        return terms
+
+    def drop(self, entry: Entry, piece: Piece) -> None:
+        """Count a piece that goes."""
+        self._count(list_terms(entry, piece), -1)
+
+    def _count(self, terms: tuple[list[str], ...], sign: int) -> None:
+        for term in set().union(*terms):
+            self.terms[term] += sign
+        self.pieces += sign
+        self.length += sign * sum(map(len, terms))
 
 
 def _tag_terms(entry: Entry) -> list[str]:

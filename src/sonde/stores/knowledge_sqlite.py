@@ -26,20 +26,21 @@ from sonde.stores.knowledge_base import (
     Place,
     Source,
 )
-from sonde.stores.knowledge_lexical import rank_pieces
+from sonde.stores.knowledge_lexical import SqliteWords, count_words
 from sonde.stores.knowledge_rows import (
     HEAD,
     PIECE,
+    Tally,
     bind_head,
     bind_piece,
     fold_tags,
     list_stored,
-    list_terms,
     read_head,
     read_piece,
 )
 from sonde.stores.knowledge_schema import DATABASES, make_format
 from sonde.stores.knowledge_vectors import PieceVectors
+from sonde.stores.knowledge_words import rank_words
 from sonde.stores.sqlite import Database, bind_text, read_text
 from sonde.stores.vectors import VectorFile, measure_folder
 from sonde.types import Scored
@@ -85,7 +86,9 @@ class SqliteKnowledge:
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         """Store these just as they are, each in place of the one with its id; the ids."""
         with self._of[source].write() as connection:
-            ids = [_put(connection, source, entry) for entry in entries]
+            tally = Tally()
+            ids = [_put(connection, source, entry, tally) for entry in entries]
+            count_words(connection, source, tally.terms)
             _advance(connection, source)
         return ids
 
@@ -93,8 +96,10 @@ class SqliteKnowledge:
         """Forget these; how many there were."""
         replaced: VectorFile | None = None
         with self._of[source].write() as connection:
-            gone = sum(_remove(connection, source, each) is not None for each in ids)
+            tally = Tally()
+            gone = sum(_remove(connection, source, each, tally) is not None for each in ids)
             if gone:
+                count_words(connection, source, tally.terms)
                 _advance(connection, source)
                 replaced = self._vectors[source].tidy(connection)
         if replaced:
@@ -197,7 +202,8 @@ class SqliteKnowledge:
     ) -> list[Scored]:
         """The best pieces for these terms."""
         with self._of[source].read() as connection:
-            return rank_pieces(connection, source, terms, limit, where)
+            index = SqliteWords(connection, source, where)
+            return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
     def nearest(
         self,
@@ -266,10 +272,10 @@ class SqliteKnowledge:
             database.close()
 
 
-def _put(connection: apsw.Connection, source: Source, entry: Entry) -> str:
+def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally) -> str:
     number: int | None = None
     if entry.id:
-        number = _remove(connection, source, entry.id)
+        number = _remove(connection, source, entry.id, tally)
         if number is None and source in NUMBERED and entry.id.isdecimal():
             number = int(entry.id)
     elif source not in NUMBERED:
@@ -294,29 +300,40 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry) -> str:
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (number, *bind_piece(piece)),
         )
-        terms = [" ".join(part) for part in list_terms(entry, piece)]
+        terms = tally.add(entry, piece)
         connection.execute(
             f"INSERT INTO {source}_words (rowid, title, tags, body) VALUES (?, ?, ?, ?)",
-            (connection.last_insert_rowid(), *terms),
+            (connection.last_insert_rowid(), *map(" ".join, terms)),
         )
     return entry.id
 
 
-def _remove(connection: apsw.Connection, source: Source, id: str) -> int | None:  # noqa: A002
+def _remove(
+    connection: apsw.Connection,
+    source: Source,
+    id: str,  # noqa: A002
+    tally: Tally,
+) -> int | None:
     """Forget an entry; its number, so that what takes its place can have it."""
-    query = f"SELECT number FROM {source} WHERE id = ?"
-    row = connection.execute(query, (id,)).fetchone()
+    row = connection.execute(f"SELECT {HEAD} FROM {source} WHERE id = ?", (id,)).fetchone()
     if row is None:
         return None
+    head = read_head(source, row)
+    pieces = f"SELECT {_PIECES} FROM {source}_pieces AS p WHERE item = ?"
+    for piece in map(read_piece, connection.execute(pieces, (head.number,))):
+        tally.drop(head, piece)
     connection.execute(
         f"DELETE FROM {source}_words WHERE rowid IN"
         f" (SELECT number FROM {source}_pieces WHERE item = ?)",
-        row,
+        (head.number,),
     )
-    connection.execute(f"DELETE FROM {source}_pieces WHERE item = ?", row)
-    connection.execute(f"DELETE FROM {source}_tags WHERE item = ?", row)
-    connection.execute(f"DELETE FROM {source} WHERE number = ?", row)
-    return int(row[0])
+    for table, column in (
+        (f"{source}_pieces", "item"),
+        (f"{source}_tags", "item"),
+        (source, "number"),
+    ):
+        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (head.number,))
+    return head.number
 
 
 def _complete(connection: apsw.Connection, head: Entry) -> Entry:

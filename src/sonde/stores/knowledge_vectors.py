@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 
 from sonde.stores.base import Vectors
 from sonde.stores.chunk_schema import read_number
-from sonde.stores.knowledge_base import Conditions, Source
-from sonde.stores.knowledge_lexical import condition_sql
+from sonde.stores.knowledge_base import ANYTHING, Conditions, Source
+from sonde.stores.knowledge_lexical import condition_sql, select_allowed
+from sonde.stores.knowledge_words import narrow
+from sonde.stores.sqlite import Value
 from sonde.stores.vectors import VectorFile
 from sonde.types import Scored
 
@@ -67,20 +70,25 @@ class PieceVectors:
         length = float(np.linalg.norm(vector))
         if file is None or not length or limit < 1:
             return []
-        numbers, slots = self._read_map(connection, generation, model)
+        numbers, slots = self._read_map(connection, generation, file.path.name)
+        unit = vector / np.float32(length)
+
+        def rank(depth: int) -> list[Scored]:
+            return _find(file, unit, numbers, slots, depth)
+
+        if where == ANYTHING:
+            return rank(limit)
+        allow = partial(select_allowed, connection, self._source, where)
+        found = narrow(rank, allow, limit)
+        if found is not None:
+            return found
         condition, values = condition_sql(self._source, where)
-        if condition:
-            query = (
-                f"SELECT p.number FROM {self._source}_pieces AS p JOIN {self._source} AS e"
-                f" ON e.number = p.item WHERE {condition}"
-            )
-            allowed = np.array([row[0] for row in connection.execute(query, values)], np.int64)
-            inside = np.isin(numbers, allowed)
-            numbers, slots = numbers[inside], slots[inside]
-        places, scores = file.find(vector / np.float32(length), slots, limit)
-        found = zip(numbers[places].tolist(), scores.tolist(), strict=True)
-        ordered = sorted(found, key=lambda pair: (-pair[1], pair[0]))
-        return [Scored(number, score) for number, score in ordered[:limit]]
+        query = (
+            f"SELECT json_group_array(p.number) FROM {self._source}_pieces AS p"
+            f" JOIN {self._source} AS e ON e.number = p.item WHERE {condition}"
+        )
+        inside = np.isin(numbers, _read_arrays(connection, query, values)[0])
+        return _find(file, unit, numbers[inside], slots[inside], limit)
 
     def is_current(self, connection: apsw.Connection, model: str) -> bool:
         """Whether the slots are those of this model."""
@@ -136,16 +144,36 @@ class PieceVectors:
             return self._files[name]
 
     def _read_map(
-        self, connection: apsw.Connection, generation: int, model: str
+        self, connection: apsw.Connection, generation: int, file: str
     ) -> tuple[Numbers, Numbers]:
+        """Which piece has which slot; after a change only what is new is read, if that is all."""
         known = self._map
-        if known and known[:2] == (generation, model):
+        if known and known[:2] == (generation, file):
             return known[2], known[3]
-        query = (
-            f"SELECT json_group_array(number), json_group_array(slot) FROM {self._source}_pieces"
-            " WHERE slot >= 0"
-        )
-        (columns,) = connection.execute(query).fetchall()
-        numbers, slots = (np.array(json.loads(str(column)), np.int64) for column in columns)
-        self._map = (generation, model, numbers, slots)
+        live = f"FROM {self._source}_pieces WHERE slot >= 0"
+        both = f"SELECT json_group_array(number), json_group_array(slot) {live} AND number > ?"
+        numbers = slots = np.empty(0, np.int64)
+        if known and known[1] == file and len(known[2]):
+            numbers, slots = known[2:]
+            more = _read_arrays(connection, both, [int(numbers.max())])
+            numbers, slots = np.concatenate((numbers, more[0])), np.concatenate((slots, more[1]))
+        # a slot is never used twice, so that other pieces give another sum
+        check = connection.execute(f"SELECT count(*), ifnull(sum(slot), 0) {live}").fetchone()
+        if check != (len(slots), int(slots.sum())):
+            numbers, slots = _read_arrays(connection, both, [-1])
+        self._map = (generation, file, numbers, slots)
         return numbers, slots
+
+
+def _find(
+    file: VectorFile, unit: Vectors, numbers: Numbers, slots: Numbers, limit: int
+) -> list[Scored]:
+    places, scores = file.find(unit, slots, limit)
+    found = zip(numbers[places].tolist(), scores.tolist(), strict=True)
+    ordered = sorted(found, key=lambda pair: (-pair[1], pair[0]))
+    return [Scored(number, score) for number, score in ordered[:limit]]
+
+
+def _read_arrays(connection: apsw.Connection, query: str, values: Sequence[Value]) -> list[Numbers]:
+    (columns,) = connection.execute(query, values).fetchall()
+    return [np.array(json.loads(str(column)), np.int64) for column in columns]

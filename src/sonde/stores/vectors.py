@@ -22,6 +22,7 @@ from sonde.stores.base import Vectors
 
 Slots = NDArray[np.int64]
 Rows = NDArray[np.int8]
+Signs = NDArray[np.uint64]
 
 EXACT = 20_000
 """Up to so many candidates every vector is scored."""
@@ -56,7 +57,7 @@ class VectorFile:
 
     def append(self, vectors: Vectors) -> tuple[int, list[int]]:
         """Write rows at the end, flushed to the disk: the first one's slot and all checksums."""
-        rows, bits = self._quantize(vectors), self._pack(vectors)
+        rows, bits = quantize(vectors), pack_signs(vectors)
         first = self.count_rows()
         for path, data in ((self.path, rows), (self.bits_path, bits)):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,25 +100,10 @@ class VectorFile:
         if not len(slots):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         rows, bits = self._map(int(slots.max()) + 1)
-        places = np.arange(len(slots))
-        wanted = max(_RESCORED, limit * _PER_RESULT)
-        if len(slots) > max(EXACT, wanted):
-            distance = self._measure_distances(bits, query, slots)
-            places = np.argpartition(distance, wanted)[:wanted]
-        scores = np.empty(len(places), np.float32)
-        for start in range(0, len(places), _SCORED_AT_ONCE):
-            part = slice(start, start + _SCORED_AT_ONCE)
-            chosen = rows[slots[places[part]]]
-            scores[part] = chosen[:, _SCALE_BYTES:].astype(np.float32) @ query
-            scores[part] *= _read_scales(chosen)
+        places, scores = find_nearest(rows, bits, query, slots, limit)
         if not np.isfinite(scores).all():
             raise IndexCorrupt(f"{self.path} holds vectors that are no numbers")
-        if limit < len(scores):
-            least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-            kept = np.flatnonzero(scores >= least)
-            places, scores = places[kept], scores[kept]
-        order = np.argsort(-scores, kind="stable")
-        return places[order], scores[order]
+        return places, scores
 
     def delete(self) -> None:
         """Remove the files; maps that are open stay readable where the system allows it."""
@@ -128,33 +114,7 @@ class VectorFile:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
 
-    def _quantize(self, vectors: Vectors) -> Rows:
-        scales = np.abs(vectors).max(axis=1, initial=0.0) / _STEPS
-        steps = np.divide(vectors, scales[:, None], where=scales[:, None] > 0, out=0 * vectors)
-        rows = np.empty((len(vectors), self._width), np.int8)
-        rows[:, :_SCALE_BYTES] = scales.astype(np.float32)[:, None].view(np.int8)
-        rows[:, _SCALE_BYTES:] = np.rint(steps)
-        return rows
-
-    def _pack(self, vectors: Vectors) -> NDArray[np.uint64]:
-        packed = np.zeros((len(vectors), self._words * 8), np.uint8)
-        signs = np.packbits(vectors > 0, axis=1)
-        packed[:, : signs.shape[1]] = signs
-        return packed.view(np.uint64)
-
-    def _measure_distances(
-        self, bits: NDArray[np.uint64], query: Vectors, slots: Slots
-    ) -> NDArray[np.uint16]:
-        wanted = self._pack(query[None, :])[0]
-        distance = np.zeros(len(slots), np.uint16)
-        # the usual case, slots in order without gaps, needs no copy
-        whole = bool(slots[0] == 0 and slots[-1] == len(slots) - 1 and np.all(np.diff(slots) == 1))
-        chosen = bits[: len(slots)] if whole else bits[slots]
-        for word in range(self._words):
-            distance += np.bitwise_count(chosen[:, word] ^ wanted[word])
-        return distance
-
-    def _map(self, count: int) -> tuple[Rows, NDArray[np.uint64]]:
+    def _map(self, count: int) -> tuple[Rows, Signs]:
         with self._lock:
             # to touch a mapped page behind the end of a file that was cut ends the process
             complete = self.count_complete()
@@ -171,7 +131,58 @@ class VectorFile:
             return self._rows, self._bits
 
 
-def _sum_rows(rows: Rows, bits: NDArray[np.uint64]) -> list[int]:
+def quantize(vectors: Vectors) -> Rows:
+    """Each vector as a row: its scale, then one signed byte a number."""
+    scales = np.abs(vectors).max(axis=1, initial=0.0) / _STEPS
+    steps = np.divide(vectors, scales[:, None], where=scales[:, None] > 0, out=0 * vectors)
+    rows = np.empty((len(vectors), vectors.shape[1] + _SCALE_BYTES), np.int8)
+    rows[:, :_SCALE_BYTES] = scales.astype(np.float32)[:, None].view(np.int8)
+    rows[:, _SCALE_BYTES:] = np.rint(steps)
+    return rows
+
+
+def pack_signs(vectors: Vectors | Rows) -> Signs:
+    """Which numbers of each vector are positive, 64 to a word."""
+    packed = np.zeros((len(vectors), -(-vectors.shape[1] // 64) * 8), np.uint8)
+    signs = np.packbits(vectors > 0, axis=1)
+    packed[:, : signs.shape[1]] = signs
+    return packed.view(np.uint64)
+
+
+def find_nearest(
+    rows: Rows, signs: Signs, query: Vectors, slots: Slots, limit: int
+) -> tuple[Slots, Vectors]:
+    """Positions in `slots` of the nearest rows and their scores; ties with the last one, too."""
+    places = np.arange(len(slots))
+    wanted = max(_RESCORED, limit * _PER_RESULT)
+    if len(slots) > max(EXACT, wanted):
+        places = np.argpartition(_measure_distances(signs, query, slots), wanted)[:wanted]
+    scores = np.empty(len(places), np.float32)
+    for start in range(0, len(places), _SCORED_AT_ONCE):
+        part = slice(start, start + _SCORED_AT_ONCE)
+        chosen = rows[slots[places[part]]]
+        scores[part] = chosen[:, _SCALE_BYTES:].astype(np.float32) @ query
+        scores[part] *= _read_scales(chosen)
+    if limit < len(scores) and np.isfinite(scores).all():
+        least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        kept = np.flatnonzero(scores >= least)
+        places, scores = places[kept], scores[kept]
+    order = np.argsort(-scores, kind="stable")
+    return places[order], scores[order]
+
+
+def _measure_distances(signs: Signs, query: Vectors, slots: Slots) -> NDArray[np.uint16]:
+    wanted = pack_signs(query[None, :])[0]
+    distance = np.zeros(len(slots), np.uint16)
+    # the usual case, slots in order without gaps, needs no copy
+    whole = bool(slots[0] == 0 and slots[-1] == len(slots) - 1 and np.all(np.diff(slots) == 1))
+    chosen = signs[: len(slots)] if whole else signs[slots]
+    for word in range(len(wanted)):
+        distance += np.bitwise_count(chosen[:, word] ^ wanted[word])
+    return distance
+
+
+def _sum_rows(rows: Rows, bits: Signs) -> list[int]:
     return [zlib.crc32(sign, zlib.crc32(row)) for row, sign in zip(rows, bits, strict=True)]
 
 

@@ -1,0 +1,142 @@
+"""Knowledge that an older version of sonde wrote is there after the update, and found."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+
+from sonde.errors import IndexTooNew
+from sonde.stores.knowledge_base import SOURCES, Conditions, Entry, KnowledgeStore, Piece
+from sonde.stores.knowledge_schema import DATABASES
+from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.stores.packed import pack_rows
+
+from .postgres import needs_postgres
+
+TEXTS = ("The walrus slept", "A walrus and otters", "黒猫が好きです")
+VECTORS = np.eye(2, 8, dtype=np.float32)
+
+
+def check(store: KnowledgeStore) -> None:
+    """Everything is as it was, can be found, and can be changed."""
+    assert store.count("notes") == (3, 3)
+    found = store.rank("notes", ["walru"], 9)
+    assert {store.locate("notes", [one.id])[one.id].entry.id for one in found} == {"n0", "n1"}
+    assert len(store.rank("notes", ["walr"], 9)) == 2
+    assert len(store.rank("notes", ["黒猫"], 9, Conditions(tags=("old",)))) == 1
+    near = store.nearest("notes", "m", VECTORS[1], 1)
+    assert store.locate("notes", [near[0].id])[near[0].id].entry.id == "n1"
+    assert [each.entry.id for each in store.list_bare("notes", "m", 9)] == ["n2"]
+    store.put("notes", [Entry("notes", "walrus", (Piece("new"),), id="n0")])
+    store.remove("notes", ["n1"])
+    assert {entry.id for entry in store.list_entries("notes")} == {"n0", "n2"}
+    assert len(store.rank("notes", ["walru"], 9)) == 1
+    assert store.rank("notes", ["otter"], 9) == []
+    store.bury("notes", {("/vault", "a.md"): "1"})
+    assert store.list_buried("notes") == {("/vault", "a.md"): "1"}
+
+
+def test_an_older_sqlite_file_is_brought_up(tmp_path: Path):
+    store = SqliteKnowledge(tmp_path)
+    entries = [
+        Entry("notes", "", (Piece(text),), id=f"n{at}", tags=("Old",))
+        for at, text in enumerate(TEXTS)
+    ]
+    store.put("notes", entries)
+    numbers = [each.piece.number for each in store.list_bare("notes", "m", 2)]
+    store.put_vectors("notes", "m", numbers, VECTORS)
+    store.close()
+    for name, sources in DATABASES.items():  # back to the first format: terms were not counted
+        connection = apsw.Connection(str(tmp_path / f"{name}.db"))
+        for source in sources:
+            connection.execute(f"DROP TABLE {source}_lexicon")
+            connection.execute(
+                f"CREATE VIRTUAL TABLE {source}_terms USING fts5vocab ({source}_words, 'row')"
+            )
+        connection.execute("DROP TABLE buried")
+        connection.pragma("user_version", 1)
+        connection.close()
+    store = SqliteKnowledge(tmp_path)
+    check(store)
+    store.close()
+
+
+@pytest.fixture
+def old_url(postgres_url: str) -> Iterator[str]:
+    """A database of its own with the tables of the first format and a few rows of two users."""
+    import psycopg
+
+    name = f"old_{uuid.uuid4().hex[:8]}"
+    admin = postgres_url.replace("sonde:sonde@", "admin@").rpartition("/")[0]
+    with psycopg.connect(f"{admin}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} OWNER sonde")
+    url = postgres_url.rpartition("/")[0] + f"/{name}"
+    first = (Path(__file__).parent / "postgres_format_1.sql").read_text()
+    with psycopg.connect(url) as connection:
+        for source in SOURCES:
+            if source == SOURCES[0]:
+                connection.execute(first.partition("-- a source")[0])
+            connection.execute(first.partition("-- a source")[2].replace("SOURCE", source))
+        connection.execute("UPDATE sonde.format SET version = 1")
+        for user in ("ann", "bob"):
+            _fill(connection, user)
+    yield url
+    with psycopg.connect(f"{admin}/postgres", autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _fill(connection: Any, user: str) -> None:
+    connection.execute("SELECT set_config('sonde.owner', %s, true)", [user])
+    connection.execute("INSERT INTO sonde.counters VALUES (%s, 'notes', 4, 1)", [user])
+    packed = [*pack_rows(VECTORS), None]
+    for at, text in enumerate(TEXTS):
+        row = connection.execute(
+            "INSERT INTO sonde.notes (owner, id, title, folded, created_at, last_modified, version,"
+            " tags, folded_tags, media_type, url, character, facts, origin, path, hash) VALUES"
+            """ (%s, %s, '', '', 1, 2, 1, '["Old"]', '{old}', '', '', '', '{}', '', '', '')"""
+            " RETURNING number",
+            [user, f"n{at}"],
+        ).fetchone()
+        model = "m" if packed[at] else None
+        piece = connection.execute(
+            "INSERT INTO sonde.notes_pieces (owner, item, place, start, field, uuid, sender, text,"
+            " model, vector) VALUES (%s, %s, 0, 0, '', %s, '', %s, %s, %s) RETURNING number",
+            [user, row[0], f"u{at}", text, model, packed[at]],
+        ).fetchone()
+        connection.execute(
+            "INSERT INTO sonde.notes_words VALUES (%s, %s, %s, to_tsvector('simple', %s))",
+            [piece[0], user, text.lower(), text],
+        )
+
+
+@needs_postgres
+def test_an_older_postgres_database_is_brought_up(old_url: str):
+    from sonde.stores.knowledge_postgres import PostgresKnowledge
+    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+
+    database = PostgresDatabase(old_url)
+    try:
+        check(PostgresKnowledge(database, "ann"))
+        check(PostgresKnowledge(database, "bob"))
+    finally:
+        database.close()
+    again = PostgresDatabase(old_url)
+    again.close()
+
+
+@needs_postgres
+def test_a_newer_database_is_refused(old_url: str):
+    import psycopg
+
+    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+
+    with psycopg.connect(old_url) as connection:
+        connection.execute("UPDATE sonde.format SET version = 99")
+    with pytest.raises(IndexTooNew):
+        PostgresDatabase(old_url)
