@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench soak fuzz kills quality regex docs samples conformance clean
+.PHONY: help install demo lint check test agents bench soak fuzz kills knowledge quality regex docs samples conformance clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -51,6 +51,10 @@ kills: $(STAMP) ## Kill the indexer at hundreds of random instants, on both stor
 
 soak: $(STAMP) ## An hour of edits, renames, branch switches and kills: make soak SECONDS=600
 	$(BIN)/python benchmarks/soak.py $(or $(SECONDS),3600) $(ARGS)
+
+knowledge: $(STAMP) ## A million pieces of knowledge: make knowledge TEXTS="folders" AT=folder
+	$(BIN)/python benchmarks/knowledge_scale.py fill "$(AT)" --texts $(TEXTS) $(ARGS)
+	$(BIN)/python benchmarks/knowledge_scale.py ask "$(AT)" --texts $(TEXTS) $(ARGS)
 
 quality: $(STAMP) ## Retrieval quality, cross-validated: make quality CORPORA=folder QUERIES=file
 	$(BIN)/python benchmarks/quality_split.py "$(CORPORA)" "$(QUERIES)" $(ARGS)

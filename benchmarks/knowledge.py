@@ -1,6 +1,6 @@
 """How well personal knowledge is found: LoCoMo's questions and Cranfield, by words and fused.
 
-    python benchmarks/knowledge.py --cranfield FOLDER --locomo FOLDER
+    python benchmarks/knowledge.py --cranfield FOLDER --locomo FOLDER [--postgres URL]
 
 FOLDER holds cran_docs.json, cran_queries.json and cran_qrels.json; of LoCoMo: its ten
 conversations, one JSON file each. Neither comes with sonde: fetch them from their publishers.
@@ -14,6 +14,9 @@ import math
 import re
 import tempfile
 import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -23,11 +26,11 @@ from sonde.embedding.static import StaticEmbedder
 from sonde.knowledge.cutting import cut_pieces
 from sonde.knowledge.questions import read_question
 from sonde.knowledge.ranking import Asking, embed_missing
-from sonde.stores.knowledge_base import Entry, Piece
+from sonde.stores.knowledge_base import Entry, KnowledgeStore, Piece
 from sonde.stores.knowledge_sqlite import SqliteKnowledge
 
 
-def rank_cranfield(folder: Path, store: SqliteKnowledge, embedder: Embedder | None) -> float:
+def rank_cranfield(folder: Path, store: KnowledgeStore, embedder: Embedder | None) -> float:
     """Mean NDCG@10 over Cranfield's queries; grades as its file gives them (1 is best)."""
     wanted: dict[int, dict[str, int]] = {}
     for row in json.loads((folder / "cran_qrels.json").read_text()):
@@ -46,7 +49,7 @@ def discount(gains: list[int]) -> float:
     return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))
 
 
-def fill_cranfield(folder: Path, store: SqliteKnowledge) -> None:
+def fill_cranfield(folder: Path, store: KnowledgeStore) -> None:
     store.put(
         "notes",
         [
@@ -80,7 +83,7 @@ def read_sessions(sample: dict[str, Any]) -> list[Entry]:
 
 
 def recall_locomo(
-    questions: list[dict[str, Any]], store: SqliteKnowledge, embedder: Embedder | None
+    questions: list[dict[str, Any]], store: KnowledgeStore, embedder: Embedder | None
 ) -> list[float]:
     """Of each question, the share of its evidence among the ten best turns."""
     found = []
@@ -94,16 +97,33 @@ def recall_locomo(
     return found
 
 
+@contextmanager
+def open_empty(postgres: str | None) -> Iterator[KnowledgeStore]:
+    """A store of nobody's: a folder's, or a new owner's in a database."""
+    if postgres is None:
+        with tempfile.TemporaryDirectory() as folder:
+            store = SqliteKnowledge(Path(folder))
+            yield store
+            store.close()
+        return
+    from sonde.stores.knowledge_postgres import PostgresKnowledge
+    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+
+    database = PostgresDatabase(postgres)
+    yield PostgresKnowledge(database, f"benchmark {uuid.uuid4()}")
+    database.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cranfield", type=Path)
     parser.add_argument("--locomo", type=Path)
+    parser.add_argument("--postgres")
     args = parser.parse_args()
     static = StaticEmbedder()
     modes: dict[str, Embedder | None] = {"words": None, "fused": static}
     if args.cranfield:
-        with tempfile.TemporaryDirectory() as folder:
-            store = SqliteKnowledge(Path(folder))
+        with open_empty(args.postgres) as store:
             fill_cranfield(args.cranfield, store)
             embed_missing(store, "notes", static, 1 << 30)
             for name, embedder in modes.items():
@@ -111,18 +131,15 @@ def main() -> None:
                 score = rank_cranfield(args.cranfield, store, embedder)
                 spent = time.process_time() - began
                 print(f"Cranfield, {name}: NDCG@10 {score:.4f}, {spent:.1f} s CPU for 225 queries")
-            store.close()
     if args.locomo:
         recalls: dict[str, list[float]] = {name: [] for name in modes}
         for path in sorted(args.locomo.rglob("*.json")):
             sample = json.loads(path.read_text())
-            with tempfile.TemporaryDirectory() as folder:
-                store = SqliteKnowledge(Path(folder))
+            with open_empty(args.postgres) as store:
                 store.put("chats", read_sessions(sample))
                 embed_missing(store, "chats", static, 1 << 30)
                 for name, embedder in modes.items():
                     recalls[name] += recall_locomo(sample["qa"], store, embedder)
-                store.close()
         for name, found in recalls.items():
             print(f"LoCoMo, {name}: recall@10 {mean(found):.4f} over {len(found)} questions")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import apsw
-import numpy as np
 
 from sonde.stores.chunk_schema import read_number
 from sonde.stores.knowledge_base import Conditions, Source
@@ -18,8 +18,12 @@ from sonde.stores.sqlite import Value
 from sonde.types import Scored
 
 POSTINGS = 60_000
-_MOST_SCORED = 150_000
-"""Of a word that more pieces hold, the newest so many are scored."""
+MOST_SCORED = 200_000
+"""Of what more pieces hold, the newest are scored: so many, shared among the words."""
+MOST_COUNTED = 1_500_000
+"""FTS5 counts anew who holds a word; the commonest stand back when that is too much together."""
+_LONGER = 2
+_BEST = "ORDER BY score DESC, w.rowid LIMIT ?"
 
 
 def count_words(connection: apsw.Connection, source: Source, change: Counter[str]) -> None:
@@ -82,6 +86,7 @@ class SqliteWords:
         self._connection = connection
         self._source = source
         self._where = where
+        self._counts: dict[str, int] = {}
 
     def count_terms(self, terms: Sequence[str]) -> dict[str, int]:
         """How many pieces hold each of these terms; unknown ones are left out."""
@@ -89,7 +94,7 @@ class SqliteWords:
             f"SELECT term, holders FROM json_each(?) CROSS JOIN {self._source}_lexicon"
             " ON term = value"
         )
-        return dict(self._connection.execute(query, (json.dumps(list(terms)),)))
+        return self._keep(self._connection.execute(query, (json.dumps(list(terms)),)))
 
     def list_forms(self, start: str) -> dict[str, int]:
         """The commonest terms that begin so, and how many pieces hold each."""
@@ -110,31 +115,39 @@ class SqliteWords:
     def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
         """The best pieces by BM25, best first; `inside`: of those that fulfil the conditions."""
         lead = _join(match.terms, " AND " if match.every else " OR ")
-        if match.others:
-            return self._score_both(lead, match, limit, inside=inside)
-        oldest = self._find_oldest(lead) if match.every else 0
-        behind = "AND w.rowid > ? ORDER BY score DESC, w.rowid LIMIT ?"
-        rows = self._select(lead, inside, behind, oldest, limit)
+        others = self._choose_counted(match.others)
+        if others:
+            return self._score_both(lead, [*match.terms, *others], limit, inside=inside)
+        oldest = self._find_oldest(lead, MOST_SCORED // len(match.terms)) if match.every else 0
+        rows = self._select(lead, f"w.rowid > ? {_BEST}", oldest, limit, inside=inside)
         return [Scored(number, value) for number, value in rows]
 
-    def _score_both(self, lead: str, match: Match, limit: int, *, inside: bool) -> list[Scored]:
+    def _score_both(
+        self, lead: str, terms: Sequence[str], limit: int, *, inside: bool
+    ) -> list[Scored]:
         """FTS5 scores all it looks for: words that lead and rank count twice, once too much."""
-        every = _join([*match.terms, *match.others], " OR ")
-        once = np.array(self._select(lead, inside), np.float64).reshape(-1, 2)
-        twice = np.array(self._select(f"({lead}) AND ({every})", inside), np.float64)
-        numbers, scores = once[:, 0].astype(np.int64), twice.reshape(-1, 2)[:, 1] - once[:, 1]
-        best = np.lexsort((numbers, -scores))[:limit]
-        return [Scored(int(numbers[at]), float(scores[at])) for at in best.tolist()]
+        every = f"({lead}) AND ({_join(terms, ' OR ')})"
+        twice = self._select(every, f"1 {_BEST}", _LONGER * limit, inside=inside)
+        numbers = json.dumps([number for number, _ in twice])
+        # the sign keeps SQLite from looking each of them up by itself
+        among = "+w.rowid IN (SELECT value FROM json_each(?))"
+        once = dict(self._select(lead, among, numbers))
+        best = sorted((once[number] - value, number) for number, value in twice)
+        return [Scored(number, -value) for value, number in best[:limit]]
 
-    def _find_oldest(self, match: str) -> int:
+    def _choose_counted(self, terms: Sequence[str]) -> list[str]:
+        sums = accumulate(self._counts.get(term, 0) for term in terms)
+        return [term for term, counted in zip(terms, sums, strict=True) if counted <= MOST_COUNTED]
+
+    def _find_oldest(self, match: str, most: int) -> int:
         query = (
             f"SELECT rowid FROM {self._source}_words WHERE {self._source}_words MATCH ?"
             " ORDER BY rowid DESC LIMIT 1 OFFSET ?"
         )
-        return read_number(self._connection, query, (match, _MOST_SCORED))
+        return read_number(self._connection, query, (match, most))
 
     def _select(
-        self, match: str, inside: bool, behind: str = "", *given: Value
+        self, match: str, behind: str, *given: Value, inside: bool = False
     ) -> list[tuple[Any, ...]]:
         source = self._source
         score = f"-bm25({source}_words, {WEIGHTS[0]}, {WEIGHTS[1]}, {WEIGHTS[2]})"
@@ -149,7 +162,7 @@ class SqliteWords:
             condition = f" AND {condition}"
         query = (
             f"SELECT w.rowid, {score} AS score FROM {source}_words AS w{join}"
-            f" WHERE {source}_words MATCH ?{condition} {behind}"
+            f" WHERE {source}_words MATCH ?{condition} AND {behind}"
         )
         return self._connection.execute(query, (match, *values, *given)).fetchall()
 
@@ -158,7 +171,12 @@ class SqliteWords:
             f"SELECT term, holders FROM {self._source}_lexicon WHERE {condition}"
             " ORDER BY holders DESC, term LIMIT ?"
         )
-        return dict(self._connection.execute(query, (*given, MOST_FORMS)))
+        return self._keep(self._connection.execute(query, (*given, MOST_FORMS)))
+
+    def _keep(self, rows: Iterable[tuple[Any, ...]]) -> dict[str, int]:
+        found = dict(rows)
+        self._counts |= found
+        return found
 
 
 def _join(terms: Sequence[str], operator: str) -> str:

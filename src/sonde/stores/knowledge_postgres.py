@@ -170,30 +170,6 @@ class PostgresKnowledge:
             rows = cursor.execute(query, [self._owner, source]).fetchall()
         return {(unpack_text(origin), unpack_text(path)): text for origin, path, text in rows}
 
-    def bury(self, source: Source, places: Mapping[Place, str]) -> None:
-        """Remember that what came from these places was deleted, and the hash it had there."""
-        query = "INSERT INTO buried VALUES (%s, %s, %s, %s, %s)"
-        rows = [[self._owner, source, *map(pack_text, at), text] for at, text in places.items()]
-        self.unbury(source, places)
-        with self._database.transact(self._owner) as cursor:
-            cursor.executemany(query, rows)
-
-    def unbury(self, source: Source, places: Collection[Place]) -> None:
-        """Forget that."""
-        query = "DELETE FROM buried WHERE owner = %s AND source = %s AND origin = %s AND path = %s"
-        rows = [[self._owner, source, *map(pack_text, at)] for at in places]
-        with self._database.transact(self._owner) as cursor:
-            cursor.executemany(query, rows)
-
-    def list_buried(self, source: Source) -> Mapping[Place, str]:
-        """The places of what was deleted, with its hashes."""
-        query = (
-            "SELECT origin, path, hash FROM buried WHERE owner = %s AND source = %s ORDER BY 1, 2"
-        )
-        with self._database.transact(self._owner) as cursor:
-            rows = cursor.execute(query, [self._owner, source]).fetchall()
-        return {(unpack_text(origin), unpack_text(path)): text for origin, path, text in rows}
-
     def list_media_types(self) -> list[str]:
         """Every kind of medium there is."""
         query = (

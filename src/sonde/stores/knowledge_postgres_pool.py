@@ -14,8 +14,8 @@ _MOST_CONNECTIONS = 10
 _WAIT_S = 20.0
 _BEGIN = (
     "SELECT set_config('sonde.owner', %s, true), set_config('search_path', 'sonde, public', true),"
-    # compiling a query costs more than any of ours
-    " set_config('jit', 'off', true)"
+    # to compile a query, or to share it among processes, costs more than any of ours
+    " set_config('jit', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)"
 )
 _AGAIN = "Try again; nothing that was stored is lost."
 _PROBLEMS = {

@@ -106,7 +106,7 @@ ALTER TABLE {0}_words ALTER COLUMN words SET STORAGE EXTERNAL, SET (toast_tuple_
 CREATE TABLE {0}_terms (
     owner integer NOT NULL, term text COLLATE "C" NOT NULL, holders bigint NOT NULL,
     PRIMARY KEY (owner, term)
-);
+) WITH (fillfactor = 70);
 CREATE TABLE {0}_vectors (
     number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
     owner text NOT NULL,

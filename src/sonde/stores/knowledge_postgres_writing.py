@@ -56,7 +56,9 @@ def put_entries(cursor: Any, owner: Owner, source: Source, entries: Sequence[Ent
     tally = Tally()
     generation = advance(cursor, owner[1], source)
     named = _give_ids(cursor, owner[1], source, entries)
-    _drop(cursor, owner[1], source, generation, [entry.id for entry in named], tally)
+    given = [entry.id for entry in entries if entry.id]
+    if given:
+        _drop(cursor, owner[1], source, generation, given, tally)
     # the last of several with one id is the one that stays
     kept = list({entry.id: entry for entry in named}.values())
     numbers = _insert_heads(cursor, owner[1], source, kept)
@@ -113,19 +115,19 @@ def _give_ids(cursor: Any, owner: str, source: Source, entries: Sequence[Entry])
 def _drop(
     cursor: Any, owner: str, source: Source, generation: int, ids: Iterable[str], tally: Tally
 ) -> int:
-    packed = [pack_text(each) for each in ids]
-    query = (
-        f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
-        " ON e.number = p.item WHERE e.owner = %s AND e.id = ANY(%s)"
-    )
-    for row in cursor.execute(query, [owner, packed]).fetchall():
-        tally.drop(*read_found(source, row))
-    query = f"DELETE FROM {source} WHERE owner = %s AND id = ANY(%s)"
-    gone = int(cursor.execute(query, [owner, packed]).rowcount)
-    if gone:
-        query = "UPDATE counters SET removed = %s WHERE owner = %s AND source = %s"
-        cursor.execute(query, [generation, owner, source])
-    return gone
+    query = f"SELECT {HEAD} FROM {source} WHERE owner = %s AND id = ANY(%s)"
+    rows = cursor.execute(query, [owner, [pack_text(each) for each in ids]]).fetchall()
+    heads = {row[0]: read_head(source, unpack_row(row)) for row in rows}
+    if not heads:
+        return 0
+    query = f"SELECT p.item, {PIECES} FROM {source}_pieces AS p WHERE owner = %s AND item = ANY(%s)"
+    for item, *row in cursor.execute(query, [owner, list(heads)]).fetchall():
+        tally.drop(heads[item], read_piece(unpack_row(row)))
+    query = f"DELETE FROM {source} WHERE owner = %s AND number = ANY(%s)"
+    cursor.execute(query, [owner, list(heads)])
+    query = "UPDATE counters SET removed = %s WHERE owner = %s AND source = %s"
+    cursor.execute(query, [generation, owner, source])
+    return len(heads)
 
 
 def _insert_heads(cursor: Any, owner: str, source: Source, entries: Sequence[Entry]) -> list[int]:
