@@ -44,6 +44,10 @@ class Span:
     start_byte: int
     end_byte: int
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # by hand here and below: a dataclass takes twice as long to go to another process
+        return Span, (self.start_line, self.end_line, self.start_byte, self.end_byte)
+
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
@@ -52,6 +56,9 @@ class Symbol:
     name: str
     kind: SymbolKind
     line: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Symbol, (self.name, self.kind, self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,10 @@ class Chunk:
     """Qualified name of the definition this chunk opens, if it opens one."""
     id: int = 0
     """The store's key; 0 until stored."""
+    _digest: bytes = field(default=b"", init=False, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Chunk, (self.path, self.text, self.span, self.header, self.symbol, self.id)
 
     @property
     def embedded_text(self) -> str:
@@ -79,7 +90,10 @@ class Chunk:
     @property
     def digest(self) -> bytes:
         """Names the embedded text: equal digests have equal vectors."""
-        return hashlib.sha256(self.embedded_text.encode("utf-8", "surrogatepass")).digest()[:16]
+        if not self._digest:
+            text = self.embedded_text.encode("utf-8", "surrogatepass")
+            object.__setattr__(self, "_digest", hashlib.sha256(text).digest()[:16])
+        return self._digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ _HASHTAG = re.compile(
     r"(?=[\s,;!?)\]}*]|[.:](?:\s|$)|$)",
     re.MULTILINE,
 )
+_BEGUN = re.compile(r"#[^\W\d_]")
 _TAG_LINE = re.compile(r"^(?:[ \t]*(?:[-*][ \t]+)?#[^\W\d_][\w/-]*[,;]?)+[ \t\r]*$")
 _COLOUR = re.compile(r"[0-9a-f]{3}|[0-9a-f]{6}|[0-9a-f]{8}|(?=\D*\d)[0-9a-f]{4}")
 _DIRECTIVES = frozenset(
@@ -159,8 +160,8 @@ def _drop_indented(text: str) -> str:
 
 
 def _find_hashtags(text: str, language: str) -> Iterator[str]:
-    if "#" not in text or not _knows_markup(language):
-        return
+    if not _knows_markup(language) or not _BEGUN.search(text):
+        return  # dropping code never brings a hash and a letter together
     prose = _CODE.sub(lambda match: "\n" * match[0].count("\n") or "¬", text)
     if language == "rst":
         prose = _LITERAL.sub("\n", prose)

@@ -30,6 +30,8 @@ _WORTH = 6_000_000
 """Bytes from which starting a process pays; it takes as long as to prepare a fifth of them."""
 _PER_FILE = 2_000
 """What a file costs by being one, in bytes of text."""
+_PIPE = 1 << 20
+"""What a pipe holds, where that can be said: with less, the two wake each other all the time."""
 _LENGTH = struct.Struct("<Q")
 _VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
 """The product of one row is not worth a second thread, which takes memory."""
@@ -133,6 +135,7 @@ def _start_child(model: str) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        pipesize=_PIPE,
         env={name: os.environ[name] for name in _KEPT if name in os.environ} | _VARIABLES,
     )
 
