@@ -48,12 +48,10 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise IndexBusy(f"{path}: {error}") from error
     except (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError) as error:
         raise StorageUnusable(f"{path}: {error}") from error
-    except apsw.CantOpenError as error:
-        raise _report_unopened(path, str(error)) from error
+    except (apsw.CantOpenError, apsw.IOError) as error:
+        raise _report_unusable(path, str(error)) from error
     except apsw.NoMemError as error:
         raise MemoryError(str(error)) from error
-    except apsw.IOError as error:
-        raise _report_unwritten(path, str(error)) from error
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise MemoryError(str(error)) from error
@@ -74,18 +72,11 @@ def _report_full(path: Path) -> DiskFull:
     )
 
 
-def _report_unopened(path: Path, detail: str) -> SondeError:
-    with contextlib.suppress(OSError):
-        path.parent.stat()
+def _report_unusable(path: Path, detail: str) -> SondeError:
+    """What cannot be opened or written is a full disk more often than a broken one."""
+    with contextlib.suppress(OSError):  # the folder may be gone
         if _measure_free(path) < _MEGABYTE:
             return _report_full(path)
-    return StorageUnusable(f"{path}: {detail}")
-
-
-def _report_unwritten(path: Path, detail: str) -> SondeError:
-    """An I/O error is a full disk more often than a broken one."""
-    if _measure_free(path) < _MEGABYTE:
-        return _report_full(path)
     return StorageUnusable(f"{path}: {detail}")
 
 
