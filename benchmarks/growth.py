@@ -3,23 +3,28 @@
     python benchmarks/growth.py FOLDER [--store sqlite lance] [--updates 10000] [--files 1000]
 
 Every update replaces one file by itself with one line changed, through the pipeline that a
-watcher uses. A second thread asks a query every 50 ms all the while; the slowest answer is told.
-Times are milliseconds; of the medians the CPU's share is told too, because other work on the
-machine disturbs it least. Size and latency are taken once the store has come to rest (LanceDB
-keeps what was replaced for ten seconds); the size at once is told beside them.
+watcher uses. A second thread asks a query every 50 ms all the while. Its answers are told apart by
+whether the store was being compacted: how long they took (`wall`), how much of that the thread
+computed (`cpu`), and how much it stood still for another reason than that other work had the
+processors (`held`: locks, the interpreter, the disk; with LanceDB also its threads, which do the
+query's work). Times are milliseconds. Size and latency are taken once the store has come to rest
+(LanceDB keeps what was replaced for ten seconds); the size at once is told beside them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
 import statistics
+import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sonde.embedding.static import StaticEmbedder
 from sonde.indexing.pipeline import update_index
@@ -30,6 +35,8 @@ from sonde.tokens import index_terms
 from sonde.work import Work
 
 SETTLED_S = 12.0
+SWITCH_S = 0.0005
+"""As in a server."""
 QUESTIONS = ("parse a date", "connection is closed", "raise an error when", "test the model form")
 
 
@@ -58,20 +65,71 @@ def measure(store: ChunkStore, embedder: StaticEmbedder) -> tuple[float, float]:
     return statistics.median(walls[4:]), statistics.median(cpus[4:])
 
 
+class Answer(NamedTuple):
+    """When a query was asked, and how many milliseconds went where."""
+
+    began: float
+    wall: float
+    cpu: float
+    held: float
+
+
 class Asker(threading.Thread):
     """Asks all the time and remembers how long the answers took."""
 
     def __init__(self, store: ChunkStore, embedder: StaticEmbedder) -> None:
         super().__init__(daemon=True)
         self._store, self._embedder = store, embedder
-        self.times: list[float] = []
+        self.answers: list[Answer] = []
         self.done = threading.Event()
 
     def run(self) -> None:
         while not self.done.wait(0.05):
+            began, cpu, queued = time.perf_counter(), time.thread_time(), read_queueing()
+            ask(self._store, self._embedder, QUESTIONS[len(self.answers) % len(QUESTIONS)])
+            wall = 1000 * (time.perf_counter() - began)
+            cpu = 1000 * (time.thread_time() - cpu)
+            held = max(wall - cpu - (read_queueing() - queued), 0.0)
+            self.answers.append(Answer(began, wall, cpu, held))
+
+
+def read_queueing() -> float:
+    """Milliseconds that this thread was ready to run while others had the processors."""
+    path = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+    return int(path.read_text().split()[1]) / 1e6
+
+
+class Spans(list[tuple[float, float]]):
+    """When a store was being compacted."""
+
+    def note(self, store: ChunkStore, *names: str) -> None:
+        """Note whenever one of these methods runs."""
+        for name in names:
+            setattr(store, name, self._noting(getattr(store, name)))
+
+    def _noting(self, method: Callable[[], None]) -> Callable[[], None]:
+        def noted() -> None:
             began = time.perf_counter()
-            ask(self._store, self._embedder, QUESTIONS[len(self.times) % len(QUESTIONS)])
-            self.times.append(1000 * (time.perf_counter() - began))
+            method()
+            self.append((began, time.perf_counter()))
+
+        return noted
+
+    def overlaps(self, answer: Answer) -> bool:
+        """Whether a compaction ran for any part of an answer."""
+        end = answer.began + answer.wall / 1000
+        return any(first < end and answer.began < last for first, last in self)
+
+
+def describe(answers: list[Answer]) -> dict[str, Any]:
+    """Count, and the median, 99th percentile and most of each time."""
+    told: dict[str, Any] = {"queries": len(answers)}
+    for place, name in enumerate(("wall", "cpu", "held"), 1):
+        ranked = sorted(answer[place] for answer in answers)
+        if ranked:
+            at = (statistics.median(ranked), ranked[int(len(ranked) * 0.99)], ranked[-1])
+            told[name] = [round(value, 1) for value in at]
+    return told
 
 
 def measure_growth(name: str, source: Path, work: Path, files: int, updates: int) -> dict[str, Any]:
@@ -90,6 +148,8 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
     update_index(tree, stores, embedder, Work())
     pick = random.Random(3)
     paths = [str(path.relative_to(source)) for path in chosen]
+    spans = Spans()
+    spans.note(stores["code"], *(["compact", "_merge"] if name == "lance" else ["compact"]))
     asker = Asker(stores["code"], embedder)
     asker.start()
     spent = time.process_time()
@@ -101,12 +161,15 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
             del lines[pick.randrange(len(lines))]
         (project / path).write_text("\n".join(lines))
         update_index(tree, stores, embedder, Work(), paths={path})
+        for store in stores.values():
+            store.tidy()
     spent = time.process_time() - spent
     asker.done.set()
     asker.join()
     burst_size = stores["code"].counts().bytes
-    time.sleep(SETTLED_S)
-    stores["code"].compact()
+    for _ in range(2):  # as a server does at rest
+        time.sleep(SETTLED_S)
+        stores["code"].tidy()
     wall, cpu = measure(stores["code"], embedder)
     size = stores["code"].counts().bytes
     assert stores["code"].verify() == []
@@ -118,7 +181,7 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
     fresh_size = fresh["code"].counts().bytes
     for store in fresh.values():
         store.close()
-    ranked = sorted(asker.times)
+    during = [answer for answer in asker.answers if spans.overlaps(answer)]
     return {
         "store": name,
         "updates": updates,
@@ -129,14 +192,17 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
         "query_ms": round(wall, 1),
         "query_ratio": round(wall / fresh_wall, 2),
         "query_cpu_ratio": round(cpu / fresh_cpu, 2),
-        "slowest_query_ms": round(ranked[-1]),
-        "p99_query_ms": round(ranked[int(len(ranked) * 0.99)]),
-        "queries": len(ranked),
+        "compactions": len(spans),
+        "compaction_s": [round(f([b - a for a, b in spans] or [0]), 2) for f in (sum, max)],
+        "while_compacting": describe(during),
+        "otherwise": describe([answer for answer in asker.answers if not spans.overlaps(answer)]),
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
+    sys.setswitchinterval(SWITCH_S)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--store", nargs="+", default=["sqlite", "lance"])
     parser.add_argument("--updates", type=int, default=10_000)
@@ -144,4 +210,6 @@ if __name__ == "__main__":
     args = parser.parse_args()
     for name in args.store:
         with tempfile.TemporaryDirectory() as work:
-            print(measure_growth(name, args.folder, Path(work), args.files, args.updates))
+            print(
+                measure_growth(name, args.folder, Path(work), args.files, args.updates), flush=True
+            )

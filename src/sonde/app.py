@@ -138,6 +138,11 @@ class Project:
                 self._identity = self._identify()
             return dict(self._stores)
 
+    def list_open(self) -> list[ChunkStore]:
+        """The stores that are open, views included."""
+        with self._guard:
+            return [*self._stores.values(), *([self._views] if self._views else [])]
+
     def views(self) -> ChunkStore:
         """The store of the views of the project's files, opened on first use."""
         with self._guard:

@@ -40,6 +40,8 @@ _LOOK_S, _LOOK_TIMES = 600.0, 400
 """The same without any event: a queue that overflowed may have lost all of them."""
 _POLL_S, _POLL_TIMES, _POLL_LONGEST_S = 2.0, 30, 60.0
 _RETRY_WATCH_S = 600.0
+_REST_SOON_S, _REST_S = 15.0, 60.0
+"""How long after a look, and how often without one, what is no longer needed is let go of."""
 _CHECK_S = 24 * 3600.0
 _GONE = "the project's folder is not there"
 _MANY = 1_000
@@ -72,7 +74,7 @@ class Actions:
     reload: Callable[[], None]
     """Read the project's settings again."""
     rest: Callable[[], None]
-    """Nothing is left to do for now."""
+    """Nothing is left to do for now; called about once a minute."""
     check: Callable[[], None]
     """Look for damage and drift in the background: when leading begins, and once a day."""
 
@@ -132,7 +134,7 @@ class Leading:
         self._look_cost = 0.0
         now = time.monotonic()
         self._last_event = self._last_look = self._last_open = now
-        self._next_check = self._last_check = now
+        self._next_check = self._last_check = self._rest_at = now
         self._stirred = self._failing = False
         self._pause, self._retry_at = 1.0, now
 
@@ -227,7 +229,10 @@ class Leading:
             self._guard(self._strategy.on_tick)
         if now - self._last_look >= self._look_interval(now) and not len(self._settling):
             self._guard(self._look)
+            self._rest_at = min(self._rest_at, now + _REST_SOON_S)
+        if now >= self._rest_at:
             self._actions.rest()
+            self._rest_at = now + _REST_S
         if now >= self._next_check and self._state.looks:
             self._check_or_wait(now)
         if self._state.watching == "polling" and now - self._last_open >= _RETRY_WATCH_S:

@@ -152,8 +152,6 @@ def update_index(
                 refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
             tally.cut_short.clear()
             work.report(tally.progress())
-    for store in stores.values() if not diff.is_empty() else ():
-        store.tidy()
     return IndexReport(
         files_indexed=tally.indexed,
         files_removed=len(diff.removed),

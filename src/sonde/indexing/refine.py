@@ -49,6 +49,7 @@ def _embed(
     vectors = embedder.embed(list(texts.values()), "passage")
     with lock.held(work):
         store.put_vectors(embedder.name, list(texts), vectors)
+        store.tidy()
 
 
 def _next_chunks(store: ChunkStore, model: str, wanted: Sequence[str]) -> list[Chunk]:

@@ -57,8 +57,6 @@ def update_views(
             work.report(Progress("viewing", done, len(changed), rate=rate))
     if batch:
         _write(views, embedder, batch)
-    if changed or gone:
-        views.tidy()
     return len(changed) + len(gone)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 import apsw
@@ -27,6 +28,13 @@ _OF_CHUNK = (
     f"{_PAIR} FROM chunks AS c CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
 )
 _OF_VECTOR = f"{_PAIR} FROM vectors AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
+# both sides in the order of digests, and sorted afterwards: four times as fast as by slot, and
+# whoever asks first after a compaction waits for it
+_ALL = (
+    f"{_PAIR} FROM (SELECT digest, slot, speaks FROM vectors WHERE model_id = ?"  # noqa: S608
+    " AND +slot < ?"
+    " ORDER BY digest) AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
+)
 _COPIED, _FEW = 8_192, 512
 _WASTED = 0.25
 """The share of unused rows from which a vector file is written anew."""
@@ -347,22 +355,19 @@ def _update_map(
         or generation - known.generation >= LOGGED
     ):
         # slots that a file which was cut has lost are not there; they are written again
-        query = f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot < ? ORDER BY c.id"
-        ids, slots = _to_arrays(connection.execute(query, (model.id, complete)))
+        ids, slots = _to_arrays(connection.execute(_ALL, (model.id, complete)))
         return SlotMap(generation, model, ids, slots, next_chunk, min(next_slot, complete))
     ids, slots = _drop_removed(connection, known)
     # vectors that came for chunks that were there, then chunks that came since
     came = [
         _to_arrays(
             connection.execute(
-                f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot >= ? AND c.id < ? ORDER BY c.id",
+                f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot >= ? AND c.id < ?",
                 (model.id, known.next_slot, known.next_chunk),
             )
         ),
         _to_arrays(
-            connection.execute(
-                f"{_OF_CHUNK} WHERE c.id >= ? ORDER BY c.id", (model.id, known.next_chunk)
-            )
+            connection.execute(f"{_OF_CHUNK} WHERE c.id >= ?", (model.id, known.next_chunk))
         ),
     ]
     for more_ids, more_slots in came:
@@ -389,6 +394,8 @@ def _merge(ids: Ids, slots: Slots, more_ids: Ids, more_slots: Slots) -> tuple[Id
     return merged, np.concatenate([more_slots, slots])[places]
 
 
-def _to_arrays(rows: Iterator[tuple[int, int]] | Collection[tuple[int, int]]) -> tuple[Ids, Slots]:
-    pairs = np.array(list(rows), np.int64).reshape(-1, 2)
-    return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+def _to_arrays(rows: Iterable[tuple[int, int]]) -> tuple[Ids, Slots]:
+    """Pairs as two arrays, by ascending id."""
+    pairs = np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, 2)
+    order = np.argsort(pairs[:, 0])
+    return pairs[order, 0], pairs[order, 1]

@@ -8,17 +8,17 @@ Whoever writes to Lance holds SQLite's write lock, so that a merge never meets a
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apsw
 import numpy as np
 
-from sonde.errors import IndexCorrupt, SondeError
+from sonde.errors import IndexCorrupt
 from sonde.stores import chunk_schema as schema
 from sonde.stores import chunk_tables as tables
 from sonde.stores import lexicon
@@ -38,9 +38,10 @@ from sonde.stores.lance_tables import (
 from sonde.stores.sqlite import Database
 from sonde.types import Chunk, Drift, Kind, ParsedFile
 
-_WRITES_PER_MERGE, _WRITES_PER_REST = 100, 20
-"""After so many commits queries get slower; fewer are merged once nothing else comes."""
-_REST_S, _GLANCE_S = 30.0, 1.0
+_MANY_PIECES = 50
+"""From so many pieces of a table on, queries get slower."""
+_REST_S = 12.0
+"""So long after the last write, what it replaced is older than what is kept for readers."""
 
 
 class LanceChunkStore(SqliteChunkStore):
@@ -59,11 +60,9 @@ class LanceChunkStore(SqliteChunkStore):
         self._words = LexicalIndex(postings)
         self._dropping = threading.Lock()
         self._vectors = VectorIndex(lambda name, size: LanceVectors(lance, name, size, path))
-        self._writes, self._wrote_at = 0, 0.0
-        self._settled = True
+        self._wrote_at: float | None = None
+        """When the last write was whose leavings are still there."""
         self._clean = False
-        self._merging: threading.Thread | None = None
-        self._starting, self._closing = threading.Lock(), threading.Event()
 
     def replace(self, files: Sequence[ParsedFile]) -> None:
         """Put these files in place of their predecessors."""
@@ -76,7 +75,7 @@ class LanceChunkStore(SqliteChunkStore):
                 self._rows.add(added, self._recall_vectors(connection, [c for c, _ in added]))
         self._delete_rows(old)
         self._clean = True
-        self._count_write()
+        self._wrote_at = time.monotonic()
 
     def remove(self, paths: Collection[str]) -> None:
         """Forget these files."""
@@ -84,7 +83,7 @@ class LanceChunkStore(SqliteChunkStore):
             old = list(tables.select_files(connection, paths))
             tables.delete_files(connection, paths)
         self._delete_rows(old)
-        self._count_write()
+        self._wrote_at = time.monotonic()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -99,7 +98,7 @@ class LanceChunkStore(SqliteChunkStore):
         if len(rows) and rows.shape[1] == RFC_DIMENSIONS:
             with self._database.write():
                 self._rows.put_vectors(dict(zip(digests, rows, strict=True)))
-        self._count_write()
+        self._wrote_at = time.monotonic()
 
     def compact(self) -> None:
         """Give back the space of what was replaced, without blocking a reader."""
@@ -111,6 +110,17 @@ class LanceChunkStore(SqliteChunkStore):
             rows.delete()
         self._merge()
         self._database.shrink()
+        self._wrote_at = time.monotonic()
+
+    def tidy(self) -> None:
+        """Compact when enough is wasted, or merge many small pieces."""
+        wrote_at = self._wrote_at
+        super().tidy()
+        rests = wrote_at is not None and time.monotonic() - wrote_at >= _REST_S
+        if rests or self._count_pieces() >= _MANY_PIECES:
+            self._merge()
+        if rests and self._wrote_at == wrote_at:
+            self._wrote_at = None
 
     def verify(self) -> list[str]:
         """What is broken inside the store."""
@@ -137,13 +147,6 @@ class LanceChunkStore(SqliteChunkStore):
 
     def _find_lost(self, connection: apsw.Connection) -> set[int]:
         return self._list_needed(connection) - self._rows.list_ids()
-
-    def close(self) -> None:
-        """Wait for a merge that is under way, and release files and connections."""
-        self._closing.set()
-        if merging := self._merging:
-            merging.join()
-        super().close()
 
     def _complete(self, chunks: list[Chunk]) -> list[Chunk]:
         found = self._complete_known(chunks)
@@ -218,35 +221,19 @@ class LanceChunkStore(SqliteChunkStore):
                     if name.startswith("vectors-"):
                         self._lance.drop_table(name)
 
-    def _count_write(self) -> None:
-        self._writes += 1
-        self._wrote_at = time.monotonic()
-        with self._starting:
-            if self._closing.is_set() or (self._merging and self._merging.is_alive()):
-                return
-            self._merging = threading.Thread(target=self._merge_on, name="lance-merge", daemon=True)
-            self._merging.start()
-
-    def _merge_on(self) -> None:
-        """Merge after many writes, and once more when no more come; then end."""
-        while True:
-            resting = time.monotonic() - self._wrote_at >= _REST_S
-            due = resting and (self._writes >= _WRITES_PER_REST or not self._settled)
-            if due or self._writes >= _WRITES_PER_MERGE:
-                with contextlib.suppress(SondeError):
-                    self._merge()
-                self._settled = resting  # versions that were young a moment ago are still there
-            with self._starting:
-                if self._closing.is_set() or (resting and self._settled):
-                    self._merging = None
-                    return
-            self._closing.wait(_GLANCE_S)
+    def _count_pieces(self) -> int:
+        with translate_lance(self._folder):
+            found = [table.stats()["fragment_stats"]["num_fragments"] for table in self._tables()]
+        return int(max(found))
 
     def _merge(self) -> None:
         """Merge small pieces; writers wait for it, readers do not."""
-        with self._database.write() as connection, translate_lance(self._folder):
-            optimize_table(self._rows.table)
+        with self._database.write(), translate_lance(self._folder):
+            for table in self._tables():
+                optimize_table(table)
+
+    def _tables(self) -> list[Any]:
+        with self._database.read() as connection:
             # a model whose vectors are all gone has a name but no table
-            for name in self._vectors.list_named(connection) & list_tables(self._lance):
-                optimize_table(self._lance.open_table(name))
-        self._writes = 0
+            named = self._vectors.list_named(connection) & list_tables(self._lance)
+        return [self._rows.table, *map(self._lance.open_table, named)]

@@ -22,6 +22,7 @@ from sonde.types import Chunk
 
 RFC_DIMENSIONS = 384
 _SPARE = 64
+_THREADS = 4
 _NO_SPACE = ("No space left", "os error 28")
 _KEPT_VERSIONS = timedelta(seconds=10)
 """A query that began on an older version may still finish on it."""
@@ -31,6 +32,8 @@ def connect(path: Path) -> Any:
     """Open a LanceDB folder; readers see every commit."""
     # it warns on stderr about queries without a score, which nobody asked for
     os.environ.setdefault("LANCEDB_LOG", "error")
+    # with two processors it has one thread for all work: a query would wait for a merge
+    os.environ.setdefault("LANCE_CPU_THREADS", str(max(_THREADS, os.cpu_count() or 1)))
     try:
         import lancedb
     except ImportError as error:
@@ -211,24 +214,25 @@ class LanceVectors:
         """Positions in `slots` of the nearest and their scores, with ties of the last."""
         if not len(slots):
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        places_of: dict[int, list[int]] = {}
-        for place, slot in enumerate(slots.tolist()):
-            places_of.setdefault(slot, []).append(place)
-        total = self.count_rows()
-        few = len(places_of) * 2 < total
+        # arrays throughout: a list for each slot costs ten times as long as the search
+        order = np.argsort(slots, kind="stable")
+        ranked = slots[order]
+        distinct = np.unique(ranked)
+        few = len(distinct) * 2 < self.count_rows()
         wanted = limit + _SPARE
         while True:
-            found = self._search(query, wanted, sorted(places_of) if few else None)
-            known = [(slot, score) for slot, score in found if slot in places_of]
-            enough = len(known) > limit and known[-1][1] != known[limit - 1][1]
+            found, scores = self._search(query, wanted, distinct if few else None)
+            kept = np.isin(found, distinct)
+            known, near = found[kept], scores[kept]
+            enough = len(known) > limit and near[-1] != near[limit - 1]
             if enough or len(found) < wanted:
                 break
             wanted *= 4
-        places = [(place, score) for slot, score in known for place in places_of[slot]]
-        return (
-            np.array([place for place, _ in places], np.int64),
-            np.array([score for _, score in places], np.float32),
-        )
+        first, end = (np.searchsorted(ranked, known, side) for side in ("left", "right"))
+        counts = end - first
+        # chunks of the same text share a slot: each of them is told, in the order of ids
+        within = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
+        return order[np.repeat(first, counts) + within], np.repeat(near, counts)
 
     def delete(self) -> None:
         """Drop the table."""
@@ -238,20 +242,18 @@ class LanceVectors:
             if self._name in list_tables(self._database):
                 self._database.drop_table(self._name)
 
-    def _search(
-        self, query: Vectors, limit: int, slots: Sequence[int] | None
-    ) -> list[tuple[int, float]]:
+    def _search(self, query: Vectors, limit: int, slots: Slots | None) -> tuple[Slots, Vectors]:
         with translate_lance(self._path):
             table = self._open()
             if table is None:
-                return []
+                return np.empty(0, np.int64), np.empty(0, np.float32)
             search = table.search(query, vector_column_name="vector").distance_type("dot")
             if slots is not None:
-                search = search.where(f"slot IN ({', '.join(map(str, slots))})", prefilter=True)
-            found = search.select(["slot", "_distance"]).limit(limit).to_arrow().to_pydict()
+                among = ", ".join(map(str, slots.tolist()))
+                search = search.where(f"slot IN ({among})", prefilter=True)
+            found = search.select(["slot", "_distance"]).limit(limit).to_arrow()
         # its distance by dot product is one minus the cosine of unit vectors
-        scores = (1.0 - distance for distance in found["_distance"])
-        return list(zip(found["slot"], scores, strict=True))
+        return found["slot"].to_numpy(), np.float32(1.0) - found["_distance"].to_numpy()
 
     def _open(self, *, create: bool = False) -> Any:
         import pyarrow as pa

@@ -25,7 +25,7 @@ from sonde.tools.arguments import Param
 from sonde.tools.following import refresh
 from sonde.tools.scope import find_project, indexed_project
 from sonde.tools.shapes.cortex import CortexAnswer, show_result
-from sonde.tools.updating import mend_files, rebuilding
+from sonde.tools.updating import mend_files, rebuilding, tidy_soon
 from sonde.types import FileState
 from sonde.work import Work
 
@@ -184,7 +184,9 @@ def _make_views(app: App, project: Project, work: Work) -> int:
             # views that were made under another model have no vectors of this one yet
             made += refine_vectors({"code": project.views()}, embedder, lock, work)
         project.viewed = stamp
-        return made
+    if made:
+        tidy_soon(app, project)
+    return made
 
 
 def _mend(app: App, project: Project, results: Sequence[SearchResult], work: Work) -> bool:

@@ -16,7 +16,13 @@ from sonde.indexing.strategies import EVERYTHING
 from sonde.stores.records import load_dirty, load_metadata, load_refused
 from sonde.tools.checking import check_soon, was_checked_lately
 from sonde.tools.scope import find_project
-from sonde.tools.updating import index_job, is_recorded, refine_soon, update_project
+from sonde.tools.updating import (
+    index_job,
+    is_recorded,
+    refine_soon,
+    tidy_soon,
+    update_project,
+)
 from sonde.types import Skipped
 from sonde.work import Work, trim_heap
 
@@ -123,6 +129,8 @@ def _is_followed(app: App, project: Project) -> bool:
 def _act_on(app: App, project: Project) -> Actions:
     def rest() -> None:
         trim_heap()
+        if project.follower is not None and project.follower.leads():
+            tidy_soon(app, project)
         last = project.last_search
         if last is not None and time.monotonic() - last < _SEARCHED_LATELY_S:
             refine_soon(app, project)

@@ -36,6 +36,8 @@ _RECORD_TIMES = 20
 that takes passes in between. The look at everything once it is quiet makes up for the last."""
 _SHOWN_MOST = 20
 _SET_ASIDE_S = 0.2
+_MEND_S = 0.1
+"""How long an answer waits for its turn to index what changed; then it tells what is stale."""
 
 log = logging.getLogger(__name__)
 
@@ -48,25 +50,27 @@ def update_project(
     paths: set[str] | None = None,
     force: bool = False,
     existing: bool = False,
+    hurried: bool = False,
 ) -> IndexReport:
     """Index what changed, then write down what the index holds.
 
     An index that turns out to be corrupt is set aside and built anew. `existing` keeps one that
-    was deleted meanwhile from coming back.
+    was deleted meanwhile from coming back; `hurried` leaves to others what an answer need not
+    wait for.
     """
     with project.lock.held(work):
         if existing and not project.is_indexed():
             raise IndexNotFound(f"No index at {project.folder}/")
         try:
-            return _update(app, project, work, paths, force=force)
+            return _update(app, project, work, paths, force=force, hurried=hurried)
         except IndexCorrupt as error:
             log.warning("rebuilding the index of %s: %s", project.root, error)
             _set_aside(project)
-        return _update(app, project, work, None, force=False)
+        return _update(app, project, work, None, force=False, hurried=False)
 
 
 def _update(
-    app: App, project: Project, work: Work, paths: set[str] | None, *, force: bool
+    app: App, project: Project, work: Work, paths: set[str] | None, *, force: bool, hurried: bool
 ) -> IndexReport:
     began = _now()
     metadata = load_metadata(project.folder) or Metadata(
@@ -104,13 +108,30 @@ def _update(
         project.fresh_until = time.monotonic() + min(max(least, 5 * report.seconds), most)
     # a run that was killed has changed the stores without writing down what it did
     unrecorded = metadata.generation != _generation(project)
-    due = paths is None or time.monotonic() >= project.record_after
+    due = paths is None or (time.monotonic() >= project.record_after and not hurried)
     if (unrecorded and due) or metadata.last_full_index is None:
         started = time.monotonic()
         _record(project, metadata, report, began, full=paths is None)
         ended = time.monotonic()
         project.record_after = ended + _RECORD_TIMES * (ended - started)
+    if not hurried:
+        for store in project.stores().values():
+            store.tidy()
     return report
+
+
+def tidy_soon(app: App, project: Project) -> None:
+    """Give back the space of what was replaced; in a server nobody waits for it."""
+    if app.stays:
+        app.jobs.submit(f"tidy:{project.key}", "tidy", lambda work: _tidy(project, work))
+    else:
+        _tidy(project, Work())
+
+
+def _tidy(project: Project, work: Work) -> None:
+    with project.lock.held(work):
+        for store in project.list_open():
+            store.tidy()
 
 
 def is_recorded(project: Project, omitted: Mapping[str, int]) -> bool:
@@ -245,8 +266,8 @@ def _now() -> str:
 def mend_files(app: App, project: Project, changed: set[str], work: Work) -> bool:
     """Index again the files among an answer's that changed meanwhile; whether that was possible."""
     try:
-        with project.lock.held(work, wait_s=0.2):
-            update_project(app, project, work, paths=changed, existing=True)
+        with project.lock.held(work, wait_s=_MEND_S):
+            update_project(app, project, work, paths=changed, existing=True, hurried=True)
     except Cancelled:
         raise
     except SondeError:
