@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,15 +54,21 @@ def ask(store: ChunkStore, embedder: StaticEmbedder, question: str) -> None:
     store.chunks([each.id for each in found[:20]])
 
 
-def measure(store: ChunkStore, embedder: StaticEmbedder) -> tuple[float, float]:
-    """Median milliseconds of a query: wall and CPU."""
-    walls, cpus = [], []
-    for turn in range(60):
-        wall, cpu = time.perf_counter(), time.process_time()
-        ask(store, embedder, QUESTIONS[turn % len(QUESTIONS)])
-        walls.append(1000 * (time.perf_counter() - wall))
-        cpus.append(1000 * (time.process_time() - cpu))
-    return statistics.median(walls[4:]), statistics.median(cpus[4:])
+def compare(stores: Sequence[ChunkStore], embedder: StaticEmbedder) -> list[tuple[float, float]]:
+    """Median milliseconds of a query, wall and CPU, of stores that are asked in turn."""
+    times: list[list[tuple[float, float]]] = [[] for _ in stores]
+    for turn in range(80):
+        for store, seen in zip(stores, times, strict=True):
+            wall, cpu = time.perf_counter(), time.process_time()
+            ask(store, embedder, QUESTIONS[turn % len(QUESTIONS)])
+            seen.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return [
+        (
+            1000 * statistics.median(w for w, _ in seen[8:]),
+            1000 * statistics.median(c for _, c in seen[8:]),
+        )
+        for seen in times
+    ]
 
 
 class Answer(NamedTuple):
@@ -170,16 +176,13 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
     for _ in range(2):  # as a server does at rest
         time.sleep(SETTLED_S)
         stores["code"].tidy()
-    wall, cpu = measure(stores["code"], embedder)
     size = stores["code"].counts().bytes
     assert stores["code"].verify() == []
-    for store in stores.values():
-        store.close()
     fresh = open_stores(name, work / f"fresh-{name}")
     update_index(tree, fresh, embedder, Work())
-    fresh_wall, fresh_cpu = measure(fresh["code"], embedder)
+    (wall, cpu), (fresh_wall, fresh_cpu) = compare([stores["code"], fresh["code"]], embedder)
     fresh_size = fresh["code"].counts().bytes
-    for store in fresh.values():
+    for store in (*stores.values(), *fresh.values()):
         store.close()
     during = [answer for answer in asker.answers if spans.overlaps(answer)]
     return {

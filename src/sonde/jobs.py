@@ -114,9 +114,11 @@ class Job:
         finally:
             self.finished_at = time.time()
             self.status = status
-            if self._kept or status == "failed":
-                self._keep(self)
-            self._finished.set()
+            try:
+                if self._kept or status == "failed":
+                    self._keep(self)
+            finally:
+                self._finished.set()
             if self.finished_at - self.started_at > _MOMENT_S:
                 trim_heap()
 
@@ -231,7 +233,11 @@ class Jobs:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICEST)
             job.run()
 
-        threading.Thread(target=body, name=f"sonde-{kind}", daemon=True).start()
+        try:
+            threading.Thread(target=body, name=f"sonde-{kind}", daemon=True).start()
+        except RuntimeError as error:  # the system has no room for another thread
+            del self._jobs[key], self._by_id[job.id]
+            raise OutOfMemory(str(error)) from error
         return job
 
     def find(self, key: str) -> Job | None:
@@ -292,7 +298,7 @@ class Jobs:
             return False
         try:
             return store.put(job.record())
-        except SondeError as error:
+        except (SondeError, MemoryError) as error:
             # the work matters more than the note of it
             log.warning("job %s is not written down: %s", job.id, error)
             return False
@@ -302,7 +308,7 @@ class Jobs:
             if self._store is None and self._open_store:
                 try:
                     self._store = self._open_store()
-                except SondeError as error:
+                except (SondeError, MemoryError) as error:
                     log.warning("jobs are not written down: %s", error)
                     self._open_store = None
             return self._store

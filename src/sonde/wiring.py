@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from sonde.app import App, Project, Projects
 from sonde.embedding.base import Embedder
 from sonde.embedding.providers import load_provider
-from sonde.errors import InvalidRequest, StorageUnusable
+from sonde.errors import InvalidRequest, OutOfMemory, StorageUnusable
 from sonde.globs import compile_glob
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Source, Tree
@@ -41,7 +41,7 @@ from sonde.stores.records import project_folder
 from sonde.stores.saved_base import SavedStore
 from sonde.stores.tree_base import TreeStore
 from sonde.types import Kind
-from sonde.work import name_process
+from sonde.work import name_process, require_memory, share_heap
 
 if TYPE_CHECKING:
     from sonde.stores.knowledge_postgres_pool import PostgresDatabase
@@ -50,6 +50,8 @@ _KEY_BYTES = 32
 _SWITCH_S = 0.0005
 """How long background work may keep an answer waiting, each time; Python's 5 ms add up, since an
 answer lets go of the interpreter at every look at the disk."""
+_ROOM = 128 << 20
+"""Under a limit that leaves less, libraries end the process instead of saying so."""
 _ENDING = re.compile(r"\*\*/\*\.\w+")
 
 log = logging.getLogger(__name__)
@@ -64,6 +66,11 @@ def build_app(
 ) -> App:
     """Put the parts together; nothing heavy is loaded before it is used. `tell` hears what takes
     long on the first run."""
+    share_heap()
+    try:
+        require_memory(_ROOM)
+    except MemoryError as error:
+        raise OutOfMemory(str(error)) from error
     key = _installation_key(settings.home)
     results = ResultSets(key)
     if stays:

@@ -33,6 +33,9 @@ else:
         return True
 
 
+_ARENA_MAX = -8
+
+
 class Work:
     """One running piece of work, seen from inside: report, ask, stop when told to."""
 
@@ -82,11 +85,43 @@ def read_birth(number: int) -> str:
         return ""
 
 
+def require_memory(size: int) -> None:
+    """`MemoryError` if a limit of the address space leaves less room than this: native code that
+    runs out of memory ends the process."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    try:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return
+    if limit - used < size:
+        room = max(limit - used, 0) >> 20
+        raise MemoryError(
+            f"a limit of {limit >> 20} MB of address space (ulimit -v) leaves {room} MB,"
+            f" of which {size >> 20} MB may be needed at once"
+        )
+
+
 def trim_heap() -> None:
     """Give freed memory back: the C library keeps it, after heavy work tens of megabytes."""
+    _call_library("malloc_trim", 0)
+
+
+def share_heap() -> None:
+    """Have all threads share one heap: one each costs 64 MB of address space, and keeps more of
+    what was freed."""
+    _call_library("mallopt", _ARENA_MAX, 1)
+
+
+def _call_library(name: str, *values: int) -> None:
     if sys.platform == "linux":
         import ctypes
 
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
+        function = getattr(ctypes.CDLL(None), name, None)
+        if function is not None:
+            function(*values)

@@ -55,3 +55,14 @@ class TestGrowth:
         generation = store.generation()
         store.tidy()
         assert store.generation() == generation
+
+    def test_a_store_at_rest_goes_on_as_before(self, store, make_file, unit):
+        store.replace([make_file(f"{n}.py", f"text {n}\n") for n in range(5)])
+        embed_all(store, "m", lambda chunk: unit(int(chunk.path[0]) + 1))
+        before = (store.lexical(["text"], 9), store.dense("m", unit(2), 9), store.files())
+        store.rest()
+        assert (store.lexical(["text"], 9), store.dense("m", unit(2), 9), store.files()) == before
+        store.rest()
+        store.replace([make_file("0.py", "other\n")])
+        assert len(store.lexical(["text"], 9)) == 4
+        assert store.verify() == []

@@ -14,6 +14,7 @@ import pytest
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import OutOfMemory
 from sonde.indexing.halving import do_in_halves
+from sonde.jobs import Jobs
 from sonde.settings import load_settings
 from sonde.tools.checking import check_project
 from sonde.tools.index import create_index
@@ -70,21 +71,42 @@ def test_an_index_made_in_halves_is_the_same(
         app.close()
 
 
+def index_under(megabytes: int, sonde: Any) -> str:
+    """The code or status that indexing under a limit of the address space ends with."""
+    command = [sys.executable, "-c", LIMITED, str(megabytes), "index", "--yes", "--json"]
+    variables = {**sonde.variables, "SONDE_EMBEDDING": "static", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=sonde.project, env=variables, capture_output=True, text=True, timeout=600
+    )
+    answer = json.loads(done.stdout) if done.stdout else {"code": done.stderr[-300:]}
+    return str(answer.get("code", answer.get("status")))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
+def test_a_limit_that_no_library_bears_is_told_before_one_ends_the_process(sonde: Any) -> None:
+    assert [index_under(megabytes, sonde) for megabytes in (60, 110)] == 2 * ["OUT_OF_MEMORY"]
+
+
+def test_a_job_ends_though_nothing_can_be_written_down_of_it() -> None:
+    def fail() -> Any:
+        raise MemoryError("no room for a database")
+
+    def work(_: Work) -> None:
+        raise MemoryError("no room for the work either")
+
+    job = Jobs(fail).submit("key", "kind", work)
+    assert job.wait(timeout_s=30)
+    with pytest.raises(OutOfMemory, match="either"):
+        job.outcome()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
 def test_under_a_limit_of_memory_an_index_is_made_or_the_limit_is_told(sonde: Any) -> None:
     for number in range(5):
         body = "".join(f"value_{number}_{n} = 'text of line {n}'\n" for n in range(1_500))
         (sonde.project / f"large{number}.py").write_text(body)
-    told = []
-    for megabytes in (225, 4_000):
-        command = [sys.executable, "-c", LIMITED, str(megabytes), "index", "--yes", "--json"]
-        variables = {**sonde.variables, "SONDE_EMBEDDING": "static", "OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run(
-            command, cwd=sonde.project, env=variables, capture_output=True, text=True, timeout=600
-        )
-        answer = json.loads(done.stdout) if done.stdout else {"code": done.stderr[-300:]}
-        told.append(answer.get("code", answer.get("status")))
+    told = [index_under(megabytes, sonde) for megabytes in (170, 190, 225, 4_000)]
     assert told[-1] == "success"
     assert set(told) <= {"success", "OUT_OF_MEMORY"}, told
     assert sonde.ask("index")["filesIndexed"] == 36

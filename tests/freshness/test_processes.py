@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -187,14 +187,26 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
+def holds_lock(pid: int) -> bool:
+    """Whether a process leads: it has the lock open, even one that was deleted."""
+    for path in Path(f"/proc/{pid}/fd").glob("*"):
+        with suppress(OSError):
+            if "watcher.lock" in os.readlink(path):  # noqa: PTH115 - the target is no path
+                return True
+    return False
+
+
 def test_servers_that_start_at_once_and_a_deleted_index(project: Path, home: Path) -> None:
     with ExitStack() as stack:
         opened = [stack.enter_context(Agent(project, home)) for _ in range(3)]
         for agent in opened:
             wait_until(lambda a=agent: a.following().get("current"), "followed")
+        if sys.platform == "linux":
+            assert [holds_lock(agent.process.pid) for agent in opened].count(True) == 1
         run_sonde(project, home, "delete", "--yes")
         write(project, 4, "after_deletion")
-        time.sleep(2.5)  # longer than anybody would take to bring it back
+        # whoever let go of the lock has done with the events up to then
+        wait_until(lambda: not any(holds_lock(a.process.pid) for a in opened), "nobody leads")
         assert not list((home / "indexes").glob("*/metadata.json"))
         run_sonde(project, home, "index", "--yes")
         for agent in opened:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from sonde.indexing.strategies import STRATEGIES, Strategy, make_strategy
 from sonde.policy.hooks import find_hook, has_hook, install_hook, remove_hook
 from sonde.stores.records import load_dirty
 from sonde.tools.code import search_code
-from sonde.tools.index import delete_index
+from sonde.tools.index import create_index, delete_index
 from sonde.tools.strategy import choose_strategy, flush_index
 from sonde.work import Work
 
@@ -217,6 +218,27 @@ def test_git_without_a_repository_is_told_and_waits_for_quiet(serve: Callable[..
     edit(served, "no_repository")
     wait_found(served, "no_repository")
     assert "no git repository" in served.following()["strategyNote"]
+
+
+def test_a_file_indexed_in_the_moment_it_was_written_is_read_once_more_and_not_each_time(
+    serve: Callable[..., Any],
+) -> None:
+    served = serve(begin=False, indexing_strategy="git", watching="polling")
+    served.git("init", "-q")
+    path = served.root / "pkg" / "m1.py"
+    now = int(time.time())
+    os.utime(path, (now, now))  # whole seconds: it may change again without a sign of it
+    create_index(served.app, work=Work())
+
+    def known_time() -> int:
+        store = served.app.projects.get(served.root).stores()["code"]
+        return int(store.states(["pkg/m1.py"])["pkg/m1.py"].mtime_ns)
+
+    if known_time() == 0:  # it was indexed within those two seconds
+        os.utime(path, (now - 60, now - 60))
+        wait_until(lambda: known_time() == (now - 60) * 10**9, "the time is known now")
+    wait_until(lambda: served.following().get("fullComparisons", 0) > 2, "looked at again")
+    assert not waits(served)
 
 
 def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]) -> None:

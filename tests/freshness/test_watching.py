@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from sonde.indexing import lead
+from sonde.indexing.lock import WriterLock
 from sonde.indexing.watch import Watch, WatchFailed, tell_silence
+from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 from sonde.work import Work
 
@@ -289,3 +291,21 @@ def test_any_operations_end_as_a_fresh_index(served: Any, seed: int) -> None:
     if hasattr(os, "mkfifo"):
         os.mkfifo(root / "pipe.py")
     served.wait_equal(f"seed {seed}")
+
+
+def test_an_answer_neither_compacts_nor_waits_for_whoever_does(serve: Callable[..., Any]) -> None:
+    served = serve(begin=False, watching="off")
+    create_index(served.app, work=Work())
+    project = served.app.projects.get(served.root)
+    tidied: list[str] = []
+    for store in project.stores().values():
+        store.tidy = lambda: tidied.append("in an answer")  # type: ignore[method-assign]
+    project.fresh_until = time.monotonic() + 3600
+    served.write("pkg/m1.py", "def function_1():\n    return 'mended'\n")
+    (row,) = search_code(served.app, "function_1", 1, work=Work())["results"]
+    assert "mended" in row["text"]
+    assert not tidied
+    served.write("pkg/m1.py", "def function_1():\n    return 'once more'\n")
+    with WriterLock(project.folder).held():
+        (row,) = search_code(served.app, "function_1", 1, work=Work())["results"]
+    assert row["stale"]

@@ -7,6 +7,8 @@ import threading
 from functools import cache
 from typing import TYPE_CHECKING
 
+from sonde.work import require_memory
+
 if TYPE_CHECKING:
     from tree_sitter import Language, Parser, Tree
 
@@ -20,6 +22,8 @@ _LARGEST = 1024 * 1024
 _LINE = 400
 """Minified and generated sources have longer lines than this on average."""
 _STRIDE, _BLOCK, _PERIOD, _RUN = 512, 64, 16, 600
+_ROOM, _PER_BYTE = 24 << 20, 100
+"""What loading a grammar and a parse may take, all in all and for each byte of a source."""
 
 _parsers = threading.local()
 
@@ -69,5 +73,6 @@ def can_parse(data: bytes) -> bool:
 
 
 def parse_tree(grammar: str, data: bytes) -> Tree:
-    """The syntax tree of a source, broken or not."""
+    """The syntax tree of a source, broken or not; `MemoryError` where it may not find room."""
+    require_memory(_ROOM + _PER_BYTE * len(data))
     return _parser_for(grammar).parse(data)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import Cancelled, IndexBusy, SondeError
-from sonde.indexing.lead import Actions, Followed, Leading, State, stat_config
+from sonde.indexing.lead import REST_S, Actions, Followed, Leading, State, stat_config
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.watch import Inbox
 from sonde.stores.json_files import read_json, write_json
@@ -119,6 +119,7 @@ class Follower:
 
     def _stand_by(self) -> None:
         """Wait until the place of the leader is free, meanwhile looking how it does."""
+        rested = time.monotonic()
         while not self._stopping.is_set():
             if self._project.watching != "off" and self._project.is_indexed():
                 try:
@@ -130,6 +131,9 @@ class Follower:
                     self._leader = {"watching": "off", "note": error.user_message}
             self._stopping.wait(_TICK_S)
             self._follow_settings()
+            if time.monotonic() - rested >= REST_S:
+                self._actions.rest()
+                rested = time.monotonic()
 
     def _follow_settings(self) -> None:
         config = stat_config(self._project.folder)

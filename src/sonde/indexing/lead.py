@@ -40,7 +40,7 @@ _LOOK_S, _LOOK_TIMES = 600.0, 400
 """The same without any event: a queue that overflowed may have lost all of them."""
 _POLL_S, _POLL_TIMES, _POLL_LONGEST_S = 2.0, 30, 60.0
 _RETRY_WATCH_S = 600.0
-_REST_SOON_S, _REST_S = 15.0, 60.0
+_REST_SOON_S, REST_S = 15.0, 60.0
 """How long after a look, and how often without one, what is no longer needed is let go of."""
 _CHECK_S = 24 * 3600.0
 _GONE = "the project's folder is not there"
@@ -232,7 +232,7 @@ class Leading:
             self._rest_at = min(self._rest_at, now + _REST_SOON_S)
         if now >= self._rest_at:
             self._actions.rest()
-            self._rest_at = now + _REST_S
+            self._rest_at = now + REST_S
         if now >= self._next_check and self._state.looks:
             self._check_or_wait(now)
         if self._state.watching == "polling" and now - self._last_open >= _RETRY_WATCH_S:

@@ -122,6 +122,9 @@ class ChunkStore(Protocol):
     def tidy(self) -> None:
         """Compact if what was replaced takes much room; costs next to nothing if not."""
 
+    def rest(self) -> None:
+        """Let go of what is only kept at hand for speed; the next use takes it up again."""
+
     def verify(self) -> list[str]:
         """What is broken inside the store, in words; empty when all is well."""
 

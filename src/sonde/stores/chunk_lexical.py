@@ -65,6 +65,11 @@ class LexicalIndex:
                 ranked = _rank(connection, every, limit, allowed)
         return ranked
 
+    def rest(self) -> None:
+        """Forget what is remembered."""
+        with self._lock:
+            self._counts, self._ranges = {}, None
+
     def allow(self, connection: apsw.Connection, where: Filter) -> Ranges | None:
         """The chunks that a filter lets through; None means all."""
         if where.paths is None:

@@ -28,12 +28,10 @@ _OF_CHUNK = (
     f"{_PAIR} FROM chunks AS c CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
 )
 _OF_VECTOR = f"{_PAIR} FROM vectors AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
-# both sides in the order of digests, and sorted afterwards: four times as fast as by slot, and
-# whoever asks first after a compaction waits for it
+# both in the order of digests: whoever asks first after a compaction waits for it
 _ALL = (
     f"{_PAIR} FROM (SELECT digest, slot, speaks FROM vectors WHERE model_id = ?"  # noqa: S608
-    " AND +slot < ?"
-    " ORDER BY digest) AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
+    " AND +slot < ? ORDER BY digest) AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
 )
 _COPIED, _FEW = 8_192, 512
 _WASTED = 0.25
@@ -244,10 +242,11 @@ class VectorIndex:
         connection.execute("DELETE FROM vectors; DELETE FROM models")
         return files
 
-    def forget_maps(self) -> None:
-        """Read the slots of chunks anew next time, whatever is known of them."""
+    def rest(self) -> None:
+        """Forget the files, and which slots are whose; whoever reads them may finish."""
         with self._lock:
             self._maps.clear()
+            self._rows.clear()
 
     def list_named(self, connection: apsw.Connection) -> set[str]:
         """The names of all vector files or tables in use."""
@@ -370,8 +369,8 @@ def _update_map(
             connection.execute(f"{_OF_CHUNK} WHERE c.id >= ?", (model.id, known.next_chunk))
         ),
     ]
-    for more_ids, more_slots in came:
-        ids, slots = _merge(ids, slots, more_ids, more_slots)
+    for more in came:
+        ids, slots = _merge(ids, slots, *more)
     return SlotMap(generation, model, ids, slots, next_chunk, next_slot)
 
 

@@ -226,6 +226,12 @@ class SqliteChunkStore:
         if wasteful or self._database.is_wasteful():
             self.compact()
 
+    def rest(self) -> None:
+        """Let go of connections, caches and maps."""
+        self._vectors.rest()
+        self._words.rest()
+        self._database.rest()
+
     def verify(self) -> list[str]:
         """What is broken inside the store."""
         broken = self._database.check()
@@ -242,7 +248,7 @@ class SqliteChunkStore:
         broken = self._database.check()
         if broken:
             raise IndexCorrupt(f"{self._database.path}: {'; '.join(broken[:3])}")
-        self._vectors.forget_maps()
+        self._vectors.rest()
         read = self._database.read
         with read() as connection:
             strays = sum(map(len, integrity.find_strays(connection).values()))
@@ -271,7 +277,7 @@ class SqliteChunkStore:
             with self._database.read() as connection:
                 return read(connection)
         except IndexCorrupt:
-            self._vectors.forget_maps()
+            self._vectors.rest()
             try:
                 with self._database.read() as connection:
                     return read(connection)

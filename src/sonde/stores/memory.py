@@ -249,6 +249,9 @@ class MemoryChunkStore:
     def tidy(self) -> None:
         """Nothing is ever wasted in here for long."""
 
+    def rest(self) -> None:
+        """Everything is at hand, always."""
+
     def verify(self) -> list[str]:
         """Nothing can break."""
         return []

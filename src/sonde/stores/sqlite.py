@@ -170,13 +170,27 @@ class Database:
         with self._writing, translate_errors(self.path):
             writer = self._take_writer()
             writer.execute("PRAGMA incremental_vacuum").fetchall()
-            # a reader that is in the middle of something keeps its part of the log: next time
-            writer.set_busy_timeout(0)
+            self._empty_log(writer)
+
+    def _empty_log(self, writer: apsw.Connection) -> None:
+        # a reader that is in the middle of something keeps its part of the log: next time
+        writer.set_busy_timeout(0)
+        try:
+            with contextlib.suppress(apsw.BusyError):
+                writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            writer.set_busy_timeout(_BUSY_MS)
+
+    def rest(self) -> None:
+        """Close readers and empty caches; the log goes too where nobody reads or writes."""
+        self._drop_idle()
+        if not self._frozen and self._writer and self._writing.acquire(blocking=False):
             try:
-                with contextlib.suppress(apsw.BusyError):
-                    writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                with translate_errors(self.path):
+                    self._empty_log(self._writer)
+                    self._writer.execute("PRAGMA shrink_memory")
             finally:
-                writer.set_busy_timeout(_BUSY_MS)
+                self._writing.release()
 
     def measure_bytes(self) -> int:
         """The size of the database on disk, its log included."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -20,7 +21,7 @@ from sonde.tools.updating import (
     index_job,
     is_recorded,
     refine_soon,
-    tidy_soon,
+    tidy_project,
     update_project,
 )
 from sonde.types import Skipped
@@ -28,7 +29,8 @@ from sonde.work import Work, trim_heap
 
 _SYNC_FILES = 20_000
 """Beyond this many files a one-shot command answers from the index as it is."""
-_SEARCHED_LATELY_S = 600.0
+_SEARCHED_LATELY_S, _IDLE_S = 600.0, 120.0
+"""Until so long after a search, deeper vectors are made; and from then on memory is freed."""
 _MANY = 100
 """From so many changed files on, an update is a job that the status shows."""
 _CATCH_UP_S = 1.0
@@ -127,13 +129,28 @@ def _is_followed(app: App, project: Project) -> bool:
 
 
 def _act_on(app: App, project: Project) -> Actions:
+    rested: list[object] = [None]
+
     def rest() -> None:
-        trim_heap()
-        if project.follower is not None and project.follower.leads():
-            tidy_soon(app, project)
+        follower = project.follower
+        if follower is None:
+            return
+        stamp = (project.last_search, follower.describe().get("updates"))
+        if stamp != rested[0]:
+            app.jobs.submit(f"rest:{project.key}", "rest", lambda work: settle(work, stamp))
+
+    def settle(work: Work, stamp: object) -> None:
+        leads = project.follower is not None and project.follower.leads()
+        if leads:
+            tidy_project(project, work)
         last = project.last_search
-        if last is not None and time.monotonic() - last < _SEARCHED_LATELY_S:
+        since = float("inf") if last is None else time.monotonic() - last
+        if since >= _IDLE_S:
+            let_go(app, project)
+            rested[0] = stamp
+        elif leads and since < _SEARCHED_LATELY_S:
             refine_soon(app, project)
+        trim_heap()
 
     def check() -> None:
         if not was_checked_lately(project.folder):
@@ -141,11 +158,20 @@ def _act_on(app: App, project: Project) -> Actions:
 
     return Actions(
         update=lambda paths, work: _update(app, project, paths, work),
-        find_changes=lambda work: _find_changes(project, work),
+        find_changes=lambda work: _find_changes(app, project, work),
         reload=lambda: app.projects.reload(project.root),
         rest=rest,
         check=check,
     )
+
+
+def let_go(app: App, project: Project) -> None:
+    """Free what a project keeps in memory for speed; its next use takes it up again."""
+    for store in project.list_open():
+        store.rest()
+    if app.static:
+        app.static.close()
+    gc.collect()
 
 
 def _update(app: App, project: Project, paths: set[str], work: Work) -> None:
@@ -176,9 +202,9 @@ def _compare(project: Project, paths: set[str] | None, work: Work) -> Diff:
     return compare_paths(project.tree, known, refused, paths)
 
 
-def _find_changes(project: Project, work: Work) -> set[str]:
+def _find_changes(app: App, project: Project, work: Work) -> set[str]:
     """Paths that differ from the index. Where size and time leave it open, as with a file that was
-    indexed in the moment it was written, the content decides."""
+    indexed in the moment it was written, the content decides, and the time is written down."""
     diff = _compare(project, None, work)
     changed = {entry.path for _, entry in diff.changed}
     known = {
@@ -192,6 +218,8 @@ def _find_changes(project: Project, work: Work) -> set[str]:
         content = project.tree.read(path)
         if not isinstance(content, Skipped) and content.hash == digest:
             same.add(path)
+    if same:
+        update_project(app, project, work, paths=same, existing=True)
     return (changed - same) | {path for _, path in diff.removed}
 
 

@@ -123,12 +123,13 @@ def _update(
 def tidy_soon(app: App, project: Project) -> None:
     """Give back the space of what was replaced; in a server nobody waits for it."""
     if app.stays:
-        app.jobs.submit(f"tidy:{project.key}", "tidy", lambda work: _tidy(project, work))
+        app.jobs.submit(f"tidy:{project.key}", "tidy", lambda work: tidy_project(project, work))
     else:
-        _tidy(project, Work())
+        tidy_project(project, Work())
 
 
-def _tidy(project: Project, work: Work) -> None:
+def tidy_project(project: Project, work: Work) -> None:
+    """Give back the space of what was replaced."""
     with project.lock.held(work):
         for store in project.list_open():
             store.tidy()
