@@ -34,7 +34,7 @@ from sonde.stores.base import ChunkStore
 from sonde.tokens import index_terms
 from sonde.work import Work
 
-SETTLED_S = 12.0
+SETTLED_S = 13.0
 SWITCH_S = 0.0005
 """As in a server."""
 QUESTIONS = ("parse a date", "connection is closed", "raise an error when", "test the model form")
@@ -176,6 +176,7 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
     for _ in range(2):  # as a server does at rest
         time.sleep(SETTLED_S)
         stores["code"].tidy()
+        stores["code"].rest()
     size = stores["code"].counts().bytes
     assert stores["code"].verify() == []
     fresh = open_stores(name, work / f"fresh-{name}")

@@ -40,8 +40,9 @@ from sonde.types import Chunk, Drift, Kind, ParsedFile
 
 _MANY_PIECES = 50
 """From so many pieces of a table on, queries get slower."""
-_REST_S = 12.0
-"""So long after the last write, what it replaced is older than what is kept for readers."""
+_REST_S, _RESTS = 12.0, 2
+"""So long after the last write, what it replaced is older than what is kept for readers; and once
+more, for what that merge replaced."""
 
 
 class LanceChunkStore(SqliteChunkStore):
@@ -60,8 +61,7 @@ class LanceChunkStore(SqliteChunkStore):
         self._words = LexicalIndex(postings)
         self._dropping = threading.Lock()
         self._vectors = VectorIndex(lambda name, size: LanceVectors(lance, name, size, path))
-        self._wrote_at: float | None = None
-        """When the last write was whose leavings are still there."""
+        self._wrote_at, self._merges_due = 0.0, 0
         self._clean = False
 
     def replace(self, files: Sequence[ParsedFile]) -> None:
@@ -75,7 +75,7 @@ class LanceChunkStore(SqliteChunkStore):
                 self._rows.add(added, self._recall_vectors(connection, [c for c, _ in added]))
         self._delete_rows(old)
         self._clean = True
-        self._wrote_at = time.monotonic()
+        self._note_write()
 
     def remove(self, paths: Collection[str]) -> None:
         """Forget these files."""
@@ -83,7 +83,7 @@ class LanceChunkStore(SqliteChunkStore):
             old = list(tables.select_files(connection, paths))
             tables.delete_files(connection, paths)
         self._delete_rows(old)
-        self._wrote_at = time.monotonic()
+        self._note_write()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -98,7 +98,7 @@ class LanceChunkStore(SqliteChunkStore):
         if len(rows) and rows.shape[1] == RFC_DIMENSIONS:
             with self._database.write():
                 self._rows.put_vectors(dict(zip(digests, rows, strict=True)))
-        self._wrote_at = time.monotonic()
+        self._note_write()
 
     def compact(self) -> None:
         """Give back the space of what was replaced, without blocking a reader."""
@@ -110,17 +110,16 @@ class LanceChunkStore(SqliteChunkStore):
             rows.delete()
         self._merge()
         self._database.shrink()
-        self._wrote_at = time.monotonic()
+        self._note_write()
 
     def tidy(self) -> None:
         """Compact when enough is wasted, or merge many small pieces."""
-        wrote_at = self._wrote_at
         super().tidy()
-        rests = wrote_at is not None and time.monotonic() - wrote_at >= _REST_S
-        if rests or self._count_pieces() >= _MANY_PIECES:
+        if self._merges_due and time.monotonic() - self._wrote_at >= _REST_S:
             self._merge()
-        if rests and self._wrote_at == wrote_at:
-            self._wrote_at = None
+            self._wrote_at, self._merges_due = time.monotonic(), self._merges_due - 1
+        elif self._count_pieces() >= _MANY_PIECES:
+            self._merge()
 
     def verify(self) -> list[str]:
         """What is broken inside the store."""
@@ -220,6 +219,9 @@ class LanceChunkStore(SqliteChunkStore):
                 for name in list_tables(self._lance) - self._vectors.list_named(connection):
                     if name.startswith("vectors-"):
                         self._lance.drop_table(name)
+
+    def _note_write(self) -> None:
+        self._wrote_at, self._merges_due = time.monotonic(), _RESTS
 
     def _count_pieces(self) -> int:
         with translate_lance(self._folder):

@@ -129,14 +129,15 @@ def _is_followed(app: App, project: Project) -> bool:
 
 
 def _act_on(app: App, project: Project) -> Actions:
-    rested: list[object] = [None]
+    rested: list[object] = []
+    """The last states it rested in, two: the second time gives back what the first one freed."""
 
     def rest() -> None:
         follower = project.follower
         if follower is None:
             return
         stamp = (project.last_search, follower.describe().get("updates"))
-        if stamp != rested[0]:
+        if rested != [stamp, stamp]:
             app.jobs.submit(f"rest:{project.key}", "rest", lambda work: settle(work, stamp))
 
     def settle(work: Work, stamp: object) -> None:
@@ -147,7 +148,7 @@ def _act_on(app: App, project: Project) -> Actions:
         since = float("inf") if last is None else time.monotonic() - last
         if since >= _IDLE_S:
             let_go(app, project)
-            rested[0] = stamp
+            rested[:] = [*rested[-1:], stamp]
         elif leads and since < _SEARCHED_LATELY_S:
             refine_soon(app, project)
         trim_heap()
