@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench soak fuzz kills knowledge quality regex docs samples conformance clean
+.PHONY: help install demo lint check test agents bench soak fuzz hostile kills knowledge quality regex docs samples conformance clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -44,6 +44,9 @@ bench: $(STAMP) ## The benchmarks (long); see benchmarks/README.md
 fuzz: $(STAMP) ## Schemathesis against the REST API (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
 	$(BIN)/python scripts/fuzz_api.py
+
+hostile: $(STAMP) ## Thousands of broken documents and exports against the importer (minutes)
+	$(BIN)/python scripts/fuzz_formats.py $(ARGS)
 
 kills: $(STAMP) ## Kill the indexer at hundreds of random instants, on both stores (long)
 	$(BIN)/python tests/faults/kills.py --runs 400

@@ -61,9 +61,10 @@ def _make_card(file: File, card: Any) -> Entry:
         raise Refused("unknown", "not a character card")
     data: Mapping[str, Any] = card.get("data", card)
     fields = {name: str(data[name]) for name in FIELDS if data.get(name)}
-    greetings = data.get("alternate_greetings") or []
-    if isinstance(greetings, list) and greetings:
-        fields["alternate_greetings"] = "\n\n".join(map(str, greetings))
+    for name in ("alternate_greetings", "group_only_greetings"):
+        greetings = data.get(name) or []
+        if isinstance(greetings, list) and greetings:
+            fields[name] = "\n\n".join(map(str, greetings))
     book = data.get("character_book")
     if isinstance(book, dict) and isinstance(book.get("entries"), list):
         lore = [str(each.get("content", "")) for each in book["entries"] if isinstance(each, dict)]

@@ -26,6 +26,8 @@ def parse_log(file: File) -> list[Entry]:
     rows = read_lines(file)
     if not rows:
         raise Refused("no_text")
+    if str(rows[0].get("format", "")).startswith("sonde-knowledge-"):
+        raise Refused("unknown", "an export of sonde: use `sonde knowledge restore`")
     if any("sessionId" in row and row.get("type") in ("user", "assistant") for row in rows[:50]):
         return [_make_claude_code(file, rows)]
     if "mes" in rows[-1] or "chat_metadata" in rows[0]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sonde.knowledge.formats.notes import split_front, to_json
+from sonde.knowledge.formats.notes import load_yaml, split_front, to_json
 from sonde.knowledge.formats.reading import File, Refused, make_fields, read_json
 from sonde.stores.knowledge_base import Entry
 
@@ -20,6 +20,8 @@ _NAMES = {
     "user_prompt": ("user_prompt", "user", "prompt", "template", "content", "text", "user_message"),
     "keywords": ("keywords", "tags", "categories", "labels"),
 }
+_MOST_YAML = 1 << 20
+"""The reader of YAML takes seconds for so much."""
 _TEXTS = ("system_prompt", "user_prompt")
 _SECTION = re.compile(r"(?im)^#{1,3} +(system|user|details|description)(?: prompt)?:? *$")
 
@@ -44,14 +46,16 @@ def parse_prompt_yaml(file: File) -> list[Entry]:
 
 def read_yaml(file: File) -> Any:
     """The file as YAML, or `Refused`."""
+    if len(file.data) > _MOST_YAML:
+        raise Refused("too_large", f"more than {_MOST_YAML} bytes of YAML")
     try:
         import yaml
     except ImportError as error:
         raise Refused("missing_extra", "documents") from error
     try:
-        return to_json(yaml.safe_load(file.text()))
+        return to_json(load_yaml(file.text()))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Refused("broken", f"not YAML: {error}") from error
+        raise Refused("broken", f"not YAML: {type(error).__name__}") from error
 
 
 def parse_prompt_csv(file: File) -> list[Entry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from sonde.stores.knowledge_base import Entry, Piece, Source
 _MOST_MEMBERS = 20_000
 MOST_UNPACKED = 1 << 29
 _MOST_RATIO = 200
+_OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")
+_MOST_OPEN = 200
 _SAMPLE = 1 << 16
 _ASCII = bytes(range(128))
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
@@ -234,9 +237,23 @@ class _TextMaker(HTMLParser):
             self.parts.append(data if self._pre else " ".join(data.split(" ")).replace("\n", " "))
 
 
+def _drop_comments(text: str) -> str:
+    parts: list[str] = []
+    at = 0
+    while (begin := text.find("<!--", at)) >= 0:
+        parts.append(text[at:begin])
+        end = text.find("-->", begin + 4)
+        at = end + 3 if end >= 0 else len(text)
+    return "".join(parts) + text[at:]
+
+
 def read_html(text: str) -> tuple[str, str]:
     """Title and plain text of HTML."""
     maker = _TextMaker()
+    text = _drop_comments(text)
+    # the parser looks to the end of the text for the end of each tag that has none
+    if len(_OPEN.findall(text)) > _MOST_OPEN:
+        text = _OPEN.sub("&lt;", text)
     maker.feed(text)
     maker.close()
     lines = "".join(maker.parts).split("\n")

@@ -14,7 +14,7 @@ from sonde.policy.read import decode_text
 from sonde.stores.knowledge_base import Entry, Piece
 
 PEOPLE = "users.json"
-_MARK = re.compile(r"<([@#!]?)([^>|]*)(?:\|([^>]*))?>")
+_MARK = re.compile(r"<([@#!]?)([^<>|]*+)(?:\|([^<>]*+))?>")
 
 
 def make_slack(file: File, rows: list[Any]) -> Entry:

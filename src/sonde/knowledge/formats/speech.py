@@ -17,10 +17,11 @@ from sonde.knowledge.times import read_time
 from sonde.stores.knowledge_base import Entry, Piece
 
 _CUE = re.compile(
-    r"(?:(\d+):)?(\d{1,2}):(\d{2})[.,](\d{1,3})\s*-->\s*(?:(\d+):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
+    r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})[ \t]*+-->[ \t]*+"
+    r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
 )
-_VOICE = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>")
-_MARKUP = re.compile(r"<[^>\n]*>|\{\\[^}]*\}")
+_VOICE = re.compile(r"<v(?:\.[^ <>]*+)? ([^<>]++)>")
+_MARKUP = re.compile(r"<[^<>\n]*+>|\{\\[^{}]*+\}")
 _MAIL_HEAD = re.compile(rb"(?:[\x21-\x39\x3b-\x7e]+:[ \t\r\n].*\n(?:[ \t]+\S.*\n)*)+")
 _MAIL_NAMES = re.compile(
     rb"(?m)^(received|from|to|subject|date|message-id|return-path|delivered-to|mime-version):"
