@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,11 +43,15 @@ class Server:
                 "SONDE_EMBEDDING": "none",
             },
         )  # fmt: skip
-        assert self.process.stdout
-        self.netloc = urlsplit(json.loads(self.process.stdout.readline())["url"]).netloc
 
-    def call(self, user: str, name: str, **arguments: Any) -> Any:
-        """Call a tool as this user; the answer's object."""
+    @cached_property
+    def netloc(self) -> str:
+        """Where it listens, once it does."""
+        assert self.process.stdout
+        return urlsplit(json.loads(self.process.stdout.readline())["url"]).netloc
+
+    def call(self, user: str, name: str, session: str = "", **arguments: Any) -> Any:
+        """Call a tool as this user, in a session of this name; the answer's object."""
         params = {
             "name": name,
             "arguments": arguments,
@@ -67,7 +72,8 @@ class Server:
         }
         connection = http.client.HTTPConnection(self.netloc, timeout=60)
         try:
-            connection.request("POST", "/mcp", json.dumps(body), headers)
+            address = f"/mcp?mcp-session-id={session}" if session else "/mcp"
+            connection.request("POST", address, json.dumps(body), headers)
             text = connection.getresponse().read().decode()
         finally:
             connection.close()
@@ -87,14 +93,18 @@ def servers(postgres_url: str, empty_database: Any, tmp_path: Path) -> Iterator[
         server.process.communicate()
 
 
-def fill(database: Any, user: str, count: int) -> None:
+def open_as(database: Any, user: str) -> Any:
     from sonde.stores.knowledge_postgres import PostgresKnowledge
 
+    return PostgresKnowledge(database, user)
+
+
+def fill(database: Any, user: str, count: int) -> None:
     entries = [
         Entry("notes", f"{user} {at}", (Piece(f"walrus {at}"),), id=f"{user}{at}")
         for at in range(count)
     ]
-    PostgresKnowledge(database, user).put("notes", entries)
+    open_as(database, user).put("notes", entries)
 
 
 def test_any_server_goes_on_where_another_was_also_when_one_dies(servers, database):
@@ -113,6 +123,66 @@ def test_any_server_goes_on_where_another_was_also_when_one_dies(servers, databa
     assert "suppressed" not in again  # everything was seen: it starts over
     other = three.call("ann", "knowledge_search", **asked, limit=4)
     assert other["suppressed"] == 4
+
+
+def test_a_ranking_of_everything_is_the_same_at_every_server(servers, database):
+    """`search`: pages, the session and what was removed between them."""
+    fill(database, "ann", 12)
+    one, two, three = servers
+    asked = {"query": "walrus", "limit": 4, "session": "ann-1"}
+    first = one.call("ann", "search", **asked)
+    one.process.kill()
+    one.process.wait()
+    shown = {row["id"] for row in first["results"]}
+    rest = [f"ann{at}" for at in range(12) if f"ann{at}" not in shown]
+    store = open_as(database, "ann")
+    store.remove("notes", [rest[0]])
+    store.put("notes", [Entry("notes", "ann new", (Piece("walrus walrus"),), id="ann99")])
+    second = two.call("ann", "search", **asked, offset=first["next_offset"])
+    third = three.call("ann", "search", **asked, offset=second["next_offset"])
+    pages = [row["id"] for page in (first, second, third) for row in page["results"]]
+    assert sorted(pages) == sorted(f"ann{at}" for at in range(12))
+    assert third["next_offset"] is None
+    assert first["total_estimated"] == third["total_estimated"] == 12
+    gone = next(row for page in (second, third) for row in page["results"] if row["id"] == rest[0])
+    assert (gone["title"], gone["snippet"]) == (f"ann {rest[0][3:]}", None)
+    fresh = three.call("ann", "search", **asked)
+    assert [row["id"] for row in fresh["results"]] == ["ann99"]  # the session has seen the others
+    assert fresh["suppressed"] == 11
+    got = two.call("ann", "fetch", id=first["results"][0]["uri"])
+    assert "walrus" in got["content"]
+    assert two.call("bob", "search", **asked, offset=4)["total_estimated"] == 0
+
+
+def test_a_newer_ranking_of_another_server_is_the_one_that_pages_continue(servers, database):
+    fill(database, "ann", 6)
+    one, two, _ = servers
+    asked = {"query": "walrus", "limit": 3}
+    one.call("ann", "notes_search", **asked)
+    fill(database, "ann", 9)
+    first = two.call("ann", "notes_search", **asked)
+    second = one.call("ann", "notes_search", **asked, offset=3)
+    third = two.call("ann", "notes_search", **asked, offset=6)
+    ids = [row["id"] for page in (first, second, third) for row in page["results"]]
+    assert len(set(ids)) == 9
+
+
+def test_preferences_and_questions_of_a_session_are_known_everywhere(servers, database):
+    fill(database, "ann", 2)
+    one, two, three = servers
+    kept = {"defaults": {"snippet_length": 60}, "session_id": "new"}
+    first = one.call("ann", "knowledge_search", query="walrus", **kept)
+    handle = first["session_id"]
+    long = Entry("notes", "long", (Piece("filler " * 90 + "walrus here " + "x " * 90),), id="long")
+    open_as(database, "ann").put("notes", [long])
+    found = two.call("ann", "knowledge_search", query="filler", session_id=handle)
+    assert len(found["results"][0]["snippet"]) <= 60
+    asked = {"source": "notes", "id": "long", "session_id": handle}
+    two.call("ann", "knowledge_search", query="walrus here", session_id=handle)
+    assert "walrus" in three.call("ann", "knowledge_get", **asked)["content"]
+    assert "walrus" not in three.call("ann", "knowledge_get", source="notes", id="long")["content"]
+    stranger = three.call("bob", "knowledge_search", query="walrus", session_id=handle)
+    assert (stranger["total_estimated"], stranger.get("suppressed")) == (0, None)
 
 
 def test_a_token_decides_whose_knowledge_it_is(servers, database):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sonde.knowledge.ranking import KnowledgeHit
 from sonde.knowledge.sessions import TTL_S, Session
-from sonde.stores.knowledge_base import SOURCES, Found, KnowledgeStore
+from sonde.stores.knowledge_base import Entry, Found, KnowledgeStore, Piece, Source
 
 _SET_S = 300.0
 
@@ -35,27 +36,58 @@ def save_session(store: KnowledgeStore, session: Session) -> None:
         store.remember(f"session:{session.id}", json.dumps(known), TTL_S)
 
 
-def save_ranking(store: KnowledgeStore, key: str, hits: Iterable[KnowledgeHit], held: int) -> None:
+def save_ranking(store: KnowledgeStore, key: str, hits: Sequence[KnowledgeHit], held: int) -> None:
     """Keep a ranking for its later pages, whichever server shows them."""
     if store.shared:
-        rows = [[hit.source, hit.piece.number, hit.score, hit.score_type] for hit in hits]
-        store.remember(f"set:{key}", json.dumps({"hits": rows, "held": held}), _SET_S)
+        known = {"hits": [_describe(hit) for hit in hits], "held": held}
+        store.remember(f"set:{key}", json.dumps(known), _SET_S)
 
 
 def load_ranking(store: KnowledgeStore, key: str) -> tuple[Sequence[KnowledgeHit], int] | None:
-    """A ranking that any server kept; what was removed since is not in it."""
+    """A ranking that any server kept; what is gone since is still in its place, without text."""
     text = store.recall(f"set:{key}") if store.shared else None
     if text is None:
         return None
+    store.remember(f"set:{key}", text, _SET_S)
     known = json.loads(text)
-    places: dict[tuple[str, int], Found] = {}
-    for source in SOURCES:
-        numbers = [number for each, number, _, _ in known["hits"] if each == source]
-        found = store.locate(source, numbers) if numbers else {}
-        places |= {(source, number): place for number, place in found.items()}
-    hits = [
-        KnowledgeHit(places[source, number].entry, places[source, number].piece, score, kind)
-        for source, number, score, kind in known["hits"]
-        if (source, number) in places
-    ]
-    return hits, known["held"]
+    numbers: dict[Source, list[int]] = {}
+    for hit in known["hits"]:
+        numbers.setdefault(hit["source"], []).append(hit["number"])
+    places = {source: store.locate(source, those) for source, those in numbers.items()}
+    return [
+        _restore(hit, places[hit["source"]].get(hit["number"])) for hit in known["hits"]
+    ], known["held"]
+
+
+def _describe(hit: KnowledgeHit) -> dict[str, Any]:
+    entry, piece = hit.entry, hit.piece
+    row = {
+        "source": entry.source,
+        "number": piece.number,
+        "id": entry.id,
+        "title": entry.title,
+        "field": piece.field,
+        "place": piece.place,
+        "uuid": piece.uuid,
+        "last_modified": entry.last_modified,
+        "score": hit.score,
+        "score_type": hit.score_type,
+    }
+    # what is no entry of the store, such as lines of a file, is found nowhere else again
+    return row if piece.number else row | {"text": piece.text, "facts": dict(entry.facts)}
+
+
+def _restore(hit: Mapping[str, Any], found: Found | None) -> KnowledgeHit:
+    if found is None:
+        piece = Piece(hit.get("text", ""), hit["place"], field=hit["field"], uuid=hit["uuid"])
+        found = Found(
+            Entry(
+                hit["source"],
+                hit["title"],
+                id=hit["id"],
+                last_modified=hit["last_modified"],
+                facts=hit.get("facts", {}),
+            ),
+            piece,
+        )
+    return KnowledgeHit(found.entry, found.piece, hit["score"], hit["score_type"])

@@ -17,6 +17,7 @@ from sonde.knowledge.sharing import load_ranking, load_session, save_ranking, sa
 from sonde.knowledge.snippets import clamp_length
 from sonde.paging.budget import count_tokens
 from sonde.paging.cursor import hash_parameters
+from sonde.paging.results import ResultSet
 from sonde.stores.knowledge_base import (
     ANYTHING,
     SOURCES,
@@ -69,20 +70,15 @@ def answer_search(
         raise EmptyQuery
     user = work.caller.user
     store = app.knowledge.of(user)
-    defaults = _list_defaults(session, work)
+    defaults = list_defaults(session, work)
     inquiry = replace(inquiry, order_by=inquiry.order_by or defaults.get("order_by") or "relevance")
     parameters = _name(inquiry, user, session.id if session else "")
-    kept = app.results.find(parameters) if view.offset else None
-    if kept is None:
-        key = hash_parameters(parameters)
-        known = load_ranking(store, key) if view.offset else None
-        if known is None:
-            hits, held = rank(app, store, inquiry, work), 0
-            if session and dedupe:
-                hits, held = hold_back(session, hits)
-            save_ranking(store, key, hits, held)
-            known = hits, held
-        kept = app.results.keep(parameters, known[0], {"held": known[1]})
+
+    def rank_fresh() -> list[KnowledgeHit]:
+        return rank(app, store, inquiry, work)
+
+    deduped = session if dedupe else None
+    kept = find_ranking(app, store, parameters, view.offset, rank_fresh, deduped)
     answer = _show_page(app, store, kept.hits, query, view, session, defaults)
     if session:
         answer["session_id"] = session.id
@@ -92,6 +88,34 @@ def answer_search(
         session.ask(query)
         save_session(store, session)
     return answer
+
+
+def find_ranking(
+    app: App,
+    store: KnowledgeStore,
+    parameters: Mapping[str, Any],
+    offset: int,
+    rank_fresh: Callable[[], list[KnowledgeHit]],
+    session: Session | None,
+    name: Callable[[KnowledgeHit], str] = lambda hit: hit.uri,
+) -> ResultSet:
+    """The ranking that a page is cut from: a new one for the first page, else the one it had.
+
+    What a session has seen is held back. Where several servers answer, any of them may have shown
+    the page before: what they share comes first.
+    """
+    key = hash_parameters(parameters)
+    known = load_ranking(store, key) if offset else None
+    kept = app.results.find(parameters) if offset and known is None else None
+    if kept is None:
+        if known is None:
+            hits, held = rank_fresh(), 0
+            if session:
+                hits, held = hold_back(session, hits, name)
+            save_ranking(store, key, hits, held)
+            known = hits, held
+        kept = app.results.keep(parameters, known[0], {"held": known[1]})
+    return kept
 
 
 def rank(app: App, store: KnowledgeStore, inquiry: Inquiry, work: Work) -> list[KnowledgeHit]:
@@ -108,7 +132,7 @@ def rank(app: App, store: KnowledgeStore, inquiry: Inquiry, work: Work) -> list[
 def hold_back(
     session: Session,
     hits: list[KnowledgeHit],
-    name: Callable[[KnowledgeHit], str] = lambda hit: hit.uri,
+    name: Callable[[KnowledgeHit], str],
 ) -> tuple[list[KnowledgeHit], int]:
     """What the session has not seen yet; all of it again once it has seen everything."""
     fresh = [hit for hit in hits if name(hit) not in session.seen]
@@ -145,12 +169,12 @@ def answer_get(
 ) -> GetAnswer:
     """As much of one entry as was asked for."""
     store = app.knowledge.of(work.caller.user)
-    options = read_retrieval(retrieval, _list_defaults(session, work), mode)
+    options = read_retrieval(retrieval, list_defaults(session, work), mode)
     got: Got = get_entry(store, source, id, options, list(session.recent) if session else ())
     return show_got(got, options.snippet_length)
 
 
-def _list_defaults(session: Session | None, work: Work) -> dict[str, Any]:
+def list_defaults(session: Session | None, work: Work) -> dict[str, Any]:
     """What the session prefers, and behind it what the request does."""
     return {**work.caller.config, **(session.defaults if session else {})}
 
@@ -184,13 +208,13 @@ def _show_page(
     wanted = hits[view.offset : view.offset + view.limit]
     rows: list[dict[str, Any]] = []
     for hit in wanted:
-        rows.append(show_hit(hit, terms, length, hints, _read_opening(store, hit)))
+        rows.append(show_hit(hit, terms, length, hints, read_opening(store, hit)))
         if len(rows) > 1 and count_tokens(_page(rows, hits, view)) > budget:
             rows.pop()
             break
     while rows and count_tokens(_page(rows, hits, view)) > budget and length > _SHORTEST:
         length = max(length // 2, _SHORTEST)
-        rows = [show_hit(wanted[0], terms, length, hints, _read_opening(store, wanted[0]))]
+        rows = [show_hit(wanted[0], terms, length, hints, read_opening(store, wanted[0]))]
     answer = _page(rows, hits, view)
     if len(rows) < len(wanted):
         answer["truncated"] = True
@@ -208,7 +232,8 @@ def _page(rows: list[dict[str, Any]], hits: Sequence[KnowledgeHit], view: View) 
     }
 
 
-def _read_opening(store: KnowledgeStore, hit: KnowledgeHit) -> str:
+def read_opening(store: KnowledgeStore, hit: KnowledgeHit) -> str:
+    """The first message of a conversation that was found by its title."""
     if hit.source != "chats" or hit.piece.field != TITLE:
         return ""
     first = store.read_pieces("chats", hit.entry.id, 0, 1)

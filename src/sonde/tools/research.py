@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -15,12 +15,22 @@ from sonde.knowledge.questions import read_question
 from sonde.knowledge.ranking import KnowledgeHit, merge_sources, sort_recent
 from sonde.knowledge.retrieval import read_retrieval, show_text
 from sonde.knowledge.sharing import save_session
+from sonde.knowledge.snippets import clamp_length
 from sonde.knowledge.times import show_time
 from sonde.paging.budget import count_tokens
 from sonde.ranking.words import read_question as read_code_question
-from sonde.stores.knowledge_base import SOURCES, Entry, Piece, Source
+from sonde.stores.knowledge_base import SOURCES, Conditions, Entry, Piece, Source
 from sonde.tools.arguments import Param
-from sonde.tools.knowing import Inquiry, answer_get, find_session, hold_back, rank
+from sonde.tools.knowing import (
+    Inquiry,
+    answer_get,
+    find_ranking,
+    find_session,
+    list_defaults,
+    rank,
+    read_opening,
+)
+from sonde.tools.knowledge_filters import read_filters
 from sonde.tools.scope import indexed_project
 from sonde.tools.searching import Request, rank_everywhere
 from sonde.tools.shapes.know import GetAnswer, KnowAnswer, show_compact, show_hit
@@ -54,6 +64,9 @@ def search(
     order_by: Annotated[
         str | None, Param("By relevance or time", choices=("relevance", "recent"), listed=False)
     ] = None,
+    filters: Annotated[
+        dict[str, Any] | None, Param("By source, as of knowledge_search", listed=False)
+    ] = None,
     dedupe: Annotated[bool, Param("Hold back what was seen", listed=False)] = True,
     max_tokens: Annotated[
         int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
@@ -67,27 +80,32 @@ def search(
         raise EmptyQuery
     session = find_session(app, work, session_id)
     chosen = _read_sources(sources)
+    where = read_filters(filters or {})
+    defaults = list_defaults(session, work)
+    order_by = order_by or defaults.get("order_by")
     parameters = {
         "tool": "search",
         "query": query.strip(),
         "sources": chosen,
         "order_by": order_by,
+        "where": {source: repr(each) for source, each in where.items()},
         "user": work.caller.user,
         "session": session.id if session else "",
     }
-    kept = app.results.find(parameters) if offset else None
-    if kept is None:
-        hits = _rank_all(app, query, chosen, order_by, work)
-        held = 0
-        if session and dedupe:
-            hits, held = hold_back(session, hits, _name_hit)
-        kept = app.results.keep(parameters, hits, {"held": held})
+    store = app.knowledge.of(work.caller.user)
+
+    def rank_fresh() -> list[KnowledgeHit]:
+        hits = _rank_all(app, query, chosen, where, work)
+        return sort_recent(hits) if order_by == "recent" else hits
+
+    deduped = session if dedupe else None
+    kept = find_ranking(app, store, parameters, offset, rank_fresh, deduped, _name_hit)
     terms = read_question(query).terms
-    rows = [
-        show_any(hit, terms, snippet_length or 300) for hit in kept.hits[offset : offset + limit]
-    ]
+    length = clamp_length(snippet_length or defaults.get("snippet_length"))
+    wanted = kept.hits[offset : offset + limit]
+    rows = [show_any(hit, terms, length, read_opening(store, hit)) for hit in wanted]
     shown = rows if mode == "full" else [show_compact(row) for row in rows]
-    budget = max_tokens or app.max_tokens
+    budget = max_tokens or defaults.get("max_tokens") or app.max_tokens
     while len(shown) > 1 and count_tokens(shown) > budget - 60:
         shown.pop()
     behind = offset + len(shown)
@@ -103,7 +121,7 @@ def search(
     if session:
         session.mark(row["uri"] for row in rows[: len(shown)])
         session.ask(query.strip())
-        save_session(app.knowledge.of(work.caller.user), session)
+        save_session(store, session)
         answer["session_id"] = session.id
         if kept.facts["held"]:
             answer["suppressed"] = kept.facts["held"]
@@ -157,11 +175,13 @@ def fetch(
     return row | {"text": content}
 
 
-def show_any(hit: KnowledgeHit, terms: Sequence[str], length: int) -> dict[str, Any]:
+def show_any(
+    hit: KnowledgeHit, terms: Sequence[str], length: int, opening: str = ""
+) -> dict[str, Any]:
     """A hit of whatever kind as a result."""
+    row = show_hit(hit, terms, length, (), opening)
     if hit.entry.facts.get("kind") not in KINDS:
-        return show_hit(hit, terms, length, (), "")
-    row = show_hit(hit, terms, length, (), "")
+        return row
     facts = hit.entry.facts
     uri = make_file_uri(facts["kind"], facts["project"], facts["path"], facts["lines"])
     loc = {"path": facts["path"], "start_line": facts["lines"][0], "end_line": facts["lines"][1]}
@@ -186,11 +206,15 @@ def _read_sources(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _rank_all(
-    app: App, query: str, chosen: Sequence[str], order_by: str | None, work: Work
+    app: App,
+    query: str,
+    chosen: Sequence[str],
+    where: Mapping[Source, Conditions],
+    work: Work,
 ) -> list[KnowledgeHit]:
     store = app.knowledge.of(work.caller.user)
     rankings = [
-        rank(app, store, Inquiry("search", query, (source,)), work)
+        rank(app, store, Inquiry("search", query, (source,), where=where), work)
         for source in SOURCES
         if source in chosen
     ]
@@ -198,8 +222,7 @@ def _rank_all(
     if kinds:
         only = not rankings
         rankings += _rank_files(app, query, kinds, work, required=only)
-    hits = merge_sources(rankings)
-    return sort_recent(hits) if order_by == "recent" else hits
+    return merge_sources(rankings)
 
 
 def _rank_files(
