@@ -219,3 +219,18 @@ def test_a_very_long_note_is_quick_enough(filled):
     store.put("notes", [text_entry("notes", "long", "word. " * 100_000 + "walrus", id="long")])
     answer = notes_get(filled, "long", {"mode": "chunk", "query": "walrus"}, work=work())
     assert answer["content"].endswith("walrus")
+
+
+def test_pages_of_a_conversation_go_on_where_the_budget_ended(filled):
+    small = {"mode": "full", "max_tokens": 6}
+    seen: list[str] = []
+    offset = 0
+    for _ in range(20):
+        got = chats_get(filled, "c1", retrieval=small | {"offset": offset}, work=work())
+        seen += [message["message_id"] for message in got["content"]["messages"]]
+        if "next_offset" not in got:
+            break
+        offset = got["next_offset"]
+    assert seen == [f"m{at}" for at in range(6)]
+    with pytest.raises(InvalidRequest, match="max_tokens"):
+        chats_get(filled, "c1", retrieval={"mode": "full", "max_tokens": "x"}, work=work())

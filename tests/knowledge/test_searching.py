@@ -262,3 +262,31 @@ def test_the_tools_are_listed_small_and_called_by_their_documented_names(filled)
         assert entry["annotations"]["readOnlyHint"]
         assert len(json.dumps(entry, separators=(",", ":"))) < 1_150
     assert uris(call(filled, "notes.search", {"query": "walrus"})) == ["notes://n1"]
+
+
+def test_characters_are_found_by_tags_as_a_list_or_with_commas(filled):
+    store = filled.knowledge.of("local")
+    store.put("characters", [Entry("characters", "Otto", tags=("animal", "sea otter"))])
+
+    def find(query: Any) -> list[str]:
+        rows = call(filled, "characters.search", {"query": query})["results"]
+        return [row["title"] for row in rows]
+
+    assert sorted(find(["animal"])) == ["Otto", "Wally"]
+    assert find(["animal", "sea otter"])[0] == "Otto"
+    assert find("animal, sea otter") == find(["animal", "sea otter"])
+    with pytest.raises(EmptyQuery):
+        find([])
+    with pytest.raises(InvalidRequest, match=r"query\[1\]"):
+        find(["animal", 3])
+
+
+def test_media_can_be_newest_first_among_other_sources(filled):
+    asked = {"query": "walrus", "sources": ["media", "notes"]}
+    usual = call(filled, "knowledge.search", asked)
+    newest = call(
+        filled, "knowledge.search", asked | {"filters": {"media": {"order_by": "recent"}}}
+    )
+    media = [row["title"] for row in newest["results"] if row["source"] == "media"]
+    assert media == ["Web page", "Sea book"]
+    assert sorted(uris(usual)) == sorted(uris(newest))

@@ -67,6 +67,8 @@ class Param:
     """A number out of bounds is taken as the nearest within."""
     numbers: bool = False
     """A string that may be given as a whole number, too."""
+    lists: bool = False
+    """A string that may be given as a list of its parts, too."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,9 @@ class Argument:
         """The value as the verb wants it, or an error that says what is wrong with it."""
         if value is None and self.nullable:
             return None
+        if self.param.lists and isinstance(value, list | tuple):
+            parts = enumerate(value)
+            value = ", ".join(_convert_kind(f"{self.name}[{at}]", "string", v) for at, v in parts)
         if self.name == "query" and isinstance(value, str) and not value.strip():
             if self.required:
                 raise EmptyQuery

@@ -43,6 +43,8 @@ class Inquiry:
     sources: tuple[Source, ...] = SOURCES
     order_by: str | None = None
     where: Mapping[Source, Conditions] = field(default_factory=dict)
+    recent: tuple[Source, ...] = ()
+    """Sources that are ranked by time before they are merged with the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,8 @@ def rank(app: App, store: KnowledgeStore, inquiry: Inquiry, work: Work) -> list[
     rankings = []
     for source in dict.fromkeys(inquiry.sources):
         work.check()
-        rankings.append(asking.rank(source, inquiry.where.get(source, ANYTHING)))
+        found = asking.rank(source, inquiry.where.get(source, ANYTHING))
+        rankings.append(sort_recent(found) if source in inquiry.recent else found)
     hits = rankings[0] if len(rankings) == 1 else merge_sources(rankings)
     return sort_recent(hits) if inquiry.order_by == "recent" else hits
 
@@ -186,6 +189,7 @@ def _name(inquiry: Inquiry, user: str, session: str) -> dict[str, Any]:
         "sources": inquiry.sources,
         "order_by": inquiry.order_by,
         "where": {source: repr(each) for source, each in inquiry.where.items()},
+        "recent": inquiry.recent,
         "user": user,
         "session": session,
     }
@@ -200,7 +204,8 @@ def _show_page(
     session: Session | None,
     defaults: Mapping[str, Any],
 ) -> KnowAnswer:
-    length = clamp_length(view.snippet_length or defaults.get("snippet_length"))
+    asked = defaults.get("snippet_length") if view.snippet_length is None else view.snippet_length
+    length = clamp_length(asked)
     budget = (view.max_tokens or defaults.get("max_tokens") or app.max_tokens) - _RESERVED
     terms = read_question(query).terms
     earlier = list(session.recent)[:3] if session else []

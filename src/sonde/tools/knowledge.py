@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from sonde.app import App
 from sonde.knowledge.getting import find_entry, read_page
-from sonde.knowledge.retrieval import CHARS_PER_TOKEN, MAX_TOKENS
+from sonde.knowledge.retrieval import Mode, read_retrieval
 from sonde.knowledge.transcripts import write_transcript
 from sonde.stores.knowledge_base import Conditions, Source
 from sonde.tools.arguments import Param
@@ -17,6 +17,7 @@ from sonde.tools.knowing import (
     answer_get,
     answer_search,
     find_session,
+    list_defaults,
 )
 from sonde.tools.knowledge_filters import (
     ByParam,
@@ -33,6 +34,7 @@ from sonde.tools.knowledge_filters import (
     filter_media,
     filter_notes,
     filter_prompts,
+    list_recent,
     read_filters,
     read_sources,
 )
@@ -102,10 +104,9 @@ def knowledge_search(
     session = find_session(app, work, session_id, defaults)
     chosen = read_sources(sources)
     where = read_filters(filters or {})
-    media_order = (filters or {}).get("media", {}).get("order_by")
-    if chosen == ("media",):
-        order_by = order_by or media_order
-    inquiry = Inquiry("knowledge_search", query, chosen, order_by, where)
+    inquiry = Inquiry(
+        "knowledge_search", query, chosen, order_by, where, list_recent(filters or {})
+    )
     view = View(limit, offset, snippet_length, max_tokens)
     return answer_search(app, inquiry, view, work, session, dedupe=dedupe)
 
@@ -210,21 +211,22 @@ def chats_get(
     app: App,
     conversation_id: IdParam,
     page: Annotated[int, Param("Page of messages", minimum=1, maximum=10**6)] = 1,
-    page_size: Annotated[int, Param("Messages in a page", minimum=1, maximum=200)] = 50,
+    page_size: Annotated[int, Param("Messages in a page", minimum=1, maximum=200, clamp=True)] = 50,
     retrieval: BriefRetrievalParam = None,
     *,
     work: Work,
 ) -> GetAnswer:
     """A conversation, page by page, or the messages around one."""
     session = find_session(app, work, None)
-    mode = (retrieval or {}).get("mode", "snippet" if retrieval else "full")
-    if mode != "full":
+    mode: Mode = "snippet" if retrieval else "full"
+    options = read_retrieval(retrieval, list_defaults(session, work), mode)
+    if options.mode != "full":
         return answer_get(app, "chats", conversation_id, retrieval, work, session)
     store = app.knowledge.of(work.caller.user)
     entry = find_entry(store, "chats", conversation_id, pieces=False)
-    budget = (retrieval or {}).get("max_tokens", MAX_TOKENS * 2) * CHARS_PER_TOKEN
-    got = read_page(store, entry, (page - 1) * page_size, page_size, budget)
-    answer = show_got(got, 300)
+    first = options.offset or (page - 1) * page_size
+    got = read_page(store, entry, first, page_size, options.budget)
+    answer = show_got(got, options.snippet_length)
     if isinstance(answer["content"], dict):
         answer["content"] |= {"page": page, "page_size": page_size}
     return answer
@@ -232,7 +234,9 @@ def chats_get(
 
 def characters_search(
     app: App,
-    query: QueryParam,
+    query: Annotated[
+        str, Param("Text, or tags: a list, or with commas", max_length=100_000, lists=True)
+    ],
     limit: LimitParam = 10,
     offset: OffsetParam = 0,
     snippet_length: LengthParam = None,
@@ -362,7 +366,7 @@ KNOWLEDGE_TOOLS = (
         characters_search,
         "characters.search",
         "Search characters",
-        "Search character cards by text or tags, separated by commas.",
+        "Search character cards by text or tags.",
     ),
     _declare(
         characters_get, "characters.get", "Get a character", "Read one character with all fields."

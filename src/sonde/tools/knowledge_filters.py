@@ -45,7 +45,7 @@ def filter_media(
     date_to: ToParam = None,
     order_by: OrderParam = None,
 ) -> Conditions:
-    """Which media; the order is the whole search's business."""
+    """Which media; the order is for `list_recent` to say."""
     del order_by
     since = _read_date("date_from", date_from, read_time)
     until = _read_date("date_to", date_to, read_day_end)
@@ -94,6 +94,11 @@ def read_filters(given: Mapping[str, Any]) -> dict[Source, Conditions]:
             raise _refuse(f"`filters.{name}` must be an object")
         where[source] = _read_conditions(source, filters)
     return where
+
+
+def list_recent(given: Mapping[str, Any]) -> tuple[Source, ...]:
+    """The sources whose own ranking is wanted by time before it is merged with the others."""
+    return tuple(name for name in SOURCES if given.get(name, {}).get("order_by") == "recent")
 
 
 def _read_date(name: str, text: str | None, read: Callable[[str], int | None]) -> int | None:
