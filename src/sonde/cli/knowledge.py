@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sonde.stores.knowledge_base import Source
 
 FOUND, NOTHING = 0, 1
-_WATCH_S = 2.0
 _SHOWN = 10
 
 
@@ -37,38 +36,31 @@ def run_knowledge(session: Session) -> int:
 
 
 def _import(session: Session) -> int:
-    from sonde.tools.keeping import import_knowledge
+    from sonde.tools.keeping import import_knowledge, watch_knowledge
 
     (place,) = _take(session, "SOURCE")
-    first = True
+    wanted = _source(session)
     with session.working() as work:
-        while True:
-            restore = session.args.restore and first
-            report = import_knowledge(
-                session.app, place, _source(session), restore=restore, work=work
-            )
-            changed = report.added + report.updated + report.moved + report.removed
-            if session.args.json:
-                session.print_json(report.as_dict())
-            elif first or changed:
-                _print_report(session, report)
-            session.flush()
-            first = False
-            if not session.args.watch:
-                return FOUND
+        restore = session.args.restore
+        report = import_knowledge(session.app, place, wanted, restore=restore, work=work)
+        _tell_import(session, report)
+        if session.args.watch:
             try:
-                _wait(work)
+                for _ in watch_knowledge(session.app, place, work=work):
+                    report = import_knowledge(session.app, place, wanted, work=work)
+                    if report.added + report.updated + report.moved + report.removed:
+                        _tell_import(session, report)
             except Cancelled:
                 return FOUND
+    return FOUND
 
 
-def _wait(work: Work) -> None:
-    import time
-
-    until = time.monotonic() + _WATCH_S
-    while time.monotonic() < until:
-        work.check()
-        time.sleep(0.1)
+def _tell_import(session: Session, report: ImportReport) -> None:
+    if session.args.json:
+        session.print_json(report.as_dict())
+    else:
+        _print_report(session, report)
+    session.flush()
 
 
 def _print_report(session: Session, report: ImportReport) -> None:

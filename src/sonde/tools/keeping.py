@@ -17,6 +17,7 @@ from sonde.knowledge.exporting import export_lines, restore_lines
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.ranking import embed_missing
+from sonde.knowledge.watching import watch_source
 from sonde.stores.knowledge_base import SOURCES, Entry, Piece, Source
 from sonde.types import Progress
 from sonde.work import Work
@@ -54,6 +55,12 @@ def _submit(app: App, kind: str, subject: str, function: Callable[[Work], Any], 
         subject=subject,
         lasting=kind != "import",  # one that keeps in step does it every few seconds
     )
+
+
+def watch_knowledge(app: App, place: str, *, work: Work) -> Iterator[None]:
+    """Yields whenever a folder that was brought in may have changed."""
+    root = (app.start / Path(place).expanduser()).resolve()
+    return watch_source(root, work)
 
 
 def add_entry(
