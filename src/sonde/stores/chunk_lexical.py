@@ -39,6 +39,12 @@ _AMONG = _RANKED.format(
     "",
 )
 _REMEMBERED_COUNTS = 20_000
+_RARE, _COMMON = 3, 1.5
+"""The rarest terms are tried alone where they find this many times as many chunks as are asked for
+and the others find this many times as many as they do."""
+
+State = tuple[int, int]
+"""Differs whenever the words of any chunk do."""
 
 
 class LexicalIndex:
@@ -47,7 +53,7 @@ class LexicalIndex:
     def __init__(self, postings: float) -> None:
         self._postings = postings
         self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, tuple[int, State]] = {}
         self._counted_at = 0
         self._ranges: tuple[int, frozenset[str], Ranges] | None = None
 
@@ -58,6 +64,8 @@ class LexicalIndex:
         counts = self._recall_counts(connection, lexicon.list_query_terms(terms))
         allowed = self.allow(connection, where)
         kept = lexicon.choose_terms(counts, self._postings)
+        if allowed is None and (best := self._rank_by_rarest(connection, kept, limit)):
+            return best
         ranked = _rank(connection, kept, limit, allowed)
         if allowed is not None and len(ranked) < limit:
             every = lexicon.choose_terms(counts, float("inf"))
@@ -86,18 +94,54 @@ class LexicalIndex:
 
     def _recall_counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
         """Roughly how many chunks hold each term: enough to tell rare from common."""
-        total = read_state(connection, "next_chunk")
+        state = _read_state(connection)
         with self._lock:
-            grown = abs(total - self._counted_at) * 20 > self._counted_at
+            grown = abs(state[0] - self._counted_at) * 20 > self._counted_at
             if grown or len(self._counts) > _REMEMBERED_COUNTS:
-                self._counts, self._counted_at = {}, total
+                self._counts, self._counted_at = {}, state[0]
             known = self._counts
         counts = {}
         for term in terms:
-            counts[term] = known.get(term) or count_term(connection, term)
-            if counts[term]:  # a word that nobody uses yet may come with the next edit
-                known[term] = counts[term]
+            counts[term], _ = known.get(term) or (count_term(connection, term), state)
+            if counts[term] and term not in known:
+                # a word that nobody uses yet may come with the next edit
+                known[term] = (counts[term], state)
         return counts
+
+    def _count_now(self, connection: apsw.Connection, term: str, state: State) -> int:
+        """How many chunks hold a term in this very state."""
+        count, then = self._counts.get(term, (0, None))
+        if then != state:
+            count = count_term(connection, term)
+            self._counts[term] = (count, state)
+        return count
+
+    def _rank_by_rarest(
+        self, connection: apsw.Connection, terms: Sequence[str], limit: int
+    ) -> list[Scored]:
+        """The best chunks among those that hold one of the rarest terms, with the score that all
+        terms give them; nothing where a chunk without any of these could be as good.
+
+        What a term can add to a score is bounded, and by little for a common one, while ranking
+        takes time for every chunk that holds it.
+        """
+        state = _read_state(connection)
+        counts = {term: self._count_now(connection, term, state) for term in terms}
+        rare, common = lexicon.split_rarest(counts, state[1], _RARE * limit, _COMMON)
+        if not rare or limit < 1:
+            return []
+        found = dict(_select_scores(connection, _ALL, (_spell(rare),)))
+        both = f"({_spell(rare)}) AND ({_spell(common)})"
+        found.update(_select_scores(connection, _ALL, (both,)))
+        ranking = sorted(found.items(), key=lambda pair: -pair[1])
+        bound = sum(lexicon.bound_term(counts[term], state[1]) for term in common)
+        if len(ranking) < limit or ranking[limit - 1][1] < bound:
+            return []
+        return order_ties(connection, _take_best(ranking, limit), limit)
+
+
+def _read_state(connection: apsw.Connection) -> State:
+    return read_state(connection, "next_chunk"), read_state(connection, "chunks")
 
 
 def count_term(connection: apsw.Connection, term: str) -> int:
@@ -141,9 +185,12 @@ def _rank(
 ) -> list[Scored]:
     if not terms or limit < 1 or (allowed is not None and not allowed.size):
         return []
-    query = " OR ".join(f'"{term}"' for term in terms)
-    best = _take_best(_walk_ranking(connection, query, allowed, limit), limit)
+    best = _take_best(_walk_ranking(connection, _spell(terms), allowed, limit), limit)
     return order_ties(connection, best, limit)
+
+
+def _spell(terms: Iterable[str]) -> str:
+    return " OR ".join(f'"{term}"' for term in terms)
 
 
 def _take_best(ranking: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, float]]:

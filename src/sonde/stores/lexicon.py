@@ -93,6 +93,28 @@ def weigh_term(holders: int, total: int) -> float:
     return idf if idf > 0 else LEAST_IDF
 
 
+def bound_term(holders: int, total: int) -> float:
+    """More than such a term can add to any score, however often a chunk holds it."""
+    return weigh_term(holders, total) * (K1 + 1.0)
+
+
+def split_rarest(
+    counts: Mapping[str, int], total: int, least: int, times: float
+) -> tuple[list[str], list[str]]:
+    """The fewest of the rarest terms that together find `least` chunks and can score more than
+    all others, which find `times` as many; no terms where there is no such split."""
+    terms = sorted(counts, key=lambda term: counts[term])
+    for size in range(1, len(terms)):
+        rare, common = terms[:size], terms[size:]
+        found = sum(counts[term] for term in rare)
+        if found * times > sum(counts[term] for term in common):
+            break
+        most, others = (sum(bound_term(counts[t], total) for t in ts) for ts in (rare, common))
+        if found >= least and most > others:
+            return rare, common
+    return [], terms
+
+
 def score_term(idf: float, hits: Sequence[int], length: int, mean_length: float) -> float:
     """One term's share of a chunk's BM25 score; `hits` counts it per column."""
     frequency = sum(weight * count for weight, count in zip(WEIGHTS, hits, strict=True))
