@@ -299,3 +299,24 @@ def test_what_the_policy_denies_comes_in_by_no_way(app, tmp_path, name):
     for source in SOURCES:
         for entry in app.knowledge.of("local").list_entries(source):
             assert secret not in text_of(entry)
+
+
+def test_what_was_refused_is_not_tried_again_until_it_changes(app, vault, monkeypatch):
+    from sonde.knowledge.worker import Parsers
+    from sonde.tools.keeping import import_knowledge
+
+    (vault / "broken.json").write_text("{")
+    reasons = dict(import_knowledge(app, str(vault), work=Work()).skipped)
+    assert reasons == {"broken": 1}
+    tried: list[str] = []
+    parse = Parsers.parse
+    monkeypatch.setattr(
+        Parsers,
+        "parse",
+        lambda self, file, *rest: tried.append(file.path) or parse(self, file, *rest),
+    )
+    assert dict(import_knowledge(app, str(vault), work=Work()).skipped) == reasons
+    assert tried == []
+    (vault / "broken.json").write_text('[{"title": "now", "mapping": {')
+    import_knowledge(app, str(vault), work=Work())
+    assert tried == ["broken.json"]

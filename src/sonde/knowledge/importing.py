@@ -29,6 +29,8 @@ EDITED = "edited"
 _BETWEEN = "//"
 _BATCH_FILES, _BATCH_PIECES = 50, 2_000
 
+Refusals = dict[str, tuple[str, str, str]]
+"""Path -> the size and time of a file that was refused, the reason and what there is to say."""
 REASONS: Mapping[str, str] = {
     "unknown": "no known format",
     "broken": "it cannot be read as what its name says",
@@ -79,10 +81,11 @@ def import_source(
     wanted: Source | None = None,
     embedder: Embedder | None = None,
     restore: bool = False,
+    refused: Refusals | None = None,
 ) -> ImportReport:
     """Bring in everything below a folder, or one file; a second run does only what is left.
 
-    `restore` brings back what was deleted here.
+    `restore` brings back what was deleted here; `refused` is what an earlier run could not read.
     """
     try:
         root = root.expanduser().resolve(strict=True)
@@ -92,7 +95,7 @@ def import_source(
     try:
         if restore:
             forget_deleted(store, str(root))
-        run = _Run(store, root, work, wanted, parsers)
+        run = _Run(store, root, work, wanted, parsers, {} if refused is None else refused)
         run.bring_in()
     finally:
         parsers.close()
@@ -119,8 +122,15 @@ class _Run:
     """One import under way."""
 
     def __init__(
-        self, store: KnowledgeStore, root: Path, work: Work, wanted: Source | None, parsers: Parsers
+        self,
+        store: KnowledgeStore,
+        root: Path,
+        work: Work,
+        wanted: Source | None,
+        parsers: Parsers,
+        refused: Refusals,
     ) -> None:
+        self._refused = refused
         self._store = store
         self._root = root
         self._work = work
@@ -190,6 +200,10 @@ class _Run:
         if _is_whole(hashes) and all(_stamp(text) == stamp for text in hashes):
             self._pass_over(known, buried)
             return
+        before = self._refused.get(one.path)
+        if before and before[0] == stamp:
+            self.report.skip(one.path, *before[1:])
+            return
         data = read_document(self._root, one.path, MOST_BYTES)
         if isinstance(data, Skipped):
             self.report.skip(data.path, data.reason, data.detail)
@@ -206,6 +220,7 @@ class _Run:
             file = File(one.path, data, one.mtime_ns // 1_000_000, beside)
             made, redacted, skipped = self._parsers.parse(file, self._wanted)
         except Refused as error:
+            self._refused[one.path] = (stamp, error.reason, error.detail)
             self.report.skip(one.path, error.reason, error.detail)
             return
         self.report.redacted += redacted

@@ -22,6 +22,8 @@ class Library:
         self._stores: dict[str, KnowledgeStore] = {}
         self._lock = threading.Lock()
         self.sessions = Sessions()
+        self.refused: dict[tuple[str, str, str | None], dict[str, tuple[str, str, str]]] = {}
+        """By user, folder and source: what need not be tried again while it is as it was."""
 
     def of(self, user: str) -> KnowledgeStore:
         """What this user has."""

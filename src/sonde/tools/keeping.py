@@ -37,8 +37,9 @@ def import_knowledge(
 
     def run(inner: Work) -> ImportReport:
         return import_source(
-            store, folder, inner, wanted=wanted, embedder=app.static, restore=restore
-        )
+            store, folder, inner, wanted=wanted, embedder=app.static, restore=restore,
+            refused=app.knowledge.refused.setdefault((work.caller.user, str(folder), wanted), {}),
+        )  # fmt: skip
 
     report: ImportReport = _submit(app, "import", str(folder), run, work).join(work)
     return report
