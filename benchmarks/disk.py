@@ -40,18 +40,20 @@ store = SqliteTreeStore(Path(sys.argv[1]))
 folders = [store.find(()), store.find(("one",)), *store.children(store.find(("many",)).id, 300)]
 figures = {}
 for sort in ("name", "size", "modified"):
-    seconds = []
+    walls, cpus, big = [], [], []
     for folder in random.Random(1).sample(folders, 200) + folders[:2] * 20:
-        began = time.perf_counter()
-        rows = store.children(folder.id, 20, sort)
-        seconds.append(time.perf_counter() - began)
-    big = []
-    for _ in range(20):
-        began = time.perf_counter()
-        store.children(folders[1].id, 20, sort)
-        big.append(time.perf_counter() - began)
-    figures[sort] = {"median_ms": statistics.median(seconds) * 1e3, "most_ms": max(seconds) * 1e3,
-                     "largest_folder_ms": statistics.median(big) * 1e3}
+        began, ran = time.perf_counter(), time.thread_time()
+        store.children(folder.id, 20, sort)
+        cpus.append(time.thread_time() - ran)
+        walls.append(time.perf_counter() - began)
+        if folder is folders[1]:
+            big.append(cpus[-1])
+    # what else the machine does shows in the time that passes, not in the time that is worked
+    figures[sort] = {
+        "median_ms": statistics.median(walls) * 1e3, "most_ms": max(walls) * 1e3,
+        "median_cpu_ms": statistics.median(cpus) * 1e3, "most_cpu_ms": max(cpus) * 1e3,
+        "largest_folder_cpu_ms": statistics.median(big) * 1e3,
+    }
 print(json.dumps(figures))
 """
 

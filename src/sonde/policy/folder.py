@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,12 +34,15 @@ _LATEST_NS = (1 << 63) - 1
 class Folder:
     """One folder; `enter` goes down by one name. Close it, or use it in a `with`."""
 
-    def __init__(self, place: Path, *, above: int | None = None) -> None:
-        self._place = place
+    def __init__(self, place: Path | str, *, above: int | None = None) -> None:
         self._descriptor: int | None = None
         if above is not None:
-            self._descriptor = os.open(place.name, _FOLDER | _NO_FOLLOW, dir_fd=above)
-        elif _BY_DESCRIPTOR:
+            if os.sep in str(place):
+                raise NotADirectoryError(errno.ENOTDIR, "not a name", str(place))
+            self._descriptor = os.open(place, _FOLDER | _NO_FOLLOW, dir_fd=above)
+            return
+        self._place = place = Path(place)
+        if _BY_DESCRIPTOR:
             self._descriptor = os.open(place, _FOLDER)
         elif not stat.S_ISDIR(place.lstat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(place))
@@ -47,7 +50,9 @@ class Folder:
     def enter(self, name: str) -> Folder:
         """The folder of that name in this one; raises `OSError` when it is a link."""
         try:
-            return Folder(self._place / name, above=self._descriptor)
+            if self._descriptor is None:
+                return Folder(self._place / name)
+            return Folder(name, above=self._descriptor)
         except NotADirectoryError:
             # What Linux says of a link, too.
             if stat.S_ISLNK(self.look_at(name).st_mode):
@@ -76,6 +81,18 @@ class Folder:
         if self._descriptor is None:
             return (self._place / name).lstat()
         return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+
+    def look_at_all(self, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+        """The same for many; those that are gone or closed to us are left out."""
+        descriptor = self._descriptor
+        for name in names:
+            try:
+                if descriptor is None:
+                    yield name, (self._place / name).lstat()
+                else:
+                    yield name, os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            except OSError:
+                continue
 
     def open_file(self, name: str) -> tuple[int, os.stat_result]:
         """A descriptor of a regular file in this folder, and its facts.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,6 +22,7 @@ NodeKind = Literal["file", "directory", "symlink", "other"]
 
 _MOST_OPEN = 64
 _BLOCK = 512
+_COUNTS_BLOCKS = hasattr(os.stat_result, "st_blocks")
 _REGULAR, _DIRECTORY, _LINK, _FORMAT = stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, 0o170000
 
 
@@ -74,18 +75,13 @@ class Descent:
         """The names in this folder, in no order."""
         return self._top().list_names()
 
-    def look_at(self, names: Sequence[str]) -> Iterator[Facts]:
-        """The facts about these names; those that are gone meanwhile are left out."""
-        folder = self._top()
-        for name in names:
-            try:
-                yield describe(name, folder.look_at(name))
-            except OSError:
-                continue
+    def look_at(self, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+        """What the system says of these names; those that are gone meanwhile are left out."""
+        return self._top().look_at_all(names)
 
-    def look_here(self) -> Facts:
-        """The facts about this folder itself."""
-        return describe("", self._top().look_at("."))
+    def look_here(self) -> os.stat_result:
+        """What the system says of this folder itself."""
+        return self._top().look_at(".")
 
     def read_target(self, name: str) -> str:
         """Where a link says that it leads."""
@@ -144,7 +140,7 @@ def describe(name: str, found: os.stat_result) -> Facts:
         name,
         kind,
         found.st_size,
-        getattr(found, "st_blocks", -(-found.st_size // _BLOCK)) * _BLOCK,
+        measure_blocks(found),
         found.st_mtime_ns // 1_000_000,
         found.st_mode & 0o7777,
         found.st_nlink,
@@ -153,11 +149,20 @@ def describe(name: str, found: os.stat_result) -> Facts:
     )
 
 
+def measure_blocks(found: os.stat_result) -> int:
+    """Bytes of the blocks that something takes; where the system does not count them, as many
+    as its size needs."""
+    if _COUNTS_BLOCKS:
+        return found.st_blocks * _BLOCK
+    return -(-found.st_size // _BLOCK) * _BLOCK
+
+
 def list_live(root: Path, path: str) -> list[Facts]:
     """What is in a folder below the root right now, by name; `FileMissing` when it is none."""
     descent = _descend(root, split_inside(root, path))
     try:
-        return list(descent.look_at(sorted(descent.list_names())))
+        found = descent.look_at(sorted(descent.list_names()))
+        return [describe(name, facts) for name, facts in found]
     except OSError as error:
         raise FileMissing(f"{path}: {error.strerror}", path=path) from error
     finally:
@@ -173,8 +178,8 @@ def look_live(root: Path, path: str) -> Facts | None:
         return None
     try:
         if not names:
-            return descent.look_here()
-        return next(descent.look_at(names[-1:]), None)
+            return describe("", descent.look_here())
+        return next((describe(*found) for found in descent.look_at(names[-1:])), None)
     except OSError:
         return None
     finally:

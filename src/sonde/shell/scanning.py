@@ -8,19 +8,19 @@ one folder stops the walk.
 
 from __future__ import annotations
 
-import errno
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sonde.errors import FileMissing
-from sonde.policy.metadata import Descent, Facts
+from sonde.policy.metadata import Descent, measure_blocks
+from sonde.shell.scan_nodes import make_node, tell_kind, tell_state
 from sonde.shell.scan_report import ScanReport
 from sonde.stores.tree_base import (
     FILE,
     FOLDER,
-    KINDS,
     LINK,
     LINKED,
     LOOP,
@@ -31,8 +31,6 @@ from sonde.stores.tree_base import (
     ROOT_ID,
     STATES,
     TOO_DEEP,
-    UNREADABLE,
-    VANISHED,
     Batch,
     Node,
     TreeStore,
@@ -45,7 +43,6 @@ _CHUNK = 10_000
 """Names of a folder that are compared at a time; a folder may have millions."""
 _FLUSH_ROWS = 10_000
 _FLUSH_S = 0.5
-_KINDS = {name: number for number, name in enumerate(KINDS)}
 
 
 @dataclass(slots=True)
@@ -60,8 +57,8 @@ class _Frame:
     weight: float
     """The share of the whole tree that it is taken for, until it is known better."""
     identity: tuple[int, int] = (0, 0)
-    todo: list[tuple[Node, Node | None, int]] = field(default_factory=list)
-    """Subfolders to enter with their devices, the last one first."""
+    todo: list[tuple[Node, Node | None, os.stat_result]] = field(default_factory=list)
+    """Subfolders to enter, the last one first."""
     size: int = 0
     disk: int = 0
     files: int = 0
@@ -129,12 +126,13 @@ class _Walk:
     def _walk(self, descent: Descent) -> None:
         stored = self._store.get(ROOT_ID)
         here = descent.look_here()
-        node = self._make_node(here, ROOT_ID, 0, 0, PENDING, stored)
+        born = stored.born if stored else self._scan
+        node = make_node((ROOT_ID, 0, "", FOLDER, 0), here, PENDING, "", born)
         if stored is None:
-            self._batch.inserted.append(node)
+            self._batch.inserted[ROOT_ID] = node
         self._report.folders += 1
         self._seen += 1
-        first = _Frame(node, stored, here.device, 1.0, (here.device, here.inode))
+        first = _Frame(node, stored, here.st_dev, 1.0, (here.st_dev, here.st_ino))
         self._read_folder(descent, first)
         stack = [first]
         while stack:
@@ -151,9 +149,15 @@ class _Walk:
             self._finish(frame, stack[-1] if stack else None)
 
     def _enter(
-        self, descent: Descent, above: _Frame, node: Node, stored: Node | None, device: int
+        self,
+        descent: Descent,
+        above: _Frame,
+        node: Node,
+        stored: Node | None,
+        seen: os.stat_result,
     ) -> _Frame | None:
         """The frame of a folder, or None with its state written when it is not walked."""
+        device = seen.st_dev
         inner = _Frame(node, stored, device, above.weight)
         linked = node.kind == LINK
         state = OUTSIDE if linked else TOO_DEEP
@@ -168,19 +172,20 @@ class _Walk:
                 else:
                     descent.enter(node.name)
             except (OSError, RuntimeError) as error:
-                state = _tell_state(error, linked=linked)
+                state = tell_state(error, linked=linked)
             else:
                 try:
-                    here = descent.look_here()
-                    inner.identity = (here.device, here.inode)
+                    # a link was looked at itself, a folder is what was looked at
+                    here = descent.look_here() if linked else seen
+                    inner.identity = (here.st_dev, here.st_ino)
                     state = self._judge(inner, counted=inside)
                     if state == OK:
-                        inner.device = here.device
-                        inner.disk = here.disk if linked else 0
+                        inner.device = here.st_dev
+                        inner.disk = measure_blocks(here) if linked else 0
                         self._read_folder(descent, inner)
                         return inner
                 except (OSError, FileMissing) as error:
-                    state = _tell_state(error, linked=linked)
+                    state = tell_state(error, linked=linked)
                 descent.leave()
         self._leave_out(inner, above, state)
         return None
@@ -226,64 +231,69 @@ class _Walk:
         self, descent: Descent, frame: _Frame, names: Sequence[str], known: dict[str, Node]
     ) -> None:
         parent, depth = frame.node.id, frame.node.depth + 1
-        report, batch = self._report, self._batch
-        for facts in descent.look_at(names):
-            self._seen += 1
-            frame.children += 1
-            stored = known.pop(facts.name, None)
-            if stored and KINDS[stored.kind] != facts.kind:
-                batch.removed.append(stored.id)
-                report.removed += 1
+        inserted, first_free = self._batch.inserted, self._next_id
+        seen = files = folders = size = disk = 0
+        for name, facts in descent.look_at(names):
+            seen += 1
+            kind = tell_kind(facts)
+            state, target = OK, ""
+            if kind != FILE:
+                state, target = self._read_other(descent, name, kind)
+            elif facts.st_nlink > 1:
+                state = self._count_name(facts)
+            stored = known.pop(name, None)
+            if stored is not None and stored.kind != kind:
+                self._batch.removed.append(stored.id)
+                self._report.removed += 1
                 stored = None
-            node = self._place(descent, facts, parent, depth, stored)
-            pending = node.state == PENDING
+            number, born = (stored.id, stored.born) if stored else (self._next_id, self._scan)
+            node = make_node((number, parent, name, kind, depth), facts, state, target, born)
             if stored is None:
-                batch.inserted.append(node)
-                report.added += 1
-            elif not pending and node != stored:
-                report.changed += 1
-                batch.updated.append(node)
-                if stored.kind == LINK and (stored.children or stored.state == PENDING):
-                    batch.emptied.append(stored.id)  # it was followed last time
-                if node.size != stored.size:
-                    batch.past.append((stored.id, stored.size, stored.disk))
-            if pending:
-                frame.todo.append((node, stored, facts.device))
-            if node.kind == FOLDER:
-                report.folders += 1
-                frame.folders += 1
-                continue
-            if node.kind == FILE:
-                report.files += 1
-                frame.files += 1
-            if node.state != LINKED:
-                frame.disk += node.disk
-                frame.size += node.size if node.kind == FILE else 0
-        batch.removed.extend(node.id for node in known.values())
-        report.removed += len(known)
+                inserted[number] = node
+                self._next_id += 1
+            elif state != PENDING and node != stored:
+                self._note_change(stored, node)
+            if state == PENDING:
+                frame.todo.append((node, stored, facts))
+            if kind == FILE:
+                files += 1
+                size += node.size if state == OK else 0
+            if kind == FOLDER:
+                folders += 1
+            elif state != LINKED:
+                disk += node.disk
+        self._seen += seen
+        self._report.files += files
+        self._report.folders += folders
+        self._report.added += self._next_id - first_free
+        self._report.removed += len(known)
+        self._batch.removed.extend(node.id for node in known.values())
+        frame.children += seen
+        frame.files += files
+        frame.folders += folders
+        frame.size += size
+        frame.disk += disk
 
-    def _place(
-        self, descent: Descent, facts: Facts, parent: int, depth: int, stored: Node | None
-    ) -> Node:
-        """The node of what was found; folders, and links that are followed, are yet to be done."""
-        state, target = OK, ""
-        if facts.kind == "directory":
-            state = PENDING
-        elif facts.kind == "symlink":
-            target = descent.read_target(facts.name)
-            state = PENDING if self._follow else OK
-        elif facts.links > 1 and facts.kind == "file":
-            state = self._count_name(facts)
-        number = stored.id if stored else self._next_id
-        self._next_id += stored is None
-        return self._make_node(facts, number, parent, depth, state, stored, target)
+    def _read_other(self, descent: Descent, name: str, kind: int) -> tuple[int, str]:
+        """State and target of what is no file; folders, and links if followed, are yet to do."""
+        if kind == LINK:
+            return PENDING if self._follow else OK, descent.read_target(name)
+        return PENDING if kind == FOLDER else OK, ""
 
-    def _count_name(self, facts: Facts) -> int:
+    def _note_change(self, stored: Node, node: Node) -> None:
+        self._report.changed += 1
+        self._batch.updated.append(node)
+        if stored.kind == LINK and (stored.children or stored.state == PENDING):
+            self._batch.emptied.append(stored.id)  # it was followed last time
+        if node.size != stored.size:
+            self._batch.past.append((stored.id, stored.size, stored.disk))
+
+    def _count_name(self, facts: os.stat_result) -> int:
         """A file with several names counts under the first one that is met."""
-        key = (facts.device, facts.inode)
+        key = (facts.st_dev, facts.st_ino)
         left = self._names.get(key)
         if left is None:
-            self._names[key] = facts.links - 1
+            self._names[key] = facts.st_nlink - 1
             return OK
         if left > 1:
             self._names[key] = left - 1
@@ -314,40 +324,13 @@ class _Walk:
                 above.folders += frame.folders
             else:
                 self._report.size, self._report.disk = done.size, done.disk
-        if stored is None or done != stored:
+        if done.id in self._batch.inserted:
+            self._batch.inserted[done.id] = done
+        elif stored is None or done != stored:
             self._batch.updated.append(done)
         if stored and (done.size, done.disk) != (stored.size, stored.disk):
             self._batch.past.append((stored.id, stored.size, stored.disk))
         self._pause()
-
-    def _make_node(
-        self,
-        facts: Facts,
-        number: int,
-        parent: int,
-        depth: int,
-        state: int,
-        stored: Node | None,
-        target: str = "",
-    ) -> Node:
-        return Node(
-            number,
-            parent,
-            facts.name,
-            _KINDS[facts.kind],
-            depth,
-            0 if facts.kind == "directory" else facts.size,
-            facts.disk,
-            facts.mtime_ms,
-            facts.mode,
-            facts.links,
-            state,
-            0,
-            0,
-            0,
-            target,
-            stored.born if stored else self._scan,
-        )
 
     def _count_problem(self, state: int) -> None:
         name = STATES[state]
@@ -375,12 +358,3 @@ class _Walk:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _tell_state(error: Exception, *, linked: bool) -> int:
-    number = getattr(error, "errno", None)
-    if isinstance(error, RuntimeError) or number == errno.ELOOP:
-        return LOOP
-    if linked:
-        return OUTSIDE
-    return VANISHED if number in (errno.ENOENT, errno.ENOTDIR) else UNREADABLE

@@ -60,7 +60,8 @@ class Node(NamedTuple):
 class Batch:
     """Changes that are written together."""
 
-    inserted: list[Node] = field(default_factory=list)
+    inserted: dict[int, Node] = field(default_factory=dict)
+    """By id: a folder that is done before it was written is written once."""
     updated: list[Node] = field(default_factory=list)
     past: list[tuple[int, int, int]] = field(default_factory=list)
     """Node, size and bytes on disk as they were before this scan."""
@@ -224,12 +225,12 @@ class TreeStore(Protocol):
 def sort_names(names: Iterable[str]) -> list[str]:
     """Names in the order in which a store keeps them: by code point, those that are no Unicode
     last."""
+    listed = list(names)
+    if "".join(listed).isascii():
+        return sorted(listed)
     plain: list[str] = []
     odd: list[tuple[bytes, str]] = []
-    for name in names:
-        if name.isascii():
-            plain.append(name)
-            continue
+    for name in listed:
         try:
             name.encode()
             plain.append(name)

@@ -12,26 +12,24 @@ from sonde.stores.tree_base import Node
 
 _LONGEST_EXTENSION = 16
 
-COLUMNS = ", ".join(
-    f"n.{name}"
-    for name in (
-        "id parent name kind depth size disk mtime mode links state files folders children "
-        "target born"
-    ).split()
+COLUMNS = (
+    "n.id, n.parent, n.name, n.kind, n.depth, n.size, n.disk, n.mtime, n.mode, n.links, n.state, "
+    "n.files, n.folders, n.children, ifnull(n.target, ''), n.born"
 )
 WIDTH = len(Node._fields)
 
 
 def to_node(row: Sequence[Any]) -> Node:
     """The node of a row of `COLUMNS`."""
-    if isinstance(row[2], str) and row[14] is None:
-        return Node._make((*row[:14], "", row[15]))
-    name, target = read_text(row[2]), read_text(row[14] or "")
-    return Node._make((*row[:2], name, *row[3:14], target, row[15]))
+    if isinstance(row[2], str) and isinstance(row[14], str):
+        return Node._make(row)
+    return Node._make((*row[:2], read_text(row[2]), *row[3:14], read_text(row[14]), row[15]))
 
 
 def to_row(node: Node) -> tuple[Any, ...]:
     """The row of a node, its extension last."""
+    if node.name.isascii() and not node.target:
+        return (*node[:14], None, node.born, _ending(node))
     name = bind_text(node.name)
     return (*node[:2], name, *node[3:14], bind_text(node.target) or None, node.born, _ending(node))
 

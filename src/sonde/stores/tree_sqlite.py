@@ -126,7 +126,7 @@ class SqliteTreeStore:
             _remove(db, scan, [(node,) for node in batch.emptied], whole=False)
             db.executemany(
                 "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (to_row(node) for node in batch.inserted),
+                map(to_row, batch.inserted.values()),
             )
             db.executemany(
                 "UPDATE nodes SET kind = ?, size = ?, disk = ?, mtime = ?, mode = ?, links = ?, "
@@ -141,7 +141,7 @@ class SqliteTreeStore:
                 ((node, scan, size, disk) for node, size, disk in batch.past),
             )
             if batch.inserted:
-                newest = max(node.id for node in batch.inserted)
+                newest = max(batch.inserted)
                 db.execute(
                     "UPDATE facts SET value = max(value, ?) WHERE name = 'last_id'", (newest,)
                 )
