@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench soak fuzz hostile kills knowledge quality regex docs samples conformance clean
+.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills knowledge quality regex docs samples conformance clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -51,6 +51,9 @@ hostile: $(STAMP) ## Thousands of broken documents and exports against the impor
 kills: $(STAMP) ## Kill the indexer at hundreds of random instants, on both stores (long)
 	$(BIN)/python tests/faults/kills.py --runs 400
 	$(BIN)/python tests/faults/kills.py --runs 120 --store lance
+
+load: $(STAMP) ## A real server under many clients, bad ones and too many: make load SECONDS=5
+	$(BIN)/python benchmarks/load.py $(or $(SECONDS),5)
 
 soak: $(STAMP) ## An hour of edits, renames, branch switches and kills: make soak SECONDS=600
 	$(BIN)/python benchmarks/soak.py $(or $(SECONDS),3600) $(ARGS)

@@ -194,7 +194,7 @@ async def show(
     cpu = read_cpu(server.process.pid)
     found = await measure(server.target, make, clients, seconds)
     cost = (read_cpu(server.process.pid) - cpu) / max(found.answers, 1)
-    print(f"{name:<22} {clients:>3} clients  {found.answers / seconds:8,.0f}/s  p50 "
+    print(f"{name:<22} {clients:>3} clients  {found.answers / found.seconds:8,.1f}/s  p50 "
           f"{found.at(0.5):7.1f}  p95 {found.at(0.95):7.1f}  p99 {found.at(0.99):7.1f} ms  "
           f"server CPU {cost * 1e3:5.2f} ms  {dict(found.statuses)}")  # fmt: skip
     return found

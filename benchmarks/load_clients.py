@@ -52,6 +52,8 @@ class Clients:
     """What several clients together were answered, and how fast."""
 
     times: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    """Until the last answer had come."""
     statuses: Counter[int] = field(default_factory=Counter)
 
     @property
@@ -96,7 +98,8 @@ async def measure(
 ) -> Clients:
     """Let clients send one request after another for so long."""
     found = Clients()
-    end = time.perf_counter() + seconds
+    start = time.perf_counter()
+    end = start + seconds
 
     async def run() -> None:
         reader, writer = await target.open()
@@ -116,6 +119,7 @@ async def measure(
         writer.close()
 
     await asyncio.gather(*(run() for _ in range(clients)))
+    found.seconds = time.perf_counter() - start
     return found
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import time
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
-from .conftest import Server
+from sonde.web.serving import GRACE_S
+
+from .conftest import BOUND_S, Server
 from .site import EVIL, Page, agree, hold_index, make_site, send, serve_site
 from .test_pages import open_page, wait_for_job
 
+STREAM = {"Accept": "text/event-stream"}
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
@@ -117,3 +123,44 @@ def test_an_unknown_address_is_a_page_for_people_and_an_object_for_programs(site
     status, headers, _ = server.ask("/", headers=BROWSER | {"Host": "elsewhere.example"})
     assert (status, headers["content-type"][:9]) == (421, "text/html")
     assert "default-src 'self'" in headers["content-security-policy"]
+
+
+def greet(server: Server) -> dict[str, str]:
+    """Begin a session of the older protocol; the headers that go with it."""
+    params = {"protocolVersion": "2025-11-25", "capabilities": {},
+              "clientInfo": {"name": "test", "version": "1"}}  # fmt: skip
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    sent = json.dumps(message).encode()
+    kind = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    status, headers, _ = server.ask("/mcp", "POST", sent, kind)
+    assert status == 200
+    return {"Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+
+
+def test_the_end_does_not_wait_for_open_streams_nor_leave_an_error(start, tmp_path):
+    root, environ = make_site(tmp_path)
+    server = serve_site(start, root, environ)
+    streams = []
+    with hold_index(root.parent / "home", root):
+        send(server, "/projects", ("project", str(root)))
+        job = find_jobs(server, "index")[0]["jobId"]
+        for _ in range(5):
+            connection = http.client.HTTPConnection(server.netloc, timeout=BOUND_S)
+            connection.request("GET", f"/api/jobs/{job}/events")
+            answer = connection.getresponse()
+            assert answer.readline() == b"event: progress\n"
+            streams.append((connection, answer))
+        connection = http.client.HTTPConnection(server.netloc, timeout=BOUND_S)
+        connection.request("GET", "/mcp", headers=STREAM | greet(server))
+        streams.append((connection, connection.getresponse()))
+        assert streams[-1][1].status == 200
+        began = time.monotonic()
+        server.process.terminate()
+        code, said = server.end()
+    for connection, answer in streams:
+        answer.close()
+        connection.close()
+    assert time.monotonic() - began < GRACE_S, "nobody waits for a stream that has no end"
+    assert code == 0
+    assert "Traceback" not in said
+    assert "ERROR" not in said

@@ -69,6 +69,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._running: set[Work] = set()
+        self._worked = False
         self._changed = threading.Condition()
         # without HTTP the process serves one client: it is the session
         self._caller = Caller(session=uuid4().hex)
@@ -111,6 +112,13 @@ class Calls:
         caller: Caller = scope[SCOPE_CALLER]
         return replace(caller, session=session)
 
+    def has_come_to_rest(self) -> bool:
+        """Whether something has run since this was last asked, and nothing runs now."""
+        with self._changed:
+            rests = self._worked and not self._running
+            self._worked = self._worked and not rests
+            return rests
+
     def stop(self, timeout: float) -> bool:
         """Call everything off; true when all of it has ended in time."""
         with self._changed:
@@ -121,6 +129,7 @@ class Calls:
     def _run_tracked(self, verb: Callable[[Work], Any], work: Work) -> Any:
         with self._changed:
             self._running.add(work)
+            self._worked = True
         try:
             work.check()
             return verb(work)

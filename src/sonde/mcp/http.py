@@ -26,7 +26,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sonde.mcp.calls import SCOPE_CALLER, SCOPE_SESSION
@@ -41,11 +41,15 @@ class McpOverHttp:
     """Streamable HTTP as an ASGI application."""
 
     def __init__(
-        self, server: Server[Any], forget: Callable[[str, str], None] = lambda _user, _session: None
+        self,
+        server: Server[Any],
+        forget: Callable[[str, str], None] = lambda _user, _session: None,
+        ending: anyio.Event | None = None,
     ) -> None:
         self._manager = StreamableHTTPSessionManager(server, max_sessions=MOST_SESSIONS)
         self._forget = forget
         """Told of a user's session that the client has ended."""
+        self._ending = ending or anyio.Event()
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Serves as long as it is held."""
@@ -60,7 +64,30 @@ class McpOverHttp:
             named = (request.headers, request.query_params)
             for session in {each.get("mcp-session-id", "") for each in named} - {""}:
                 await anyio.to_thread.run_sync(self._forget, user, session)
-        await self._manager.handle_request(scope, receive, send)
+        if scope["method"] != "GET":
+            await self._manager.handle_request(scope, receive, send)
+            return
+        await self._listen(scope, receive, send)
+
+    async def _listen(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A stream that a client listens to stays open for ever, unless the server ends."""
+        is_open = False
+
+        async def note(message: Message) -> None:
+            nonlocal is_open
+            is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+            await send(message)
+
+        async def cut_at_end(cut: anyio.CancelScope) -> None:
+            await self._ending.wait()
+            cut.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(cut_at_end, group.cancel_scope)
+            await self._manager.handle_request(scope, receive, note)
+            group.cancel_scope.cancel()
+        if is_open:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class McpOverSocket:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import anyio
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, WebSocketRoute
 from starlette.routing import Route as HttpRoute
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sonde.errors import InvalidRequest, NoSuchAddress
 from sonde.mcp.calls import Calls
@@ -27,7 +28,11 @@ from sonde.web.metrics import Meter, Metrics
 from sonde.web.openapi import describe_routes
 from sonde.web.refusing import refuse
 from sonde.web.rest import group_routes
+from sonde.work import trim_heap
 
+QUIET_S = 5.0
+GRACE_S = 4.0
+"""How long verbs may go on once the server was told to stop."""
 STOP_S = 5.0
 """How long running verbs may take to stop when the server ends."""
 
@@ -40,10 +45,24 @@ class Parts:
     calls: Calls
     metrics: Metrics
     access: Access
+    ending: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the server was told to stop: what is open for ever must close."""
 
 
 Pages = Callable[[Parts], Sequence[BaseRoute]]
 """Adds what is no plain verb: pages, downloads, event streams."""
+
+
+class Application:
+    """The whole server; `ending` is set by whoever runs it, before it waits for answers."""
+
+    def __init__(self, inner: ASGIApp, ending: anyio.Event) -> None:
+        self._inner = inner
+        self.ending = ending
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, socket or lifetime."""
+        await self._inner(scope, receive, send)
 
 
 def build_application(
@@ -53,7 +72,7 @@ def build_application(
     *,
     pages: Sequence[Pages] = (),
     begin: Callable[[Closable], None] | None = None,
-) -> ASGIApp:
+) -> Application:
     """Put the server together; `open_app` runs when something first needs the app.
 
     `begin` is given the app soon after the start, for what goes on without being asked for.
@@ -66,15 +85,18 @@ def build_application(
         if library is not None:
             library.forget_session(user, session)
 
-    mcp = McpOverHttp(server, forget_session)
+    mcp = McpOverHttp(server, forget_session, parts.ending)
 
     @asynccontextmanager
     async def live(_starlette: Starlette) -> AsyncIterator[None]:
         ending = threading.Event()
         if begin:
             begin_soon(begin, parts.app, ending)
-        async with mcp.running():
+        async with mcp.running(), anyio.create_task_group() as group:
+            group.start_soon(_trim_when_quiet, parts.calls)
+            group.start_soon(_call_off_late, parts)
             yield
+            group.cancel_scope.cancel()
         ending.set()
         stopped = await anyio.to_thread.run_sync(parts.calls.stop, STOP_S)
         if stopped:
@@ -111,7 +133,23 @@ def build_application(
         lifespan=live,
     )
     starlette.router.redirect_slashes = False
-    return Meter(Guard(starlette, access), parts.metrics)
+    return Application(Meter(Guard(starlette, access), parts.metrics), parts.ending)
+
+
+async def _call_off_late(parts: Parts) -> None:
+    """Once the server was told to stop, verbs have a while; then they are called off, so that
+    their clients are told instead of cut off."""
+    await parts.ending.wait()
+    await anyio.sleep(GRACE_S)
+    await anyio.to_thread.run_sync(parts.calls.stop, 0)
+
+
+async def _trim_when_quiet(calls: Calls) -> None:
+    """Give back what a burst of requests has left behind."""
+    while True:
+        await anyio.sleep(QUIET_S)
+        if calls.has_come_to_rest():
+            await anyio.to_thread.run_sync(trim_heap)
 
 
 async def _refuse_http(request: Request, error: Exception) -> Response:

@@ -141,14 +141,14 @@ def _open_events(parts: Parts, request: Request) -> Response:
     handle = request.path_params["jobId"]
     _read(app, handle, caller)
     return StreamingResponse(
-        _follow(app, handle, caller),
+        _follow(app, handle, caller, parts.ending),
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         media_type="text/event-stream",
     )
 
 
-async def _follow(app: App, handle: str, caller: Caller) -> AsyncIterator[str]:
-    """The job whenever it changed, until it has ended."""
+async def _follow(app: App, handle: str, caller: Caller, ending: anyio.Event) -> AsyncIterator[str]:
+    """The job whenever it changed, until it has ended or the server is to."""
     shown, quiet = "", 0.0
     while True:
         answer = await anyio.to_thread.run_sync(_read, app, handle, caller)
@@ -157,12 +157,13 @@ async def _follow(app: App, handle: str, caller: Caller) -> AsyncIterator[str]:
         if text != shown:
             yield f"event: {'end' if ended else 'progress'}\ndata: {text}\n\n"
             shown, quiet = text, 0.0
-        if ended:
+        if ended or ending.is_set():
             return
         if quiet >= _QUIET_S:
             yield ": still running\n\n"
             quiet = 0.0
-        await anyio.sleep(_TICK_S)
+        with anyio.move_on_after(_TICK_S):
+            await ending.wait()
         quiet += _TICK_S
 
 

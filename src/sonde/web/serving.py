@@ -6,9 +6,11 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
+import anyio
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import Receive, Scope, Send
 
 from sonde.errors import InvalidRequest
 from sonde.web.guard import MOST_BYTES, Access, is_exposed
@@ -30,7 +32,16 @@ def check_access(access: Access) -> None:
         )
 
 
-def serve_http(app: ASGIApp, access: Access, ready: Callable[[str], None]) -> None:
+class Ending(Protocol):
+    """An ASGI application that is told when it is to end."""
+
+    ending: anyio.Event
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, socket or lifetime."""
+
+
+def serve_http(app: Ending, access: Access, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `ready` is told the address once connections are taken."""
     check_access(access)
     listener = _listen(access)
@@ -47,21 +58,30 @@ def serve_http(app: ASGIApp, access: Access, ready: Callable[[str], None]) -> No
         timeout_graceful_shutdown=GRACE_S,
     )
     with listener:
-        _Server(config, lambda: ready(_show_address(listener))).run(sockets=[listener])
+        server = _Server(config, lambda: ready(_show_address(listener)), app.ending)
+        server.run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
     """Says when it is ready, and ends without raising the signal once more."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], ending: anyio.Event
+    ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._ending = ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Take connections."""
         await super().startup(sockets=sockets)
         if self.started:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, let streams close, wait for the answers under way."""
+        self._ending.set()
+        await super().shutdown(sockets=sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
