@@ -82,10 +82,10 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30), time.perf_counter() - began
 
-    def read_errors(self) -> list[str]:
-        """What it said on stderr that is an error."""
+    def read_errors(self) -> dict[str, int]:
+        """What it said on stderr that is an error, and how often."""
         lines = self.errors.read_text(errors="replace").splitlines()
-        return [line for line in lines if "ERROR" in line or "Traceback" in line]
+        return dict(Counter(line for line in lines if "ERROR" in line or "Traceback" in line))
 
 
 def main() -> None:

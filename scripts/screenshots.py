@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlencode
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
@@ -23,8 +23,34 @@ SHOTS = {
     "page-light": ("light", DESK, "/?" + urlencode({"q": "who may come in over http"})),
     "page-dark": ("dark", DESK, "/view?path=src/sonde/web/guard.py&lines=79-91#L79"),
     "page-disk": ("light", (1240, 760), "/disk"),
+    "page-query": ("dark", DESK, "/queries"),
+    "page-report": ("light", DESK, "/disk"),
     "page-phone": ("light", PHONE, "/?" + urlencode({"q": "rate limit", "tab": "code"})),
 }
+
+
+def scan(page: Page) -> None:
+    page.fill("#root", "src/sonde")
+    page.get_by_role("button", name="Scan", exact=True).click()
+    page.locator(".map a").first.wait_for()
+    page.locator("[data-job]").first.wait_for(state="detached")
+
+
+def show_report(page: Page) -> None:
+    page.locator(".cards a.open").first.click()
+    page.get_by_role("link", name="by extension").click()
+    page.locator(".bars").wait_for()
+
+
+def run_query(page: Page) -> None:
+    page.fill("#filter", "size>10KB ext:py not path:**/static/**")
+    page.get_by_label("Name").fill("large modules")
+    page.get_by_role("button", name="Save and run").click()
+    page.locator("td a.open").first.wait_for()
+
+
+PREPARE = {"page-disk": scan, "page-report": show_report, "page-query": run_query}
+"""What is done on a page before its picture is taken; in the order of `SHOTS`."""
 
 
 def main() -> None:
@@ -59,13 +85,8 @@ def take_shots(url: str, folder: Path) -> None:
                 color_scheme=scheme, viewport={"width": width, "height": height}
             )
             page = context.new_page()
-            if name == "page-disk":
-                page.goto(f"{url}/disk")
-                page.fill("#root", "src/sonde")
-                page.get_by_role("button", name="Scan").click()
-                page.locator(".map a").first.wait_for()
-                address = page.url.removeprefix(url)
             page.goto(url + address)
+            PREPARE.get(name, lambda _page: None)(page)
             page.screenshot(path=str(folder / f"{name}.png"))
             print(f"{name}.png  {(folder / f'{name}.png').stat().st_size:,} bytes")
             context.close()

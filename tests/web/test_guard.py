@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import string
+import struct
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.web.conftest import TOKENS, bearer
+from tests.web.conftest import TOKENS, TOY, bearer
 
 from sonde.types import Caller
 from sonde.web.guard import MOST_BYTES, Access, Guard
@@ -181,6 +183,26 @@ def test_a_body_that_is_too_large_is_not_taken_in(toys_server):
             connection.send(piece)
         assert connection.getresponse().status == 413
     assert toys_server.read("/healthz")[0] == 200
+
+
+def test_a_client_that_goes_away_early_is_no_defect(start, tmp_path):
+    """Neither one that never sends its body nor one that is gone before it is answered."""
+    server = start(str(TOY), str(tmp_path / "diary"), "--http")
+    host, port = server.netloc.split(":")
+    head = f"Host: {server.netloc}\r\n".encode()
+    for sent in (
+        b"POST /api/toys/1 HTTP/1.1\r\n" + head + b"Content-Length: 10\r\n\r\n{",
+        b"GET /api/toys/1 HTTP/1.1\r\n" + head + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\nHo",
+    ):
+        for _ in range(5):
+            with socket.create_connection((host, int(port))) as connection:
+                connection.sendall(sent)
+                # closed with a reset, as by a process that was killed
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert server.read("/healthz")[0] == 200
+    server.process.terminate()
+    assert server.end() == (0, "")
 
 
 @pytest.mark.parametrize("path", ["/api/../etc", "/api/texts/%2e%2e/x", "/a%00b", "/a%5cb"])

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sonde.errors import (
     BodyTooLarge,
+    Cancelled,
     ForeignOrigin,
     InvalidRequest,
     SondeError,
@@ -219,6 +220,8 @@ async def _read_body(headers: Headers, receive: Receive) -> Receive:
     with anyio.move_on_after(BODY_S):
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Cancelled("the client went away before its request was whole")
             messages.append(message)
             size += len(message.get("body", b""))
             if size > MOST_BYTES:
