@@ -55,6 +55,8 @@ class Clients:
     seconds: float = 0.0
     """Until the last answer had come."""
     statuses: Counter[int] = field(default_factory=Counter)
+    waits: set[str] = field(default_factory=set)
+    """What refusals said under `Retry-After`."""
 
     @property
     def answers(self) -> int:
@@ -113,6 +115,8 @@ async def measure(
                 continue
             found.times.append(time.perf_counter() - began)
             found.statuses[reply.status] += 1
+            if "retry-after" in reply.headers:
+                found.waits.add(reply.headers["retry-after"])
             if reply.headers.get("connection") == "close":
                 writer.close()
                 reader, writer = await target.open()
