@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -30,43 +31,63 @@ BINARIES = find_binaries()
 needs_postgres = pytest.mark.skipif(BINARIES is None, reason="needs PostgreSQL's programs")
 
 
-@contextmanager
-def run_postgres(folder: Path) -> Iterator[str]:
-    """A server of its own on a free port; gives the address for a role without privileges."""
-    assert BINARIES
-    # PostgreSQL does not run as root
-    user = "postgres" if os.name == "posix" and os.geteuid() == 0 else None
-    folder.mkdir(parents=True, exist_ok=True)
-    if user:
-        for place in (folder, *folder.parents):
-            if place.owner() == "root" and place != Path("/"):
-                place.chmod(place.stat().st_mode | 0o011)
-        shutil.chown(folder, user)
-    data = folder / "data"
-    command = [BINARIES / "initdb", "-D", data, "-U", "admin", "-A", "trust", "-N", "--no-locale",
-               "-E", "UTF8"]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True, user=user, cwd="/")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = f"-h 127.0.0.1 -p {port} -k {folder} -F"
-    server = subprocess.Popen(
-        [BINARIES / "postgres", "-D", data, *options.split()],
-        user=user,
-        cwd="/",
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        admin = f"postgresql://admin@127.0.0.1:{port}/postgres"
-        connection = _connect(admin)
+class PostgresServer:
+    """A server of its own on a free port, with a role without privileges."""
+
+    def __init__(self, folder: Path) -> None:
+        assert BINARIES
+        # PostgreSQL does not run as root
+        self._user = "postgres" if os.name == "posix" and os.geteuid() == 0 else None
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._user:
+            for place in (folder, *folder.parents):
+                if place.owner() == "root" and place != Path("/"):
+                    place.chmod(place.stat().st_mode | 0o011)
+            shutil.chown(folder, self._user)
+        self._folder = folder
+        command = [BINARIES / "initdb", "-D", folder / "data", "-U", "admin", "-A", "trust", "-N",
+                   "--no-locale", "-E", "UTF8"]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True, user=self._user, cwd="/")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self.admin_url = f"postgresql://admin@127.0.0.1:{self._port}/postgres"
+        self.url = f"postgresql://sonde:sonde@127.0.0.1:{self._port}/sonde"
+        self.start()
+        connection = self.connect()
         connection.execute("CREATE ROLE sonde LOGIN PASSWORD 'sonde'")
         connection.execute("CREATE DATABASE sonde OWNER sonde")
         connection.close()
-        yield f"postgresql://sonde:sonde@127.0.0.1:{port}/sonde"
+
+    def start(self) -> None:
+        """Start it; `connect` waits until it answers."""
+        options = f"-h 127.0.0.1 -p {self._port} -k {self._folder} -F"
+        self._process = subprocess.Popen(
+            [BINARIES / "postgres", "-D", self._folder / "data", *options.split()],  # type: ignore[operator]
+            user=self._user,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Stop it: in order, or (SIGQUIT) as a crash does."""
+        self._process.send_signal(how)
+        self._process.wait(30)
+
+    def connect(self) -> Any:
+        """A connection of its administrator."""
+        return _connect(self.admin_url)
+
+
+@contextmanager
+def run_postgres(folder: Path) -> Iterator[str]:
+    """A server of its own; gives the address for a role without privileges."""
+    server = PostgresServer(folder)
+    try:
+        yield server.url
     finally:
-        server.terminate()
-        server.wait(30)
+        server.stop(signal.SIGINT)
 
 
 def _connect(url: str) -> Any:

@@ -56,7 +56,7 @@ class PostgresKnowledge:
     def generation(self, source: Source) -> int:
         """A number that grows with every committed change of a source."""
         query = "SELECT generation FROM counters WHERE owner = %s AND source = %s"
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, source]).fetchone()
         return int(row[0]) if row else 0
 
@@ -66,7 +66,7 @@ class PostgresKnowledge:
             f"SELECT (SELECT count(*) FROM {source} WHERE owner = %s),"
             f" (SELECT count(*) FROM {source}_pieces WHERE owner = %s)"
         )
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             entries, pieces = cursor.execute(query, [self._owner] * 2).fetchone()
         return entries, pieces
 
@@ -85,7 +85,7 @@ class PostgresKnowledge:
     def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
         """An entry by its id, whole or only its head."""
         query = f"SELECT {HEAD} FROM {source} WHERE owner = %s AND id = %s"
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, pack_text(id)]).fetchone()
             if row is None:
                 return None
@@ -99,7 +99,7 @@ class PostgresKnowledge:
             " AND folded = %s ORDER BY last_modified DESC, number DESC LIMIT 1"
         )
         folded = pack_text(fold_text(title))
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, folded, folded]).fetchone()
         return read_head(source, unpack_row(row)) if row else None
 
@@ -114,7 +114,7 @@ class PostgresKnowledge:
             f"SELECT count(*) FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
             " WHERE e.owner = %s AND e.id = %s AND p.place >= 0"
         )
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             return int(cursor.execute(query, [self._owner, pack_text(id)]).fetchone()[0])
 
     def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
@@ -129,7 +129,7 @@ class PostgresKnowledge:
             f"(SELECT number FROM {source} WHERE owner = %s AND id = %s), 0)"
             " ORDER BY number LIMIT %s"
         )
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, self._owner, pack_text(after), limit])
             heads = [read_head(source, unpack_row(row)) for row in rows.fetchall()]
             return [self._complete(cursor, head) for head in heads]
@@ -141,7 +141,7 @@ class PostgresKnowledge:
             " AND origin = %s AND origin <> ''"
         )
         packed = pack_text(origin)
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, packed, packed])
             heads = [read_head(source, unpack_row(row)) for row in rows]
         return {head.path: head for head in heads}
@@ -166,7 +166,7 @@ class PostgresKnowledge:
         query = (
             "SELECT origin, path, hash FROM buried WHERE owner = %s AND source = %s ORDER BY 1, 2"
         )
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, source]).fetchall()
         return {(unpack_text(origin), unpack_text(path)): text for origin, path, text in rows}
 
@@ -175,7 +175,7 @@ class PostgresKnowledge:
         query = (
             "SELECT DISTINCT media_type FROM media WHERE owner = %s AND media_type <> '' ORDER BY 1"
         )
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             return [row[0] for row in cursor.execute(query, [self._owner])]
 
     def rank(
@@ -183,7 +183,7 @@ class PostgresKnowledge:
     ) -> list[Scored]:
         """The best pieces for these terms."""
         owner = self._identify()
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             index = PostgresWords(cursor, owner, source, where)
             return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
@@ -196,7 +196,7 @@ class PostgresKnowledge:
         where: Conditions = ANYTHING,
     ) -> list[Scored]:
         """The pieces nearest to a vector."""
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             return self._vectors[source].nearest(cursor, model, vector, limit, where)
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, Found]:
@@ -205,14 +205,14 @@ class PostgresKnowledge:
             f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
             " ON e.number = p.item WHERE p.owner = %s AND p.number = ANY(%s) ORDER BY p.number"
         )
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, list(numbers)]).fetchall()
         found = [Found(*read_found(source, row)) for row in rows]
         return {each.piece.number: each for each in found}
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[Found]:
         """Pieces that have no vector of this model yet."""
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             numbers = self._vectors[source].list_bare(cursor, model, limit)
         return list(self.locate(source, numbers).values()) if numbers else []
 
@@ -238,7 +238,7 @@ class PostgresKnowledge:
     def recall(self, key: str) -> str | None:
         """What was kept under a key, unless it is too long ago."""
         query = "SELECT value FROM memory WHERE owner = %s AND key = %s AND expires >= now()"
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, key]).fetchone()
         return unpack_text(row[0]) if row else None
 
@@ -249,7 +249,7 @@ class PostgresKnowledge:
             " WHERE owner = %s)"
             for source in SOURCES
         )
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             return int(
                 cursor.execute(f"SELECT {parts}", [self._owner] * len(SOURCES)).fetchone()[0]
             )
@@ -285,6 +285,6 @@ class PostgresKnowledge:
             f"SELECT {PIECES} FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
             f" WHERE e.owner = %s AND e.id = %s AND {condition}"
         )
-        with self._database.transact(self._owner) as cursor:
+        with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, pack_text(id), *values])
             return [read_piece(unpack_row(row)) for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sonde.errors import IndexTooNew, MissingExtra, SondeError, StorageUnusable
@@ -50,6 +50,7 @@ class PostgresDatabase:
         except ImportError as error:
             raise MissingExtra(str(error), extra="postgres") from error
         self._failure: Any = psycopg.Error
+        self._snapshot = psycopg.IsolationLevel.REPEATABLE_READ
         try:
             with psycopg.connect(url, connect_timeout=max(int(wait_s), 2)) as connection:
                 _prepare(connection)
@@ -66,11 +67,20 @@ class PostgresDatabase:
             check=ConnectionPool.check_connection,
         )
 
+    def transact(self, owner: str) -> AbstractContextManager[Any]:
+        """A cursor inside a transaction that sees and changes only what this owner has."""
+        return self._begin(owner, changes=True)
+
+    def read(self, owner: str) -> AbstractContextManager[Any]:
+        """A cursor that sees one committed state of what this owner has."""
+        return self._begin(owner, changes=False)
+
     @contextmanager
-    def transact(self, owner: str) -> Iterator[Any]:
-        """A cursor inside a transaction that sees only what this owner has."""
+    def _begin(self, owner: str, *, changes: bool) -> Iterator[Any]:
         try:
             with self._pool.connection() as connection, connection.cursor() as cursor:
+                connection.read_only = not changes
+                connection.isolation_level = None if changes else self._snapshot
                 cursor.execute(_BEGIN, [owner])
                 yield cursor
         except self._failure as error:

@@ -20,7 +20,7 @@ _MOST_PLACES = 255
 _MOST_CHARS = 700_000
 """Of a text-search vector, which PostgreSQL holds up to a megabyte."""
 _COUNT = "round(0.6079271018540267 / (1 - ts_rank('{{1,1,1,1}}', w.words, {0})::float8) - 0.5)"
-_MOST_SCORED = 30_000
+_MOST_SCORED = 20_000
 
 
 def write_vector(owner: int, parts: Sequence[Sequence[str]]) -> str:
@@ -88,7 +88,7 @@ def select_allowed(
 class PostgresWords:
     """The words of one source of one owner under some conditions."""
 
-    postings = 20_000
+    postings = 15_000
 
     def __init__(
         self, cursor: Any, owner: tuple[int, str], source: Source, where: Conditions

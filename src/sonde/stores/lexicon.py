@@ -89,7 +89,7 @@ def choose_terms(counts: Mapping[str, int], postings: float) -> list[str]:
 
 def weigh_term(holders: int, total: int) -> float:
     """The inverse document frequency of a term that `holders` of `total` chunks hold."""
-    idf = math.log((total - holders + 0.5) / (holders + 0.5))
+    idf = math.log((max(total - holders, 0) + 0.5) / (holders + 0.5))
     return idf if idf > 0 else LEAST_IDF
 
 
