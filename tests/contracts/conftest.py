@@ -108,9 +108,9 @@ def store(open_store: Callable[..., ChunkStore]) -> ChunkStore:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """A real PostgreSQL server."""
-    with run_postgres(tmp_path_factory.mktemp("postgres")) as url:
+    with run_postgres() as url:
         yield url
 
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,19 +35,15 @@ needs_postgres = pytest.mark.skipif(BINARIES is None, reason="needs PostgreSQL's
 class PostgresServer:
     """A server of its own on a free port, with a role without privileges."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         assert BINARIES
-        # PostgreSQL does not run as root
+        # PostgreSQL does not run as root, and another user cannot enter the folders of pytest
         self._user = "postgres" if os.name == "posix" and os.geteuid() == 0 else None
-        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(prefix="sonde-postgres-"))
         if self._user:
-            for place in (folder, *folder.parents):
-                if place.owner() == "root" and place != Path("/"):
-                    place.chmod(place.stat().st_mode | 0o011)
-            shutil.chown(folder, self._user)
-        self._folder = folder
-        command = [BINARIES / "initdb", "-D", folder / "data", "-U", "admin", "-A", "trust", "-N",
-                   "--no-locale", "-E", "UTF8"]  # fmt: skip
+            shutil.chown(self._folder, self._user)
+        options = "-U admin -A trust -N --no-locale -E UTF8".split()
+        command = [BINARIES / "initdb", "-D", self._folder / "data", *options]
         subprocess.run(command, check=True, capture_output=True, user=self._user, cwd="/")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -75,19 +72,24 @@ class PostgresServer:
         self._process.send_signal(how)
         self._process.wait(30)
 
+    def close(self) -> None:
+        """Stop it and remove what it wrote."""
+        self.stop(signal.SIGINT)
+        shutil.rmtree(self._folder)
+
     def connect(self) -> Any:
         """A connection of its administrator."""
         return _connect(self.admin_url)
 
 
 @contextmanager
-def run_postgres(folder: Path) -> Iterator[str]:
+def run_postgres() -> Iterator[str]:
     """A server of its own; gives the address for a role without privileges."""
-    server = PostgresServer(folder)
+    server = PostgresServer()
     try:
         yield server.url
     finally:
-        server.stop(signal.SIGINT)
+        server.close()
 
 
 def _connect(url: str) -> Any:

@@ -22,10 +22,10 @@ pytestmark = needs_postgres
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    started = PostgresServer(tmp_path_factory.mktemp("faulty"))
+def server() -> Iterator[PostgresServer]:
+    started = PostgresServer()
     yield started
-    started.stop(signal.SIGINT)
+    started.close()
 
 
 @pytest.fixture
