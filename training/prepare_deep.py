@@ -101,11 +101,19 @@ def ask_in_keywords(query: str, family: str, coin: random.Random) -> str:
     """As people type it into a search box: few words, the language's name among them or not."""
     sentence = re.split(r"[.;:]\s", query)[0].rstrip(".")
     words = [word for word in sentence.split() if word.lower() not in _SMALL_WORDS][:9]
-    if len(words) < 3:
+    if len(words) < 2:
         return query
     name = SPOKEN.get(family, family)
     start, end = coin.choice(((name, ""), ("", name), ("", ""), (f"{name} how to", "")))
     return f"{start} {' '.join(words)} {end}".strip()
+
+
+def document(pair: dict[str, str]) -> str:
+    """A definition with its description back in its place, as files hold it."""
+    if pair["k"] != "python":
+        return f"// {pair['q']}\n{pair['c']}"
+    head, colon, body = pair["c"].partition(":\n")
+    return f'{head}{colon}    """{pair["q"]}"""\n{body}' if colon else pair["c"]
 
 
 def find_name(code: str) -> str:
@@ -139,9 +147,12 @@ def view_sides(
     if coin.random() < 0.14:
         query = ask_in_keywords(query, family, coin)
     yield Row(query, place_passage(whole, coin), family)
-    if len(words) >= 2 and coin.random() < (0.7 if family in RARE else 0.09):
-        rest = re.sub(rf"\b{re.escape(name)}\b", " ", pair["c"])
-        yield Row(" ".join(words), rest, family)
+    if len(words) >= 2 and coin.random() < (0.7 if family in RARE else 0.4):
+        asked = " ".join(words)
+        if coin.random() < 0.5:
+            asked = ask_in_keywords(asked, family, coin)
+        documented = document(pair) if coin.random() < 0.6 else pair["c"]
+        yield Row(asked, re.sub(rf"\b{re.escape(name)}\b", " ", documented), family)
 
 
 def _join(code: str, other: str, coin: random.Random) -> str:

@@ -195,8 +195,8 @@ def keep_order(asked: Tensor, found: Tensor, base: tuple[Tensor, Tensor], temper
 
 def train(options: argparse.Namespace, device: str) -> Encoder:
     began = time.time()
-    torch.manual_seed(0)
-    random = np.random.default_rng(0)
+    torch.manual_seed(options.seed)
+    random = np.random.default_rng(options.seed)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     start = read_safetensors(read_parts(options.folder / "base.safetensors"))
     model = Encoder(start, dtype, options.dropout).to(device)
@@ -297,6 +297,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--slices", type=int, default=8, help="groups of like length in a batch")
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--warm", type=int, default=60)
     parser.add_argument("--dropout", type=float, default=0.1)

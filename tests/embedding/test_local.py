@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from tests.contracts.embedding_servers import running
 
-from sonde.embedding.local import NAME, LocalEmbedder
+from sonde.embedding.base import DEEP_NAME
+from sonde.embedding.local import LocalEmbedder
 from sonde.embedding.process import place_of, serve_until_idle
 from sonde.errors import EmbeddingFailed
 
@@ -29,12 +30,12 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def folder(tmp_path: Path) -> Iterator[Path]:
     made = tmp_path / "embedding"
     yield made
-    if place_of(made, NAME).exists():
+    if place_of(made, DEEP_NAME).exists():
         os.kill(facts_of(made)["pid"], signal.SIGKILL)
 
 
 def facts_of(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(place_of(folder, NAME).read_text())
+    found: dict[str, Any] = json.loads(place_of(folder, DEEP_NAME).read_text())
     return found
 
 
@@ -60,7 +61,7 @@ def test_all_share_one_process_and_a_crash_is_made_up_for(folder: Path) -> None:
     assert all((one == vectors[0]).all() for one in vectors)
     pid = facts_of(folder)["pid"]
     assert not serve_until_idle(folder, 1.0)  # there is one already
-    assert stat.S_IMODE(place_of(folder, NAME).stat().st_mode) == 0o600
+    assert stat.S_IMODE(place_of(folder, DEEP_NAME).stat().st_mode) == 0o600
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not is_alive(pid))
     again = embedders[1].embed(["walrus"], "query")
@@ -72,9 +73,9 @@ def test_it_ends_when_nobody_asks_and_comes_back(folder: Path) -> None:
     embedder = LocalEmbedder(folder, idle_s=0.3)
     assert embedder.embed(["walrus"], "query").any()
     pid = 0
-    if place_of(folder, NAME).exists():
+    if place_of(folder, DEEP_NAME).exists():
         pid = facts_of(folder)["pid"]
-    wait_until(lambda: not place_of(folder, NAME).exists())
+    wait_until(lambda: not place_of(folder, DEEP_NAME).exists())
     wait_until(lambda: not (pid and is_alive(pid)))
     assert embedder.embed(["walrus"], "query").any()
 
@@ -85,7 +86,7 @@ def test_a_stranger_on_its_port_is_sent_no_text(folder: Path) -> None:
     class Stranger(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             seen.append("GET")
-            data = json.dumps({"status": "ok", "model": NAME, "proof": "none"}).encode()
+            data = json.dumps({"status": "ok", "model": DEEP_NAME, "proof": "none"}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
@@ -99,7 +100,7 @@ def test_a_stranger_on_its_port_is_sent_no_text(folder: Path) -> None:
 
     with running(HTTPServer(("127.0.0.1", 0), Stranger)) as stranger:
         folder.mkdir()
-        place = place_of(folder, NAME)
+        place = place_of(folder, DEEP_NAME)
         place.write_text(json.dumps({"port": stranger.server_port, "token": "t", "pid": 1}))
         assert LocalEmbedder(folder).embed(["walrus"], "query").any()
     assert "GET" in seen

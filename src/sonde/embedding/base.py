@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 Mode = Literal["query", "passage"]
+DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-4", 384
+"""Those of the bundled deep model, wherever it runs; a new model counts up."""
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray

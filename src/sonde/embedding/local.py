@@ -18,7 +18,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sonde.embedding.base import Mode
+from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode
 from sonde.embedding.process import place_of
 from sonde.embedding.remote import ASKING, embed_in_batches
 from sonde.embedding.serving import prove
@@ -27,8 +27,6 @@ from sonde.errors import EmbeddingFailed
 if TYPE_CHECKING:
     from sonde.embedding.base import Vectors
 
-NAME, DIMENSIONS = "sonde-deep-3", 384
-"""Those of the bundled model: the vectors are the same wherever it runs."""
 _IDLE_S = 300.0
 _START_S = 30.0
 _POLL_S = 0.02
@@ -43,8 +41,8 @@ class _GoneError(Exception):
 class LocalEmbedder:
     """An `Embedder` in the shared process."""
 
-    name = NAME
-    dimensions = DIMENSIONS
+    name = DEEP_NAME
+    dimensions = DEEP_DIMENSIONS
 
     def __init__(self, folder: Path, idle_s: float = _IDLE_S) -> None:
         self._folder, self._idle_s = folder, idle_s
@@ -57,7 +55,7 @@ class LocalEmbedder:
             rows: Sequence[Sequence[float]] = self._ask({"texts": batch, "mode": mode}, mode)
             return rows
 
-        return embed_in_batches(texts, DIMENSIONS, ask)
+        return embed_in_batches(texts, DEEP_DIMENSIONS, ask)
 
     def close(self) -> None:
         """The process is others' too; it ends when nobody asks."""
@@ -86,7 +84,7 @@ class LocalEmbedder:
             nonce = secrets.token_hex(16)
             connection.request("GET", "/health", headers={"Sonde-Nonce": nonce})
             told = _read_answer(connection)
-            if told.get("proof") != prove(token, nonce) or told.get("model") != NAME:
+            if told.get("proof") != prove(token, nonce) or told.get("model") != DEEP_NAME:
                 raise _GoneError("another program listens where it did")
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             connection.request("POST", "/embed", json.dumps(body), headers)
@@ -100,7 +98,7 @@ class LocalEmbedder:
 
     def _find(self) -> tuple[int, str]:
         try:
-            facts = json.loads(place_of(self._folder, NAME).read_text())
+            facts = json.loads(place_of(self._folder, DEEP_NAME).read_text())
             return int(facts["port"]), str(facts["token"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise _GoneError(f"{type(error).__name__}: {error}") from error
@@ -158,7 +156,7 @@ class LocalEmbedder:
 
     @property
     def _log(self) -> Path:
-        return self._folder / f"{NAME}.log"
+        return self._folder / f"{DEEP_NAME}.log"
 
     def _read_log(self) -> str:
         try:

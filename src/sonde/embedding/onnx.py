@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from sonde.embedding.base import Mode, Vectors
+from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
 from sonde.embedding.bytepairs import CLOSING, OPENING, BytePairs
 from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.errors import EmbeddingFailed
 from sonde.work import trim_heap
 
-NAME = "sonde-deep-3"
-DIMENSIONS = 384
 TOKEN_LIMITS: Mapping[Mode, int] = {"query": 256, "passage": 256}
 _IDLE_S = 60.0
 _BATCH_TEXTS = 32
@@ -38,7 +36,7 @@ class OnnxEmbedder:
         self,
         threads: int | None = None,
         folder: Traversable = BUNDLED,
-        name: str = NAME,
+        name: str = DEEP_NAME,
         idle_s: float = _IDLE_S,
     ) -> None:
         self._folder, self._name = folder, name
@@ -62,7 +60,7 @@ class OnnxEmbedder:
     @property
     def dimensions(self) -> int:
         """Numbers per vector."""
-        return DIMENSIONS
+        return DEEP_DIMENSIONS
 
     def embed(
         self,
@@ -75,7 +73,7 @@ class OnnxEmbedder:
         opening, closing = pieces.id_of(OPENING), pieces.id_of(CLOSING)
         limit = TOKEN_LIMITS[mode] - 2
         encoded = [pieces.encode(text, limit) for text in texts]
-        vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
+        vectors = np.zeros((len(texts), DEEP_DIMENSIONS), np.float32)
         done = sum(not ids for ids in encoded)
         for rows in plan_batches([len(ids) for ids in encoded]):
             width = len(encoded[rows[-1]]) + 2
