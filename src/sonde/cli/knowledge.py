@@ -36,7 +36,7 @@ def run_knowledge(session: Session) -> int:
 
 
 def _import(session: Session) -> int:
-    from sonde.tools.keeping import import_knowledge, watch_knowledge
+    from sonde.tools.keeping import follow_knowledge, import_knowledge
 
     (place,) = _take(session, "SOURCE")
     wanted = _source(session)
@@ -46,10 +46,8 @@ def _import(session: Session) -> int:
         _tell_import(session, report)
         if session.args.watch:
             try:
-                for _ in watch_knowledge(session.app, place, work=work):
-                    report = import_knowledge(session.app, place, wanted, work=work)
-                    if report.added + report.updated + report.moved + report.removed:
-                        _tell_import(session, report)
+                for report in follow_knowledge(session.app, place, wanted, work=work):
+                    _tell_import(session, report)
             except Cancelled:
                 return FOUND
     return FOUND

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
@@ -82,23 +83,26 @@ def import_source(
     embedder: Embedder | None = None,
     restore: bool = False,
     refused: Refusals | None = None,
+    parsers: Parsers | None = None,
 ) -> ImportReport:
     """Bring in everything below a folder, or one file; a second run does only what is left.
 
-    `restore` brings back what was deleted here; `refused` is what an earlier run could not read.
+    `restore` brings back what was deleted here; `refused` is what an earlier run could not read;
+    `parsers` that are given stay open for the next.
     """
     try:
         root = root.expanduser().resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise FileMissing(f"{root}: {error}", path=str(root)) from error
-    parsers = Parsers()
-    try:
-        if restore:
-            forget_deleted(store, str(root))
+    if restore:
+        forget_deleted(store, str(root))
+    with (
+        contextlib.closing(Parsers())
+        if parsers is None
+        else contextlib.nullcontext(parsers) as parsers
+    ):
         run = _Run(store, root, work, wanted, parsers, {} if refused is None else refused)
         run.bring_in()
-    finally:
-        parsers.close()
     if embedder:
         for source in SOURCES:
             total = store.count(source)[1]

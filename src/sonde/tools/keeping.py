@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.ranking import embed_missing
 from sonde.knowledge.watching import watch_source
+from sonde.knowledge.worker import Parsers
 from sonde.stores.knowledge_base import SOURCES, Entry, Piece, Source
 from sonde.types import Progress
 from sonde.work import Work
@@ -29,7 +31,13 @@ _FIELD = re.compile(r"^## (\w+)[ \t]*\n", re.MULTILINE)
 
 
 def import_knowledge(
-    app: App, place: str, wanted: Source | None = None, *, restore: bool = False, work: Work
+    app: App,
+    place: str,
+    wanted: Source | None = None,
+    *,
+    restore: bool = False,
+    parsers: Parsers | None = None,
+    work: Work,
 ) -> ImportReport:
     """Bring in a folder or a file, and keep in step with it from then on."""
     store = app.knowledge.of(work.caller.user)
@@ -39,6 +47,7 @@ def import_knowledge(
         return import_source(
             store, folder, inner, wanted=wanted, embedder=app.static, restore=restore,
             refused=app.knowledge.refused.setdefault((work.caller.user, str(folder), wanted), {}),
+            parsers=parsers,
         )  # fmt: skip
 
     report: ImportReport = _submit(app, "import", str(folder), run, work).join(work)
@@ -58,10 +67,16 @@ def _submit(app: App, kind: str, subject: str, function: Callable[[Work], Any], 
     )
 
 
-def watch_knowledge(app: App, place: str, *, work: Work) -> Iterator[None]:
-    """Yields whenever a folder that was brought in may have changed."""
+def follow_knowledge(
+    app: App, place: str, wanted: Source | None = None, *, work: Work
+) -> Iterator[ImportReport]:
+    """Bring in a folder again whenever it may have changed; what each import did, if anything."""
     root = (app.start / Path(place).expanduser()).resolve()
-    return watch_source(root, work)
+    with contextlib.closing(Parsers()) as parsers:
+        for _ in watch_source(root, work):
+            report = import_knowledge(app, place, wanted, parsers=parsers, work=work)
+            if report.added + report.updated + report.moved + report.removed:
+                yield report
 
 
 def add_entry(
