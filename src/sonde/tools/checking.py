@@ -43,18 +43,20 @@ _POLL_S = 0.2
 log = logging.getLogger(__name__)
 
 
-def check_soon(app: App, project: Project, *, lasting: bool = False) -> Job:
-    """Check the project in the background, yielding to everything else.
+def check_soon(app: App, project: Project, *, asked: bool = False) -> Job:
+    """Check the project in the background, yielding to everything else unless somebody asked.
 
     It is done by a process of its own: what a look at every word leaves behind in a heap would
     make a third of a server that only watches.
     """
+    if asked:
+        app.jobs.cancel(f"check:{project.key}")  # one that yields may take very long
     return app.jobs.submit(
         f"check:{project.key}",
         "check",
         lambda work: _check_apart(app, project, work),
-        gently=True,
-        lasting=lasting,
+        gently=not asked,
+        lasting=asked,
     )
 
 

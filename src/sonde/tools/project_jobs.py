@@ -36,7 +36,7 @@ def start_project_job(
     else:
         found = indexed_project(app, project)
         if action == "check":
-            job = check_soon(app, found, lasting=True)
+            job = check_soon(app, found, asked=True)
         else:
             agree_to_rebuild(app, found, work, confirm)
             job = _index(app, found, force=True)
