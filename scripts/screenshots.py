@@ -61,7 +61,8 @@ def main() -> None:
         shutil.copytree(ROOT / "src", project / "src", ignore=kept_out)
         shutil.copytree(ROOT / "docs", project / "docs")
         shutil.copy(ROOT / "pyproject.toml", project)
-        environ = {**os.environ, "SONDE_HOME": f"{home}/home", "SONDE_FILE_ROOTS": home}
+        environ = {**os.environ, "SONDE_HOME": f"{home}/home", "SONDE_FILE_ROOTS": home,
+                   "HOME": home}  # fmt: skip
         sonde = [sys.executable, "-m", "sonde.cli.main", "--yes"]
         subprocess.run([*sonde, "index", "--quiet"], cwd=project, env=environ, check=True)
         server = subprocess.Popen(

@@ -190,12 +190,13 @@ def test_a_running_job_goes_on_by_itself(visit, project):
     with hold_index(Path(environ["SONDE_HOME"]), root):
         page.get_by_role("button", name="Rebuild").click()
         page.get_by_role("button", name="Yes, go on").click()
-        page.locator("[data-job] .badge", has_text="running").wait_for()
-        page.locator("progress").wait_for()
+        running = page.locator("[data-job]", has_text="Stop").first
+        running.locator(".badge", has_text="running").wait_for()
+        running.locator("progress").wait_for()
         assert page.get_by_role("button", name="Stop this index").is_visible()
         assert page.get_by_role("button", name="Rebuild").count() == 0, "it runs already"
-    page.locator("[data-job]").wait_for(state="detached")
-    page.locator(".badge.good", has_text="done").first.wait_for()
+    page.get_by_role("button", name="Stop this index").wait_for(state="detached")
+    page.locator("tr", has_text="index").locator(".badge.good").first.wait_for()
     told = json.loads(page.evaluate("sessionStorage.told"))
     assert any(re.search(r"\d+ of \d+", each) for each in told), told
     assert page.get_by_role("button", name="Rebuild").is_visible()

@@ -30,7 +30,14 @@ from sonde.tools.file_set_routes import read_sets
 from sonde.tools.route import Content
 from sonde.web.application import Parts
 from sonde.web.disk_map import show_map
-from sonde.web.figures import count, name_folder, show_jobs, show_size, show_tick
+from sonde.web.figures import (
+    count,
+    name_folder,
+    shorten_home,
+    show_jobs,
+    show_size,
+    show_tick,
+)
 from sonde.web.frame import frame, show_age, show_note
 from sonde.web.html import Markup, link_to, tag
 from sonde.web.page import lead_to, serve_form, serve_page, show_button
@@ -164,7 +171,7 @@ def show_folder(
 def _show_standing(index: Mapping[str, Any], job: Mapping[str, Any] | None) -> Markup:
     """How much was found, and when."""
     done = next((scan for scan in index["scans"] if scan["finishedAt"]), None)
-    told: list[Any] = [tag("code", index["root"])]
+    told: list[Any] = [tag("code", shorten_home(index["root"]), title=index["root"])]
     if "files" in index:
         told += [show_size(index["size"]), count(index["files"], "file"),
                  count(index["folders"], "folder")]  # fmt: skip

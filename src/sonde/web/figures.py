@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from sonde.tools.file_scope import find_home
 from sonde.tools.shapes.shell import show_bytes
 from sonde.web.frame import show_age
 from sonde.web.html import Markup, tag
@@ -16,6 +18,14 @@ _TOLD = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
 def name_folder(path: str) -> str:
     """The last name of a path."""
     return path.rstrip("/").rpartition("/")[2] or path
+
+
+def shorten_home(path: str) -> str:
+    """A path as a person would write it."""
+    home = find_home()
+    if home is None or not Path(path).is_relative_to(home):
+        return path
+    return str(Path("~") / Path(path).relative_to(home))
 
 
 def count(number: int, what: str) -> str:

@@ -112,7 +112,8 @@ def _show_card(row: Mapping[str, Any]) -> Markup:
 
 def tell_counts(counts: Mapping[str, int]) -> str:
     """How many of what, and how many are not as they were."""
-    told = [count(counts["files"], "file"), count(counts["folders"], "folder")]
+    kinds = {"file": counts["files"], "folder": counts["folders"]}
+    told = [count(number, what) for what, number in kinds.items() if number] or ["nothing"]
     if counts.get("stale"):
         told.append(f"{counts['stale']:,} changed or gone since")
     return " · ".join(told)
