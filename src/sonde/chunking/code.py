@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from sonde.chunking.grammars import can_parse, parse_tree
+from sonde.chunking.grammars import parse_tree
 from sonde.chunking.packing import (
     ENTER,
     JOIN,
@@ -148,10 +148,11 @@ def label_cuts(
 
 def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple[Symbol, ...]]:
     """Cut a source at its definitions; also returns what it defines."""
-    if not can_parse(data):
+    tree = parse_tree(grammar, data)
+    if tree is None:
         cuts = pack_lines(data)
         return cut_bytes(path, data, cuts, [path[-_PATH_LENGTH:]] * len(cuts), [""] * len(cuts)), ()
-    root = parse_tree(grammar, data).root_node
+    root = tree.root_node
     outline = find_definitions(root, data, grammar)
     cuts = pack_breaks(find_breaks(root, data, grammar), data) if len(data) > TARGET else [0]
     headers, symbols = label_cuts(path, data, cuts, outline)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from sonde.chunking.grammars import can_parse, parse_tree
+from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
 from sonde.chunking.overview import Entry, find_package, write_overview
@@ -25,7 +25,7 @@ from sonde.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Node, Tree
 
 ViewType = Literal["documentation", "symbols", "definitions", "data"]
 VIEW_TYPES: tuple[ViewType, ...] = ("documentation", "symbols", "definitions", "data")
@@ -71,8 +71,8 @@ def derive_views(path: str, text: str, kind: Kind) -> list[View]:
     elif kind == "docs" or language.kind == "docs":
         chunks = chunk_document(path, data, language.name)
         views = [View("documentation", chunk) for chunk in chunks]
-    elif language.grammar and can_parse(data):
-        views = list(_view_code(path, text, data, language, language.grammar))
+    elif language.grammar and (tree := parse_tree(language.grammar, data)):
+        views = list(_view_code(path, text, data, language, tree))
     elif _ENV.search(path):
         # a sample of settings: which there are, never what they are set to
         views = list(_cut_plain("data", path, encode(_ASSIGNED.sub(r"\1", text))))
@@ -115,11 +115,9 @@ class _Lines:
         return Span(first, last, start, end)
 
 
-def _view_code(
-    path: str, text: str, data: bytes, language: Language, grammar: str
-) -> Iterator[View]:
+def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree) -> Iterator[View]:
     lines = _Lines(data)
-    root = parse_tree(grammar, data).root_node
+    root, grammar = tree.root_node, language.grammar or ""
     found = _drop_repeats(find_definitions(root, data, grammar).definitions, grammar)
 
     def make(type_: ViewType, start: int, end: int, title: str, symbol: str = "") -> View:
