@@ -26,8 +26,6 @@ from sonde.stores.knowledge_postgres_pool import PostgresDatabase
 from sonde.stores.knowledge_postgres_ranking import PostgresWords
 from sonde.stores.knowledge_postgres_vectors import OwnerVectors
 from sonde.stores.knowledge_postgres_writing import (
-    HEADS,
-    PIECES,
     Owner,
     advance,
     find_owner,
@@ -35,7 +33,7 @@ from sonde.stores.knowledge_postgres_writing import (
     read_found,
     remove_entries,
 )
-from sonde.stores.knowledge_rows import HEAD, read_head, read_piece
+from sonde.stores.knowledge_rows import HEAD, HEADS, PIECES, read_head, read_piece
 from sonde.stores.knowledge_words import rank_words
 from sonde.stores.packed import pack_text, unpack_row, unpack_text
 from sonde.types import Scored

@@ -15,7 +15,9 @@ from sonde.stores.knowledge_postgres_ranking import write_vector
 from sonde.stores.knowledge_postgres_vectors import NO_MODEL
 from sonde.stores.knowledge_rows import (
     HEAD,
+    HEADS,
     PIECE,
+    PIECES,
     Tally,
     bind_head,
     bind_piece,
@@ -26,8 +28,6 @@ from sonde.stores.knowledge_rows import (
 )
 from sonde.stores.packed import pack_text, unpack_row
 
-HEADS = ", ".join(f"e.{name.strip()}" for name in HEAD.split(","))
-PIECES = ", ".join(f"p.{name.strip()}" for name in PIECE.split(","))
 _AT_ONCE = 1_000
 
 Owner = tuple[int, str]

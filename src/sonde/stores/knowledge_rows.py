@@ -18,6 +18,9 @@ HEAD = (
     " facts, origin, path, hash"
 )
 PIECE = "number, place, start, field, uuid, sender, created_at, begins, ends, text"
+HEADS = ", ".join(f"e.{name.strip()}" for name in HEAD.split(","))
+PIECES = ", ".join(f"p.{name.strip()}" for name in PIECE.split(","))
+"""The same columns where entries are called e and pieces p."""
 WEIGHTS = (2.0, 2.0, 1.0)
 """How much a term counts in a title, in a tag and in the text."""
 

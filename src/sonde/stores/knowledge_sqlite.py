@@ -29,7 +29,9 @@ from sonde.stores.knowledge_base import (
 from sonde.stores.knowledge_lexical import SqliteWords, count_words
 from sonde.stores.knowledge_rows import (
     HEAD,
+    HEADS,
     PIECE,
+    PIECES,
     Tally,
     bind_head,
     bind_piece,
@@ -44,9 +46,6 @@ from sonde.stores.knowledge_words import rank_words
 from sonde.stores.sqlite import Database, bind_text, read_text
 from sonde.stores.vectors import VectorFile, measure_folder
 from sonde.types import Scored
-
-_PIECES = ", ".join(f"p.{name.strip()}" for name in PIECE.split(","))
-_HEADS = ", ".join(f"e.{name.strip()}" for name in HEAD.split(","))
 
 
 class SqliteKnowledge:
@@ -129,7 +128,7 @@ class SqliteKnowledge:
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
         """So many pieces of an entry from a place on, without its title."""
         query = (
-            f"SELECT {_PIECES} FROM {source}_pieces AS p WHERE item ="
+            f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
             f" (SELECT number FROM {source} WHERE id = ?) AND place >= ? ORDER BY place LIMIT ?"
         )
         with self._of[source].read() as connection:
@@ -148,7 +147,7 @@ class SqliteKnowledge:
     def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
         """The piece of an entry with this uuid."""
         query = (
-            f"SELECT {_PIECES} FROM {source}_pieces AS p WHERE item ="
+            f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
             f" (SELECT number FROM {source} WHERE id = ?) AND uuid = ? AND place >= 0"
         )
         with self._of[source].read() as connection:
@@ -222,7 +221,7 @@ class SqliteKnowledge:
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, Found]:
         """Pieces by their keys, each with the head of its entry; those that are gone are not."""
         query = (
-            f"SELECT {_PIECES}, {_HEADS} FROM json_each(?)"
+            f"SELECT {PIECES}, {HEADS} FROM json_each(?)"
             f" CROSS JOIN {source}_pieces AS p ON p.number = value"
             f" CROSS JOIN {source} AS e ON e.number = p.item"
         )
@@ -319,7 +318,7 @@ def _remove(
     if row is None:
         return None
     head = read_head(source, row)
-    pieces = f"SELECT {_PIECES} FROM {source}_pieces AS p WHERE item = ?"
+    pieces = f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item = ?"
     for piece in map(read_piece, connection.execute(pieces, (head.number,))):
         tally.drop(head, piece)
     connection.execute(
@@ -338,7 +337,7 @@ def _remove(
 
 def _complete(connection: apsw.Connection, head: Entry) -> Entry:
     query = (
-        f"SELECT {_PIECES} FROM {head.source}_pieces AS p WHERE item = ? AND field != ?"
+        f"SELECT {PIECES} FROM {head.source}_pieces AS p WHERE item = ? AND field != ?"
         " ORDER BY place"
     )
     rows = connection.execute(query, (head.number, TITLE))
