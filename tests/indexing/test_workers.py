@@ -15,6 +15,7 @@ import apsw
 import pytest
 
 from sonde.embedding.static import NAME, StaticEmbedder
+from sonde.indexing import workers
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.preparing import Order, prepare_files
 from sonde.indexing.workers import Workers, count_workers
@@ -93,11 +94,11 @@ def project(bench: Any) -> Any:
     return bench
 
 
-def index(bench: Any, workers: int, work: Work | None = None, **options: Any) -> dict[str, Any]:
+def index(bench: Any, count: int, work: Work | None = None, **options: Any) -> dict[str, Any]:
     """Index and show everything that is stored."""
     report = update_index(
         bench.tree, bench.stores, StaticEmbedder(), work or Work(), refused=bench.refused,
-        workers=workers, **options,
+        workers=count, **options,
     )  # fmt: skip
     assert report.files_indexed == FILES + 1
     return {
@@ -182,6 +183,19 @@ def test_workers_without_memory_leave_a_whole_index(
     assert "without a worker" in caplog.text
 
 
+@needs_proc
+def test_workers_that_hold_much_memory_are_replaced(
+    project: Any, open_bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[int] = set()
+    expected = index(project, 0)
+    monkeypatch.setattr(workers, "_WORN", 1)
+    work = Work(report=lambda _: seen.update(list_workers(os.getpid())))
+    assert index(open_bench(project.root), 2, work) == expected
+    assert len(seen) > 2
+    wait_until(lambda: not any(map(is_running, seen)))
+
+
 def test_workers_that_cannot_start_leave_a_whole_index(
     project: Any, open_bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,16 +217,16 @@ def helped_process(project: Any) -> Iterator[subprocess.Popen[str]]:
 def test_workers_end_when_their_parent_is_killed(helped_process: subprocess.Popen[str]) -> None:
     assert helped_process.stdout
     assert helped_process.stdout.readline() == "going\n"
-    workers: list[int] = []
+    found: list[int] = []
 
     def find_workers() -> bool:
-        workers[:] = list_workers(helped_process.pid)
-        return len(workers) == 2
+        found[:] = list_workers(helped_process.pid)
+        return len(found) == 2
 
     wait_until(find_workers)
     helped_process.kill()
     helped_process.wait()
-    wait_until(lambda: not any(map(is_running, workers)))
+    wait_until(lambda: not any(map(is_running, found)))
 
 
 def test_a_worker_answers_as_we_do_and_imports_nothing_from_where_it_runs(
@@ -222,8 +236,8 @@ def test_a_worker_answers_as_we_do_and_imports_nothing_from_where_it_runs(
     monkeypatch.chdir(tmp_path)
     content = FileContent("a.py", "def f():\n    return '\ud800'\n", "0" * 64, 27, 1)
     order = Order("code", "syntax", (content,), frozenset({"a.py"}))
-    with Workers(1, NAME) as workers:
-        answer = workers.submit(order).result()
+    with Workers(1, NAME) as helping:
+        answer = helping.submit(order).result()
     here = prepare_files(order, StaticEmbedder())
     assert answer
     assert (answer.files, answer.digests) == (here.files, here.digests)

@@ -20,7 +20,7 @@ from sonde.tokens import find_words, split_identifier
 
 NAME = "sonde-static-1"
 DIMENSIONS = 256
-_CACHE_SIZE = 100_000
+_CACHE_SIZE = 50_000
 
 
 class Pieces(dict[str, tuple[int, ...]]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import mmap
 import os
 import pickle
 import queue
@@ -18,11 +19,13 @@ import sys
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import IO, Self
 
 from sonde.embedding.base import Embedder
 from sonde.embedding.providers import load_provider
 from sonde.indexing.preparing import Order, Prepared, prepare_files
+from sonde.work import share_heap, trim_heap
 
 _MOST = 2
 """More would wait for the one that writes, and take more memory than it is worth."""
@@ -32,6 +35,8 @@ _PER_FILE = 2_000
 """What a file costs by being one, in bytes of text."""
 _PIPE = 1 << 20
 """What a pipe holds, where that can be said: with less, the two wake each other all the time."""
+_WORN = 150 << 20
+"""From so many bytes on a worker is replaced: grammars, words and holes in its heap add up."""
 _LENGTH = struct.Struct("<Q")
 _VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
 """The product of one row is not worth a second thread, which takes memory."""
@@ -114,6 +119,14 @@ class Workers:
                 if not self._closing:
                     log.warning("going on without a worker, which failed: %r", error)
             done.set_result(prepared)
+            prepared = None
+            if healthy and not self._closing and _is_worn(child):
+                _end_child(child)
+                try:
+                    child = _start_child(self._model)
+                except OSError as error:
+                    log.warning("no worker can be started: %s", error)
+                    healthy = False
         with self._guard:
             self._left -= 1
             while not self._left and not self._orders.empty():
@@ -140,12 +153,22 @@ def _start_child(model: str) -> subprocess.Popen[bytes]:
     )
 
 
+def _is_worn(child: subprocess.Popen[bytes]) -> bool:
+    """Whether a child has come to hold more memory than a new one would need."""
+    try:
+        pages = int(Path(f"/proc/{child.pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):  # other systems do not tell so easily
+        return False
+    return pages * mmap.PAGESIZE > _WORN
+
+
 def _end_child(child: subprocess.Popen[bytes]) -> None:
     child.kill()
     for pipe in (child.stdin, child.stdout):
         if pipe:
             with contextlib.suppress(OSError):
                 pipe.close()
+    child.wait()
 
 
 def _exchange(child: subprocess.Popen[bytes], order: Order) -> Prepared:
@@ -182,6 +205,7 @@ def _work_for_parent(model: str) -> None:
     source = os.fdopen(os.dup(0), "rb")
     target = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints goes nowhere
+    share_heap()
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
 
     def take_orders() -> None:
@@ -202,6 +226,8 @@ def _work_for_parent(model: str) -> None:
         except Exception as error:  # noqa: BLE001 - whoever asked does it again, and sees it
             answer = repr(error)
         _send(target, answer)
+        del order, answer
+        trim_heap()
 
 
 if __name__ == "__main__":

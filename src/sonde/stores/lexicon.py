@@ -24,7 +24,7 @@ MOST_COUNTED, MOST_USED = 512, 64
 
 _ASCII_PLAIN = {code: chr(code).lower() if chr(code).isalnum() else None for code in range(128)}
 _NAME_PARTS = re.compile(r"[.:#/\\>\-]+")
-_CACHE_SIZE = 100_000
+_CACHE_SIZE = 50_000
 
 
 def make_plain(terms: Iterable[str]) -> list[str]:
