@@ -97,6 +97,8 @@ def test_a_file_shows_its_beginning(disk):
     files = [link for link in open_page(server, address, path="src").links if "/nodes/" in link]
     texts = [open_page(server, link).text for link in files[:40]]
     assert any("x1 = 1" in text for text in texts)
+    listed = open_page(server, address, path="docs", sort="name")
+    assert "This file is empty" in open_page(server, find_link(server, listed, "page 000")).text
 
 
 @pytest.mark.parametrize(

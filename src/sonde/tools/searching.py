@@ -213,6 +213,7 @@ def _rank_fresh(
         refresh(app, project, work, follow=request.project != ALL)
 
         def rank() -> list[Hit]:
+            work.check()  # whoever asked may be gone by now
             return _rank_project(project, request, question, vectors)
 
         if request.of_views:

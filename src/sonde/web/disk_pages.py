@@ -337,4 +337,6 @@ def _show_beginning(
         return show_note(error.user_message, tag("p", error.next_action))
     if isinstance(content.body, bytes):
         return tag("img", src=f"/api/indexes/{index}/nodes/{node_id}/preview", alt=node["name"])
+    if not content.body:
+        return show_note("This file is empty")
     return tag("pre", tag("code", content.body), class_="prose", tabindex="0")

@@ -163,7 +163,7 @@
       status.textContent = job.status;
       const done = job.progress || {};
       if (job.progressPct !== undefined && bar) bar.value = job.progressPct;
-      const counts = [done.done, done.total].filter((each) => each !== undefined);
+      const counts = [done.done, done.total].filter((each) => each !== undefined && (each || done.total));
       const left = job.eta ? `, ${job.eta} s left` : "";
       told.textContent = `${done.stage || ""} ${counts.map((n) => n.toLocaleString("en")).join(" of ")}${left}`;
       if (event.type !== "end") return;
