@@ -3,6 +3,7 @@
     python benchmarks/freshness.py save --files 10000 --edits 100
     python benchmarks/freshness.py idle --files 10000 --seconds 60
     python benchmarks/freshness.py servers --count 16 --seconds 60
+    python benchmarks/freshness.py watched --files 10000 --edits 200
 
 Figures go to stdout as JSON. The project is made up: folders of small Python files.
 """
@@ -54,8 +55,8 @@ class Bench:
     def path_of(self, number: int) -> Path:
         return self.root / f"pkg{number % 97}" / f"sub{number % 7}" / f"m{number}.py"
 
-    def start(self) -> Client:
-        client = Client([*COMMAND, "mcp"], self.env, self.root, self.log)
+    def start(self, **settings: str) -> Client:
+        client = Client([*COMMAND, "mcp"], self.env | settings, self.root, self.log)
         client.initialize()
         self.clients.append(client)
         return client
@@ -144,6 +145,40 @@ def measure_idle(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def measure_watched(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
+    """Start-up and keyword queries of two servers in turn, of which one watches the project."""
+    kinds = {"watching": "auto", "not watching": "off"}
+    starts: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for _ in range(args.starts):
+        for kind, setting in kinds.items():
+            began = time.perf_counter()
+            client = bench.start(SONDE_WATCHING=setting)
+            client.request("tools/list", {}, 60)
+            starts[kind].append((time.perf_counter() - began) * 1000)
+            bench.clients.remove(client)
+            client.close()
+    servers = {kind: bench.start(SONDE_WATCHING=setting) for kind, setting in kinds.items()}
+    bench.wait_followed(servers["watching"])
+    asked = {}
+    for edits in (False, True):
+        times: dict[str, list[float]] = {kind: [] for kind in kinds}
+        before = {kind: read_process(server.pid)["cpuS"] for kind, server in servers.items()}
+        for turn in range(args.edits):
+            if edits:
+                bench.edit(random.randrange(bench.files), f"edited{turn}")
+            query = {"query": f"fn_{random.randrange(bench.files)}_1", "mode": "lexical"}
+            for kind in random.sample(list(kinds), 2):
+                began = time.perf_counter()
+                servers[kind].call("search_code", query)
+                times[kind].append((time.perf_counter() - began) * 1000)
+        asked["under edits" if edits else "quiet"] = {
+            kind: summarize(times[kind])
+            | {"cpuMs": round(1000 * (read_process(s.pid)["cpuS"] - before[kind]) / args.edits, 1)}
+            for kind, s in servers.items()
+        }
+    return {"startMs": {k: summarize(v) for k, v in starts.items()}, "keywordMs": asked}
+
+
 def measure_servers(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
     """Servers on one project under constant edits; an error of any ends the run."""
     for _ in range(args.count):
@@ -204,7 +239,12 @@ def _describe_sizes(rows: list[dict[str, float]]) -> dict[str, Any]:
     }
 
 
-MEASURES = {"save": measure_save, "idle": measure_idle, "servers": measure_servers}
+MEASURES = {
+    "save": measure_save,
+    "idle": measure_idle,
+    "servers": measure_servers,
+    "watched": measure_watched,
+}
 
 
 def main() -> None:
@@ -213,6 +253,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--edits", type=int, default=100)
     parser.add_argument("--count", type=int, default=16)
+    parser.add_argument("--starts", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--settle", type=float, default=30.0, help="before CPU is counted")
     parser.add_argument("--embedding", default="auto")
