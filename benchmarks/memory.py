@@ -3,10 +3,10 @@
     python benchmarks/memory.py burst FOLDER [--quiet 300]
     python benchmarks/memory.py many FOLDER... [--files 50000]
 
-`burst` starts a server in a copy of a folder, has it index, asks until the deep model is in use
-and hundreds of queries more, and then leaves it alone. `many` indexes copies of the folders' text
-files, each a little different from the next. Memory is summed over a process and its children.
-Figures go to stdout as JSON.
+`burst` indexes a copy of a folder, starts a server in it, adds thousands of files, asks hundreds of
+queries, waits until the deep model has embedded everything, and then leaves the server alone.
+`many` indexes copies of the folders' text files, each a little different. Memory is summed
+over a process and its children. Figures go to stdout as JSON.
 """
 
 from __future__ import annotations
@@ -115,32 +115,45 @@ def measure_burst(args: argparse.Namespace, place: Path) -> dict[str, Any]:
     """A server that worked hard, and then has nothing to do."""
     root = place / "project"
     files = make_project(args.folders, root, args.files)
-    env = {**os.environ, "SONDE_HOME": str(place / "home"), "SONDE_ASSUME_YES": "1"}
+    env = {**os.environ, "SONDE_HOME": str(place / "home")}
+    index = [*COMMAND, "index", "--yes", "--deep", "--quiet"]
+    subprocess.run(index, cwd=root, env=env, check=True, stdout=sys.stderr)
     with Client([*COMMAND, "mcp"], env, root, place / "log") as client:
         client.initialize()
+        series = {"before": round_all(measure_tree(client.pid))}
         sampler = Sampler(client.pid)
         sampler.start()
-        client.call("create_index", {})
-        deadline = time.monotonic() + args.deep
-        asked = 0
-        while asked < args.queries or time.monotonic() < deadline:
+        for number in range(args.changed):
+            new = root / f"new{number % 40}" / f"m{number}.py"
+            new.parent.mkdir(exist_ok=True)
+            new.write_text(f"def added_{number}(value):\n    return value + {number}\n")
+        for asked in range(args.queries):
             query = f"{QUERIES[asked % len(QUERIES)]} {asked}"
             client.call(("search_code", "search_docs")[asked % 2], {"query": query, "top_k": 20})
-            asked += 1
-        told = client.call("get_index_status", {})
-        burst = sampler.stop()
-        series = {"0": round_all(measure_tree(client.pid))}
         began = time.monotonic()
-        for after in [after for after in (30, 60, 120, 180, 240, 300) if after <= args.quiet]:
+        while time.monotonic() - began < args.patience:
+            told = client.call("get_index_status", {})
+            if told["totalFiles"] > files + args.changed - 1 and is_complete(told):
+                break
+            time.sleep(1)
+        burst = sampler.stop()
+        began = time.monotonic()
+        for after in [after for after in (0, 60, 120, 180, 240, 300) if after <= args.quiet]:
             time.sleep(max(began + after - time.monotonic(), 0.0))
             series[str(after)] = round_all(measure_tree(client.pid))
         return {
-            "files": files,
-            "queries": asked,
-            "indexed": {k: told[k] for k in ("totalFiles", "totalChunks") if k in told},
+            "files": told["totalFiles"],
+            "chunks": told["totalChunks"],
+            "vectors": told["details"]["vectors"],
+            "queries": args.queries,
             "mostMB": burst,
             "secondsQuietMB": series,
         }
+
+
+def is_complete(told: dict[str, Any]) -> bool:
+    """Whether every chunk has its vectors."""
+    return all(share.startswith("100") for share in told["details"]["vectors"].values())
 
 
 def measure_many(args: argparse.Namespace, place: Path) -> dict[str, Any]:
@@ -171,10 +184,11 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--files", type=int, default=None)
     parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument("--deep", type=float, default=90.0, help="seconds of queries at least")
+    parser.add_argument("--changed", type=int, default=2_000)
+    parser.add_argument("--patience", type=float, default=900.0, help="until all is embedded")
     parser.add_argument("--quiet", type=float, default=300.0)
     args = parser.parse_args()
-    args.files = args.files or {"burst": 3_000, "many": 50_000}[args.what]
+    args.files = args.files or {"burst": 600, "many": 50_000}[args.what]
     place = Path(tempfile.mkdtemp(prefix="sonde-memory-"))
     try:
         result = (measure_burst if args.what == "burst" else measure_many)(args, place)

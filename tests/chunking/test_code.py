@@ -8,8 +8,10 @@ import time
 
 import pytest
 
+from sonde.chunking.grammars import parse_tree
 from sonde.chunking.packing import LARGEST
 from sonde.chunking.parse import MOST_CHUNKS, parse_text
+from sonde.chunking.views import derive_views
 from sonde.types import Chunk
 
 from .sources import SOURCES
@@ -116,3 +118,33 @@ def test_importing_the_entry_loads_no_parser() -> None:
     code = "import sys, sonde.chunking.parse; print([m for m in sys.modules if 'tree_sitter' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+ENDLESS = (
+    """@Deprecated(
+interface Builder {
+    @Deprecated(
+    )
+        AtLeast(this, wrap(Identity(t, this.table())))
+        level = Level.ERROR
+# a stray line
+"""
+    + 10
+    * """    infix fun <T, ID : Identity<T>?> Column<ID>.rest(other: Term<T>) where T : Number =
+        Rest(this, other)
+    @Deprecated(
+        message = "It goes with the next release; use the function of the same name instead.",
+        replaceWith = ReplaceWith("this both t", "org.example.operators.both"),
+        level = Level.ERROR
+    )
+    infix fun <T> Column<T>.both(t: T): Both<T, T> = Both(this, wrap(t), type)
+"""
+)
+
+
+def test_a_source_on_which_the_parser_finds_no_end_is_cut_by_its_lines() -> None:
+    assert parse_tree("kotlin", ENDLESS.encode()) is None
+    parsed = parse_text("Builder.kt", ENDLESS, kind="code")
+    assert "".join(chunk.text for chunk in parsed.chunks) == ENDLESS
+    assert parsed.symbols == ()
+    assert derive_views("Builder.kt", ENDLESS, "code")

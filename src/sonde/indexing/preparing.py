@@ -13,7 +13,6 @@ from sonde.chunking.parse import parse_text
 from sonde.embedding.base import Embedder, Vectors
 from sonde.languages import language_of
 from sonde.policy.read import FileContent
-from sonde.stores.lexicon import describe_file
 from sonde.types import FileState, Kind, ParsedFile
 
 
@@ -39,6 +38,8 @@ class Prepared:
 
 def prepare_files(order: Order, embedder: Embedder | None = None) -> Prepared:
     """Do what is ordered; without an embedder nothing is embedded."""
+    from sonde.stores.lexicon import describe_file  # numpy, which nobody needs who lists tools
+
     files: list[ParsedFile] = []
     cut_short: list[FileState] = []
     for content in order.contents:

@@ -104,7 +104,15 @@ class Workers:
         self._served.append((child, thread))
         with self._guard:
             self._left += 1
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # no room for another thread
+            log.warning("no worker can be used: %s", error)
+            with self._guard:
+                self._left, self._most = self._left - 1, 0
+            self._served.pop()
+            _end_child(child)
+            child.wait()
 
     def _serve(self, child: subprocess.Popen[bytes]) -> None:
         """Pass orders to a child until it fails one; orders that nobody takes come back."""
@@ -215,6 +223,7 @@ def _work_for_parent(model: str) -> None:
         finally:
             os._exit(0)  # in the middle of something, too: nobody wants it any more
 
+    share_heap()
     static: Embedder | None = load_provider("static")
     if static and static.name != model:
         static = None
@@ -227,7 +236,7 @@ def _work_for_parent(model: str) -> None:
             answer = repr(error)
         _send(target, answer)
         del order, answer
-        trim_heap()
+        trim_heap()  # one large syntax tree would stay with us to the end
 
 
 if __name__ == "__main__":
