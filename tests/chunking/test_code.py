@@ -148,3 +148,12 @@ def test_a_source_on_which_the_parser_finds_no_end_is_cut_by_its_lines() -> None
     assert "".join(chunk.text for chunk in parsed.chunks) == ENDLESS
     assert parsed.symbols == ()
     assert derive_views("Builder.kt", ENDLESS, "code")
+
+
+def test_it_is_given_up_between_characters_wherever_that_is() -> None:
+    odd = "".join(f"ש€😀{number}" for number in range(300))
+    for shift in range(8):
+        source = ENDLESS.replace("# a stray line", f"# {'x' * shift}{odd}")
+        assert parse_tree("kotlin", source.encode()) is None
+        parsed = parse_text("Builder.kt", source, kind="code")
+        assert "".join(chunk.text for chunk in parsed.chunks) == source

@@ -88,7 +88,13 @@ def parse_tree(grammar: str, data: bytes) -> Tree | None:
         # how often pieces are read again tells how hard it is, the same on every machine
         nonlocal left
         left -= 1
-        return data[offset : offset + _PIECE] if left > 0 else b""
+        if left <= 0:
+            return b""  # as if the source ended
+        end = offset + _PIECE
+        # never within a character: when no more comes after its first half, the parser crashes
+        while end < len(data) and data[end] & 0xC0 == 0x80 and end > offset + _PIECE - 3:
+            end -= 1
+        return data[offset:end]
 
     tree = _parser_for(grammar).parse(read)
     return tree if left > 0 else None
