@@ -153,7 +153,8 @@ def measure_burst(args: argparse.Namespace, place: Path) -> dict[str, Any]:
 
 def is_complete(told: dict[str, Any]) -> bool:
     """Whether every chunk has its vectors."""
-    return all(share.startswith("100") for share in told["details"]["vectors"].values())
+    shares = [share.split("/") for share in told["details"]["vectors"].values()]
+    return all(have == total for have, total in shares)
 
 
 def measure_many(args: argparse.Namespace, place: Path) -> dict[str, Any]:

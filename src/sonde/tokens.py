@@ -21,6 +21,8 @@ _UNSPACED = re.compile(
 _SYMBOL = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff]")
 _LONGEST = 64
 _CACHE_SIZE = 50_000
+REMEMBERED = 40
+"""Longer words are data more often than not, come once, and would fill what words are kept in."""
 
 
 def _strip_accents(text: str) -> str:
@@ -61,7 +63,9 @@ class _Terms(dict[str, tuple[str, ...]]):
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(self) > _CACHE_SIZE:
             self.clear()
-        self[word] = result = tuple(split_word(word))
+        result = tuple(split_word(word))
+        if len(word) <= REMEMBERED:
+            self[word] = result
         return result
 
 

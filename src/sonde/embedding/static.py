@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sonde.embedding.base import Mode, Vectors
 from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
 from sonde.embedding.wordpiece import WordPiece
-from sonde.tokens import find_words, split_identifier
+from sonde.tokens import REMEMBERED, find_words, split_identifier
 
 NAME = "sonde-static-1"
 DIMENSIONS = 256
@@ -35,7 +35,9 @@ class Pieces(dict[str, tuple[int, ...]]):
         if len(self) > _CACHE_SIZE:
             self.clear()
         parts = [self._parts.get(part) or self._split(part) for part in split_identifier(word)]
-        self[word] = result = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
+        result = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
+        if len(word) <= REMEMBERED:
+            self[word] = result
         return result
 
     def find_rows(self, text: str) -> list[int]:
@@ -50,7 +52,9 @@ class Pieces(dict[str, tuple[int, ...]]):
         if unknown in ids and not part.isascii():
             # A pair of ideographs is seldom a piece, each of them mostly is.
             ids = tuple(chain.from_iterable(map(self._wordpiece.split_word, part)))
-        self._parts[part] = result = tuple(i for i in ids if i != unknown)
+        result = tuple(i for i in ids if i != unknown)
+        if len(part) <= REMEMBERED:
+            self._parts[part] = result
         return result
 
 

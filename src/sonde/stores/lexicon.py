@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from sonde.stores import grams
-from sonde.tokens import find_symbols, find_words, split_word, unique
+from sonde.tokens import REMEMBERED, find_symbols, find_words, split_word, unique
 from sonde.types import Chunk, FileWords, ParsedFile
 
 WEIGHTS = (2.0, 3.0, 1.0)
@@ -49,7 +49,9 @@ class _Spelled(dict[str, str]):
         if len(self) > _CACHE_SIZE:
             self.clear()
         terms = split_word(word)
-        self[word] = result = " ".join(terms if word.isascii() else make_plain(terms))
+        result = " ".join(terms if word.isascii() else make_plain(terms))
+        if len(word) <= REMEMBERED:
+            self[word] = result
         return result
 
 
