@@ -223,7 +223,6 @@ def _work_for_parent(model: str) -> None:
         finally:
             os._exit(0)  # in the middle of something, too: nobody wants it any more
 
-    share_heap()
     static: Embedder | None = load_provider("static")
     if static and static.name != model:
         static = None
