@@ -100,3 +100,14 @@ def test_an_archive_with_a_password_is_refused(parsers):
     with pytest.raises(Refused) as caught:
         parsers.parse(File("a.zip", bytes(data), 1))
     assert caught.value.reason == "encrypted"
+
+
+def test_a_parser_runs_nothing_that_lies_in_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "select.py").write_text("open('ran', 'w').close()\nraise SystemExit\n")
+    monkeypatch.chdir(tmp_path)
+    made = Parsers(seconds=60.0)
+    try:
+        assert made.parse(File("a.md", b"# Title\n\ntext\n", 0))
+    finally:
+        made.close()
+    assert not (tmp_path / "ran").exists()

@@ -85,7 +85,7 @@ class Parsers:
     def _start(self) -> subprocess.Popen[bytes]:
         keep = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
         environ = {name: os.environ[name] for name in keep if name in os.environ}
-        command = [sys.executable, "-m", "sonde.knowledge.worker", str(self._memory)]
+        command = [sys.executable, "-P", "-m", "sonde.knowledge.worker", str(self._memory)]
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

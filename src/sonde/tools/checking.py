@@ -73,7 +73,15 @@ def check_now(app: App, project: Project, work: Work, *, thorough: bool | None =
 
 
 def _check_apart(app: App, project: Project, work: Work) -> dict[str, Any]:
-    command = [sys.executable, "-m", "sonde.cli.main", "check", "--quiet", "--while-stdin-open"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "sonde.cli.main",
+        "check",
+        "--quiet",
+        "--while-stdin-open",
+    ]
     told: deque[dict[str, Any]] = deque(maxlen=1)
     # its input closes with this process, however that ends
     with subprocess.Popen(

@@ -88,7 +88,7 @@ def _see_to_hook(
     if hook is None and strategy == "git" and not _has_hook(project):
         hook = app.assume_yes or bool(work.ask(_QUESTION))
     if hook:
-        command = [sys.executable, "-m", "sonde.cli.main", "flush", "--quiet"]
+        command = [sys.executable, "-P", "-m", "sonde.cli.main", "flush", "--quiet"]
         storage = f"SONDE_HOME={app.home}"
         path = install_hook(project.root, ["env", storage, *command, "-p", str(project.root)])
         return f"A post-commit hook is installed: {path}"
