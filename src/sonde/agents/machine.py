@@ -48,7 +48,7 @@ def find_launch(environ: Mapping[str, str], project: str | None = None) -> Launc
     name = "sonde.exe" if sys.platform == "win32" else "sonde"
     beside = Path(sysconfig.get_path("scripts")) / name
     found = str(beside) if beside.is_file() else shutil.which("sonde", path=environ.get("PATH"))
-    command, first = (found, ()) if found else (sys.executable, ("-m", "sonde.cli.main"))
+    command, first = (found, ()) if found else (sys.executable, ("-P", "-m", "sonde.cli.main"))
     where = ("--project", str(Path(project).expanduser().absolute())) if project else ()
     home = environ.get("SONDE_HOME")
     env = {"SONDE_HOME": str(Path(home).expanduser().absolute())} if home else {}

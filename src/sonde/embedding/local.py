@@ -124,7 +124,7 @@ class LocalEmbedder:
                 time.sleep(_POLL_S)
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "sonde.embedding.process"]
+        command = [sys.executable, "-P", "-m", "sonde.embedding.process"]
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with self._log.open("wb") as log:
