@@ -136,7 +136,9 @@ def _act_on(app: App, project: Project) -> Actions:
         follower = project.follower
         if follower is None:
             return
-        stamp = (project.last_search, follower.describe().get("updates"))
+        job = app.jobs.find(f"refine:{project.key}")
+        refined = (job.id, job.status) if job else None
+        stamp = (project.last_search, follower.describe().get("updates"), refined)
         if rested != [stamp, stamp]:
             app.jobs.submit(f"rest:{project.key}", "rest", lambda work: settle(work, stamp))
 
