@@ -65,7 +65,7 @@ NODES = [
 
 def fill(store: TreeStore, nodes: list[Node] = NODES) -> int:
     scan, _ = store.begin_scan(NOW)
-    store.apply(scan, Batch(inserted=nodes))
+    store.apply(scan, Batch(inserted={node.id: node for node in nodes}))
     store.finish_scan(scan, NOW + 1, nodes=len(nodes), size=nodes[0].size)
     return scan
 
@@ -120,7 +120,7 @@ def test_what_is_removed_takes_all_below_it_along(store: TreeStore) -> None:
 def test_ids_are_never_given_twice(store: TreeStore) -> None:
     fill(store)
     scan, first = store.begin_scan(NOW + 5)
-    store.apply(scan, Batch(inserted=[node(first, 1, "new")]))
+    store.apply(scan, Batch(inserted={first: node(first, 1, "new")}))
     store.apply(scan, Batch(removed=[first]))
     assert store.begin_scan(NOW + 6)[1] == first + 1
 
@@ -132,7 +132,7 @@ def test_growth_is_the_difference_to_what_an_earlier_scan_found(store: TreeStore
     store.apply(
         second,
         Batch(
-            inserted=[node(free, 1, "born", size=50, born=second)],
+            inserted={free: node(free, 1, "born", size=50, born=second)},
             updated=[grown],
             past=[(3, 100, 0)],
             removed=[8],
