@@ -127,6 +127,8 @@ class VectorFile:
                     bits = _map_rows(self.bits_path, np.dtype(np.uint64), self._words)
                 except FileNotFoundError as error:
                     raise IndexCorrupt(f"{self.path} is gone") from error
+                if count > min(len(rows), len(bits)):
+                    raise IndexCorrupt(f"{self.path} was removed meanwhile")
                 self._rows, self._bits = rows, bits
             return self._rows, self._bits
 
