@@ -12,6 +12,7 @@ from typing import Any
 
 from sonde.errors import BadCursor
 from sonde.paging.cursor import Cursor, decode_cursor, encode_cursor, hash_parameters
+from sonde.work import trim_heap
 
 TTL_S = 300.0
 SWEEP_S = 60.0
@@ -84,17 +85,20 @@ class ResultSets:
                     return kept
         return None
 
-    def sweep(self) -> None:
-        """Drop what has expired."""
+    def sweep(self) -> int:
+        """Drop what has expired, and tell how many that were."""
         with self._lock:
+            before = len(self._sets)
             self._drop_expired()
+            return before - len(self._sets)
 
     def start_sweeping(self, every_s: float = SWEEP_S) -> None:
         """Sweep from now on until closed, also when nobody asks for a page."""
 
         def sweep_on() -> None:
             while not self._closed.wait(every_s):
-                self.sweep()
+                if self.sweep():
+                    trim_heap()
 
         threading.Thread(target=sweep_on, name="sonde-sweep", daemon=True).start()
 
