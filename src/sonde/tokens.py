@@ -72,6 +72,11 @@ class _Terms(dict[str, tuple[str, ...]]):
 _terms = _Terms()
 
 
+def forget_words() -> None:
+    """Free what is remembered of words; they are split again when they come."""
+    _terms.clear()
+
+
 def split_word(word: str) -> list[str]:
     """The terms of one word as written: the whole and its parts."""
     parts = [part[:_LONGEST] for part in split_identifier(word)]

@@ -230,6 +230,7 @@ class SqliteChunkStore:
         """Let go of connections, caches and maps."""
         self._vectors.rest()
         self._words.rest()
+        lexicon.rest()
         self._database.rest()
 
     def verify(self) -> list[str]:

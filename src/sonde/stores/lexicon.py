@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from sonde.stores import grams
-from sonde.tokens import REMEMBERED, find_symbols, find_words, split_word, unique
+from sonde.tokens import (
+    REMEMBERED,
+    find_symbols,
+    find_words,
+    forget_words,
+    split_word,
+    unique,
+)
 from sonde.types import Chunk, FileWords, ParsedFile
 
 WEIGHTS = (2.0, 3.0, 1.0)
@@ -64,6 +71,12 @@ def spell_terms(text: str) -> str:
 
 
 _spell_path = lru_cache(maxsize=16)(spell_terms)
+
+
+def rest() -> None:
+    """Free what is remembered of words, here and where they are split."""
+    _spelled.clear()
+    forget_words()
 
 
 def describe_chunk(chunk: Chunk) -> tuple[str, str, str]:
