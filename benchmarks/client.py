@@ -133,3 +133,9 @@ class Client:
             content = {n: True if s.get("type") == "boolean" else "yes" for n, s in asked.items()}
             result = {"action": "accept", "content": content}
         self._send({"id": message["id"], "result": result})
+
+
+def is_complete(told: dict[str, Any]) -> bool:
+    """Whether every chunk has its vectors, by what `get_index_status` told."""
+    shares = [share.split("/") for share in told["details"]["vectors"].values()]
+    return all(have == total for have, total in shares)

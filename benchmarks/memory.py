@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from client import Client
+from client import Client, is_complete
 
 COMMAND = [sys.executable, "-m", "sonde.cli.main"]
 SAMPLE_S = 0.2
@@ -149,12 +149,6 @@ def measure_burst(args: argparse.Namespace, place: Path) -> dict[str, Any]:
             "mostMB": burst,
             "secondsQuietMB": series,
         }
-
-
-def is_complete(told: dict[str, Any]) -> bool:
-    """Whether every chunk has its vectors."""
-    shares = [share.split("/") for share in told["details"]["vectors"].values()]
-    return all(have == total for have, total in shares)
 
 
 def measure_many(args: argparse.Namespace, place: Path) -> dict[str, Any]:
