@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.backends import STORES
 
 from sonde.stores.base import ChunkStore
 from sonde.stores.knowledge_base import SOURCES
@@ -16,9 +16,7 @@ from sonde.types import Chunk, FileState, Kind, ParsedFile, Span, Symbol
 
 from .postgres import run_postgres
 
-HAS_LANCE = importlib.util.find_spec("lancedb") is not None
-needs_lance = pytest.mark.skipif(not HAS_LANCE, reason="needs sonde[lance]")
-BACKENDS = ["memory", "sqlite", pytest.param("lance", marks=needs_lance)]
+BACKENDS = ["memory", *STORES]
 DIMENSIONS = 384
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.contracts.embedding_servers import OpenAIServer, running
+from tests.contracts.embedding_servers import OpenAIServer
 from tests.embedding.model_folders import write_graph, write_tokenizer
+from tests.loopback import running
 
 from sonde.embedding import onnx
 from sonde.embedding.base import DEEP_NAME, Embedder

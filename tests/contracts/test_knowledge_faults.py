@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import wait_until
 
 from sonde.errors import StorageUnusable
 from sonde.stores.knowledge_base import Entry, KnowledgeStore, Piece
@@ -47,13 +47,6 @@ def open_store(server: PostgresServer) -> Iterator[Callable[..., Any]]:
 
 def note(text: str) -> Entry:
     return Entry("notes", "", (Piece(f"walrus {text}"), Piece("second", 1)))
-
-
-def wait_until(happens: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def check_whole(store: KnowledgeStore, keys: list[str]) -> None:

@@ -8,13 +8,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contracts.embedding_servers import running
 from tests.embedding.model_folders import write_model
+from tests.loopback import Exchange, LoopbackServer, running
 
 from sonde.embedding.hub import fetch_model, find_cached, is_hub_name
 from sonde.embedding.model import ModelEmbedder
@@ -23,10 +22,10 @@ from sonde.errors import InvalidRequest, ModelDownloadFailed
 NAME, REVISION = "someone/toy-model", "0123456789abcdef0123456789abcdef01234567"
 
 
-class _Exchange(BaseHTTPRequestHandler):
+class _Exchange(Exchange):
     server: Hub
 
-    def do_GET(self) -> None:
+    def answer(self) -> None:
         hub = self.server
         hub.seen.append(self.path)
         if hub.failures:
@@ -36,7 +35,7 @@ class _Exchange(BaseHTTPRequestHandler):
         elif self.path.startswith(f"/{NAME}/resolve/{REVISION}/"):
             file = self.path.removeprefix(f"/{NAME}/resolve/{REVISION}/")
             if file.endswith(".onnx"):  # large files lie elsewhere
-                self.reply(302, b"", Location=f"http://127.0.0.1:{hub.server_port}/cdn/{file}")
+                self.reply(302, b"", Location=f"{hub.address}/cdn/{file}")
             else:
                 self.reply(200, hub.read(file))
         elif self.path.startswith("/cdn/"):
@@ -44,31 +43,14 @@ class _Exchange(BaseHTTPRequestHandler):
         else:
             self.reply(404, b"")
 
-    def reply(self, status: int, data: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class Hub(ThreadingHTTPServer):
-    daemon_threads = True
-
+class Hub(LoopbackServer):
     def __init__(self, folder: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Exchange)
+        super().__init__(_Exchange)
         self.folder = folder
         self.seen: list[str] = []
         self.failures: list[int] = []
         self.spoilt = ""
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
 
     def read(self, file: str) -> bytes:
         data = (self.folder / file).read_bytes()

@@ -7,16 +7,15 @@ import os
 import signal
 import stat
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contracts.embedding_servers import running
+from tests.loopback import Exchange, LoopbackServer, running
+from tests.processes import is_running
+from tests.waiting import wait_until
 
 from sonde.embedding.base import DEEP_NAME
 from sonde.embedding.local import LocalEmbedder
@@ -39,21 +38,6 @@ def facts_of(folder: Path) -> dict[str, Any]:
     return found
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def test_all_share_one_process_and_a_crash_is_made_up_for(folder: Path) -> None:
     embedders = [LocalEmbedder(folder) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
@@ -63,7 +47,7 @@ def test_all_share_one_process_and_a_crash_is_made_up_for(folder: Path) -> None:
     assert not serve_until_idle(folder, 1.0)  # there is one already
     assert stat.S_IMODE(place_of(folder, DEEP_NAME).stat().st_mode) == 0o600
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not is_alive(pid))
+    wait_until(lambda: not is_running(pid), "killed")
     again = embedders[1].embed(["walrus"], "query")
     assert float((again * vectors[0]).sum()) == pytest.approx(1, abs=1e-3)
     assert facts_of(folder)["pid"] != pid
@@ -75,36 +59,26 @@ def test_it_ends_when_nobody_asks_and_comes_back(folder: Path) -> None:
     pid = 0
     if place_of(folder, DEEP_NAME).exists():
         pid = facts_of(folder)["pid"]
-    wait_until(lambda: not place_of(folder, DEEP_NAME).exists())
-    wait_until(lambda: not (pid and is_alive(pid)))
+    wait_until(lambda: not place_of(folder, DEEP_NAME).exists(), "its place is free")
+    wait_until(lambda: not (pid and is_running(pid)), "it ended")
     assert embedder.embed(["walrus"], "query").any()
 
 
 def test_a_stranger_on_its_port_is_sent_no_text(folder: Path) -> None:
     seen: list[str] = []
 
-    class Stranger(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            seen.append("GET")
-            data = json.dumps({"status": "ok", "model": DEEP_NAME, "proof": "none"}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    class Stranger(Exchange):
+        def answer(self) -> None:
+            seen.append(self.command)
+            claim = {"status": "ok", "model": DEEP_NAME, "proof": "none"}
+            self.reply(200, json.dumps(claim).encode())
 
-        def do_POST(self) -> None:
-            seen.append("POST")
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with running(HTTPServer(("127.0.0.1", 0), Stranger)) as stranger:
+    with running(LoopbackServer(Stranger)) as stranger:
         folder.mkdir()
         place = place_of(folder, DEEP_NAME)
         place.write_text(json.dumps({"port": stranger.server_port, "token": "t", "pid": 1}))
         assert LocalEmbedder(folder).embed(["walrus"], "query").any()
-    assert "GET" in seen
-    assert "POST" not in seen
+    assert set(seen) == {"GET"}
 
 
 def test_one_that_cannot_start_is_an_error_with_its_reason(

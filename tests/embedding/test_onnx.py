@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.waiting import wait_until
 
 from sonde.embedding.onnx import OnnxEmbedder, plan_batches
 
@@ -125,9 +124,6 @@ def test_batches_hold_every_text_with_pieces_once_within_bounds(lengths: list[in
 def test_a_model_that_nobody_uses_lets_go_of_its_memory_and_comes_back() -> None:
     embedder = OnnxEmbedder(idle_s=0.2)
     first = embedder.embed(["walrus"], "query")
-    deadline = time.monotonic() + 20
-    while embedder.is_loaded and time.monotonic() < deadline:
-        threading.Event().wait(0.02)
-    assert not embedder.is_loaded
+    wait_until(lambda: not embedder.is_loaded, "its memory is free")
     assert np.array_equal(embedder.embed(["walrus"], "query"), first)
     embedder.close()

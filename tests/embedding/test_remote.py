@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contracts.embedding_servers import OpenAIServer, running
+from tests.contracts.embedding_servers import OpenAIServer
+from tests.loopback import running
 
 from sonde.embedding.endpoint import EndpointEmbedder
 from sonde.embedding.openai import OpenAIEmbedder

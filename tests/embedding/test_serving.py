@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.contracts.embedding_servers import running
+from tests.loopback import running
 
 from sonde.embedding.serving import MOST_BYTES, EmbeddingServer
 from sonde.embedding.static import StaticEmbedder

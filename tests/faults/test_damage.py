@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.backends import needs_lance
 
 from sonde.app import App
 from sonde.errors import SondeError
@@ -19,8 +19,6 @@ from sonde.tools.index import create_index
 from sonde.wiring import build_app
 from sonde.work import Work
 
-HAS_LANCE = importlib.util.find_spec("lancedb") is not None
-LANCE = pytest.mark.skipif(not HAS_LANCE, reason="needs sonde[lance]")
 Damage = Callable[[Path], None]
 
 
@@ -94,7 +92,7 @@ CASES: list[Any] = [
     ("sqlite", "index.vectors/*.i8", overwrite),
     ("sqlite", "index.vectors/*.bits", cut),
     *(
-        pytest.param("lance", pattern, damage, marks=LANCE)
+        pytest.param("lance", pattern, damage, marks=needs_lance)
         for pattern, damage in (
             ("index.lance.db", cut),
             ("index.lance.db", delete),
@@ -141,7 +139,7 @@ def test_damage_costs_at_most_a_rebuild_and_docs_answer_meanwhile(
     assert not list(project.folder.glob("docs.*.bak"))
 
 
-@LANCE
+@needs_lance
 def test_a_stale_lock_of_lance_holds_nobody_up(start: Callable[[str], App], root: Path) -> None:
     app = start("lance")
     folder = app.projects.get(root).folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.backends import STORES, needs_lance
 
 from sonde.app import App, Project
 from sonde.errors import Cancelled
@@ -23,9 +23,6 @@ from sonde.tools.index import create_index, delete_index, get_index_status
 from sonde.tools.updating import update_project
 from sonde.wiring import build_app
 from sonde.work import Work
-
-HAS_LANCE = importlib.util.find_spec("lancedb") is not None
-LANCE = pytest.param("lance", marks=pytest.mark.skipif(not HAS_LANCE, reason="needs sonde[lance]"))
 
 
 @pytest.fixture
@@ -42,7 +39,7 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["sqlite", LANCE])
+@pytest.fixture(params=STORES)
 def app(request: pytest.FixtureRequest, tmp_path: Path, root: Path) -> Iterator[App]:
     settings = load_settings(
         {}, home=tmp_path / "home", assume_yes=True, embedding="static", store=request.param
@@ -158,7 +155,7 @@ SHARED = {"chunks are lost", "a file is lost", "vectors are lost", "vectors are 
 @pytest.mark.parametrize(
     ("app", "name"),
     [("sqlite", name) for name in ALTERATIONS]
-    + [pytest.param("lance", name, marks=LANCE.marks) for name in sorted(SHARED)],
+    + [pytest.param("lance", name, marks=needs_lance) for name in sorted(SHARED)],
     indirect=["app"],
 )
 def test_whatever_is_altered_inside_the_index_is_repaired(

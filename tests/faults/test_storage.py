@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.backends import STORES
 
 from sonde.app import App
 from sonde.errors import DiskFull, SondeError
@@ -20,9 +20,6 @@ from sonde.tools.code import search_code
 from sonde.tools.index import create_index, get_index_status
 from sonde.wiring import build_app
 from sonde.work import Work
-
-HAS_LANCE = importlib.util.find_spec("lancedb") is not None
-LANCE = pytest.param("lance", marks=pytest.mark.skipif(not HAS_LANCE, reason="needs sonde[lance]"))
 
 
 @pytest.fixture
@@ -145,7 +142,7 @@ def find(app: App, words: str) -> str:
     return str(search_code(app, words, work=Work())["results"][0]["path"])
 
 
-@pytest.mark.parametrize("store", ["sqlite", LANCE])
+@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("trouble", ["read-only", "full"])
 def test_searching_goes_on_where_nothing_can_be_written_and_writing_once_it_can(
     sonde: Any, small_disk: Path, store: str, trouble: str

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 
 from sonde.app import App
 from sonde.settings import load_settings
@@ -19,17 +20,6 @@ from sonde.tools.code import search_code
 from sonde.tools.index import create_index, get_index_status
 from sonde.wiring import build_app
 from sonde.work import Work
-
-PATIENCE_S = 60.0
-
-
-def wait_until(condition: Callable[[], Any], what: str = "", limit_s: float = PATIENCE_S) -> Any:
-    """Wait for something to become true, and give it."""
-    end = time.monotonic() + limit_s
-    while not (found := condition()):
-        assert time.monotonic() < end, f"never happened: {what}"
-        time.sleep(0.02)
-    return found
 
 
 def read_index(folder: Path) -> dict[str, Any]:

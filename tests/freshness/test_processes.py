@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.processes import is_running
+from tests.waiting import wait_until
 
 from .agents import Agent, make_environment, run_sonde
-from .conftest import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -175,16 +175,6 @@ def test_a_server_ends_with_its_parent_though_stdin_stays_open(project: Path, ho
     parent.communicate()
     with Agent(project, home) as agent:
         wait_until(lambda: agent.following()["role"] == "writer", "no stale lock", limit_s=10)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state: Any = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        if sys.platform == "linux":
-            return False
-        return subprocess.run(["kill", "-0", str(pid)], capture_output=True).returncode == 0
-    return state != "Z"
 
 
 def holds_lock(pid: int) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 
 from sonde.errors import InvalidRequest
 from sonde.indexing.sources import Tree
@@ -21,8 +22,6 @@ from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index
 from sonde.tools.strategy import choose_strategy, flush_index
 from sonde.work import Work
-
-from .conftest import wait_until
 
 
 def edit(served: Any, word: str, name: str = "pkg/m1.py") -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 
 from sonde.indexing import lead
 from sonde.indexing.lock import WriterLock
@@ -20,8 +21,6 @@ from sonde.indexing.watch import Watch, WatchFailed, tell_silence
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 from sonde.work import Work
-
-from .conftest import wait_until
 
 
 def test_a_saved_file_is_found_and_a_touched_one_is_left_alone(served: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.backends import STORES
 
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
@@ -21,9 +21,6 @@ from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 from sonde.wiring import build_app
 from sonde.work import Work
-
-HAS_LANCE = importlib.util.find_spec("lancedb") is not None
-LANCE = pytest.param("lance", marks=pytest.mark.skipif(not HAS_LANCE, reason="needs sonde[lance]"))
 
 
 class Counter:
@@ -74,7 +71,7 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["sqlite", LANCE])
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from tests.processes import is_running
+from tests.waiting import wait_until
 
 from sonde.embedding.static import NAME, StaticEmbedder
 from sonde.indexing import workers
@@ -117,22 +118,6 @@ def list_workers(parent: int) -> list[int]:
             if b"sonde.indexing.workers" in line:
                 found.append(int(number))
     return found
-
-
-def is_running(number: int) -> bool:
-    """Whether a process is there and not only waiting to be collected."""
-    try:
-        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def wait_until(fulfilled: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not fulfilled():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_workers_make_the_same_index_to_the_byte(project: Any, open_bench: Any) -> None:

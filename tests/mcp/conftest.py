@@ -16,9 +16,23 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 from tests.mcp.transports import open_http, open_socket
+from tests.waiting import wait_until
 
 TOY = Path(__file__).with_name("toy_server.py")
 BOUND_S = 30.0
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The loop that the server itself runs in."""
+    return "asyncio"
+
+
+def read(result: Any) -> dict[str, Any]:
+    """What a tool answered, which is the same as text and as structure."""
+    (block,) = result.content
+    assert json.loads(block.text) == result.structured_content
+    return dict(result.structured_content)
 
 
 def make_environment() -> dict[str, str]:
@@ -37,10 +51,7 @@ class Diary:
         return self.path.read_text().splitlines() if self.path.exists() else []
 
     def wait_for(self, event: str) -> None:
-        end = time.monotonic() + BOUND_S
-        while event not in self.events:
-            assert time.monotonic() < end, f"no {event!r} in {self.events}"
-            time.sleep(0.01)
+        wait_until(lambda: event in self.events, event, BOUND_S)
 
 
 class RawClient:

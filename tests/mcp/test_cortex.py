@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client, MCPError
 from tests.mcp.conftest import start_product
+from tests.waiting import wait_for_answer
 
 pytestmark = pytest.mark.anyio
 CHUNKS = Path(".cortex", "chunks")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -63,10 +57,9 @@ async def test_a_server_follows_chunk_files_and_answers_with_the_documented_code
             assert refused.value.error.code == -32602
 
         write(project, "second", "third")
-        end = time.monotonic() + 30
-        while (await ask(client, query="about"))["total"] != 2:
-            assert time.monotonic() < end
-            await anyio.sleep(0.05)
+        await wait_for_answer(
+            lambda: ask(client, query="about"), lambda answer: answer["total"] == 2
+        )
 
 
 async def test_embeddings_that_do_not_fit_are_an_internal_error(

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
+from tests.waiting import wait_for_answer
 
 TOOLSET = "files"
 
@@ -48,9 +49,10 @@ def test_every_link_is_a_resource_that_opens(disk: Path, tmp_path: Path, mode: s
                 return answer
 
             started = await call("index", root=str(disk))
-            with anyio.fail_after(60):
-                while (await call("job_progress", jobId=started["jobId"]))["status"] == "running":
-                    await anyio.sleep(0.05)
+            await wait_for_answer(
+                lambda: call("job_progress", jobId=started["jobId"]),
+                lambda job: job["status"] != "running",
+            )
             answers = [
                 started,
                 await call("cd", path=str(disk)),

@@ -3,22 +3,16 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp import Client
-from tests.mcp.conftest import start_product
+from tests.mcp.conftest import read, start_product
 
 from sonde.knowledge.cutting import cut_pieces
 from sonde.stores.knowledge_base import Entry, Piece
 from sonde.stores.knowledge_sqlite import SqliteKnowledge
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -34,12 +28,6 @@ def connect(surface: tuple[str, str], tmp_path: Path) -> Iterator[Callable[..., 
     store.put("media", [Entry("media", "Talk", talk, media_type="video")])
     store.close()
     yield from start_product(surface, start, home, SONDE_EMBEDDING="none")
-
-
-def read(result: Any) -> dict[str, Any]:
-    (block,) = result.content
-    assert json.loads(block.text) == result.structured_content
-    return dict(result.structured_content)
 
 
 async def test_an_agent_finds_and_reads_what_a_person_keeps(

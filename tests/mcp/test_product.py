@@ -1,6 +1,5 @@
 """The real server, started as an agent starts it, from nothing to a deleted index."""
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,9 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp.types import ElicitResult
-from tests.mcp.conftest import start_product
+from tests.mcp.conftest import read, start_product
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -43,12 +37,6 @@ def connect(
 
 async def accept(_context: Any, _params: Any) -> ElicitResult:
     return ElicitResult(action="accept", content={"confirm": True})
-
-
-def read(result: Any) -> dict[str, Any]:
-    (block,) = result.content
-    assert json.loads(block.text) == result.structured_content
-    return dict(result.structured_content)
 
 
 async def test_an_agent_indexes_searches_pages_and_deletes(connect: Callable[..., Client]) -> None:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client, MCPError
-from tests.contracts.embedding_servers import running
+from tests.loopback import running
 from tests.mcp.conftest import start_product
+from tests.waiting import wait_for_answer
 
 from sonde.embedding.serving import EmbeddingServer
 from sonde.embedding.static import StaticEmbedder
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -58,13 +52,10 @@ async def test_vectors_come_in_the_background_and_words_stay_when_the_service_go
         for connect in start(project, address):
             async with connect() as client:
                 await call(client, "create_index")
-                end = time.monotonic() + 30
-                while True:
-                    status = await call(client, "get_index_status")
-                    if list(status["details"]["vectors"].values()) == ["1/1"]:
-                        break
-                    assert time.monotonic() < end, status
-                    await anyio.sleep(0.05)
+                await wait_for_answer(
+                    lambda client=client: call(client, "get_index_status"),
+                    lambda status: list(status["details"]["vectors"].values()) == ["1/1"],
+                )
                 found = await call(client, "search_code", query="bake")
                 assert "note" not in found["metadata"]
     for connect in start(project, address):

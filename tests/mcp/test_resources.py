@@ -18,11 +18,6 @@ pytestmark = pytest.mark.anyio
 SECRET = "AKIA" + "IOSFODNN7EXAMPL" + "Q"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with what may be read and what may not, beside what is outside."""

@@ -8,11 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.loopback import Exchange, LoopbackServer, running
+from tests.waiting import wait_until
 
 from sonde.embedding.endpoint import EndpointEmbedder
 from sonde.embedding.static import StaticEmbedder
@@ -40,13 +41,6 @@ def write(folder: Path, name: str, chunks: list[dict[str, Any]], **facts: Any) -
 
 def ids(searcher: ChunkFiles) -> set[str]:
     return {one.chunk.id for one in searcher.query("otter", ALL)}
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -80,10 +74,10 @@ def test_changes_are_read_once_it_is_quiet(
         began = time.monotonic()
         write(tmp_path, f"{name}.json", [make_chunk(name)])
         pauses += time.monotonic() - began > QUIET_MS / 2000  # a machine that stalls is quiet too
-    wait_for(lambda: ids(files) == {"a", "b", "c", "d", "e"})
+    wait_until(lambda: ids(files) == {"a", "b", "c", "d", "e"})
     assert 1 <= files.reloads <= 1 + pauses
     (tmp_path / "b.json").unlink()
-    wait_for(lambda: ids(files) == {"a", "c", "d", "e"})
+    wait_until(lambda: ids(files) == {"a", "c", "d", "e"})
 
 
 def test_a_broken_file_keeps_the_old_state_and_is_told_once(
@@ -100,7 +94,7 @@ def test_a_broken_file_keeps_the_old_state_and_is_told_once(
         assert len([r for r in caplog.records if "as they were" in r.message]) == 1
         assert ids(files) == {"a"}
     write(tmp_path, "a.json", [make_chunk("c")])
-    wait_for(lambda: ids(files) == {"c"})
+    wait_until(lambda: ids(files) == {"c"})
 
 
 def test_at_the_start_broken_files_are_left_out_and_empty_ones_are_nothing(
@@ -162,22 +156,13 @@ def test_queries_go_on_while_files_are_read_again(tmp_path: Path) -> None:
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    class Answer(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["texts"]
-            rows = [[float("otter" in text), 1.0, 0.0] for text in texts]
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"embeddings": rows}).encode())
+    class Answer(Exchange):
+        def answer(self) -> None:
+            rows = [[float("otter" in text), 1.0, 0.0] for text in self.read_json()["texts"]]
+            self.reply(200, json.dumps({"embeddings": rows}).encode())
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/embed"
-    server.shutdown()
-    server.server_close()
+    with running(LoopbackServer(Answer)) as server:
+        yield f"{server.address}/embed"
 
 
 def test_a_project_is_answered_from_its_chunk_files(tmp_path: Path, endpoint: str) -> None:

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 
 from sonde.app import App
 from sonde.errors import DiskFull, HandleUnknown
@@ -50,17 +50,10 @@ def start_elsewhere(home: Path, disk: Path) -> tuple[subprocess.Popen[str], str]
     return process, process.stdout.readline().strip()
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_another_process_follows_and_stops_a_job(app: App, disk: Path, work: Work) -> None:
     process, handle = start_elsewhere(app.home, disk)
     try:
-        wait_for(lambda: "progressPct" in job_progress(app, handle, work=work))
+        wait_until(lambda: "progressPct" in job_progress(app, handle, work=work))
         answer = job_progress(app, handle, work=work)
         assert answer["status"] == "running"
         assert 0 < answer["progressPct"] < 100
@@ -99,7 +92,7 @@ def test_what_came_of_a_job_is_there_after_a_restart(
 ) -> None:
     app = open_app()
     handle = scan_folder(app, str(disk), work=work)["jobId"]
-    wait_for(lambda: job_progress(app, handle, work=work)["status"] == "done")
+    wait_until(lambda: job_progress(app, handle, work=work)["status"] == "done")
     told = job_progress(app, handle, work=work)
     app.close()
     assert job_progress(open_app(), handle, work=work) == told

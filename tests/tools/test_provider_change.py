@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contracts.embedding_servers import OpenAIServer, running
+from tests.contracts.embedding_servers import OpenAIServer
+from tests.loopback import running
 
 from sonde.app import App
 from sonde.embedding.serving import EmbeddingServer

@@ -7,15 +7,15 @@ import json
 import os
 import random
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.waiting import wait_until
 
-from .conftest import BOUND_S, TOKENS, Server, bearer
+from .conftest import TOKENS, Server, bearer
 
 JSON = {"Content-Type": "application/json"}
 MATERIAL = base64.b64encode(random.Random(7).randbytes(600)).decode()
@@ -92,10 +92,7 @@ def bert(server: Server) -> Api:
 @pytest.fixture(scope="module")
 def index(anna: Api, disk: Path) -> str:
     made = anna.read("/api/indexes", "POST", {"root": str(disk)}, 202)
-    end = time.monotonic() + BOUND_S
-    while anna.read(made["statusUrl"])["status"] == "running":
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: anna.read(made["statusUrl"])["status"] != "running", "scanned")
     handle: str = made["indexId"]
     return handle
 

@@ -7,23 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 from tests.web.test_knowledge_sessions import call
-
-BOUND_S = 60.0
-
-
-def wait_until(holds: Callable[[], Any]) -> Any:
-    until = time.monotonic() + BOUND_S
-    while not (found := holds()):
-        assert time.monotonic() < until, "it did not come about"
-        time.sleep(0.05)
-    return found
 
 
 class Client:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 
 import pytest
+from tests.waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
 
@@ -79,13 +79,6 @@ def test_a_client_that_goes_away_stops_the_work(toys_server, diary_path):
         client.sendall(f"GET /api/wait HTTP/1.1\r\nHost: {toys_server.netloc}\r\n\r\n".encode())
         wait_until(lambda: "waiting" in diary_path.read_text().split("stopped")[-1])
     wait_until(lambda: diary_path.read_text().count("stopped") > began)
-
-
-def wait_until(condition) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_the_document_describes_every_route(toys_server):
