@@ -103,7 +103,13 @@ def compile_regex(regex: str, pattern: str, *, fold_case: bool = False) -> Any:
 
 def _error(pattern: str, at: int, problem: str) -> InvalidPattern:
     # The message is filled in by str.format, so the pattern may hold any braces.
-    return InvalidPattern(f"{problem} at position {at}", pattern=pattern)
+    return InvalidPattern(
+        f"{problem} at position {at}",
+        next_action="Correct it: {problem} at position {at}.",
+        pattern=pattern,
+        at=at,
+        problem=problem,
+    )
 
 
 def _read_tokens(pattern: str, *, braces: bool, limit: int = MAX_LENGTH) -> list[_Token]:

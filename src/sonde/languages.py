@@ -212,7 +212,10 @@ def _build_table() -> tuple[dict[str, Language], dict[str, Language]]:
 
 _LOWER_NAMES = frozenset({"makefile", "justfile", "vimrc", "_vimrc", "wscript", "dockerfile"})
 _EXTENSIONS, _NAMES = _build_table()
-_KNOWN = {known.name for table in (_EXTENSIONS, _NAMES) for known in table.values()}
+NAMES = frozenset(known.name for table in (_EXTENSIONS, _NAMES) for known in table.values()) | {
+    UNKNOWN.name
+}
+"""Every language there is."""
 # A header may be of either language; the larger grammar reads both.
 _EXTENSIONS |= {
     "h": Language("c", "code", "cpp"),
@@ -235,7 +238,7 @@ def find_language(name: str) -> str:
     """The language that a name, an alias or an extension stands for (`py`, `.ts`, `C++`); the
     name itself when it is none."""
     wanted = name.strip().lower()
-    if wanted in _KNOWN:
+    if wanted in NAMES:
         return wanted
     known = _EXTENSIONS.get(wanted.removeprefix("."))
     return _ALIASES.get(wanted) or (known.name if known else wanted)

@@ -19,7 +19,17 @@ def test_a_healthy_installation_is_zero(indexed: Shell) -> None:
     for name in ("sonde", "python", "sqlite", "home", "static model", "project", "index"):
         assert f"✓ {name} " in done.stdout
     assert "found by pyproject.toml" in done.stdout
-    assert "respect_gitignore" in done.stdout
+
+
+def test_settings_are_named_and_written_as_in_config_json(shell: Shell) -> None:
+    shown = shell.run("config", SONDE_MAX_FILE_SIZE="500KB", SONDE_RESPECT_GITIGNORE="no").stdout
+    rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines()}
+    assert rows["maxFileSize"] == ["500KB", "environment", "SONDE_MAX_FILE_SIZE"]
+    assert rows["respectGitignore"][0] == "false"
+    assert rows["maxFiles"] == ["50000", "default"]
+    told = shell.run("doctor", SONDE_MAX_FILE_SIZE="500KB").stdout
+    assert "maxFileSize" in told
+    assert "maxFiles" not in told
 
 
 def test_every_setting_is_shown_with_its_source(shell: Shell) -> None:

@@ -173,3 +173,28 @@ def indexed_command(*args: str) -> list[str]:
     from .conftest import SONDE
 
     return [*SONDE, *args]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("grep", "invoice", "nosuch"), "There is no file or folder 'nosuch'."),
+        (("search", "invoice", "--path", "nosuch"), "There is no file or folder 'nosuch'."),
+        (("grep", "invoice", "-t", "klingon"), "There is no language 'klingon'."),
+        (("files", "src/["), "never closed, opened at position 4"),
+    ],
+)
+def test_what_is_not_there_is_told_instead_of_finding_nothing(
+    indexed: Shell, args: tuple[str, ...], told: str
+) -> None:
+    done = indexed.run(*args)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_a_path_may_be_relative_to_a_project_that_lies_elsewhere(
+    indexed: Shell, tmp_path: Path
+) -> None:
+    project = str(indexed.folder)
+    done = indexed.run("grep", "-l", "send", "src/mail", "-p", project, cwd=tmp_path)
+    assert done.stdout.strip().endswith("src/mail/send.py")

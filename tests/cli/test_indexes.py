@@ -14,7 +14,7 @@ def test_index_says_what_it_did_and_a_second_run_is_idle(shell: Shell) -> None:
     assert done.returncode == 0
     assert done.stdout.startswith("✓ 5 files, ")
     assert str(shell.folder) in done.stdout
-    assert "1 denied" in done.stderr
+    assert "1 on the deny list" in done.stderr
     again = shell.run("index", "--json")
     assert json.loads(again.stdout)["filesIndexed"] == 5
     assert shell.run("index", "--quiet").stderr == ""

@@ -100,3 +100,20 @@ def test_every_script_knows_every_command_and_long_option(write: object) -> None
             for name in option.names:
                 if name.startswith("--"):
                     assert name in script or f"-l {name[2:]}" in script
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["serch", "x"], "did you mean 'search'?"),
+        (["knowledge", "serch"], "did you mean 'search'?"),
+        (["search", "x", "--limitt", "3"], "did you mean --limit?"),
+        (["store"], "usage: sonde store convert sqlite|lance [options]"),
+    ],
+)
+def test_a_slip_is_answered_with_what_is_near(
+    argv: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(argv)
+    assert told in capsys.readouterr().err

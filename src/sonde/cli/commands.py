@@ -5,15 +5,30 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sonde.cli.render import render_facts, render_projects
+from sonde.cli.progress import format_seconds
+from sonde.cli.render import count_of, render_facts, render_projects
 from sonde.cli.session import Session
-from sonde.cli.terminal import escape_controls
+from sonde.cli.terminal import Screen, escape_controls
 from sonde.errors import FileLimitWarning
 from sonde.work import Work
 
+if TYPE_CHECKING:
+    from sonde.indexing.integrity import Findings
+
 FOUND, NOTHING = 0, 1
+_LEFT_OUT = {
+    "denied": "on the deny list",
+    "not_included": "not in `include`",
+    "symlink": "symbolic links",
+    "hard_link": "hard links",
+    "special": "no regular files",
+    "bad_name": "with a name that is not UTF-8",
+    "secret_content": "with a secret inside",
+    "cut_short": "indexed in part",
+}
+"""Reasons for leaving files out whose names do not say enough."""
 _LARGE = FileLimitWarning.user_message.split("{", maxsplit=1)[0]
 
 
@@ -30,16 +45,18 @@ def run_index(session: Session) -> int:
         session.print_json(answer)
         return FOUND
     paint = session.out.paint
-    counts = f"{answer['filesIndexed']:,} files, {answer['chunksCreated']:,} chunks"
+    files, chunks = answer["filesIndexed"], answer["chunksCreated"]
+    counts = f"{count_of(files, 'file')}, {count_of(chunks, 'chunk')}"
     place = paint("path", escape_controls(answer["projectPath"]))
     done = f"{paint('good', '✓')} {counts} in {answer['duration']}  {place}"
     session.print_lines([done])
     skipped: Any = answer.get("skipped") or {}
     if skipped:
         reasons = ", ".join(
-            f"{count:,} {reason.replace('_', ' ')}" for reason, count in skipped.items()
+            f"{count:,} {_LEFT_OUT.get(reason, reason.replace('_', ' '))}"
+            for reason, count in skipped.items()
         )
-        session.note(f"left out: {reasons}")
+        session.note(f"left out: {reasons}; see `sonde status`")
     return FOUND
 
 
@@ -121,12 +138,30 @@ def run_check(session: Session) -> int:
         session.print_now(check_project(session.app, project, work, thorough=thorough).as_dict())
         return FOUND
     with session.working() as work:
-        answer = check_now(session.app, project, work, thorough=thorough).as_dict()
+        findings = check_now(session.app, project, work, thorough=thorough)
     if session.args.json:
-        session.print_json(answer)
+        session.print_json(findings.as_dict())
     elif not session.args.quiet:
-        session.print_lines(render_facts(answer, session.out))
+        session.print_lines([_tell_check(findings, session.out)])
     return FOUND
+
+
+def _tell_check(findings: Findings, screen: Screen) -> str:
+    words = {
+        "changed": "changed",
+        "missing": "not indexed",
+        "gone": "gone",
+        "broken": "broken",
+        "strays": "belonging to nothing",
+        "vectors": "damaged vectors",
+    }
+    counts = ((getattr(findings, name), told) for name, told in words.items())
+    mended = ", ".join(f"{count:,} {told}" for count, told in counts if count)
+    took = format_seconds(findings.seconds)
+    told = f"repaired: {mended}" if mended else "nothing to repair"
+    return (
+        f"{screen.paint('good', '✓')} {count_of(findings.files, 'file')} checked in {took}; {told}"
+    )
 
 
 def _cancel_at_end(work: Work) -> None:
@@ -147,7 +182,25 @@ def run_status(session: Session) -> int:
     """Show how the index is."""
     from sonde.tools.index import get_index_status
 
-    return _run_plain(session, get_index_status)
+    if session.args.json:
+        return _run_plain(session, get_index_status)
+    with session.working() as work:
+        answer: Any = get_index_status(session.app, project=session.project, work=work)
+    if checks := answer["details"].get("integrity"):
+        mended = sum(checks.get("repaired", {}).values())
+        answer["details"]["integrity"] = {
+            "lastCheck": checks.get("lastCheck"),
+            "repaired": mended or "nothing",
+        }
+    session.print_lines(render_facts(answer, session.out))
+    if deep := session.app.deep:
+        pairs = [store.coverage(deep.name) for store in session.opened.stores().values()]
+        if any(have < total for have, total in pairs):
+            session.note(
+                f"{deep.name} orders answers a little better; a running server makes its vectors "
+                "when idle, `sonde index --deep` now"
+            )
+    return FOUND
 
 
 def _run_plain(session: Session, verb: Callable[..., Any]) -> int:

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, escape_controls, is_interactive
+from sonde.cli.terminal import Screen, escape_controls, is_interactive, measure
 from sonde.errors import IndexNotFound, ProjectNotDetected
 from sonde.settings import RULES, Settings, apply_project_config
+
+_WIDEST = 32
+"""Columns of values; longer ones push their source to the right."""
 
 
 def run_config(session: Session) -> int:
@@ -50,17 +53,38 @@ def list_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     }
 
 
-def render_settings(settings: Settings, screen: Screen) -> Iterator[str]:
-    """One line per setting: name, value, source; what was chosen stands out."""
-    rows = list_settings(settings)
-    width = max(map(len, rows))
-    for name, row in rows.items():
-        value = row["value"]
-        shown = ", ".join(value) if isinstance(value, list) else str(value)
-        chosen = row["source"] != "default"
-        label = screen.paint("bold" if chosen else "dim", f"{name:<{width}}")
-        source = screen.paint("good" if chosen else "dim", escape_controls(row["source"]))
-        yield f"{label}  {escape_controls(shown) or '-'}  {source}"
+def render_settings(
+    settings: Settings, screen: Screen, *, chosen_only: bool = False
+) -> Iterator[str]:
+    """One line per setting: its name in config.json, value, source; what was chosen stands out."""
+    rows = [
+        (_spell(name), _show(name, row["value"]), row["source"])
+        for name, row in list_settings(settings).items()
+        if not chosen_only or row["source"] != "default"
+    ]
+    widths = [max((measure(row[column]) for row in rows), default=0) for column in (0, 1)]
+    for name, value, source in rows:
+        chosen = source != "default"
+        label = screen.paint("bold" if chosen else "dim", f"{name:<{widths[0]}}")
+        padding = " " * (min(widths[1], _WIDEST) - measure(value))
+        told = screen.paint("good" if chosen else "dim", escape_controls(source))
+        yield f"{label}  {value}{padding}  {told}"
+
+
+def _spell(name: str) -> str:
+    """A setting's name in config.json, or in the environment if it cannot stand there."""
+    return (RULES[name].key if name in RULES else "") or f"SONDE_{name.upper()}"
+
+
+def _show(name: str, value: object) -> str:
+    """A value as config.json spells it."""
+    if name == "max_file_size" and isinstance(value, int):
+        whole, unit = (value >> 20, "MB") if value % (1 << 20) == 0 else (value / 1024, "KB")
+        return f"{whole:g}{unit}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return escape_controls(shown) or "-"
 
 
 def _mask(settings: Settings, name: str) -> object:

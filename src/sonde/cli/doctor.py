@@ -213,8 +213,13 @@ def _render(checks: list[Check], settings: Settings | None, screen: Screen) -> I
             yield f"  {'':<{width}}  {screen.paint('warn', '→')} {escape_controls(check.advice)}"
     if settings is None:
         return
-    yield ""
-    yield from render_settings(settings, screen)
+    chosen = list(render_settings(settings, screen, chosen_only=True))
+    if chosen:
+        yield from (
+            "",
+            "Settings that are not at their default (`sonde config` lists all):",
+            *chosen,
+        )
     if settings.warnings:
         yield ""
         yield from (f"{screen.paint('warn', '!')} {escape_controls(w)}" for w in settings.warnings)

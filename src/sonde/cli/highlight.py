@@ -47,6 +47,16 @@ def find_query_words(query: str) -> Finder:
     return find
 
 
+def join_parts(line: str, spans: Sequence[Span]) -> list[Span]:
+    """The spans, with what was found of one identifier (`load_settings`) as one."""
+    joined: list[Span] = []
+    for start, end in spans:
+        if joined and line[joined[-1][1] : start].strip("_") == "":
+            start = joined.pop()[0]
+        joined.append((start, end))
+    return joined
+
+
 def choose_window(lines: Sequence[str], find: Finder, size: int) -> tuple[int, int]:
     """The first run of at most `size` lines that holds most different words of the query, set so
     that what was found stands near its top."""

@@ -38,7 +38,14 @@ def run_knowledge(session: Session) -> int:
 def _import(session: Session) -> int:
     from sonde.tools.keeping import follow_knowledge, import_knowledge
 
-    (place,) = _take(session, "SOURCE")
+    (place,) = _take(session, "one file or folder to bring in")
+    if not Path(place).expanduser().exists():
+        raise InvalidRequest(
+            f"{place} does not exist",
+            user_message="There is no file or folder '{place}'.",
+            next_action="Name what is to be brought in, relative to here or in full.",
+            place=place,
+        )
     wanted = _source(session)
     with session.working() as work:
         restore = session.args.restore
@@ -70,7 +77,7 @@ def _print_report(session: Session, report: ImportReport) -> None:
     for count, words in (
         (report.deleted, "deleted here and left out; --restore brings them back"),
         (report.copied, "changed here and in their files; what was here is kept beside them"),
-        (report.redacted, "secrets left out of texts"),
+        (report.redacted, "left out of texts because they are secrets"),
     ):
         if count:
             session.note(f"{count:,} {words}")
@@ -78,11 +85,9 @@ def _print_report(session: Session, report: ImportReport) -> None:
         from sonde.knowledge.importing import REASONS
         from sonde.policy.admit import REASONS as ADMITTED
 
-        reasons = ", ".join(
-            f"{count:,} {REASONS.get(reason) or ADMITTED.get(reason, reason)}"
-            for reason, count in report.skipped.most_common()
-        )
-        session.note(f"skipped: {reasons}")
+        for reason, count in report.skipped.most_common():
+            told = REASONS.get(reason) or ADMITTED.get(reason, reason)
+            session.note(f"{count:,} skipped: {told}")
         shown = report.examples if session.args.verbose else report.examples[:_SHOWN]
         for each in shown:
             detail = f" ({each.detail})" if each.detail else ""
@@ -96,7 +101,7 @@ def _search(session: Session) -> int:
 
     words = session.args.arguments
     if not words:
-        raise _usage("QUERY")
+        raise _usage("words to search for")
     wanted = _source(session)
     answer = knowledge_search(
         session.app,
@@ -110,6 +115,8 @@ def _search(session: Session) -> int:
         session.print_json(answer)
         return FOUND if answer["results"] else NOTHING
     paint = session.out.paint
+    if not answer["results"]:
+        session.note("nothing was found; `sonde knowledge status` says what there is")
     for row in answer["results"]:
         title = escape_controls(row["title"] or "(untitled)")
         session.print_lines([
@@ -173,7 +180,11 @@ def _delete(session: Session) -> int:
     with session.working() as work:
         answer = work.ask(f"Delete '{entry.title}' from {source} for good?")
     if not answer:
-        raise Cancelled("not confirmed", user_message="Nothing was deleted: use --yes.")
+        raise Cancelled(
+            "not confirmed",
+            user_message="Nothing was deleted.",
+            next_action="Say yes when asked, or repeat the command with --yes.",
+        )
     return _tell(session, delete_entry(session.app, source, key, work=Work()), "deleted")
 
 
@@ -196,13 +207,17 @@ def _export(session: Session) -> int:
 def _restore(session: Session) -> int:
     from sonde.tools.keeping import restore_knowledge
 
-    (place,) = _take(session, "FILE")
+    (place,) = _take(session, "the file that `export` wrote")
     try:
         with Path(place).expanduser().open(encoding="utf-8") as file, session.working() as work:
             count = restore_knowledge(session.app, file, name=place, work=work)
     except OSError as error:
         raise InvalidRequest(
-            f"{place}: {error}", user_message="The file '{p}' cannot be read.", p=place
+            f"{place}: {error}",
+            user_message="The file '{place}' cannot be read: {why}.",
+            next_action="Name the file that `sonde knowledge export FILE` wrote.",
+            place=place,
+            why=error.strerror,
         ) from error
     session.print_lines([f"{session.out.paint('good', '✓')} {count:,} entries restored"])
     return FOUND

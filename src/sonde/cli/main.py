@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
+_ASKED = ("CONFIRMATION_REQUIRED", "FILE_LIMIT_WARNING")
+_ACTIONS = {
+    "INDEX_NOT_FOUND": "Run `sonde index` in the project.",
+    "DOCS_INDEX_NOT_FOUND": "Set `indexDocs` to true and run `sonde index`.",
+    "PROJECT_NOT_DETECTED": "Go into the project, name it with --project PATH, or make this folder "
+    "one: `sonde index .`",
+    "EMPTY_QUERY": "Say what to search for.",
+    "ENTRY_NOT_FOUND": "Look it up with `sonde knowledge search`, which shows addresses.",
+}
+"""What a person does where the action of the error is for callers of tools."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,14 +103,15 @@ def _run_command(session: Session) -> int:
 
 def _show_error(session: Session, error: SondeError) -> None:
     from sonde.cli.terminal import escape_controls
-    from sonde.errors import ConfirmationRequired, FileLimitWarning
 
     if session.args.json:
         print(json.dumps(error.as_dict(), ensure_ascii=False))
         return
     action = error.next_action
-    if isinstance(error, ConfirmationRequired | FileLimitWarning):
+    if error.code in _ASKED:
         action = "Repeat the command with --yes, or set SONDE_ASSUME_YES=1."
+    elif action == type(error).next_action:
+        action = _ACTIONS.get(error.code, action)
     paint = session.err.paint
     lines = [f"{paint('bad', 'sonde:')} {escape_controls(error.user_message)}"]
     lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")

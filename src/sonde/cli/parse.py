@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sonde.cli.usage import Parser
+
 MODES = ("auto", "hybrid", "semantic", "lexical", "regex")
 REPORTS = (
     "largest", "oldest", "newest", "by-extension", "by-age", "duplicates", "growth",
     "empty-folders",
 )  # fmt: skip
 SHELLS = ("bash", "zsh", "fish")
+ACTIONS = ("import", "search", "get", "add", "edit", "delete", "export", "restore", "status")
 KNOWLEDGE = ("notes", "media", "chats", "characters", "prompts")
 
 
@@ -109,7 +112,7 @@ COMMANDS = (
         "find lines that match a regular expression",
         "searches:run_grep",
         (
-            _option("pattern", metavar="PATTERN", help="a regular expression (RE2 syntax)"),
+            _option("pattern", metavar="PATTERN", help="a regular expression, as `rg` reads it"),
             _option("paths", nargs="*", metavar="PATH", help="only under these files or folders"),
             _flag("-i", "--ignore-case", about="upper and lower case are the same"),
             _flag("-w", "--word-regexp", about="match whole words only"),
@@ -241,26 +244,14 @@ COMMANDS = (
         "bring in, find, read and change notes, media, chats, characters and prompts",
         "knowledge:run_knowledge",
         (
-            _option(
-                "action",
-                choices=(
-                    "import",
-                    "search",
-                    "get",
-                    "add",
-                    "edit",
-                    "delete",
-                    "export",
-                    "restore",
-                    "status",
-                ),
-                help="what to do",
-            ),
+            _option("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS)),
             _option(
                 "arguments",
                 nargs="*",
+                default=[],
                 metavar="ARGUMENT",
-                help="a folder or file, words, an address (notes://ID), or the text",
+                help="of import: a folder or file; of search: words; of get, edit and delete: an "
+                "address (notes://ID); of add: the text; of export and restore: a file",
             ),
             _option(
                 "--as",
@@ -343,13 +334,15 @@ COMMANDS = (
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sonde",
         description="Find anything in code and documents: by meaning, by words, by pattern.",
         epilog="`sonde COMMAND --help` explains a command. Exit: 0 found, 1 nothing, 2 error.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    every = (*GLOBALS, *(option for command in COMMANDS for option in command.options))
+    parser.known = [name for option in every for name in option.names]
+    parser.add_argument("--version", action="store_true", help="print the version")
     _add_globals(parser, suppress=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for command in COMMANDS:

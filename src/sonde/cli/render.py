@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from sonde.cli.highlight import Finder, choose_window
+from sonde.cli.highlight import Finder, choose_window, join_parts
 from sonde.cli.terminal import Screen, Span, cut_line, escape_controls, measure, prepare_line
 
 Answer = Mapping[str, Any]
@@ -71,7 +71,7 @@ def _render_snippet(result: Answer, look: Look, find: Finder) -> Iterator[str]:
     for index in range(start, end):
         number = look.screen.paint("dim", f"  {result['startLine'] + index:>{gutter}} │ ")
         line = lines[index].removesuffix("\r")
-        yield (number + look.cut(line, find(line), gutter + 5)).rstrip()
+        yield (number + look.cut(line, join_parts(line, find(line)), gutter + 5)).rstrip()
     hidden = len(lines) - (end - start)
     if hidden:
         note = f"  {'':>{gutter}} ⋮ {hidden} more line{'s' if hidden > 1 else ''}"
@@ -211,6 +211,11 @@ def render_projects(answer: Answer, screen: Screen) -> Iterator[str]:
         ]
         padding = " " * (widths[0] - measure(path))
         yield f"{screen.paint('path', path)}{padding}  {'  '.join(cells)}".rstrip()
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number and what it counts: 1 file, 2,000 files."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def format_bytes(size: float) -> str:

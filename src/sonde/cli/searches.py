@@ -73,6 +73,7 @@ def run_grep(session: Session) -> int:
     session.needs_models = False
     args = session.args
     globs = args.glob or []
+    _check_language(args.type)
     around = args.context or 0
     answer = _grep(
         session,
@@ -98,6 +99,18 @@ def run_grep(session: Session) -> int:
     else:
         session.print_lines(f"{show(path)}:{count}" for path, count in counts.items())
     return FOUND if counts else NOTHING
+
+
+def _check_language(name: str | None) -> None:
+    from sonde.languages import NAMES, find_language
+
+    if name and find_language(name) not in NAMES:
+        raise InvalidRequest(
+            f"no language {name!r}",
+            user_message="There is no language '{name}'.",
+            next_action="Name it as in `-t python`, by an extension (`-t ts`), or use -g '*.x'.",
+            name=name,
+        )
 
 
 def _grep(session: Session, pattern: str, paths: Sequence[str], **options: Any) -> GrepAnswer:

@@ -25,7 +25,7 @@ from sonde.cli.terminal import (
     is_interactive,
     open_screen,
 )
-from sonde.errors import OutsideRoots, ProjectNotDetected
+from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected
 from sonde.settings import Settings, load_settings
 from sonde.work import Work
 
@@ -152,15 +152,24 @@ class Session:
         return str(place) if relative.startswith(climb) else relative
 
     def inside(self, path: str) -> str:
-        """A path as typed, relative to the working directory -> as the project names it."""
+        """A path as typed, relative to the working directory or to the project -> as the project
+        names it."""
         given = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay visible
+        named = Path(os.path.abspath(self.opened.root / path))  # noqa: PTH100
         sources = self.opened.tree.sources
-        for place in (given, given.parent.resolve() / given.name):
+        for place in (given, given.parent.resolve() / given.name, named):
             for source in sources:
-                if place.is_relative_to(source.root):
+                if place.is_relative_to(source.root) and os.path.lexists(place):
                     below = place.relative_to(source.root).as_posix()
                     return (source.prefix + ("" if below == "." else below)).rstrip("/")
-        raise OutsideRoots(f"{given} is in none of the project's folders")
+        if os.path.lexists(given):
+            raise OutsideRoots(f"{given} is in none of the project's folders")
+        raise InvalidRequest(
+            f"{given} does not exist",
+            user_message="There is no file or folder '{path}'.",
+            next_action="Name one of the project, relative to here or to its root.",
+            path=path,
+        )
 
     def note(self, text: str, style: str = "dim") -> None:
         """Something beside the answer, on stderr."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sonde.cli.collecting import show_matches, show_report
 from sonde.cli.progress import format_seconds
-from sonde.cli.render import format_bytes
+from sonde.cli.render import count_of, format_bytes
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
 
@@ -29,7 +29,13 @@ def run_tree(session: Session) -> int:
     app, args = session.app, session.args
     root = Path(args.path or ".").expanduser().resolve()
     if not root.is_dir():
-        raise NodeMissing(f"{root} is no folder", what="folder", path=str(root))
+        raise NodeMissing(
+            f"{root} is no folder",
+            user_message="There is no {what} '{path}'.",
+            next_action="Name a folder that is there; without one, this one is scanned.",
+            what="folder",
+            path=str(root),
+        )
     caller = Caller()
     known = [i for i in app.disk.saved.indexes(caller.user) if i.root == str(root)]
     report: Any = None
@@ -88,7 +94,7 @@ def _draw(session: Session, index: DiskIndex) -> Iterator[str]:
         name = escape_controls(show_path(node.name)) if depth else escape_controls(index.root)
         folder = node.kind == FOLDER
         shown = paint("path", name + "/" * (depth > 0)) if folder else name
-        notes = [f"{node.files:,} files"] if folder and node.files else []
+        notes = [count_of(node.files, "file")] if folder and node.files else []
         if STATES[node.state] not in ("ok", "pending"):
             notes.append(_MARKS.get(STATES[node.state], STATES[node.state].replace("_", " ")))
         tail = paint("dim", f"  {', '.join(filter(None, notes))}") if any(notes) else ""
@@ -112,7 +118,8 @@ def _describe(session: Session, index: DiskIndex, report: Any) -> dict[str, Any]
 def _sum_up(report: dict[str, Any]) -> str:
     changes = ", ".join(f"{report[k]:,} {k}" for k in ("added", "changed", "removed") if report[k])
     seconds = format_seconds(report["seconds"])
-    line = f"{report['files']:,} files, {report['folders']:,} folders in {seconds}"
+    files, folders = count_of(report["files"], "file"), count_of(report["folders"], "folder")
+    line = f"{files}, {folders} in {seconds}"
     problems = ", ".join(
         f"{count:,} {name.replace('_', ' ')}"
         for name, count in report.get("problems", {}).items()
@@ -138,13 +145,15 @@ def run_jobs(session: Session) -> int:
         session.print_json({"jobs": [show_job(record, caller) for record in records]})
         return FOUND if records else NOTHING
     paint = session.out.paint
+    scanned = {index.id: index.root for index in app.disk.saved.indexes(caller.user)}
     for record in records:
         row = show_job(record, caller)
         share = row.get("progress", {}).get("progressPct")
+        subject = scanned.get(record.subject, record.subject)
         style = {"done": "good", "running": "bold"}.get(record.status, "warn")
         parts = [record.id, f"{record.kind:<10}", paint(style, f"{record.status:<11}")]
         parts += [row["startedAt"], f"{share:5.1f}%" if share is not None else "      "]
-        session.print_lines(["  ".join([*parts, escape_controls(record.subject)]).rstrip()])
+        session.print_lines(["  ".join([*parts, escape_controls(subject)]).rstrip()])
     if not records:
         session.note("no job was run yet")
     return FOUND if records else NOTHING

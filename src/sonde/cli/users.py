@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sonde.cli.render import count_of
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
 from sonde.errors import InvalidRequest
@@ -35,7 +36,8 @@ def run_users(session: Session) -> int:
         session.print_json({"revoked": ended})
     else:
         good = session.out.paint("good", "✓")
-        session.print_lines([f"{good} {ended} keys revoked; signed tokens of theirs end as well"])
+        told = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
+        session.print_lines([f"{good} {told}"])
     return FOUND
 
 
@@ -56,4 +58,6 @@ def _list(session: Session, users: Users) -> int:
     for row in [] if session.args.json else rows:
         state = f"revoked {row['revoked']}" if row["revoked"] else f"since {row['created']}"
         session.print_lines([escape_controls(f"{row['user']}  {row['id']}  {state}")])
+    if not rows:
+        session.note("no key was given out yet; `sonde users add NAME` gives one")
     return FOUND if rows else NOTHING
