@@ -7,6 +7,8 @@ import json
 import os
 import random
 import re
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -351,3 +353,33 @@ def test_an_index_is_forgotten_with_all_that_hangs_on_it(bert: Api, disk: Path) 
     bert.read(f"/api/indexes/{index}?confirm={token[1]}", "DELETE")
     bert.read(f"/api/indexes/{index}", status=404)
     bert.read(f"/api/queries/{query['queryId']}", status=404)
+
+
+def count_answered(api: Api) -> int:
+    told = api.ask("/metrics")[2].decode()
+    return sum(map(int, re.findall(r'requests_total{area="api".*} (\d+)', told)))
+
+
+def test_downloads_that_nobody_waits_for_leave_no_file_open(
+    anna: Api, index: str, server: Server
+) -> None:
+    address = urlsplit(find(anna, index, "src/deep/bytes.bin")["downloadUrl"]).path
+    request = f"GET {address} HTTP/1.1\r\nHost: {server.netloc}\r\n"
+    request += f"Authorization: Bearer {TOKENS['anna']}\r\n\r\n"
+    before, calls = count_answered(anna), 50
+    for _ in range(calls):
+        host, _, port = server.netloc.partition(":")
+        with socket.create_connection((host, int(port))) as line:
+            line.sendall(request.encode())
+    end = time.monotonic() + BOUND_S
+    while count_answered(anna) < before + calls:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    opened = [each.resolve().name for each in Path(f"/proc/{server.process.pid}/fd").iterdir()]
+    assert "bytes.bin" not in opened
+
+
+def test_a_head_of_a_download_says_what_would_come(anna: Api, index: str) -> None:
+    url = find(anna, index, "src/deep/bytes.bin")["downloadUrl"]
+    status, headers, body = anna.ask(url, "HEAD")
+    assert (status, headers["content-length"], body) == (200, "10240", b"")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +14,7 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
 
 from sonde.app import App
 from sonde.errors import HandleUnknown, NodeMissing
@@ -104,9 +105,8 @@ def _open_download(parts: Parts, request: Request) -> Response:
         headers["content-range"] = f"bytes {start}-{end - 1}/{file.size}"
     headers["content-length"] = str(end - start)
     mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
-    return StreamingResponse(
-        _send(file, start, end), 206 if partial else 200, headers, media_type=mime
-    )
+    body = (b"",) if request.method == "HEAD" else file.read(start, end)
+    return _Download(file, body, 206 if partial else 200, headers, media_type=mime)
 
 
 def _quote_name(name: str) -> str:
@@ -129,11 +129,19 @@ def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int]
     return (start, end) if start < file.size else None
 
 
-def _send(file: ShownFile, start: int, end: int) -> Iterator[bytes]:
-    try:
-        yield from file.read(start, end)
-    finally:
-        file.close()
+class _Download(StreamingResponse):
+    """The bytes of a file, which is closed also where nobody waits for them any more."""
+
+    def __init__(self, file: ShownFile, body: Iterable[bytes], *args: Any, **options: Any) -> None:
+        super().__init__(body, *args, **options)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
 
 
 def _open_events(parts: Parts, request: Request) -> Response:
