@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -21,6 +22,7 @@ from sonde.tools import TOOLS
 from sonde.tools.file_queries import query_get, query_list, query_run
 from sonde.tools.file_reports import REPORTS, read_report
 from sonde.tools.file_scope import find_index
+from sonde.tools.file_set_routes import change_entries, make_set, read_set
 from sonde.tools.file_sets import resource_set_ops
 from sonde.tools.files import cd, inspect
 from sonde.tools.index import create_index
@@ -306,3 +308,36 @@ def test_reports_say_what_grew_and_what_is_double(
     assert {entry["path"] for entry in copies["rows"][0]["entries"]} == {
         "docs/copy.md", "docs/guide.md",
     }  # fmt: skip
+
+
+def test_a_set_of_nodes_that_are_not_there_is_not_made(
+    app: App, disk: Path, here: str, work: Work
+) -> None:
+    (good,) = node_ids(app, disk, "src", work=work)
+    for bad in ("nothing", f"{here}.999999", "elsewhere.1"):
+        with pytest.raises(HandleUnknown):
+            resource_set_ops(app, "create", node_ids=(good, bad), name="half", work=work)
+    assert resource_set_ops(app, "list", work=work)["sets"] == []
+
+
+def test_a_change_of_a_set_is_made_whole_or_not_at_all(
+    app: App, disk: Path, here: str, work: Work
+) -> None:
+    first, second = node_ids(app, disk, "src", "docs", work=work)
+    made = make_set(app, "mine", (first,), work=work)
+    with pytest.raises(HandleUnknown):
+        change_entries(app, made["selectionId"], (second,), ("elsewhere.1",), work=work)
+    assert read_set(app, made["selectionId"], work=work) == made
+
+
+def test_the_next_page_of_growth_keeps_the_moment_as_it_was_given(
+    app: App, disk: Path, here: str, work: Work
+) -> None:
+    (disk / "src" / "main.py").write_text("x" * 9000)
+    (disk / "new.bin").write_bytes(b"b" * 500)
+    scan(app, disk)
+    index = find_index(app, work.caller, here)
+    moment = "2026-01-31T00:00:00+00:00"
+    page = read_report(app, index, "growth", work.caller, limit=1, since=moment)
+    query = parse_qs(urlsplit(page["nextPageUrl"]).query)
+    assert query["since"] == [moment]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sonde.app import App
 from sonde.errors import InvalidRequest
@@ -111,7 +112,7 @@ def read_report(
     following = None
     if len(found) > limit:
         key = encode_key(rows[-1][1], scope, app.key)
-        moment = f"&since={since}" if since else ""
+        moment = f"&since={quote(since)}" if since else ""
         address = f"indexes/{index.id}/reports/{report}?limit={limit}{moment}&cursor={key}"
         following = caller.link(address)
     return {

@@ -82,10 +82,7 @@ def change_entries(
 ) -> SetAnswer:
     """Add nodes to a set and take others out."""
     found = find_set(app, work.caller, selection_id)
-    if add:
-        change_set(app, found, add, add=True)
-    if remove:
-        change_set(app, found, remove, add=False)
+    change_set(app, found, add, remove)
     return describe_set(app, found, work.caller)
 
 

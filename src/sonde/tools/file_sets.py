@@ -78,7 +78,7 @@ def resource_set_ops(
     if op == "delete":
         return delete_set(app, found, work, confirm)
     if op in ("add", "remove"):
-        change_set(app, found, _require(node_ids, "node_ids", op), add=op == "add")
+        change_set(app, found, **{op: _require(node_ids, "node_ids", op)})
         return describe_set(app, found, caller, units)
     with_ = find_set(app, caller, _require(other, "other", op))
     return describe_set(app, combine_sets(app, found, op, with_, name or ""), caller, units)
@@ -141,22 +141,32 @@ def create_set(
         )
     found = find_index(app, caller, index)
     made = ResourceSet(mint_handle(), caller.user, found.id, name or "selection", now_ms())
+    numbers = _read_nodes(app, made, nodes)
     app.disk.saved.put_set(made)
-    if nodes:
-        change_set(app, made, nodes, add=True)
+    app.disk.tree(made.index).add(made.id, numbers)
     return made
 
 
-def change_set(app: App, found: ResourceSet, nodes: Sequence[str], *, add: bool) -> int:
-    """Add nodes to a set or take them out; how many it was about."""
+def change_set(
+    app: App, found: ResourceSet, add: Sequence[str] = (), remove: Sequence[str] = ()
+) -> None:
+    """Add nodes to a set and take others out: all of it, or nothing where one is unknown."""
+    added, removed = _read_nodes(app, found, add), [_number_of(found, node) for node in remove]
+    tree = app.disk.tree(found.index)
+    if added:
+        tree.add(found.id, added)
+    if removed:
+        tree.discard(found.id, removed)
+
+
+def _read_nodes(app: App, found: ResourceSet, nodes: Sequence[str]) -> list[int]:
+    """The numbers of nodes that are there."""
     numbers = [_number_of(found, node) for node in nodes]
     tree = app.disk.tree(found.index)
-    if not add:
-        return tree.discard(found.id, numbers)
     for number, handle in zip(numbers, nodes, strict=True):
         if tree.get(number) is None:
             raise HandleUnknown(f"node {handle!r}", what="node", handle=handle)
-    return tree.add(found.id, numbers)
+    return numbers
 
 
 def _index_of(nodes: Sequence[str]) -> str:
