@@ -190,3 +190,18 @@ def test_a_server_sweeps_until_it_is_closed(open_app: Callable[..., App]) -> Non
         if thread.name == "sonde-sweep":
             thread.join(10)
     assert (sweepers(), len(server.results)) == (before, 0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"query": "otter"}, {"path": "src"}, {"top_k": 7}, {"project": "elsewhere"}, {"tags": ["x"]}],
+    ids=str,
+)
+def test_what_is_given_with_a_cursor_of_search_code_must_be_what_was_searched_for(
+    app: App, other: dict[str, Any]
+) -> None:
+    asked: dict[str, Any] = {"query": "walrus_", "top_k": 50, "path": "."}
+    cursor = search_code(app, **asked, max_tokens=400, work=Work())["nextCursor"]
+    assert search_code(app, **asked, cursor=cursor, work=Work())["results"]
+    with pytest.raises(BadCursor):
+        search_code(app, cursor=cursor, work=Work(), **other)

@@ -48,9 +48,9 @@ class Request:
     """What is asked for; equal requests share a ranking."""
 
     tool: str
-    query: str
-    kinds: tuple[Kind, ...]
-    top_k: int
+    query: str = ""
+    kinds: tuple[Kind, ...] = ("code", "docs")
+    top_k: int = 10
     mode: str = "auto"
     project: str | None = None
     under: str = ""
@@ -71,6 +71,11 @@ class Request:
         """What a cursor is bound to."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
+    def list_given(self) -> dict[str, Any]:
+        """What may have been given with a cursor: everything that is not as by default."""
+        fields = self.__dataclass_fields__
+        return {k: value for k, value in self.parameters().items() if value != fields[k].default}
+
 
 def answer_search(
     app: App,
@@ -85,8 +90,7 @@ def answer_search(
     began = time.perf_counter()
     metadata: dict[str, Any] = {}
     if cursor:
-        given = {"tool": request.tool} | ({"query": request.query} if request.query else {})
-        results, offset = app.results.resume(cursor, given)
+        results, offset = app.results.resume(cursor, request.list_given())
         hits: Sequence[Hit] = results.hits
         question = read_question(str(results.parameters["query"]))
     else:
