@@ -15,6 +15,7 @@ from tests.waiting import wait_until
 
 from sonde.app import App
 from sonde.errors import DiskFull, HandleUnknown
+from sonde.tools.file_job_routes import list_jobs
 from sonde.tools.files import find_job, job_progress, scan_folder
 from sonde.tools.index import create_index
 from sonde.types import Caller, Progress
@@ -159,3 +160,14 @@ def test_the_command_line_lists_and_stops_jobs(app: App, disk: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_jobs_of_others_take_no_room_in_a_list(app: App, disk: Path) -> None:
+    anna, ben = Work(caller=Caller("anna")), Work(caller=Caller("ben"))
+    mine = scan_folder(app, str(disk), work=anna)["jobId"]
+    for _ in range(3):
+        handle = scan_folder(app, str(disk), work=ben)["jobId"]
+        wait_for(lambda handle=handle: find_job(app, ben.caller, handle).status == "done")
+    page = list_jobs(app, 1, work=anna)
+    assert [row["jobId"] for row in page["jobs"]] == [mine]
+    assert page["nextPageUrl"] is None

@@ -17,6 +17,8 @@ from sonde.work import Work
 JobParam = Annotated[str, Param("jobId", min_length=1, max_length=64)]
 LimitParam = Annotated[int, Param("Rows of a page", minimum=1, maximum=1000)]
 CursorParam = Annotated[str | None, Param("As in nextPageUrl", max_length=4096)]
+_MOST = 1_000
+"""More jobs than are ever written down."""
 
 Answer = dict[str, Any]
 
@@ -24,16 +26,17 @@ Answer = dict[str, Any]
 def list_jobs(
     app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work
 ) -> Answer:
-    """Long work of every process, the newest first."""
+    """Long work that the caller may see, of every process, the newest first."""
     caller = work.caller
     after = decode_key(cursor, "jobs", app.key) if cursor else None
-    found = app.jobs.recent(limit + 1, (after[0], after[1]) if after else None)
+    known = app.jobs.recent(_MOST, (after[0], after[1]) if after else None)
+    found = [job for job in known if job.owner in ("", caller.user)]
     following = None
     if len(found) > limit:
         last = found[limit - 1]
         key = encode_key([-last.started_ms, last.id], "jobs", app.key)
         following = caller.link(f"jobs?limit={limit}&cursor={key}")
-    rows = [show_job(job, caller) for job in found[:limit] if job.owner in ("", caller.user)]
+    rows = [show_job(job, caller) for job in found[:limit]]
     return {"jobs": rows, "nextPageUrl": following}
 
 
