@@ -97,3 +97,10 @@ def test_sessions_hold_back_what_was_shown(everything):
     second = call(everything, "search", {"query": "walrus", "limit": 2}, session="s")
     assert second["suppressed"] == 2
     assert not {r["uri"] for r in first["results"]} & {r["uri"] for r in second["results"]}
+
+
+def test_lines_that_no_file_can_have_name_the_whole_file(everything):
+    (row, *_) = call(everything, "search", {"query": "walrus", "sources": ["code"]})["results"]
+    pointer = row["uri"].partition("#")[0]
+    got = call(everything, "fetch", {"id": f"{pointer}#L{'9' * 4500}-L2"})
+    assert got["meta"]["source"] == "code"

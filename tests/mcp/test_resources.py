@@ -149,3 +149,13 @@ def test_over_http_the_same_addresses_open(place: Path) -> None:
             assert not answer.headers["content-type"].startswith("text/html")
             assert SECRET.encode() not in body
         connection.close()
+
+
+@pytest.mark.parametrize("surface", ["stdio-auto"], indirect=True)
+async def test_an_address_that_is_none_is_not_found(connect: Any, surface: Any) -> None:
+    async with connect() as client:
+        for address in ("sonde://[", "sonde://projects]["):
+            with pytest.raises(MCPError) as refused:
+                await client.read_resource(address)
+            assert refused.value.code == -32602, address
+            assert refused.value.data["code"] == "NO_SUCH_ADDRESS"

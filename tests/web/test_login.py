@@ -72,3 +72,10 @@ def test_the_login_leads_nowhere_else(guarded, way):
 def test_what_is_shown_again_is_escaped(guarded):
     _, _, page = guarded.ask("/login?next=/%22%3E%3Cscript%3E")
     assert b"<script>" not in page
+
+
+@pytest.mark.parametrize("way", ["//[", "http://[", "/\t/evil.example"])
+def test_an_address_that_is_none_leads_to_the_first_page(guarded, way):
+    status, _, page = guarded.ask(f"/login?{urlencode({'next': way})}", headers=BROWSER)
+    assert status == 200
+    assert b'name="next" value="/"' in page

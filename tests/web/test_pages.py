@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlencode, urljoin, urlsplit
 
 import pytest
 
 from .conftest import TOKENS, Server
-from .site import EVIL, EVIL_NAME, SECRET, Page, make_site, serve_site
+from .site import EVIL, EVIL_NAME, SECRET, SONDE, Page, make_site, serve_site
 
 
 @pytest.fixture(scope="module")
@@ -231,3 +232,22 @@ def test_with_tokens_a_page_asks_for_one(start, tmp_path):
         assert status == 303
         assert headers["location"].startswith("/login?next=")
     assert server.ask("/")[0] == 401
+
+
+def test_paths_are_found_in_one_project_where_all_were_chosen(site):
+    page = open_page(site[0], "/", q="cart", tab="paths", project="all")
+    assert "src/cart.py" in page.text
+
+
+def test_half_a_character_is_shown_as_a_question_mark(start, tmp_path):
+    root, environ = make_site(tmp_path)
+    chat = [{"uuid": "c", "name": "Prices \ud83d", "chat_messages": [
+        {"uuid": "m", "sender": "human", "text": "raise each \ude00 price"}]}]  # fmt: skip
+    (tmp_path / "chat.json").write_text(json.dumps(chat))
+    added = [*SONDE, "knowledge", "import", str(tmp_path / "chat.json")]
+    subprocess.run(added, cwd=root, env=environ, check=True, capture_output=True)
+    server = serve_site(start, root, environ)
+    page = open_page(server, "/", q="raise each", tab="knowledge")
+    assert "Prices ?" in page.text
+    (way,) = {link for link in page.links if "chats" in link}
+    assert "raise each ? price" in open_page(server, way).text

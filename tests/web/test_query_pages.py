@@ -104,3 +104,15 @@ def test_no_form_takes_what_another_site_sends(scanned, origin):
     foreign = FORM | {"Sec-Fetch-Site": "cross-site"}
     assert server.ask(f"{way}/run", "POST", b"", foreign)[0] == 403
     assert "depth=9" not in open_page(server, "/queries").text
+
+
+@pytest.mark.parametrize("referer", ["http://[", "//[", "http://elsewhere.example/x", "{}//evil"])
+def test_a_question_leads_back_to_a_page_of_ours(scanned, referer):
+    server, index = scanned
+    way = save(server, index, "depth=4")
+    sent = FORM | {"Referer": referer.format(server.url)}
+    status, _, page = server.ask(f"{way}/forget", "POST", b"", sent)
+    assert status == 200
+    assert b'<a href="/" class="button quiet">' in page
+    _, _, page = server.ask(f"{way}/forget", "POST", b"", FORM | {"Referer": server.url + way})
+    assert f'<a href="{way}" class="button quiet">'.encode() in page

@@ -42,7 +42,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 EVERYWHERE = (*SOURCES, *KINDS)
 _CODE_HITS = 50
 _POINTER = re.compile(r"(?P<source>[a-z]+)://(?P<id>[^#]*)(?:#(?P<rest>.*))?", re.DOTALL)
-_LINES = re.compile(r"L(\d+)-L(\d+)")
+_LINES = re.compile(r"L(\d{1,9})-L(\d{1,9})")
 
 ModeParam = Annotated[
     str,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 from sonde.errors import InvalidRequest, NoSuchAddress
 from sonde.tools.arguments import Argument, bind
@@ -103,13 +103,12 @@ class Route:
 def find_route(routes: Iterable[Route], uri: str) -> tuple[Route, dict[str, list[str]]]:
     """The readable route that an MCP resource address means, and the texts it holds."""
     uri = _KNOWLEDGE.sub(lambda m: f"{SCHEME}knowledge/{m[1].lower()}/", uri, count=1)
-    split = urlsplit(uri) if uri.lower().startswith(SCHEME) else None
-    if split is not None:
-        path = uri[len(SCHEME) :].partition("?")[0].partition("#")[0]
+    if uri.lower().startswith(SCHEME):
+        path, _, query = uri[len(SCHEME) :].partition("#")[0].partition("?")
         for route in routes:
             found = route.pattern.fullmatch(path) if route.method == "GET" else None
             if found:
-                texts = parse_qs(split.query, keep_blank_values=True)
+                texts = parse_qs(query, keep_blank_values=True)
                 return route, texts | {
                     name: [unquote(text)] for name, text in found.groupdict().items()
                 }

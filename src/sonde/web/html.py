@@ -48,7 +48,10 @@ def _show(part: Any) -> str:
 
 def _clean(text: str) -> str:
     """Escaped, and without what UTF-8 cannot hold: names of files may be any bytes."""
-    whole = text.encode("utf-8", "surrogateescape") if not text.isascii() else text.encode()
+    try:
+        whole = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a pair, as exports of chats hold that cut an emoji in two
+        whole = text.encode("utf-8", "replace")
     return escape(whole.decode("utf-8", "backslashreplace"))
 
 

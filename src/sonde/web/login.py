@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -13,6 +13,7 @@ from sonde.web.application import Parts
 from sonde.web.frame import frame
 from sonde.web.guard import COOKIE, LOGIN
 from sonde.web.html import tag
+from sonde.web.page import keep_here
 
 _MONTH_S = 30 * 24 * 3600
 
@@ -21,12 +22,12 @@ def add_login(parts: Parts) -> Sequence[BaseRoute]:
     """The page, and what it sends."""
 
     async def show(request: Request) -> Response:
-        way = _keep_here(request.query_params.get("next", "/"))
+        way = keep_here(request.query_params.get("next", "/"))
         return RedirectResponse(way, 303) if not parts.access.tokens else _show_page(way)
 
     async def take(request: Request) -> Response:
         given = parse_qs((await request.body()).decode("utf-8", "replace"))
-        token, way = given.get("token", [""])[0].strip(), _keep_here(given.get("next", ["/"])[0])
+        token, way = given.get("token", [""])[0].strip(), keep_here(given.get("next", ["/"])[0])
         if parts.access.tokens.find_user(token) is None:
             return _show_page(way, "That is not a token of this server.")
         response = RedirectResponse(way, 303)
@@ -60,10 +61,3 @@ def _show_page(way: str, problem: str = "") -> Response:
     page = frame("Token", "", tag("h1", "Who is there?"), form, tag("p", about, class_="faint"),
                  kind="login", menu=False)  # fmt: skip
     return HTMLResponse(page.body, 401 if problem else 200, {"cache-control": "no-store"})
-
-
-def _keep_here(way: str) -> str:
-    """A path on this server; anything else would lead a person elsewhere with our name on it."""
-    split = urlsplit(way)
-    plain = way.startswith("/") and not way.startswith(("//", "/\\")) and way.isprintable()
-    return way if plain and not split.netloc and not split.scheme else "/"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -76,10 +76,14 @@ def show_button(action: str, name: str, *, kind: str = "quiet", label: str | Non
 
 def find_way_back(request: Request) -> str:
     """The page of ours that the form was on."""
-    split = urlsplit(request.headers.get("referer", ""))
-    if split.netloc != request.headers.get("host") or not split.path.startswith("/"):
-        return "/"
-    return split.path + (f"?{split.query}" if split.query else "")
+    scheme, _, way = request.headers.get("referer", "").partition(f"://{request.headers['host']}")
+    return keep_here(way) if scheme in ("http", "https") else "/"
+
+
+def keep_here(way: str) -> str:
+    """A path on this server; anything else would lead a person elsewhere with our name on it."""
+    plain = way.startswith("/") and not way.startswith(("//", "/\\")) and way.isprintable()
+    return way if plain else "/"
 
 
 def _ask(error: SondeError, path: str, sent: Mapping[str, Sequence[str]], back: str) -> Content:
