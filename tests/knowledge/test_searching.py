@@ -18,6 +18,7 @@ from sonde.tools.knowledge import (
     notes_search,
     prompts_search,
 )
+from sonde.tools.knowledge_filters import list_recent
 from sonde.tools.tool import bind_arguments, find_tool
 
 from .shelf import text_entry, work
@@ -290,3 +291,10 @@ def test_media_can_be_newest_first_among_other_sources(filled):
     media = [row["title"] for row in newest["results"] if row["source"] == "media"]
     assert media == ["Web page", "Sea book"]
     assert sorted(uris(usual)) == sorted(uris(newest))
+
+
+@pytest.mark.parametrize("name", ["order_by", "orderBy"])
+def test_the_order_of_a_source_is_read_in_both_letter_cases(filled, name):
+    filters = {"media": {name: "recent"}}
+    assert call(filled, "knowledge.search", {"query": "walrus", "filters": filters})["results"]
+    assert list_recent(filters) == ("media",)

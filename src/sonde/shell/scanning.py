@@ -111,8 +111,8 @@ class _Walk:
         """Walk the whole tree."""
         self._expected = next((s.nodes for s in self._store.scans() if s.finished_ms), 0)
         descent = Descent(self._root)
-        self._scan, self._next_id = self._store.begin_scan(_now_ms())
         try:
+            self._scan, self._next_id = self._store.begin_scan(_now_ms())
             self._walk(descent)
         finally:
             descent.close()

@@ -98,7 +98,9 @@ def read_filters(given: Mapping[str, Any]) -> dict[Source, Conditions]:
 
 def list_recent(given: Mapping[str, Any]) -> tuple[Source, ...]:
     """The sources whose own ranking is wanted by time before it is merged with the others."""
-    return tuple(name for name in SOURCES if given.get(name, {}).get("order_by") == "recent")
+    spellings = ("order_by", "orderBy")
+    asked = {name: [given.get(name, {}).get(each) for each in spellings] for name in SOURCES}
+    return tuple(name for name in SOURCES if "recent" in asked[name])
 
 
 def _read_date(name: str, text: str | None, read: Callable[[str], int | None]) -> int | None:

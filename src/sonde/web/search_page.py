@@ -57,6 +57,8 @@ def show_search(
 ) -> Content:
     """The form, and the results where something is asked."""
     known = [row["projectPath"] for row in list_projects(app, work=work)["projects"]]
+    if tab == "paths" and project == ALL:
+        project = ""  # a glob is held against one project
     asked = Asked(
         q.strip(), tab, project or _choose_project(app, known), mode,
         path, language, cursor, offset,
