@@ -167,7 +167,7 @@ def test_jobs_of_others_take_no_room_in_a_list(app: App, disk: Path) -> None:
     mine = scan_folder(app, str(disk), work=anna)["jobId"]
     for _ in range(3):
         handle = scan_folder(app, str(disk), work=ben)["jobId"]
-        wait_for(lambda handle=handle: find_job(app, ben.caller, handle).status == "done")
+        wait_until(lambda handle=handle: find_job(app, ben.caller, handle).status == "done")
     page = list_jobs(app, 1, work=anna)
     assert [row["jobId"] for row in page["jobs"]] == [mine]
     assert page["nextPageUrl"] is None
