@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contents import read_index
+
+from sonde.stores.chunks_sqlite import SqliteChunkStore
 
 PATIENCE_S = 120.0
 # Root reads everything by these two powers; without them file modes hold for it as for anyone.
@@ -103,21 +106,15 @@ def write_files(root: Path, count: int = 30) -> None:
     (root / "README.md").write_text("# Read me\n\nAll about things.\n")
 
 
-def read_index(folder: Path) -> dict[str, Any]:
-    """What an index holds, apart from how it came to hold it."""
-    from sonde.stores.chunks_sqlite import SqliteChunkStore
-
-    known: dict[str, Any] = {}
+def check_index(folder: Path) -> dict[str, Any]:
+    """What an index holds, once it is found to be whole."""
     for kind in ("code", "docs"):
         store = SqliteChunkStore(folder, kind)
         assert store.verify() == []
-        for path, state in store.files().items():
-            chunks = [(c.text, c.span, c.header, c.symbol) for c in store.chunks_of(path)]
-            known[f"{kind}:{path}"] = (state.hash, chunks, store.symbols_of([path]))
         have, total = store.coverage("sonde-static-1")
         assert have == total
         store.close()
-    return known
+    return read_index(folder)
 
 
 @pytest.fixture
@@ -135,7 +132,7 @@ def fresh(tmp_path: Path, sonde: Sonde) -> Callable[[], dict[str, Any]]:
     def build() -> dict[str, Any]:
         other = Sonde(sonde.project, tmp_path / "fresh")
         other.ask("index", "--yes")
-        return read_index(other.folder)
+        return check_index(other.folder)
 
     return build
 
@@ -143,4 +140,4 @@ def fresh(tmp_path: Path, sonde: Sonde) -> Callable[[], dict[str, Any]]:
 @pytest.fixture
 def contents(sonde: Sonde) -> Callable[[], dict[str, Any]]:
     """What the project's index holds."""
-    return lambda: read_index(sonde.folder)
+    return lambda: check_index(sonde.folder)

@@ -1,9 +1,13 @@
-"""Files of either store that are deleted, cut or overwritten, under a server that goes on."""
+"""Files of either store that are deleted, cut or overwritten, under a server that goes on.
+
+It says once that its index is damaged, rebuilds it, and goes on answering.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +15,10 @@ import pytest
 from tests.backends import needs_lance
 
 from sonde.app import App
-from sonde.errors import SondeError
-from sonde.settings import load_settings
+from sonde.errors import IndexCorrupt, SondeError
 from sonde.tools.checking import check_project
-from sonde.tools.code import search_code, search_docs
-from sonde.tools.index import create_index
-from sonde.wiring import build_app
+from sonde.tools.code import grep, search_by_path, search_code, search_docs
+from sonde.tools.index import create_index, get_index_status
 from sonde.work import Work
 
 Damage = Callable[[Path], None]
@@ -28,6 +30,14 @@ def cut(path: Path) -> None:
 
 def overwrite(path: Path) -> None:
     path.write_bytes(b"\xa5" * path.stat().st_size)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def turn_to_nan(path: Path) -> None:
+    path.write_bytes(b"\xff" * path.stat().st_size)
 
 
 def delete(path: Path) -> None:
@@ -46,27 +56,26 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(tmp_path: Path, root: Path) -> Iterator[Callable[[str], App]]:
+def start(open_app: Callable[..., App], root: Path) -> Callable[[str], App]:
     """Starts a server over an index that is whole."""
-    started: list[App] = []
 
     def start_one(store: str) -> App:
-        settings = load_settings(
-            {}, home=tmp_path / "home", assume_yes=True, embedding="static", store=store
-        )
-        started.append(build_app(settings, start=root, stays=True))
-        create_index(started[0], work=Work())
-        return started[0]
+        app = open_app(start=root, stays=True, store=store)
+        create_index(app, work=Work())
+        return app
 
-    yield start_one
-    for app in started:
-        app.close()
+    return start_one
+
+
+def search(app: App) -> Any:
+    return search_code(app, "function_7", work=Work())
 
 
 def settle(app: App, root: Path) -> None:
     for kind in ("index", "check"):
-        job = app.jobs.find(f"{kind}:{root}")
-        assert job is None or job.wait(timeout_s=120)
+        if job := app.jobs.find(f"{kind}:{root}"):
+            assert job.wait(timeout_s=120)
+            assert job.error is None, job.error
 
 
 def answer_in_the_end(app: App, root: Path) -> set[str]:
@@ -74,7 +83,7 @@ def answer_in_the_end(app: App, root: Path) -> set[str]:
     told: set[str] = set()
     for _ in range(6):
         try:
-            rows = search_code(app, "function_7", work=Work())["results"]
+            rows = search(app)["results"]
         except SondeError as error:
             told.add(error.code)
         else:
@@ -87,10 +96,13 @@ def answer_in_the_end(app: App, root: Path) -> set[str]:
 CASES: list[Any] = [
     ("sqlite", "index.db", cut),
     ("sqlite", "index.db", overwrite),
+    ("sqlite", "index.d*[bl]", overwrite),  # and its log, but not the memory that is shared
     ("sqlite", "index.db", delete),
     ("sqlite", "index.vectors", delete),
     ("sqlite", "index.vectors/*.i8", overwrite),
     ("sqlite", "index.vectors/*.bits", cut),
+    ("sqlite", "index.vectors/*", empty),
+    ("sqlite", "index.vectors/*", turn_to_nan),
     *(
         pytest.param("lance", pattern, damage, marks=needs_lance)
         for pattern, damage in (
@@ -119,7 +131,7 @@ def test_damage_costs_at_most_a_rebuild_and_docs_answer_meanwhile(
 ) -> None:
     app = start(store)
     project = app.projects.get(root)
-    assert search_code(app, "function_7", work=Work())["results"][0]["path"] == "m7.py"
+    assert search(app)["results"][0]["path"] == "m7.py"
     settle(app, root)
     if reopened:
         app.projects.forget(root)
@@ -128,6 +140,7 @@ def test_damage_costs_at_most_a_rebuild_and_docs_answer_meanwhile(
     for path in harmed:
         damage(path)
     assert answer_in_the_end(app, root) <= {"INDEX_CORRUPT"}
+    json.dumps(search(app), allow_nan=False)
     found = search_docs(app, "how functions are called", work=Work())["results"]
     assert found[0]["path"] == "guide.md"
     settle(app, root)
@@ -137,6 +150,50 @@ def test_damage_costs_at_most_a_rebuild_and_docs_answer_meanwhile(
     assert len(project.stores()["code"].files()) == 21
     # what was not harmed was not thrown away either
     assert not list(project.folder.glob("docs.*.bak"))
+
+
+@pytest.fixture
+def spoilt(start: Callable[[str], App], root: Path) -> App:
+    """A server whose index cannot be opened."""
+    app = start("sqlite")
+    folder = app.projects.get(root).folder
+    app.projects.forget(root)
+    (folder / "index.db").write_bytes(b"garbage!" * 4000)
+    return app
+
+
+VERBS: dict[str, Callable[[App], Any]] = {
+    "search": search,
+    "status": lambda app: get_index_status(app, work=Work()),
+    "paths": lambda app: search_by_path(app, "*", work=Work()),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_whoever_finds_the_damage_says_so_and_has_it_rebuilt(
+    spoilt: App, root: Path, verb: str
+) -> None:
+    with pytest.raises(IndexCorrupt) as told:
+        VERBS[verb](spoilt)
+    assert "Rebuilding it now" in told.value.user_message
+    settle(spoilt, root)
+    assert search(spoilt)["results"][0]["path"] == "m7.py"
+    assert get_index_status(spoilt, work=Work())["totalFiles"] == 22
+    assert search_by_path(spoilt, "*.py", work=Work())["totalMatches"] == 20
+    assert (spoilt.projects.get(root).folder / "index.db.bak").exists()
+
+
+def test_lines_are_found_without_the_damaged_index(spoilt: App) -> None:
+    assert grep(spoilt, "function_7\\b", work=Work())["totalMatches"] == 1
+
+
+def test_a_database_deleted_under_a_server_fills_up_again_in_silence(
+    start: Callable[[str], App], root: Path
+) -> None:
+    app = start("sqlite")
+    for path in app.projects.get(root).folder.glob("index.db*"):
+        path.unlink()
+    assert answer_in_the_end(app, root) == set()
 
 
 @needs_lance

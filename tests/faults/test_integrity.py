@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,11 @@ from tests.backends import STORES, needs_lance
 from sonde.app import App, Project
 from sonde.errors import Cancelled
 from sonde.indexing.integrity import Findings
-from sonde.settings import load_settings
 from sonde.tokens import index_terms
 from sonde.tools.checking import check_project, check_soon
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index, get_index_status
 from sonde.tools.updating import update_project
-from sonde.wiring import build_app
 from sonde.work import Work
 
 
@@ -40,14 +38,10 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=STORES)
-def app(request: pytest.FixtureRequest, tmp_path: Path, root: Path) -> Iterator[App]:
-    settings = load_settings(
-        {}, home=tmp_path / "home", assume_yes=True, embedding="static", store=request.param
-    )
-    app = build_app(settings, start=root)
+def app(request: pytest.FixtureRequest, open_app: Callable[..., App], root: Path) -> App:
+    app = open_app(start=root, store=request.param)
     create_index(app, work=Work())
-    yield app
-    app.close()
+    return app
 
 
 @pytest.fixture

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import OutOfMemory
 from sonde.indexing.halving import do_in_halves
 from sonde.jobs import Jobs
-from sonde.settings import load_settings
 from sonde.tools.checking import check_project
 from sonde.tools.index import create_index
-from sonde.wiring import build_app
 from sonde.work import Work
 
 LIMITED = (
@@ -47,7 +45,7 @@ def test_halves_are_taken_until_it_fits_and_everything_is_done_once() -> None:
 
 
 def test_an_index_made_in_halves_is_the_same(
-    sonde: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sonde: Any, open_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embed = StaticEmbedder.embed
     sizes: list[int] = []
@@ -59,16 +57,12 @@ def test_an_index_made_in_halves_is_the_same(
         return embed(embedder, texts, mode)
 
     monkeypatch.setattr(StaticEmbedder, "embed", embed_few)
-    settings = load_settings({}, home=tmp_path / "store", assume_yes=True, embedding="static")
-    app = build_app(settings, start=sonde.project)
-    try:
-        assert create_index(app, work=Work())["filesIndexed"] == 31
-        assert max(sizes) > 5 > min(sizes)
-        monkeypatch.undo()
-        project = app.projects.get(sonde.project)
-        assert check_project(app, project, Work(), thorough=True).drift == 0
-    finally:
-        app.close()
+    app = open_app(start=sonde.project)
+    assert create_index(app, work=Work())["filesIndexed"] == 31
+    assert max(sizes) > 5 > min(sizes)
+    monkeypatch.undo()
+    project = app.projects.get(sonde.project)
+    assert check_project(app, project, Work(), thorough=True).drift == 0
 
 
 def index_under(megabytes: int, sonde: Any) -> str:

@@ -11,27 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contents import read_index
 from tests.waiting import wait_until
 
 from sonde.app import App
 from sonde.settings import load_settings
-from sonde.stores.chunks_sqlite import SqliteChunkStore
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, get_index_status
 from sonde.wiring import build_app
 from sonde.work import Work
-
-
-def read_index(folder: Path) -> dict[str, Any]:
-    """What an index holds, apart from how it came to hold it."""
-    known: dict[str, Any] = {}
-    for kind in ("code", "docs"):
-        store = SqliteChunkStore(folder, kind)
-        for path, state in store.files().items():
-            chunks = [(c.text, c.span, c.header, c.symbol) for c in store.chunks_of(path)]
-            known[f"{kind}:{path}"] = (state.hash, chunks, store.symbols_of([path]))
-        store.close()
-    return known
 
 
 class Served:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contents import read_contents
 
 from sonde.indexing.diff import Refused
 from sonde.indexing.pipeline import update_index
@@ -47,13 +48,7 @@ class Bench:
 
     def snapshot(self) -> dict[str, Any]:
         """Everything an index knows that does not depend on how it got there."""
-        known: dict[str, Any] = {}
-        for kind, store in self.stores.items():
-            for path, state in store.files().items():
-                chunks = [(c.text, c.span, c.header, c.symbol) for c in store.chunks_of(path)]
-                names = store.symbols_of([path]).get(path, [])
-                known[f"{kind}:{path}"] = (state.hash, state.language, chunks, names)
-        return known
+        return read_contents(self.stores)
 
     def files(self) -> set[str]:
         return {path for store in self.stores.values() for path in store.files()}

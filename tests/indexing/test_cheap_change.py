@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.backends import STORES
+from tests.contents import read_contents
 
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
 from sonde.indexing import preparing
-from sonde.settings import load_settings
 from sonde.tools.checking import check_project
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
-from sonde.wiring import build_app
 from sonde.work import Work
 
 
@@ -77,13 +76,8 @@ def store(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def app(tmp_path: Path, root: Path, store: str) -> Iterator[App]:
-    settings = load_settings(
-        {}, home=tmp_path / "home", assume_yes=True, embedding="static", store=store
-    )
-    app = build_app(settings, start=root)
-    yield app
-    app.close()
+def app(open_app: Callable[..., App], root: Path, store: str) -> App:
+    return open_app(start=root, store=store)
 
 
 def index(app: App, root: Path) -> Any:
@@ -91,12 +85,10 @@ def index(app: App, root: Path) -> Any:
 
 
 def read_index(app: App, root: Path) -> dict[str, Any]:
-    known: dict[str, Any] = {}
-    for kind, store in app.projects.get(root).stores().items():
+    stores = app.projects.get(root).stores()
+    known = read_contents(stores)
+    for kind, store in stores.items():
         assert store.verify() == []
-        for path, state in store.files().items():
-            chunks = [(c.text, c.span, c.header, c.symbol) for c in store.chunks_of(path)]
-            known[f"{kind}:{path}"] = (state.hash, state.size, chunks, store.symbols_of([path]))
         known[kind] = store.coverage("sonde-static-1")
     return known
 

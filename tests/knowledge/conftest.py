@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sonde.app import App
-from sonde.settings import load_settings
 from sonde.stores.knowledge_base import Entry, Piece
-from sonde.wiring import build_app
 
 from .samples import write_samples
 from .shelf import DAY, text_entry
 
 
 @pytest.fixture
-def open_app(tmp_path: Path) -> Iterator[Callable[..., App]]:
-    opened: list[App] = []
+def open_app(open_app: Callable[..., App], tmp_path: Path) -> Callable[..., App]:
+    """The same, where there is no project, and without vectors unless told."""
     (tmp_path / "start").mkdir()
-
-    def open_one(**explicit: Any) -> App:
-        settings = load_settings(
-            {}, home=tmp_path / "home", **({"assume_yes": True, "embedding": "none"} | explicit)
-        )
-        opened.append(build_app(settings, start=tmp_path / "start"))
-        return opened[-1]
-
-    yield open_one
-    for app in opened:
-        app.close()
+    return partial(open_app, start=tmp_path / "start", embedding="none")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """An empty answer says what would help."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from sonde.app import App
 from sonde.searching.nothing import _slips
-from sonde.settings import load_settings
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
-from sonde.wiring import build_app
 from sonde.work import Work
 
 
@@ -27,12 +25,10 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def app(tmp_path: Path, root: Path) -> Iterator[App]:
-    settings = load_settings({}, home=tmp_path / "home", assume_yes=True, embedding="static")
-    made = build_app(settings, start=root)
+def app(open_app: Callable[..., App], root: Path) -> App:
+    made = open_app(start=root)
     create_index(made, work=Work())
-    yield made
-    made.close()
+    return made
 
 
 def note(app: App, query: str, **options: Any) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sonde.app import App
-from sonde.settings import load_settings
 from sonde.stores.tree_base import ROOT_ID, Node, TreeStore
 from sonde.stores.tree_sqlite import SqliteTreeStore
 from sonde.tools.files import find_job, start_scan
 from sonde.types import Caller
-from sonde.wiring import build_app
 from sonde.work import Work
 
 BOUND_S = 60.0
@@ -43,20 +42,10 @@ def store(tmp_path: Path) -> Iterator[TreeStore]:
 
 
 @pytest.fixture
-def open_app(tmp_path: Path, disk: Path) -> Iterator[Callable[[], App]]:
+def open_app(open_app: Callable[..., App], disk: Path) -> Callable[[], App]:
     """Opens the installation, as often as wanted, as after a restart."""
-    made: list[App] = []
-
-    def build() -> App:
-        settings = load_settings(
-            {}, home=tmp_path / "home", embedding="none", file_roots=[str(disk)]
-        )
-        made.append(build_app(settings, start=disk, stays=True))
-        return made[-1]
-
-    yield build
-    for app in made:
-        app.close()
+    asked = {"assume_yes": False, "embedding": "none", "file_roots": [str(disk)]}
+    return partial(open_app, start=disk, stays=True, **asked)
 
 
 @pytest.fixture

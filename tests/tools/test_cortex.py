@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,12 @@ import pytest
 
 from sonde.app import App
 from sonde.errors import EmbeddingFailed, EmptyQuery, InvalidRequest
-from sonde.settings import load_settings
 from sonde.tools import TOOLS
 from sonde.tools.code import search_by_path, search_code, search_docs
 from sonde.tools.exporting import export_chunks
 from sonde.tools.index import create_index, get_index_status
 from sonde.tools.pages import hybrid_search, lexical_search, semantic_search
 from sonde.tools.tool import bind_arguments, find_tool
-from sonde.wiring import build_app
 from sonde.work import Work
 
 HANDLER = """package auth
@@ -52,7 +50,7 @@ FILES = {
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -60,17 +58,11 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-def open_app(tmp_path: Path, root: Path, **explicit: Any) -> App:
-    given = {"assume_yes": True, "embedding": "static", "max_tokens": 20_000} | explicit
-    return build_app(load_settings({}, home=tmp_path / "home", **given), start=root)
-
-
 @pytest.fixture
-def app(tmp_path: Path, project: Path) -> Iterator[App]:
-    opened = open_app(tmp_path, project)
+def app(open_app: Callable[..., App]) -> App:
+    opened = open_app(max_tokens=20_000)
     create_index(opened, work=Work())
-    yield opened
-    opened.close()
+    return opened
 
 
 def call(app: App, **arguments: Any) -> dict[str, Any]:
@@ -146,9 +138,9 @@ def test_without_filters_all_types_are_searched_best_first_and_always_alike(app:
 
 
 @pytest.mark.parametrize(("limit", "count"), [(0, 1), (-5, 1), (2, 2), (1000, 100)])
-def test_a_limit_out_of_bounds_is_clamped(app: App, project: Path, limit: int, count: int) -> None:
+def test_a_limit_out_of_bounds_is_clamped(app: App, root: Path, limit: int, count: int) -> None:
     many = "".join(f"def compute_{number}():\n    pass\n\n" for number in range(150))
-    (project / "many.py").write_text(many)
+    (root / "many.py").write_text(many)
     create_index(app, work=Work())
     assert len(call(app, query="compute", limit=limit, max_tokens=20_000)["results"]) <= count
     assert call(app, query="compute", limit=limit)["total"] == count
@@ -163,13 +155,12 @@ def test_malformed_calls_are_refused(app: App) -> None:
 
 
 def test_without_an_embedding_model_the_search_fails_as_documented(
-    tmp_path: Path, project: Path
+    open_app: Callable[..., App],
 ) -> None:
-    bare = open_app(tmp_path, project, embedding="none")
+    bare = open_app(embedding="none")
     create_index(bare, work=Work())
     with pytest.raises(EmbeddingFailed):
         call(bare, query="anything")
-    bare.close()
 
 
 def test_what_does_not_fit_comes_with_the_cursor(app: App) -> None:
@@ -184,12 +175,12 @@ def test_what_does_not_fit_comes_with_the_cursor(app: App) -> None:
     assert [row["chunk"]["id"] for row in rows] == [r["chunk"]["id"] for r in whole["results"]]
 
 
-def test_one_chunk_among_thousands_is_found_by_its_tag(app: App, project: Path) -> None:
+def test_one_chunk_among_thousands_is_found_by_its_tag(app: App, root: Path) -> None:
     """All others fit the query better: a filter after a top-k would lose it."""
     for number in range(40):
         body = "".join(f"## Part {part}\n\nParcel parcel delivery.\n\n" for part in range(50))
-        (project / f"docs/parcels{number}.md").write_text(f"# Parcels\n\n{body * 3}")
-    (project / "docs/odd.md").write_text("Nothing of the kind. #needle\n")
+        (root / f"docs/parcels{number}.md").write_text(f"# Parcels\n\n{body * 3}")
+    (root / "docs/odd.md").write_text("Nothing of the kind. #needle\n")
     create_index(app, work=Work())
     answer = call(app, query="parcel delivery", tags=["needle"])
     assert places(answer) == [("documentation", "docs/odd.md")]
@@ -200,23 +191,21 @@ def test_one_chunk_among_thousands_is_found_by_its_tag(app: App, project: Path) 
         assert [match["file"]["path"] for match in matches] == ["docs/odd.md"]
 
 
-def test_edits_show_in_the_next_search(app: App, project: Path) -> None:
+def test_edits_show_in_the_next_search(app: App, root: Path) -> None:
     call(app, query="otter")
-    (project / "internal/auth/handler.go").write_text(
-        HANDLER + "\n// Otter swims.\nfunc Otter() {}\n"
-    )
-    (project / "web/errors.ts").unlink()
+    (root / "internal/auth/handler.go").write_text(HANDLER + "\n// Otter swims.\nfunc Otter() {}\n")
+    (root / "web/errors.ts").unlink()
     create_index(app, work=Work())
     answer = call(app, query="Otter", chunk_types=["definitions"])
     assert answer["results"][0]["chunk"]["metadata"]["name"] == "Otter"
     assert ("definitions", "web/errors.ts") not in places(answer)
 
 
-def test_exported_chunks_answer_and_are_no_part_of_the_project(app: App, project: Path) -> None:
+def test_exported_chunks_answer_and_are_no_part_of_the_project(app: App, root: Path) -> None:
     before = call(app, query="authentication")
     answer = export_chunks(app, work=Work())
     assert "from now on" in answer["message"]
-    (project / "docs/setup.md").write_text("# Changed\n")
+    (root / "docs/setup.md").write_text("# Changed\n")
     create_index(app, work=Work())
     after = call(app, query="authentication")
     assert [row["chunk"] for row in after["results"]] == [row["chunk"] for row in before["results"]]
@@ -239,8 +228,8 @@ def test_broken_views_are_made_anew_and_the_index_stays(app: App, tmp_path: Path
     assert app.projects.get(app.start).stores()["code"].generation() == generation
 
 
-def test_the_status_names_languages_without_a_grammar(app: App, project: Path) -> None:
-    (project / "old.pl").write_text("sub add { return 1 }\n")
+def test_the_status_names_languages_without_a_grammar(app: App, root: Path) -> None:
+    (root / "old.pl").write_text("sub add { return 1 }\n")
     create_index(app, work=Work())
     assert get_index_status(app, work=Work())["details"]["withoutGrammar"] == {"perl": 1}
     (row,) = call(app, query="add", tags=["perl"])["results"]

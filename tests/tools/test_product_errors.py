@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 
 from sonde import errors
 from sonde.app import App
-from sonde.settings import load_settings
 from sonde.tools import scope
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import (
@@ -23,32 +22,17 @@ from sonde.tools.index import (
     reindex_file,
     reindex_project,
 )
-from sonde.wiring import build_app
 from sonde.work import Work
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     root.mkdir()
     (root / "pyproject.toml").write_text("")
     (root / "a.py").write_text("def alpha():\n    return 1\n")
     (root / "b.md").write_text("# Beta\n")
     return root
-
-
-@pytest.fixture
-def open_app(tmp_path: Path, project: Path) -> Iterator[Callable[..., App]]:
-    opened: list[App] = []
-
-    def open_one(start: Path = project, **explicit: Any) -> App:
-        given = {"embedding": "static", "assume_yes": True} | explicit
-        opened.append(build_app(load_settings({}, home=tmp_path / "home", **given), start=start))
-        return opened[-1]
-
-    yield open_one
-    for app in opened:
-        app.close()
 
 
 @pytest.fixture
@@ -91,11 +75,11 @@ def test_without_an_index_every_verb_that_needs_one_says_so(app: App) -> None:
     assert grep(app, "alpha", work=Work())["totalMatches"] == 1
 
 
-def test_looking_creates_nothing(app: App, project: Path) -> None:
+def test_looking_creates_nothing(app: App, root: Path) -> None:
     fails(errors.IndexNotFound, search_code, app, "alpha")
     grep(app, "alpha", work=Work())
     assert not (app.home / "indexes").exists()
-    assert sorted(path.name for path in project.iterdir()) == ["a.py", "b.md", "pyproject.toml"]
+    assert sorted(path.name for path in root.iterdir()) == ["a.py", "b.md", "pyproject.toml"]
 
 
 def test_docs_that_are_switched_off_are_said_to_be(open_app: Callable[..., App]) -> None:
@@ -107,17 +91,17 @@ def test_docs_that_are_switched_off_are_said_to_be(open_app: Callable[..., App])
 
 
 def test_files_that_cannot_be_indexed_are_told_apart(
-    indexed: App, project: Path, tmp_path: Path
+    indexed: App, root: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "outside.py").write_text("secret = 1\n")
-    (project / "link.py").symlink_to(tmp_path / "outside.py")
-    (project / "linked").symlink_to(tmp_path)
-    (project / ".env").write_text("KEY=1\n")
-    (project / "blob.txt").write_bytes(b"a\0b")
-    (project / "folder").mkdir()
-    (project / "gone.py").write_text("")
+    (root / "link.py").symlink_to(tmp_path / "outside.py")
+    (root / "linked").symlink_to(tmp_path)
+    (root / ".env").write_text("KEY=1\n")
+    (root / "blob.txt").write_bytes(b"a\0b")
+    (root / "folder").mkdir()
+    (root / "gone.py").write_text("")
     assert reindex_file(indexed, "gone.py", work=Work())["chunksCreated"] == 0
-    (project / "gone.py").unlink()
+    (root / "gone.py").unlink()
     assert fails(errors.FileMissing, reindex_file, indexed, "gone.py").code == "FILE_NOT_FOUND"
     assert search_by_path(indexed, "gone.py", work=Work())["totalMatches"] == 0
     fails(errors.SymlinkNotAllowed, reindex_file, indexed, "link.py")
@@ -127,7 +111,7 @@ def test_files_that_cannot_be_indexed_are_told_apart(
     for path in (".env", "blob.txt", "folder", "."):
         told = fails(errors.FileNotAdmitted, reindex_file, indexed, path)
         assert told.code == "FILE_NOT_INDEXABLE"
-    assert reindex_file(indexed, str(project / "a.py"), work=Work())["chunksCreated"] == 1
+    assert reindex_file(indexed, str(root / "a.py"), work=Work())["chunksCreated"] == 1
 
 
 def test_a_broken_glob_is_told_by_its_position(indexed: App) -> None:
@@ -142,7 +126,7 @@ def test_a_folder_without_markers_is_used_once_agreed_to(
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "a.py").write_text("x = 1\n")
-    app = open_app(bare, assume_yes=False)
+    app = open_app(start=bare, assume_yes=False)
     fails(errors.ProjectNotDetected, search_code, app, "x")
     fails(errors.ProjectNotDetected, create_index, app)
     questions: list[str] = []
@@ -151,37 +135,37 @@ def test_a_folder_without_markers_is_used_once_agreed_to(
     assert str(bare) in questions[0]
     deeper = bare / "deeper"
     deeper.mkdir()
-    assert search_code(open_app(deeper), "x", work=Work())["totalResults"] == 1
+    assert search_code(open_app(start=deeper), "x", work=Work())["totalResults"] == 1
 
 
-def test_a_project_that_does_not_exist_is_said_to_be_missing(app: App, project: Path) -> None:
+def test_a_project_that_does_not_exist_is_said_to_be_missing(app: App, root: Path) -> None:
     for name in ("/nowhere/at/all", "~nobody-of-that-name", "a\0b"):
         told = fails(errors.InvalidRequest, search_code, app, "x", project=name)
         assert "no folder" in told.user_message
 
 
 def test_a_large_project_is_indexed_only_when_confirmed(
-    open_app: Callable[..., App], project: Path
+    open_app: Callable[..., App], root: Path
 ) -> None:
     for number in range(12):
-        (project / f"f{number}.py").write_text("x = 1\n")
+        (root / f"f{number}.py").write_text("x = 1\n")
     app = open_app(assume_yes=False, max_files=10)
     told = fails(errors.FileLimitWarning, create_index, app)
     assert "very large (15 files)" in told.user_message
     with pytest.raises(errors.Cancelled):
         create_index(app, work=Work(ask=lambda _question: False))
-    assert not app.projects.get(project).is_indexed()
+    assert not app.projects.get(root).is_indexed()
     token = told.next_action.split("'")[1]
     assert create_index(app, confirm=token, work=Work())["filesIndexed"] == 15
 
 
-def test_changes_wait_for_a_yes_and_a_token_is_one(asked: App, project: Path) -> None:
+def test_changes_wait_for_a_yes_and_a_token_is_one(asked: App, root: Path) -> None:
     for call in (create_index, reindex_project, delete_index):
         told = fails(errors.ConfirmationRequired, call, asked)
         assert told.facts["token"] in told.next_action
         assert call(asked, confirm=told.facts["token"], work=Work())["status"] == "success"
-    assert not asked.projects.get(project).is_indexed()
-    assert not asked.projects.get(project).folder.exists()
+    assert not asked.projects.get(root).is_indexed()
+    assert not asked.projects.get(root).folder.exists()
 
 
 def test_a_token_is_good_for_one_action_on_one_project_for_two_minutes(
@@ -205,7 +189,7 @@ def test_a_token_is_good_for_one_action_on_one_project_for_two_minutes(
     assert delete_index(asked, confirm=token, work=Work())["status"] == "success"
 
 
-def test_a_declined_change_changes_nothing(asked: App, project: Path) -> None:
+def test_a_declined_change_changes_nothing(asked: App, root: Path) -> None:
     create_index(asked, work=Work(ask=lambda _question: True))
     for call in (reindex_project, delete_index):
         with pytest.raises(errors.Cancelled) as told:
@@ -215,25 +199,25 @@ def test_a_declined_change_changes_nothing(asked: App, project: Path) -> None:
 
 
 def test_deleting_an_index_removes_its_folder_and_nothing_else(
-    indexed: App, project: Path, tmp_path: Path
+    indexed: App, root: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "c.py").write_text("c = 1\n")
     create_index(indexed, str(other), work=Work())
     kept = indexed.projects.get(other).folder
-    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     delete_index(indexed, work=Work())
     assert list((indexed.home / "indexes").iterdir()) == [kept]
-    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     fails(errors.IndexNotFound, search_code, indexed, "alpha")
     assert search_code(indexed, "c", project=str(other), work=Work())["results"]
 
 
 def test_an_index_of_a_newer_version_is_left_alone_and_named(
-    indexed: App, project: Path, open_app: Callable[..., App]
+    indexed: App, root: Path, open_app: Callable[..., App]
 ) -> None:
-    place = indexed.projects.get(project).folder / "metadata.json"
+    place = indexed.projects.get(root).folder / "metadata.json"
     metadata = json.loads(place.read_text())
     place.write_text(json.dumps(metadata | {"formatVersion": 99}))
     before = place.read_bytes()
@@ -251,12 +235,12 @@ def test_an_index_of_a_newer_version_is_left_alone_and_named(
 
 
 def test_a_database_of_a_newer_version_is_left_alone_and_named(
-    indexed: App, project: Path, open_app: Callable[..., App]
+    indexed: App, root: Path, open_app: Callable[..., App]
 ) -> None:
     import apsw
 
     indexed.close()
-    connection = apsw.Connection(str(indexed.projects.get(project).folder / "index.db"))
+    connection = apsw.Connection(str(indexed.projects.get(root).folder / "index.db"))
     connection.pragma("user_version", 99)
     connection.close()
     for call, *args in ((search_code, "alpha"), (get_index_status,), (create_index,)):

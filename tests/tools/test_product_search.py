@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,8 @@ import pytest
 
 from sonde.app import App
 from sonde.errors import BadCursor, OutsideRoots
-from sonde.settings import load_settings
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import create_index, delete_index, reindex_project
-from sonde.wiring import build_app
 from sonde.work import Work
 
 PIECE = "def locate_walrus(sea):\n    return sea.find('walrus')\n"
@@ -28,7 +26,7 @@ def _look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     (root / "src").mkdir(parents=True)
     (root / "pyproject.toml").write_text("[project]\n")
@@ -36,29 +34,6 @@ def project(tmp_path: Path) -> Path:
     (root / "src" / "other.py").write_text("def count_otters():\n    return 2\n")
     (root / "guide.md").write_text("# Walrus guide\n\nWhere a walrus is found.\n")
     return root
-
-
-@pytest.fixture
-def open_app(tmp_path: Path, project: Path) -> Iterator[Callable[..., App]]:
-    opened: list[App] = []
-
-    def open_one(*, stays: bool = False, start: Path = project, **explicit: Any) -> App:
-        settings = load_settings(
-            {}, home=tmp_path / "home", **({"assume_yes": True, "embedding": "static"} | explicit)
-        )
-        opened.append(build_app(settings, start=start, stays=stays))
-        return opened[-1]
-
-    yield open_one
-    for app in opened:
-        app.close()
-
-
-@pytest.fixture
-def app(open_app: Callable[..., App]) -> App:
-    made = open_app()
-    create_index(made, work=Work())
-    return made
 
 
 def search(app: App, query: str = "locate_walrus", **options: Any) -> Any:
@@ -78,10 +53,10 @@ def assert_true_to_files(root: Path, rows: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("fresh_for", [0.0, 3600.0], ids=["refreshed", "mended"])
 def test_text_that_moved_down_is_shown_where_it_is_now(
-    app: App, project: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float
+    app: App, root: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float
 ) -> None:
     monkeypatch.setattr("sonde.tools.updating._FRESH_S", (fresh_for, fresh_for))
-    path = project / "src" / "walrus.py"
+    path = root / "src" / "walrus.py"
     path.write_text("# one more line\n" * 10 + path.read_text())
     (row, *_) = search(app)["results"]
     assert "def locate_walrus" in row["text"]
@@ -92,11 +67,11 @@ def test_text_that_moved_down_is_shown_where_it_is_now(
 @pytest.mark.parametrize("fresh_for", [0.0, 3600.0], ids=["refreshed", "mended"])
 @pytest.mark.parametrize("gone", ["text", "file", "link"])
 def test_what_is_gone_is_not_found(
-    app: App, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float,
+    app: App, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float,
     gone: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("sonde.tools.updating._FRESH_S", (fresh_for, fresh_for))
-    path = project / "src" / "walrus.py"
+    path = root / "src" / "walrus.py"
     if gone == "text":
         path.write_text("import sea\n")
     else:
@@ -111,15 +86,15 @@ def test_what_is_gone_is_not_found(
 
 
 def test_the_second_page_shows_files_as_they_are_when_it_is_asked_for(
-    app: App, project: Path, tmp_path: Path
+    app: App, root: Path, tmp_path: Path
 ) -> None:
     for number in range(12):
         text = f"def walrus_{number}():\n    return '{'walrus ' * 60}'\n"
-        (project / f"w{number:02}.py").write_text(text)
+        (root / f"w{number:02}.py").write_text(text)
     first = search(app, "walrus", top_k=12, max_tokens=300)
     seen = [row["path"] for row in first["results"]]
     rest = sorted({f"w{number:02}.py" for number in range(12)} - set(seen))
-    moved, deleted, changed, linked = (project / name for name in rest[:4])
+    moved, deleted, changed, linked = (root / name for name in rest[:4])
     moved.write_text("# line\n" * 5 + moved.read_text())
     deleted.unlink()
     changed.write_text("nothing = 1\n")
@@ -139,25 +114,25 @@ def test_the_second_page_shows_files_as_they_are_when_it_is_asked_for(
     (shifted,) = (row for row in rows if row["path"] == moved.name)
     assert shifted["startLine"] > 5
     assert "top secret" not in json.dumps(rows)
-    assert_true_to_files(project, rows)
+    assert_true_to_files(root, rows)
 
 
-def test_pages_outlive_the_index_and_the_project(app: App, project: Path) -> None:
+def test_pages_outlive_the_index_and_the_project(app: App, root: Path) -> None:
     for number in range(6):
-        (project / f"w{number}.py").write_text(f"walrus = '{'walrus ' * 90}{number}'\n")
+        (root / f"w{number}.py").write_text(f"walrus = '{'walrus ' * 90}{number}'\n")
     page = search(app, "walrus", max_tokens=300)
-    folder = app.projects.get(project).folder
+    folder = app.projects.get(root).folder
     delete_index(app, work=Work())
-    assert_true_to_files(project, search(app, "", cursor=page["nextCursor"])["results"])
+    assert_true_to_files(root, search(app, "", cursor=page["nextCursor"])["results"])
     assert not folder.exists()
-    project.rename(project.with_name("elsewhere"))
+    root.rename(root.with_name("elsewhere"))
     later = search(app, "", cursor=page["nextCursor"], max_tokens=300)
     assert all(row["stale"] for row in later["results"])
 
 
-def test_a_cursor_with_another_query_is_refused(app: App, project: Path) -> None:
+def test_a_cursor_with_another_query_is_refused(app: App, root: Path) -> None:
     for number in range(6):
-        (project / f"w{number}.py").write_text(f"walrus = '{'walrus ' * 90}{number}'\n")
+        (root / f"w{number}.py").write_text(f"walrus = '{'walrus ' * 90}{number}'\n")
     page = search(app, "walrus", max_tokens=300)
     with pytest.raises(BadCursor):
         search(app, "otters", cursor=page["nextCursor"])
@@ -165,14 +140,14 @@ def test_a_cursor_with_another_query_is_refused(app: App, project: Path) -> None
 
 
 def test_a_folder_with_one_file_in_a_thousand_is_searched_as_if_alone(
-    open_app: Callable[..., App], project: Path
+    open_app: Callable[..., App], root: Path
 ) -> None:
-    many = project / "many"
+    many = root / "many"
     many.mkdir()
     for number in range(1000):
         (many / f"f{number}.py").write_text(f"def walrus_{number}():\n    return 'walrus'\n")
-    (project / "rare").mkdir()
-    (project / "rare" / "one.py").write_text("# mentions a walrus once\n")
+    (root / "rare").mkdir()
+    (root / "rare" / "one.py").write_text("# mentions a walrus once\n")
     app = open_app()
     create_index(app, work=Work())
     for mode in ("auto", "lexical", "semantic"):
@@ -199,10 +174,10 @@ NASTY = {
 @pytest.mark.parametrize("content", NASTY.values(), ids=NASTY.keys())
 @pytest.mark.parametrize("max_tokens", [200, 500, 2000])
 def test_no_answer_is_larger_than_its_budget(
-    open_app: Callable[..., App], project: Path, content: str, max_tokens: int
+    open_app: Callable[..., App], root: Path, content: str, max_tokens: int
 ) -> None:
     for number in range(8):
-        (project / f"nasty{number}.py").write_text(f"walrus = {number}\n{content}\n", "utf-8")
+        (root / f"nasty{number}.py").write_text(f"walrus = {number}\n{content}\n", "utf-8")
     app = open_app()
     create_index(app, work=Work())
     page = search(app, "walrus", top_k=20, max_tokens=max_tokens, explain=True)
@@ -220,25 +195,25 @@ def test_no_answer_is_larger_than_its_budget(
 
 
 def test_two_apps_on_one_index_see_what_the_other_did(
-    app: App, open_app: Callable[..., App], project: Path
+    app: App, open_app: Callable[..., App], root: Path
 ) -> None:
     other = open_app(stays=True)
     assert search(other)["results"]
     delete_index(app, work=Work())
-    (project / "src" / "walrus.py").write_text("def locate_walrus():\n    return 'moved'\n")
+    (root / "src" / "walrus.py").write_text("def locate_walrus():\n    return 'moved'\n")
     create_index(app, work=Work())
     assert "moved" in search(other)["results"][0]["text"]
 
 
 def test_all_projects_are_searched_together_and_a_broken_one_is_named(
-    app: App, open_app: Callable[..., App], tmp_path: Path, project: Path
+    app: App, open_app: Callable[..., App], tmp_path: Path, root: Path
 ) -> None:
     second = tmp_path / "second"
     second.mkdir()
     (second / "walrus2.py").write_text("def locate_walrus_too():\n    pass\n")
     create_index(app, project=str(second), work=Work())
     rows = search(app, "locate_walrus", project="all")["results"]
-    assert {row["project"] for row in rows} == {str(project), str(second)}
+    assert {row["project"] for row in rows} == {str(root), str(second)}
     docs = search_docs(app, "walrus", project="all", work=Work())["results"]
     assert [row["path"] for row in docs] == ["guide.md"]
     broken = app.projects.get(second).folder / "index.db"
@@ -250,14 +225,14 @@ def test_all_projects_are_searched_together_and_a_broken_one_is_named(
 
 
 def test_a_rebuild_while_the_index_is_refreshed_is_a_rebuild(
-    open_app: Callable[..., App], project: Path
+    open_app: Callable[..., App], root: Path
 ) -> None:
     app = open_app(stays=True)
     create_index(app, work=Work())
-    before = app.projects.get(project).stores()["code"].generation()
+    before = app.projects.get(root).stores()["code"].generation()
     search(app)  # begins a refresh in the background
     assert reindex_project(app, work=Work())["filesIndexed"] == 4
-    assert app.projects.get(project).stores()["code"].generation() > before
+    assert app.projects.get(root).stores()["code"].generation() > before
 
 
 def test_paths_are_found_by_glob(app: App) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sonde.app import App
-from sonde.settings import load_settings
 from sonde.tools import TOOLS
 from sonde.tools.code import search_by_path, search_code, search_docs
 from sonde.tools.index import (
@@ -22,7 +21,6 @@ from sonde.tools.index import (
     reindex_file,
     reindex_project,
 )
-from sonde.wiring import build_app
 from sonde.work import Work
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -30,7 +28,7 @@ ANY = object()
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     (root / "src" / "auth").mkdir(parents=True)
     (root / "docs").mkdir()
@@ -42,11 +40,8 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def app(tmp_path: Path, project: Path) -> Iterator[App]:
-    settings = load_settings({}, home=tmp_path / "home", assume_yes=True, embedding="static")
-    made = build_app(settings, start=project)
-    yield made
-    made.close()
+def app(open_app: Callable[..., App]) -> App:
+    return open_app()
 
 
 def call(app: App, verb: Any, *args: Any) -> dict[str, Any]:
@@ -74,10 +69,10 @@ def assert_shape(answer: dict[str, Any], golden: dict[str, Any]) -> None:
             assert answer[key] == wanted, key
 
 
-def test_indexing_answers_as_documented(app: App, project: Path) -> None:
+def test_indexing_answers_as_documented(app: App, root: Path) -> None:
     golden = {
         "status": "success",
-        "projectPath": str(project),
+        "projectPath": str(root),
         "filesIndexed": 3,
         "chunksCreated": 2,
         "duration": re.compile(r"\d+(\.\d)?s"),
@@ -98,7 +93,7 @@ def test_indexing_answers_as_documented(app: App, project: Path) -> None:
         call(app, delete_index),
         {
             "status": "success",
-            "projectPath": str(project),
+            "projectPath": str(root),
             "message": "Index deleted successfully",
         },
     )
@@ -131,12 +126,12 @@ def test_searching_answers_as_documented(app: App) -> None:
     }
 
 
-def test_status_and_list_answer_as_documented(app: App, project: Path) -> None:
+def test_status_and_list_answer_as_documented(app: App, root: Path) -> None:
     call(app, create_index)
     size = re.compile(r"\d+(\.\d)?(B|KB|MB|GB)")
     golden = {
         "status": "ready",
-        "projectPath": str(project),
+        "projectPath": str(root),
         "totalFiles": 3,
         "totalChunks": 2,
         "lastUpdated": STAMP,
@@ -150,7 +145,7 @@ def test_status_and_list_answer_as_documented(app: App, project: Path) -> None:
     (row,) = listed["projects"]
     assert {key: row[key] for key in sorted(row)} | {"storageSize": ANY} == {
         "lastUpdated": status["lastUpdated"],
-        "projectPath": str(project),
+        "projectPath": str(root),
         "status": "ready",
         "storageSize": ANY,
         "totalChunks": 2,
@@ -158,14 +153,14 @@ def test_status_and_list_answer_as_documented(app: App, project: Path) -> None:
     }
 
 
-def test_the_files_of_an_index_are_as_documented(app: App, project: Path) -> None:
+def test_the_files_of_an_index_are_as_documented(app: App, root: Path) -> None:
     call(app, create_index)
-    folder = app.projects.get(project).folder
+    folder = app.projects.get(root).folder
     assert re.fullmatch("[0-9a-f]{32}", folder.name)
     assert folder.parent == app.home / "indexes"
     metadata = json.loads((folder / "metadata.json").read_text())
     assert metadata["version"] == "1.0.0"
-    assert metadata["projectPath"] == str(project)
+    assert metadata["projectPath"] == str(root)
     assert all(STAMP.fullmatch(metadata[key]) for key in ("createdAt", "lastFullIndex"))
     assert metadata["stats"]["totalFiles"] == 2
     assert metadata["docsStats"]["totalDocs"] == 1

@@ -1,0 +1,34 @@
+"""What tests of every part need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sonde.app import App
+from sonde.settings import load_settings
+from sonde.wiring import build_app
+
+
+@pytest.fixture
+def open_app(tmp_path: Path) -> Iterator[Callable[..., App]]:
+    """Opens apps in a folder, which agree to everything and use the small model unless told.
+
+    All of them are closed at the end.
+    """
+    with ExitStack() as stack:
+
+        def open_one(
+            home: str = "home", *, start: Path, stays: bool = False, **explicit: Any
+        ) -> App:
+            given = {"assume_yes": True, "embedding": "static"} | explicit
+            settings = load_settings({}, home=tmp_path / home, **given)
+            app = build_app(settings, start=start, stays=stays)
+            stack.callback(app.close)
+            return app
+
+        yield open_one
