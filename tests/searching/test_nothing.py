@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sonde.app import App
 from sonde.searching.nothing import _slips
-from sonde.tools.code import search_code
+from sonde.tools.code import search_code, search_docs
 from sonde.tools.index import create_index
 from sonde.work import Work
 
@@ -67,6 +67,23 @@ def test_an_answer_with_hits_needs_no_advice(app: App) -> None:
     answer = search_code(app, "connection", mode="lexical", work=Work())
     assert answer["results"]
     assert "note" not in answer["metadata"]
+
+
+def test_hits_that_hold_none_of_the_words_are_said_to_be_near_in_meaning_only(app: App) -> None:
+    answer = search_code(app, "conection", work=Work())
+    assert answer["results"]
+    assert answer["metadata"]["note"] == (
+        "The index does not hold conection. It holds connection. "
+        "The results are only near in meaning."
+    )
+    assert "note" not in search_code(app, "conection count", work=Work())["metadata"]
+
+
+def test_a_project_without_documentation_is_not_said_to_be_empty(app: App) -> None:
+    answer = search_docs(app, "connection", work=Work())
+    assert answer["metadata"]["note"] == (
+        "No documentation is indexed here; search the code instead."
+    )
 
 
 @given(st.text("abc", min_size=2, max_size=6), st.data())

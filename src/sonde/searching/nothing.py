@@ -1,4 +1,4 @@
-"""Why a search found nothing, and what would help."""
+"""Why a search found nothing, or nothing that holds its words, and what would help."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,17 +23,33 @@ def explain_nothing(
         return "Nothing is indexed here yet: the index is being built, or no file is admitted."
     if filters and not allowed:
         return f"No indexed file fits {' and '.join(filters)}; {files:,} files are indexed."
-    terms = question.report.terms if question.report else question.terms
-    unknown = [term for term in terms[:_MOST_WORDS] if not any(count_in(stores, [term]).values())]
-    said = []
-    if unknown:
-        said.append(f"The index does not hold {', '.join(unknown)}.")
-        near = [word for term in unknown for word in find_nearest(stores, term)]
-        if near:
-            said.append(f"It holds {', '.join(near)}.")
+    unknown = [term for term in _list_terms(question) if not _holds(stores, term)]
+    said = _tell_unknown(stores, unknown)
     if filters:
         said.append(f"Only {allowed:,} of {files:,} files fit {' and '.join(filters)}.")
     return " ".join(said) or "Other words, or mode `semantic`, may find more."
+
+
+def explain_strangers(stores: Sequence[ChunkStore], question: Question) -> str:
+    """What to say of hits when the index holds none of the words that were asked for."""
+    terms = _list_terms(question)
+    if not terms or any(_holds(stores, term) for term in terms):
+        return ""
+    return " ".join([*_tell_unknown(stores, terms), "The results are only near in meaning."])
+
+
+def _list_terms(question: Question) -> Sequence[str]:
+    return (question.report.terms if question.report else question.terms)[:_MOST_WORDS]
+
+
+def _holds(stores: Sequence[ChunkStore], term: str) -> bool:
+    return any(count_in(stores, [term]).values())
+
+
+def _tell_unknown(stores: Sequence[ChunkStore], unknown: Sequence[str]) -> list[str]:
+    said = [f"The index does not hold {', '.join(unknown)}."] if unknown else []
+    near = [word for term in unknown for word in find_nearest(stores, term)]
+    return [*said, f"It holds {', '.join(near)}."] if near else said
 
 
 def count_in(stores: Iterable[ChunkStore], terms: Sequence[str]) -> dict[str, int]:

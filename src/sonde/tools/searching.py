@@ -23,7 +23,7 @@ from sonde.searching.found import Search
 from sonde.searching.fresh import bring_up_to_date, find_changed
 from sonde.searching.further import go_further
 from sonde.searching.modes import MODES
-from sonde.searching.nothing import explain_nothing
+from sonde.searching.nothing import explain_nothing, explain_strangers
 from sonde.searching.probes import Probes
 from sonde.searching.views import split_view
 from sonde.stores.base import ChunkStore
@@ -164,6 +164,9 @@ def rank_everywhere(
     metadata: dict[str, Any] = {"freshness": freshness}
     if not hits:
         notes.append(_tell_nothing(projects, request, question))
+    elif not notes and request.mode in ("auto", "hybrid"):
+        stores = [project.stores()[kind] for project in projects for kind in request.kinds]
+        notes += filter(None, [explain_strangers(stores, question)])
     if notes:
         metadata["note"] = notes[0]
     return hits[: request.top_k], metadata
@@ -172,6 +175,11 @@ def rank_everywhere(
 def _tell_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
     """Why there is no hit in any of these projects."""
     stores = [project.stores()[kind] for project in projects for kind in request.kinds]
+    every = [store for project in projects for store in project.stores().values()]
+    if not any(store.counts().files for store in stores) and any(s.counts().files for s in every):
+        if request.kinds == ("docs",):
+            return "No documentation is indexed here; search the code instead."
+        return "No code is indexed here; search the documentation instead."
     filters = [
         *([f"the folder {request.under}"] if request.under else []),
         *([f"the language {request.language}"] if request.language else []),
