@@ -66,7 +66,14 @@ def _render_place(result: Answer, look: Look) -> str:
 def _render_snippet(result: Answer, look: Look, find: Finder) -> Iterator[str]:
     lines = result["text"].removesuffix("\n").split("\n")
     size = len(lines) if look.full else _SNIPPET_LINES
-    start, end = choose_window(lines, find, size)
+    name = (result.get("symbol") or "").rpartition(".")[2]
+
+    def weigh(line: str) -> list[Span]:
+        # the line that names what is shown counts as one that holds a word more
+        at = line.find(name) if name else -1
+        return find(line) if at < 0 else [*find(line), (at, at + len(name))]
+
+    start, end = choose_window(lines, weigh, size)
     gutter = len(str(result["startLine"] + len(lines) - 1))
     for index in range(start, end):
         number = look.screen.paint("dim", f"  {result['startLine'] + index:>{gutter}} │ ")

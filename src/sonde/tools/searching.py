@@ -33,7 +33,7 @@ from sonde.tools.narrowing import narrow_store, wants_views
 from sonde.tools.scope import ALL, projects_in_scope
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
 from sonde.tools.updating import mend_files, rebuilding, refine_soon, tell_other_model
-from sonde.types import FileState, Filter, Hit, Kind
+from sonde.types import FileState, Filter, Hit, Kind, Span
 from sonde.work import Work
 
 _LONGEST_QUERY = 100_000
@@ -337,4 +337,11 @@ def present_hit(app: App, question: Question, hit: Hit, limit: int, *, moved: bo
     # an overview has lines of its own: they say nothing about where in the file it is
     lines = hit.text.count("\n", 0, -1)
     kept = lines == hit.span.end_line - hit.span.start_line
-    return replace(hit, text=text, span=span if kept else hit.span)
+    symbol = "" if kept and _begins_below(hit, span) else hit.symbol
+    return replace(hit, text=text, span=span if kept else hit.span, symbol=symbol)
+
+
+def _begins_below(hit: Hit, shown: Span) -> bool:
+    """Whether the definition that a hit is named after starts only after the lines shown of it."""
+    before, name, _ = hit.text.partition(hit.symbol.rpartition(".")[2] or "\0")
+    return bool(name) and hit.span.start_line + before.count("\n") > shown.end_line
