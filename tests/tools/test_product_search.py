@@ -240,9 +240,9 @@ def test_paths_are_found_by_glob(app: App) -> None:
     assert answer == {"matches": ["src/other.py"], "totalMatches": 2}
 
 
-def test_a_result_is_not_named_after_what_lies_below_its_lines(app: App, project: Path) -> None:
+def test_a_result_is_not_named_after_what_lies_below_its_lines(app: App, root: Path) -> None:
     head = "walrus = 1  # where a walrus is found\n" + "filler = 'of one kind or another'\n" * 20
-    (project / "src" / "both.py").write_text(head + PIECE)
+    (root / "src" / "both.py").write_text(head + PIECE)
     reindex_project(app, work=Work())
     query, below = "filler of one kind or another", head.count("\n")
     whole = search(app, query, path="src/both.py", max_tokens=2000)["results"][0]
