@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import pytest
 
 from sonde.errors import DiskFull, IndexBusy, IndexCorrupt, IndexTooNew, StorageUnusable
 from sonde.stores.migrations import Format
-from sonde.stores.sqlite import Database, bind_text, read_text
+from sonde.stores.sqlite import Database, bind_text, read_text, translate_errors
 
 
 def create_notes(connection):
@@ -145,6 +146,29 @@ class TestErrors:
         database.close()
         with pytest.raises(StorageUnusable, match="closed"):
             read_notes(database)
+        with pytest.raises(StorageUnusable, match="closed"), database.write():
+            pass
+        database.rest()
+        database.close()
+
+    def test_a_disk_too_full_for_the_folder_is_a_full_disk(self, tmp_path):
+        with pytest.raises(DiskFull), translate_errors(tmp_path / "no" / "folder" / "x.db"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def test_reading_without_memory_says_so_and_can_be_tried_again(self, tmp_path):
+        write_notes(tmp_path / "x.db", FIRST, "kept")
+        database = Database(tmp_path / "x.db", FIRST)
+        with pytest.raises(MemoryError), database.read() as connection:
+            apsw.hard_heap_limit(apsw.memory_used() + 100_000)
+            try:
+                connection.execute(
+                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000)"
+                    " SELECT DISTINCT i || text FROM n, notes"
+                ).fetchall()
+            finally:
+                apsw.hard_heap_limit(0)
+        assert read_notes(database) == [("kept",)]
+        database.close()
 
 
 class TestThreads:

@@ -63,8 +63,10 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 
 def _report_full(path: Path) -> DiskFull:
-    free = _measure_free(path)
-    used = sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*"))
+    free, used = _measure_free(path), 0
+    for each in path.parent.glob(f"{path.name}*"):
+        with contextlib.suppress(OSError):  # a log goes when the last connection does
+            used += each.stat().st_size
     needed = max(used // 4, 16 * _MEGABYTE) // _MEGABYTE
     have = free // _MEGABYTE
     return DiskFull(
@@ -74,14 +76,17 @@ def _report_full(path: Path) -> DiskFull:
 
 def _report_unusable(path: Path, detail: str) -> SondeError:
     """What cannot be opened or written is a full disk more often than a broken one."""
-    with contextlib.suppress(OSError):  # the folder may be gone
-        if _measure_free(path) < _MEGABYTE:
-            return _report_full(path)
+    if _measure_free(path) < _MEGABYTE:
+        return _report_full(path)
     return StorageUnusable(f"{path}: {detail}")
 
 
 def _measure_free(path: Path) -> int:
-    return shutil.disk_usage(path.parent).free
+    """Where its folder is gone, or there was no room for it, the one above tells the same."""
+    for folder in path.absolute().parents:
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(folder).free
+    return 0
 
 
 class Database:
@@ -136,7 +141,8 @@ class Database:
                 try:
                     yield connection
                 finally:
-                    connection.execute("COMMIT")
+                    if connection.in_transaction:  # it is not after an error of disk or memory
+                        connection.execute("COMMIT")
             finally:
                 connection.exec_trace = None
                 self._give_back(connection)
@@ -239,7 +245,8 @@ class Database:
         self._thaw()
         if self._frozen:
             raise self._frozen.reason
-        assert self._writer
+        if self._closed or not self._writer:
+            raise StorageUnusable(f"{self.path} is closed")
         return self._writer
 
     def _thaw(self) -> None:
