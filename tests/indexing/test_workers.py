@@ -181,6 +181,21 @@ def test_workers_that_hold_much_memory_are_replaced(
     wait_until(lambda: not any(map(is_running, seen)))
 
 
+@needs_proc
+def test_closing_ends_workers_that_took_the_place_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers, "_WORN", 1)
+    text = "def add(one, other):\n    return one + other\n" * 5_000
+    content = FileContent("big.py", text, "0" * 64, len(text), 0)
+    order = Order("code", "syntax", (content,))
+    with Workers(1, "") as helping:
+        assert helping.submit(order).result()
+        assert helping.submit(order).result()
+        left = [helping.submit(order), helping.submit(order)]
+    assert [done.result(timeout=0) for done in left] == [None, None]
+
+
 def test_workers_that_cannot_start_leave_a_whole_index(
     project: Any, open_bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,7 @@ class Workers:
         self._most, self._model = most, model
         self._orders: queue.SimpleQueue[tuple[Order, Future[Prepared | None]] | None]
         self._orders = queue.SimpleQueue()
-        self._served: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
+        self._served: dict[threading.Thread, subprocess.Popen[bytes]] = {}
         self._guard = threading.Lock()
         self._left = 0
         self._closing = False
@@ -84,12 +84,12 @@ class Workers:
 
     def close(self) -> None:
         """End the children, whatever they are at."""
-        self._closing = True
-        for child, _ in self._served:
-            child.kill()
-            self._orders.put(None)
-        for child, thread in self._served:
-            child.wait()
+        with self._guard:
+            self._closing = True
+            for child in self._served.values():
+                child.kill()
+                self._orders.put(None)
+        for thread in self._served:
             thread.join()
 
     def _start(self) -> None:
@@ -101,8 +101,8 @@ class Workers:
             self._most = 0
             return
         thread = threading.Thread(target=self._serve, args=(child,), daemon=True)
-        self._served.append((child, thread))
         with self._guard:
+            self._served[thread] = child
             self._left += 1
         try:
             thread.start()
@@ -110,9 +110,8 @@ class Workers:
             log.warning("no worker can be used: %s", error)
             with self._guard:
                 self._left, self._most = self._left - 1, 0
-            self._served.pop()
+                del self._served[thread]
             _end_child(child)
-            child.wait()
 
     def _serve(self, child: subprocess.Popen[bytes]) -> None:
         """Pass orders to a child until it fails one; orders that nobody takes come back."""
@@ -128,19 +127,27 @@ class Workers:
                     log.warning("going on without a worker, which failed: %r", error)
             done.set_result(prepared)
             prepared = None
-            if healthy and not self._closing and _is_worn(child):
+            if healthy and _is_worn(child):
                 _end_child(child)
-                try:
-                    child = _start_child(self._model)
-                except OSError as error:
-                    log.warning("no worker can be started: %s", error)
-                    healthy = False
+                child, healthy = self._replace(child)
         with self._guard:
             self._left -= 1
             while not self._left and not self._orders.empty():
                 if taken := self._orders.get():
                     taken[1].set_result(None)
         _end_child(child)
+
+    def _replace(self, child: subprocess.Popen[bytes]) -> tuple[subprocess.Popen[bytes], bool]:
+        """Another child for this thread, and true; the old one where there can be none."""
+        with self._guard:
+            if self._closing:
+                return child, False
+            try:
+                child = self._served[threading.current_thread()] = _start_child(self._model)
+            except OSError as error:
+                log.warning("no worker can be started: %s", error)
+                return child, False
+        return child, True
 
     def __enter__(self) -> Self:
         return self
