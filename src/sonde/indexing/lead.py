@@ -226,10 +226,7 @@ class Leading:
         self._follow_settings()
         self._follow_roots()
         if now >= self._retry_at:
-            self._guard(self._strategy.on_tick)
-        if now - self._last_look >= self._look_interval(now) and not len(self._settling):
-            self._guard(self._look)
-            self._rest_at = min(self._rest_at, now + _REST_SOON_S)
+            self._guard(self._do_what_is_due)
         if now >= self._rest_at:
             self._actions.rest()
             self._rest_at = now + REST_S
@@ -239,6 +236,13 @@ class Leading:
             self._open_watch()
         self._tell_strategy()
         self._beat()
+
+    def _do_what_is_due(self) -> None:
+        self._strategy.on_tick()
+        now = time.monotonic()
+        if now - self._last_look >= self._look_interval(now) and not len(self._settling):
+            self._look()
+            self._rest_at = min(self._rest_at, now + _REST_SOON_S)
 
     def _check_or_wait(self, now: float) -> None:
         """Check now; where changes wait by choice, they would be indexed: then once none waits, but
@@ -276,9 +280,12 @@ class Leading:
         self._look_cost = self._last_look - began
         self._state.looks += 1
         self._state.current = self._state.watching == "events"
+        if self._failing:
+            self._failing, self._pause, self._state.note = False, 1.0, ""
 
     def _guard(self, action: Callable[[], None]) -> None:
-        """Do something that may fail for reasons that pass; then it is tried again, later."""
+        """Do something that may fail for reasons that pass; then everything is looked at again,
+        each time later, until that is done."""
         try:
             action()
         except Cancelled:
@@ -293,11 +300,7 @@ class Leading:
             self._state.current = False
             self._retry_at = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
-            self._stirred = True
-            return
-        if self._failing:
-            self._failing, self._pause, self._state.note = False, 1.0, ""
-            self._last_look = 0.0  # a failed look at everything is made up for
+            self._last_look = float("-inf")
 
     def _follow_settings(self) -> None:
         config = stat_config(self._project.folder)
@@ -323,6 +326,7 @@ class Leading:
         else:
             self._open_watch()
             self._settling.add({EVERYTHING})
+            self._retry_at = time.monotonic()
         self._roots = roots
 
     def _open_watch(self) -> None:
