@@ -7,9 +7,12 @@ import os
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from socketserver import BaseRequestHandler
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from tests.loopback import Exchange, LoopbackServer, running
 from tests.processes import is_running
 from tests.waiting import wait_until
 
+from sonde.embedding import local
 from sonde.embedding.base import DEEP_NAME
 from sonde.embedding.local import LocalEmbedder
 from sonde.embedding.process import place_of, serve_until_idle
@@ -79,6 +83,28 @@ def test_a_stranger_on_its_port_is_sent_no_text(folder: Path) -> None:
         place.write_text(json.dumps({"port": stranger.server_port, "token": "t", "pid": 1}))
         assert LocalEmbedder(folder).embed(["walrus"], "query").any()
     assert set(seen) == {"GET"}
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{}"])
+def test_a_stranger_that_is_silent_or_busy_is_not_waited_for(
+    answer: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stranger(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(4_096)
+            self.request.sendall(answer)
+            done.wait(60)
+
+    done = threading.Event()
+    monkeypatch.setattr(local, "_PROOF_S", 1.0)
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Stranger)) as stranger:
+        folder.mkdir()
+        place = place_of(folder, DEEP_NAME)
+        place.write_text(json.dumps({"port": stranger.server_port, "token": "t", "pid": 1}))
+        try:
+            assert LocalEmbedder(folder).embed(["walrus"], "query").any()
+        finally:
+            done.set()
 
 
 def test_one_that_cannot_start_is_an_error_with_its_reason(

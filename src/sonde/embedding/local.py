@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode
 from sonde.embedding.process import place_of
 from sonde.embedding.remote import ASKING, embed_in_batches
-from sonde.embedding.serving import prove
+from sonde.embedding.serving import MOST_BYTES, prove
 from sonde.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _START_S = 30.0
 _POLL_S = 0.02
 _TRIES = 3
 _ANSWER_S = 120.0
+_PROOF_S = 5.0
 
 
 class _GoneError(Exception):
@@ -76,22 +78,37 @@ class LocalEmbedder:
 
     def _exchange(self, body: dict[str, Any], mode: Mode) -> dict[str, Any]:
         """One answer of the running process; `_GoneError` if there is none."""
-        port, token = self._find()
         # a process that has to load the model first takes longer than a usual query
         patience = _ANSWER_S if mode == "passage" else 3 * ASKING[mode].timeout_s
-        connection = HTTPConnection("127.0.0.1", port, timeout=patience)
+        with self._connect() as (connection, token):
+            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+            try:
+                connection.sock.settimeout(patience)
+                connection.request("POST", "/embed", json.dumps(body), headers)
+                status, told = _read_answer(connection)
+            except TimeoutError as error:
+                raise EmbeddingFailed(f"no answer within {patience:.0f} s") from error
+        if status == 503:
+            raise EmbeddingFailed(f"the embedding process failed: {told.get('error')}")
+        if status != 200:
+            raise _GoneError(f"HTTP {status}")
+        return told
+
+    @contextmanager
+    def _connect(self) -> Iterator[tuple[HTTPConnection, str]]:
+        """A connection on which the process has proved itself, and its token; `_GoneError` if
+        there is none."""
+        port, token = self._find()
+        connection = HTTPConnection("127.0.0.1", port, timeout=_PROOF_S)
         try:
             nonce = secrets.token_hex(16)
             connection.request("GET", "/health", headers={"Sonde-Nonce": nonce})
-            told = _read_answer(connection)
-            if told.get("proof") != prove(token, nonce) or told.get("model") != DEEP_NAME:
+            _, told = _read_answer(connection)
+            proved = told.get("proof") == prove(token, nonce) and told.get("model") == DEEP_NAME
+            if not proved or connection.sock is None:
                 raise _GoneError("another program listens where it did")
-            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-            connection.request("POST", "/embed", json.dumps(body), headers)
-            return _read_answer(connection)
-        except TimeoutError as error:
-            raise EmbeddingFailed(f"no answer within {patience:.0f} s") from error
-        except (OSError, HTTPException, ValueError) as error:
+            yield connection, token
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise _GoneError(f"{type(error).__name__}: {error}") from error
         finally:
             connection.close()
@@ -143,15 +160,9 @@ class LocalEmbedder:
 
     def _is_healthy(self) -> bool:
         try:
-            port, token = self._find()
-            connection = HTTPConnection("127.0.0.1", port, timeout=5.0)
-            try:
-                nonce = secrets.token_hex(16)
-                connection.request("GET", "/health", headers={"Sonde-Nonce": nonce})
-                return bool(_read_answer(connection).get("proof") == prove(token, nonce))
-            finally:
-                connection.close()
-        except (_GoneError, OSError, HTTPException, ValueError):
+            with self._connect():
+                return True
+        except _GoneError:
             return False
 
     @property
@@ -166,11 +177,10 @@ class LocalEmbedder:
         return lines[-1] if lines else ""
 
 
-def _read_answer(connection: HTTPConnection) -> dict[str, Any]:
+def _read_answer(connection: HTTPConnection) -> tuple[int, dict[str, Any]]:
+    """Status and body; a program that is not ours may say anything, at any length."""
     answer = connection.getresponse()
-    told = json.loads(answer.read())
-    if answer.status == 503:
-        raise EmbeddingFailed(f"the embedding process failed: {told.get('error')}")
-    if answer.status != 200 or not isinstance(told, dict):
-        raise _GoneError(f"HTTP {answer.status}")
-    return told
+    told = json.loads(answer.read(MOST_BYTES))
+    if not isinstance(told, dict):
+        raise _GoneError("it answers in another shape")
+    return answer.status, told
