@@ -143,7 +143,7 @@ def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
     from sonde.embedding.hub import is_hub_name
 
     text = settings.embedding_model
-    path = Path(text).expanduser()
+    path = _expand_home(text)
     at = path if path.is_absolute() or text.startswith((".", "~")) else None
     if not text or not (at or is_hub_name(text)):
         raise InvalidRequest(
@@ -205,7 +205,7 @@ def open_project(settings: Settings, root: Path) -> Project:
     except OSError as error:
         raise StorageUnusable(f"{settings.home}: {error}") from error
     own = apply_project_config(apply_cortex_config(settings, root), folder / "config.json")
-    chunk_folder = root / Path(own.chunks_dir).expanduser()
+    chunk_folder = root / _expand_home(own.chunks_dir)
     rules = Rules(
         include=own.include,
         # views of the project, and as large as it: no part of it
@@ -236,6 +236,14 @@ def open_project(settings: Settings, root: Path) -> Project:
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
     )
+
+
+def _expand_home(text: str) -> Path:
+    """A path with its `~` resolved; as it is written where there is no such user."""
+    path = Path(text)
+    with suppress(RuntimeError):
+        path = path.expanduser()
+    return path
 
 
 def _endpoint(own: Settings) -> Embedder | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,15 @@ import pytest
 from tests.loopback import Exchange, LoopbackServer, running
 from tests.waiting import wait_until
 
+from sonde.embedding.base import Mode, Vectors
 from sonde.embedding.endpoint import EndpointEmbedder
 from sonde.embedding.static import StaticEmbedder
-from sonde.errors import EmbeddingFailed, FileMissing
+from sonde.errors import EmbeddingFailed, FileMissing, MissingExtra
 from sonde.searching.chunk_files import QUIET_MS, ChunkFiles
 from sonde.searching.contexts import SearchOptions
-from sonde.settings import load_settings
+from sonde.settings import apply_cortex_config, load_settings
 from sonde.tools.contexts import cortex_search
-from sonde.wiring import build_app
+from sonde.wiring import build_app, open_project
 from sonde.work import Work
 
 ALL = SearchOptions(limit=100, min_score=-1)
@@ -85,7 +87,17 @@ def test_a_broken_file_keeps_the_old_state_and_is_told_once(
 ) -> None:
     write(tmp_path, "a.json", [make_chunk("a")])
     files = open_files(tmp_path)
-    for broken in ('{"chunks": [{"id": "b"', "", '{"chunks": [{"id": 5}]}', "null", "[1]"):
+    odd = [
+        json.dumps([make_chunk("b", **more)])
+        for more in (
+            {"embedding": [[1.0, 2.0]] * 256},
+            {"embedding": [float("nan")] * 256},
+            {"embedding": [1e39] * 256},
+            {"embedding": ["x"] * 256},
+            {"metadata": {"weight": float("nan")}},
+        )
+    ]
+    for broken in ('{"chunks": [{"id": "b"', "", '{"chunks": [{"id": 5}]}', "null", "[1]", *odd):
         (tmp_path / "a.json").write_text(broken)
         with caplog.at_level(logging.WARNING):
             caplog.clear()
@@ -95,6 +107,37 @@ def test_a_broken_file_keeps_the_old_state_and_is_told_once(
         assert ids(files) == {"a"}
     write(tmp_path, "a.json", [make_chunk("c")])
     wait_until(lambda: ids(files) == {"c"})
+
+
+def test_following_outlives_an_embedder_that_fails(tmp_path: Path) -> None:
+    failing = threading.Event()
+    failed = threading.Event()
+
+    class Moody(StaticEmbedder):
+        def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
+            if failing.is_set():
+                failed.set()
+                raise MissingExtra("gone for a while", extra="model")
+            return super().embed(texts, mode)
+
+    write(tmp_path, "a.json", [make_chunk("a")])
+    files = ChunkFiles(tmp_path, Moody())
+    files.follow()
+    try:
+        failing.set()
+        write(tmp_path, "a.json", [make_chunk("b")])
+        assert failed.wait(30)
+        failing.clear()
+        write(tmp_path, "a.json", [make_chunk("c")])
+        wait_for(lambda: ids(files) == {"c"})
+    finally:
+        files.close()
+
+
+def test_what_looks_like_an_embedding_elsewhere_is_shown_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path, "a.json", [make_chunk("a", metadata={"embedding": [1, 2]})])
+    (found,) = ChunkFiles(tmp_path, StaticEmbedder()).query("a", ALL)
+    assert found.chunk.metadata == {"embedding": [1, 2]}
 
 
 def test_at_the_start_broken_files_are_left_out_and_empty_ones_are_nothing(
@@ -191,6 +234,24 @@ def test_a_project_is_answered_from_its_chunk_files(tmp_path: Path, endpoint: st
     with pytest.raises(FileMissing):
         cortex_search(app, "otter", work=Work())
     app.close()
+
+
+@pytest.mark.parametrize("value", ["\u00b2", "9" * 5_000, "~nobody-here/chunks"])
+def test_odd_values_in_a_projects_own_file_stop_nothing(tmp_path: Path, value: str) -> None:
+    root = tmp_path / "project"
+    (root / ".cortex").mkdir(parents=True)
+    (root / ".cortex/config.yml").write_text(
+        f"embedding:\n  dimensions: {value}\nserver:\n  chunks_dir: {value}\n"
+    )
+    settings = load_settings({}, home=tmp_path / "home")
+    assert open_project(settings, root).warnings
+
+
+def test_a_pipe_in_the_place_of_a_projects_own_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / ".cortex").mkdir()
+    os.mkfifo(tmp_path / ".cortex/config.yml")
+    settings = load_settings({}, home=tmp_path / "home")
+    assert apply_cortex_config(settings, tmp_path) == settings
 
 
 def test_a_folder_that_was_replaced_is_read_anew(tmp_path: Path) -> None:

@@ -158,15 +158,20 @@ class TestErrors:
     def test_reading_without_memory_says_so_and_can_be_tried_again(self, tmp_path):
         write_notes(tmp_path / "x.db", FIRST, "kept")
         database = Database(tmp_path / "x.db", FIRST)
-        with pytest.raises(MemoryError), database.read() as connection:
-            apsw.hard_heap_limit(apsw.memory_used() + 100_000)
-            try:
-                connection.execute(
-                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000)"
-                    " SELECT DISTINCT i || text FROM n, notes"
-                ).fetchall()
-            finally:
-                apsw.hard_heap_limit(0)
+
+        def read_much():
+            with database.read() as connection:
+                apsw.hard_heap_limit(apsw.memory_used() + 100_000)
+                try:
+                    connection.execute(
+                        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99999)"
+                        " SELECT DISTINCT i || text FROM n, notes"
+                    ).fetchall()
+                finally:
+                    apsw.hard_heap_limit(0)
+
+        with pytest.raises(MemoryError):
+            read_much()
         assert read_notes(database) == [("kept",)]
         database.close()
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from sonde.chunking.tags import fold_tag
 from sonde.embedding.base import Embedder, Vectors
-from sonde.errors import EmbeddingFailed, FileMissing
+from sonde.errors import EmbeddingFailed, FileMissing, SondeError
 from sonde.policy.documents import read_document, walk_documents
 from sonde.policy.walk import Entry
 from sonde.searching.contexts import (
@@ -136,7 +136,7 @@ class ChunkFiles:
         """Read the files now; false, and the old state, when they cannot be read."""
         try:
             fresh = self._read(strict=True)
-        except (UnreadableError, EmbeddingFailed, FileMissing) as error:
+        except (UnreadableError, SondeError) as error:
             if str(error) != self._told:
                 self._told = str(error)
                 log.warning("chunk files are as they were: %s", error)
@@ -238,7 +238,7 @@ def _read_file(folder: Path, name: str) -> tuple[str, list[dict[str, Any]]]:
     if isinstance(data, Skipped):
         raise UnreadableError(f"{folder / name}: {data.reason} {data.detail}".strip())
     try:
-        value = json.loads(data, object_hook=_pack_vector)
+        value = json.loads(data, object_hook=_pack_vector, parse_constant=_refuse_constant)
         facts = value.get("_metadata") or {} if isinstance(value, dict) else {}
         rows = value["chunks"] if isinstance(value, dict) else value
         if not all(isinstance(row["id"], str) and isinstance(row["text"], str) for row in rows):
@@ -251,9 +251,16 @@ def _read_file(folder: Path, name: str) -> tuple[str, list[dict[str, Any]]]:
 def _pack_vector(row: dict[str, Any]) -> dict[str, Any]:
     """Numbers as they are computed with: a list of them takes eight times the memory."""
     vector = row.get("embedding")
-    if isinstance(vector, list):
-        row["embedding"] = np.array(vector, np.float32)
+    if isinstance(vector, list) and "id" in row and "text" in row:
+        with np.errstate(over="ignore"):
+            packed = row["embedding"] = np.array(vector, np.float32)
+        if packed.ndim != 1 or not np.isfinite(packed).all():
+            raise UnreadableError(f"the embedding of {row['id']} is no row of numbers")
     return row
+
+
+def _refuse_constant(name: str) -> None:
+    raise UnreadableError(f"{name} is no number")
 
 
 def _parse_chunk(row: Mapping[str, Any]) -> ContextChunk:

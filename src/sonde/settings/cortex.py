@@ -14,14 +14,17 @@ _MEANING = {
 _MOST = 100_000
 
 
-def read_cortex_config(root: Path) -> tuple[Path, dict[str, object]]:
-    """The file and the settings it holds, by our names; nothing where there is none."""
+def read_cortex_config(root: Path) -> tuple[Path, dict[str, str]]:
+    """The file and the settings it holds, by our names, as text; nothing where there is none."""
     path = root / ".cortex" / "config.yml"
     try:
-        text = path.read_text("utf-8")[:_MOST]
+        if not path.is_file():
+            return path, {}
+        with path.open(encoding="utf-8") as file:
+            text = file.read(_MOST)
     except (OSError, ValueError):
         return path, {}
-    found: dict[str, object] = {}
+    found: dict[str, str] = {}
     section = ""
     for line in text.splitlines():
         match = _LINE.match(line)
@@ -32,5 +35,5 @@ def read_cortex_config(root: Path) -> tuple[Path, dict[str, object]]:
             section = match["key"]
         name = _MEANING.get(f"{section}.{match['key']}")
         if match["indent"] and name and value:
-            found[name] = int(value) if value.isdigit() else value
+            found[name] = value
     return path, found

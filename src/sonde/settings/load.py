@@ -80,11 +80,11 @@ def apply_cortex_config(settings: Settings, root: Path) -> Settings:
     over = {"default", str(settings.home / "config.json")}
     warnings = list(settings.warnings)
     values: dict[str, Any] = {}
-    for name, raw in entries.items():
+    for name, text in entries.items():
         try:
-            value = RULES[name].check(raw)
+            value = RULES[name].check(RULES[name].read(text))
         except RejectedError:
-            warnings.append(f"{path}: {_complain(name, name, raw)}")
+            warnings.append(f"{path}: {_complain(name, name, text)}")
             continue
         if name == "embedding_endpoint" and not LOOPBACK.fullmatch(str(value)):
             # the file comes with the project: whoever wrote that must not be sent the queries
