@@ -85,7 +85,9 @@ def build_app(
         results=results,
         disk=_open_disk(settings, start),
         knowledge=_open_library(settings),
-        static=_provider("static") if settings.embedding in ("auto", "static", "local") else None,
+        static=load_provider("static")
+        if settings.embedding in ("auto", "static", "local")
+        else None,
         deep=_open_provider(settings, tell),
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
@@ -134,10 +136,6 @@ def _file_roots(settings: Settings, start: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(roots))
 
 
-def _provider(name: str) -> Embedder:
-    return load_provider(name)
-
-
 def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
     """The user's model: a folder, or a name on the hub."""
     from sonde.embedding.hub import is_hub_name
@@ -169,7 +167,7 @@ def _open_provider(settings: Settings, tell: Callable[[str], None]) -> Embedder 
     place = settings.home / "embedding" / "services.json"
     match settings.embedding:
         case "auto" | "deep":
-            return _provider("deep")
+            return load_provider("deep")
         case "local":
             return load_provider("local", folder=settings.home / "embedding")
         case "http":

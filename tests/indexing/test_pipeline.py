@@ -274,3 +274,17 @@ def test_a_cancelled_update_keeps_what_it_wrote_and_goes_on_later(
     fresh = open_bench()
     fresh.update()
     assert bench.snapshot() == fresh.snapshot()
+
+
+def test_a_file_that_is_read_again_by_force_is_not_unchanged_too(bench: Any) -> None:
+    for name in ("a", "b"):
+        path = bench.write(f"{name}.py", f"def {name}():\n    pass\n")
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    bench.update()
+    report = bench.update(paths={"a.py"}, force=True)
+    assert (report.files_indexed, report.files_unchanged) == (1, 0)
+    assert bench.files() == {"a.py", "b.py"}
+    (bench.root / "a.py").unlink()
+    report = bench.update(paths={"a.py"}, force=True)
+    assert (report.files_indexed, report.files_removed) == (0, 1)
+    assert bench.files() == {"b.py"}

@@ -164,8 +164,8 @@ class TestErrors:
                 apsw.hard_heap_limit(apsw.memory_used() + 100_000)
                 try:
                     connection.execute(
-                        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99999)"
-                        " SELECT DISTINCT i || text FROM n, notes"
+                        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+                        " LIMIT 99999) SELECT DISTINCT i || text FROM n, notes"
                     ).fetchall()
                 finally:
                     apsw.hard_heap_limit(0)

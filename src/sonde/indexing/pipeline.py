@@ -27,7 +27,6 @@ from sonde.indexing.preparing import Order, Prepared, list_texts, prepare_files,
 from sonde.indexing.sources import Tree
 from sonde.indexing.workers import Workers, count_workers
 from sonde.policy.read import FileContent
-from sonde.policy.walk import Entry
 from sonde.stores.base import ChunkStore
 from sonde.types import FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
 from sonde.work import Work
@@ -114,24 +113,19 @@ def update_index(
         for kind, store in stores.items()
     }
     refused = {} if refused is None else refused
-    if force and paths is None:
-        refused.clear()
-    if paths is not None:
-        diff = compare_paths(tree, known, refused, paths)
-        if force:
-            diff.changed = [
-                (kind, entry)
-                for path in sorted(paths)
-                if isinstance(entry := tree.check(path), Entry) and (kind := tree.kind_of(path))
-            ]
-    elif force:
-        diff = compare_tree(tree, {kind: {} for kind in known}, refused, work)
+    compared = {kind: {} for kind in known} if force else known
+    if force:
+        for path in list(refused) if paths is None else paths:
+            refused.pop(path, None)
+    if paths is None:
+        diff = compare_tree(tree, compared, refused, work)
+    else:
+        diff = compare_paths(tree, compared, refused, paths)
+    if force:
         current = {(kind, entry.path) for kind, entry in diff.changed}
         diff.removed = [
             (k, p) for k, files in known.items() for p in files if (k, p) not in current
         ]
-    else:
-        diff = compare_tree(tree, known, refused, work)
     tally = _Tally(began, len(diff.changed))
     for kind, store in stores.items():
         gone = [path for other, path in diff.removed if other == kind]
