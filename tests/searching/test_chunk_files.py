@@ -129,7 +129,7 @@ def test_following_outlives_an_embedder_that_fails(tmp_path: Path) -> None:
         assert failed.wait(30)
         failing.clear()
         write(tmp_path, "a.json", [make_chunk("c")])
-        wait_for(lambda: ids(files) == {"c"})
+        wait_until(lambda: ids(files) == {"c"})
     finally:
         files.close()
 
