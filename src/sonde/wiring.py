@@ -22,11 +22,11 @@ from sonde.embedding.providers import load_provider
 from sonde.errors import InvalidRequest, OutOfMemory, StorageUnusable
 from sonde.globs import compile_glob
 from sonde.indexing.lock import WriterLock
-from sonde.indexing.sources import Source, Tree
+from sonde.indexing.sources import Tree
 from sonde.jobs import Jobs, JobStore
 from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
-from sonde.policy.admit import Rules, public_deny_list
+from sonde.policy.admit import Rules, Source, public_deny_list
 from sonde.settings import (
     Settings,
     apply_cortex_config,

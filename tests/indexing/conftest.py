@@ -12,8 +12,8 @@ from tests.contents import read_contents
 
 from sonde.indexing.diff import Refused
 from sonde.indexing.pipeline import update_index
-from sonde.indexing.sources import Source, Tree
-from sonde.policy.admit import Rules
+from sonde.indexing.sources import Tree
+from sonde.policy.admit import Rules, Source
 from sonde.stores.chunks_sqlite import SqliteChunkStore
 from sonde.types import IndexReport
 from sonde.work import Work

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sonde.errors import Cancelled
-from sonde.policy.read import FileContent, read_file
+from sonde.policy.read import FileContent, Reader
 from sonde.types import Progress, Skipped
 from sonde.work import Work
 
@@ -29,11 +29,13 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that were opened, in order."""
     seen: list[str] = []
 
-    def spy(root: Path, path: str, rules: Any) -> FileContent | Skipped:
-        seen.append(path)
-        return read_file(root, path, rules)
+    read = Reader.read
 
-    monkeypatch.setattr("sonde.indexing.sources.read_file", spy)
+    def spy(reader: Reader, path: str) -> FileContent | Skipped:
+        seen.append(path)
+        return read(reader, path)
+
+    monkeypatch.setattr(Reader, "read", spy)
     return seen
 
 
@@ -160,9 +162,7 @@ def test_a_file_that_could_not_be_read_is_tried_again_though_nothing_else_change
 ) -> None:
     age(bench.write("a.py", "x = 1\n"))
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "sonde.indexing.sources.read_file", lambda _r, path, _s: Skipped(path, "unreadable")
-        )
+        patch.setattr(Reader, "read", lambda _, path: Skipped(path, "unreadable"))
         assert bench.update().skipped == {"unreadable": 1}
     assert bench.update().files_indexed == 1
 
@@ -174,14 +174,16 @@ def test_a_change_within_the_same_time_stamp_and_size_is_noticed(
 ) -> None:
     now = stamp + 1_000_000
 
-    def read_slowly(root: Path, path: str, rules: Any) -> FileContent | Skipped:
+    read = Reader.read
+
+    def read_slowly(reader: Reader, path: str) -> FileContent | Skipped:
         nonlocal now
         now += 10_000_000_000 if path == "z.py" else 0
-        return read_file(root, path, rules)
+        return read(reader, path)
 
     clock = SimpleNamespace(time_ns=lambda: now, monotonic=time.monotonic)
     monkeypatch.setattr("sonde.indexing.pipeline.time", clock)
-    monkeypatch.setattr("sonde.indexing.sources.read_file", read_slowly)
+    monkeypatch.setattr(Reader, "read", read_slowly)
     path = bench.write("a.py", first)
     os.utime(path, ns=(stamp, stamp))
     bench.write("z.py", "z = 1\n")

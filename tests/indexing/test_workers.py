@@ -33,7 +33,8 @@ import sys
 from pathlib import Path
 from sonde.embedding.static import StaticEmbedder
 from sonde.indexing.pipeline import update_index
-from sonde.indexing.sources import Source, Tree
+from sonde.indexing.sources import Tree
+from sonde.policy.admit import Source
 from sonde.policy.admit import Rules
 from sonde.stores.memory import MemoryChunkStore
 from sonde.work import Work

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sonde.errors import FileMissing
 from sonde.policy import census as census_module
-from sonde.policy.admit import Rules
-from sonde.policy.census import Census, Place
+from sonde.policy.admit import Rules, Source
+from sonde.policy.census import Census
 from sonde.policy.walk import Entry, walk_files
 
 RULES = Rules(max_file_bytes=50, max_depth=3, exclude=("*.out",))
@@ -61,7 +61,7 @@ def test_a_look_finds_what_a_walk_finds(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, str, str]]
 ) -> None:
     root = tmp_path_factory.mktemp("tree")
-    census = Census([Place("", root, RULES)])
+    census = Census([Source("", root, RULES)])
     for what, path, other in [*actions, ("look", "", "")]:
         act(root, what, path, other)
         if what == "look":
@@ -83,7 +83,7 @@ def test_a_look_trusts_the_times_of_folders_that_have_come_to_rest(
     """As on a file system whose clock moves on between any two changes."""
     monkeypatch.setattr(census_module, "_SETTLED_NS", -(10**19))
     root = tmp_path_factory.mktemp("tree")
-    census = Census([Place("", root, RULES)])
+    census = Census([Source("", root, RULES)])
     seen: dict[Path, tuple[int, ...]] = {}
     clock = 10**18
     for what, path, other in [*actions, ("look", "", "")]:
@@ -104,7 +104,7 @@ def test_nothing_is_listed_again_when_nothing_changed(
     for number in range(5):
         (tmp_path / f"folder{number}").mkdir()
         (tmp_path / f"folder{number}" / "file.py").write_text("x")
-    census = Census([Place("", tmp_path, RULES)])
+    census = Census([Source("", tmp_path, RULES)])
     first, version = census.look(), census.version
     listed: list[str] = []
     real = os.scandir
@@ -128,7 +128,7 @@ def test_a_root_that_is_a_link_may_be_turned_elsewhere(
         (tmp_path / name / "src" / f"{name}.py").write_text("x")
     link = tmp_path / "link"
     link.symlink_to("one")
-    census = Census([Place("", link, RULES)])
+    census = Census([Source("", link, RULES)])
     assert list(census.look()) == ["src/one.py"]
     link.unlink()
     link.symlink_to("two")
@@ -138,7 +138,7 @@ def test_a_root_that_is_a_link_may_be_turned_elsewhere(
 def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("x")
-    census = Census([Place("", tmp_path, RULES)])
+    census = Census([Source("", tmp_path, RULES)])
     assert list(census.look()) == ["src/a.py"]
     (tmp_path / "src").rename(tmp_path / "kept")
     (tmp_path / "src").symlink_to("kept")
@@ -155,5 +155,5 @@ def test_several_places_are_one_project(tmp_path: Path) -> None:
     for name in ("main/a.py", "main/part/hidden.py", "part/b.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
-    places = [Place("", tmp_path / "main", RULES), Place("part/", tmp_path / "part", RULES)]
+    places = [Source("", tmp_path / "main", RULES), Source("part/", tmp_path / "part", RULES)]
     assert list(Census(places).look()) == ["a.py", "part/b.py"]

@@ -20,15 +20,16 @@ ADMITTED = ("src/a.py", "README.md", "src/deep/b.ts", ".gitignore")
 WALK_AND_READ = """
 import sys
 from pathlib import Path
-from sonde.policy.admit import Rules
-from sonde.policy.read import read_file
+from sonde.policy.admit import Rules, Source
+from sonde.policy.read import Reader
 from sonde.policy.walk import Entry, check_path, walk_files
 root = Path(sys.argv[1])
+reader = Reader(Source("", root, Rules()))
 for found in walk_files(root, Rules()):
-    read_file(root, found.path, Rules())
+    reader.read(found.path)
 for path in sys.argv[2:]:
     check_path(root, path, Rules())
-    read_file(root, path, Rules())
+    reader.read(path)
 """
 
 

@@ -13,12 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.errors import OutsideRoots
-from sonde.policy.admit import Rules
-from sonde.policy.read import FileContent, decode_text, read_file
+from sonde.policy.admit import Rules, Source
+from sonde.policy.decode import decode_text
+from sonde.policy.read import FileContent, Reader
 from sonde.policy.walk import Entry, check_path
 from sonde.types import Skipped
 
 RULES = Rules()
+
+
+def read_file(root: Path, path: str, rules: Rules) -> FileContent | Skipped:
+    with Reader(Source("", root, rules)) as reader:
+        return reader.read(path)
 
 
 def read_reason(root: Path, path: str, rules: Rules = RULES) -> str:

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from sonde.errors import OutsideRoots
-from sonde.policy.admit import Rules
-from sonde.policy.census import Place
-from sonde.policy.read import FileContent, read_file
-from sonde.policy.reader import FileText, Reader
+from sonde.policy.admit import Rules, Source
+from sonde.policy.read import FileContent, FileText, Reader
 from sonde.types import Skipped
 
 SECRET = "key = 'AKIAIOSFODNN7ZZQWERT'\n"
@@ -34,6 +32,11 @@ FILES: dict[str, bytes] = {
 RULES = Rules(max_file_bytes=10_000, max_depth=4)
 
 
+def read_alone(root: Path, path: str) -> FileContent | Skipped:
+    with Reader(Source("", root, RULES)) as reader:
+        return reader.read(path)
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     for name, data in FILES.items():
@@ -48,35 +51,33 @@ def root(tmp_path: Path) -> Path:
 
 def test_each_file_reads_the_same(root: Path) -> None:
     names = [*FILES, "a/link.py", "linked/e.txt", "twin.py", "pipe", "a", "gone.py", "a/b/gone/x"]
-    with Reader(Place("", root, RULES)) as reader:
+    with Reader(Source("", root, RULES)) as reader:
         for name in [*sorted(names), *sorted(names, reverse=True)]:
-            one, many = read_file(root, name, RULES), reader.read(name)
+            one, bare = read_alone(root, name), reader.read_utf8(name)
+            assert reader.read(name) == one
             if isinstance(one, Skipped):
-                assert isinstance(many, Skipped), name
-                assert (many.path, many.reason) == (name, one.reason)
+                assert bare == one
             else:
-                assert isinstance(many, FileText)
-                assert many.data == one.text.encode()
-                assert (many.size, many.mtime_ns) == (one.size, one.mtime_ns)
+                assert bare == FileText(name, one.text.encode(), one.size, one.mtime_ns)
 
 
 def test_a_path_is_taken_as_by_reading_alone(root: Path) -> None:
-    with Reader(Place("", root, RULES)) as reader:
+    with Reader(Source("", root, RULES)) as reader:
         for path in ("./a/b/c.py", "a//b/d.txt", str(root / "a/e.txt")):
-            one, many = read_file(root, path, RULES), reader.read(path)
-            assert isinstance(one, Skipped) == isinstance(many, Skipped), path
-        for path in ("../x", "a/../../x", "/etc/passwd", "a\0b"):
+            assert reader.read(path) == read_alone(root, path), path
+        assert reader.read("") == Skipped("", "folder")
+        for path in ("../x", "a/../../x", "/etc/passwd", "a\0b", "a/\ud800"):
             with pytest.raises(OutsideRoots):
                 reader.read(path)
 
 
 def test_only_an_unchanged_state_is_vouched_for(root: Path) -> None:
     facts = (root / "b/leak.py").stat()
-    with Reader(Place("p/", root, RULES)) as reader:
-        known = reader.read("b/leak.py", vouched=(facts.st_size, facts.st_mtime_ns))
+    with Reader(Source("p/", root, RULES)) as reader:
+        known = reader.read_utf8("b/leak.py", vouched=(facts.st_size, facts.st_mtime_ns))
         assert isinstance(known, FileText)
         assert known.path == "p/b/leak.py"
-        other = reader.read("b/leak.py", vouched=(facts.st_size, facts.st_mtime_ns - 1))
+        other = reader.read_utf8("b/leak.py", vouched=(facts.st_size, facts.st_mtime_ns - 1))
         assert isinstance(other, Skipped)
         assert other.reason == "secret_content"
 
@@ -95,6 +96,6 @@ def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(
 
     (root / "twin.py").unlink()
     monkeypatch.setattr(os, "read", grow)
-    content = read_file(root, "a/b/c.py", RULES)
+    content = read_alone(root, "a/b/c.py")
     assert isinstance(content, FileContent)
     assert content.text in ("x = 1\n", "x = 1\nmore = 2\n")

@@ -13,8 +13,8 @@ from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed
 from sonde.indexing.pipeline import update_index
-from sonde.indexing.sources import Source, Tree
-from sonde.policy.admit import Rules
+from sonde.indexing.sources import Tree
+from sonde.policy.admit import Rules, Source
 from sonde.ranking.words import read_question
 from sonde.searching import deepen
 from sonde.searching.found import Deep, Probe, Search

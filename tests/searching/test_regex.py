@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
-from sonde.policy.reader import FileText
+from sonde.policy.read import FileText
 from sonde.searching.regex import compile_pattern, grep_text
 from sonde.types import AllOf, Needs
 from sonde.work import Work

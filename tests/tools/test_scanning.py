@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from sonde.app import App
 from sonde.errors import SondeError
-from sonde.policy import reader
 from sonde.policy.census import Census
+from sonde.policy.read import Reader
 from sonde.tools.code import grep
 from sonde.tools.index import create_index, delete_index, reindex_file
 from sonde.tools.updating import update_project
@@ -93,13 +93,13 @@ def test_only_files_that_can_match_are_read(
     server = open_app("server")
     create_index(server, work=Work())
     opened: list[str] = []
-    real = reader.Reader.read
+    real = Reader.read_utf8
 
-    def read(self: reader.Reader, path: str, **options: Any) -> Any:
+    def read(self: Reader, path: str, **options: Any) -> Any:
         opened.append(path)
         return real(self, path, **options)
 
-    monkeypatch.setattr(reader.Reader, "read", read)
+    monkeypatch.setattr(Reader, "read_utf8", read)
     assert lines(server, "needle") == [("rare.py", 1, "needle = 1")]
     assert opened == ["rare.py"]
     opened.clear()

@@ -24,9 +24,10 @@ from sonde.indexing.diff import (
 )
 from sonde.indexing.halving import do_in_halves
 from sonde.indexing.preparing import Order, Prepared, list_texts, prepare_files, state_of
-from sonde.indexing.sources import Tree
+from sonde.indexing.sources import Tree, TreeReader
 from sonde.indexing.workers import Workers, count_workers
 from sonde.policy.read import FileContent
+from sonde.policy.walk import Entry
 from sonde.stores.base import ChunkStore
 from sonde.types import FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
 from sonde.work import Work
@@ -161,31 +162,39 @@ def _batches(
     tree: Tree, diff: Diff, refused: Refused, tally: _Tally, work: Work
 ) -> Iterator[tuple[Kind, list[FileContent | Skipped]]]:
     """Read the changed files and group them, one index at a time, within bounded memory."""
-    for kind in ("code", "docs"):
-        batch: list[FileContent | Skipped] = []
-        size = 0
-        for other, entry in diff.changed:
-            if other != kind:
-                continue
-            work.check()
-            began = time.time_ns()
-            content = tree.read(entry.path)
-            tally.read += 1
-            refused.pop(entry.path, None)
-            if isinstance(content, Skipped):
-                diff.omitted.add(content)
-                if content.reason in _REFUSALS and not _is_racy(entry.mtime_ns, began):
-                    refused[entry.path] = (entry.size, entry.mtime_ns, content.reason)
-            else:
-                size += len(content.text)
-                if _is_racy(content.mtime_ns, began):
-                    content = replace(content, mtime_ns=0)
-            batch.append(content)
-            if len(batch) >= _BATCH_FILES or size >= _BATCH_CHARS:
+    with TreeReader(tree) as reader:
+        for kind in ("code", "docs"):
+            batch: list[FileContent | Skipped] = []
+            size = 0
+            for other, entry in diff.changed:
+                if other != kind:
+                    continue
+                work.check()
+                content = _read(reader, entry, diff, refused)
+                tally.read += 1
+                size += len(content.text) if isinstance(content, FileContent) else 0
+                batch.append(content)
+                if len(batch) >= _BATCH_FILES or size >= _BATCH_CHARS:
+                    reader.close()
+                    yield kind, batch
+                    batch, size = [], 0
+            if batch:
+                reader.close()
                 yield kind, batch
-                batch, size = [], 0
-        if batch:
-            yield kind, batch
+
+
+def _read(reader: TreeReader, entry: Entry, diff: Diff, refused: Refused) -> FileContent | Skipped:
+    """A file that has changed; what was refused is remembered, unless it may just be written."""
+    began = time.time_ns()
+    content = reader.read(entry.path)
+    refused.pop(entry.path, None)
+    if isinstance(content, Skipped):
+        diff.omitted.add(content)
+        if content.reason in _REFUSALS and not _is_racy(entry.mtime_ns, began):
+            refused[entry.path] = (entry.size, entry.mtime_ns, content.reason)
+    elif _is_racy(content.mtime_ns, began):
+        return replace(content, mtime_ns=0)
+    return content
 
 
 def _prepare_ahead(

@@ -7,25 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from sonde.chunking.parse import VERSION
 from sonde.errors import OutsideRoots
-from sonde.policy.admit import Rules, is_denied
-from sonde.policy.census import Place
-from sonde.policy.read import FileContent, read_file
-from sonde.policy.reader import FileText, Reader
+from sonde.policy.admit import Source, is_denied
+from sonde.policy.read import FileContent, FileText, Reader
 from sonde.policy.walk import Checker, Entry, check_path, walk_files, walk_folders
 from sonde.types import Kind, Skipped
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One folder of a project; its files are named `prefix` + their path below `root`."""
-
-    prefix: str
-    root: Path
-    rules: Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +50,7 @@ class Tree:
 
     def check(self, path: str) -> Entry | Skipped:
         """The verdict of `walk` on one file, as it is now."""
-        source, below = self._locate(path)
+        source, below = self.locate(path)
         return _prefixed(check_path(source.root, below, source.rules), source.prefix)
 
     def check_all(self, paths: Iterable[str]) -> dict[str, Entry | Skipped]:
@@ -70,7 +59,7 @@ class Tree:
         with ExitStack() as stack:
             checkers: dict[str, Checker] = {}
             for path in sorted(paths):
-                source, below = self._locate(path)
+                source, below = self.locate(path)
                 checker = checkers.get(source.prefix)
                 if checker is None:
                     checker = stack.enter_context(Checker(source.root, source.rules))
@@ -80,15 +69,13 @@ class Tree:
 
     def read(self, path: str) -> FileContent | Skipped:
         """One file's text, if it may be read."""
-        source, below = self._locate(path)
-        content = read_file(source.root, below, source.rules)
-        return replace(content, path=source.prefix + content.path) if source.prefix else content
+        with TreeReader(self) as reader:
+            return reader.read(path)
 
     def read_again(self, path: str, known: tuple[int, int] | None) -> FileText | Skipped:
         """One file's text as UTF-8; of the size and time that are known, it was admitted before."""
-        source, below = self._locate(path)
-        with Reader(Place(source.prefix, source.root, source.rules)) as reader:
-            return reader.read(below, vouched=known)
+        with TreeReader(self) as reader:
+            return reader.read_utf8(path, vouched=known)
 
     def kind_of(self, path: str) -> Kind | None:
         """The index a file belongs to; None for docs when docs are not indexed."""
@@ -113,11 +100,49 @@ class Tree:
                 return None if is_denied(below, source.rules) else source.prefix + below
         return None
 
-    def _locate(self, path: str) -> tuple[Source, str]:
+    def locate(self, path: str) -> tuple[Source, str]:
+        """The folder a file lies in, and its path there."""
         for source in self.sources:
             if path.startswith(source.prefix):
                 return source, path[len(source.prefix) :]
         raise OutsideRoots(f"{path!r} is in none of the project's folders")
+
+
+class TreeReader:
+    """Reads files of a project, best in the order of their paths. Use it in a `with`, and close it
+    whenever something else takes its time: what it holds open may be moved meanwhile."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._readers: dict[str, Reader] = {}
+
+    def read(self, path: str) -> FileContent | Skipped:
+        """One file's text, if it may be read."""
+        reader, below = self._find(path)
+        return reader.read(below)
+
+    def read_utf8(self, path: str, *, vouched: tuple[int, int] | None = None) -> FileText | Skipped:
+        """One file's text as UTF-8; of the size and time `vouched`, it was admitted before."""
+        reader, below = self._find(path)
+        return reader.read_utf8(below, vouched=vouched)
+
+    def close(self) -> None:
+        """Let go of every folder; what is read next opens them again."""
+        for reader in self._readers.values():
+            reader.close()
+
+    def _find(self, path: str) -> tuple[Reader, str]:
+        source, below = self._tree.locate(path)
+        reader = self._readers.get(source.prefix)
+        if reader is None:
+            reader = self._readers[source.prefix] = Reader(source)
+        return reader, below
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _below(under: str, prefix: str) -> str | None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from sonde.globs import Glob, compile_glob
@@ -51,6 +52,14 @@ class Rules:
     hard_links: bool = False
     """Whether to read files with several names. A second name may be a file outside the project,
     and nothing tells cheaply; trees made with `cp -al` and the like need this on."""
+
+
+class Source(NamedTuple):
+    """One folder of a project; its files are named `prefix` + their path below `root`."""
+
+    prefix: str
+    root: Path
+    rules: Rules
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NamedTuple
 
-from sonde.policy.admit import Rules, compile_rules
+from sonde.policy.admit import Source, compile_rules
 from sonde.policy.folder import Folder, open_folder
 from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
 from sonde.policy.walk import Entry, judge_file, judge_name
@@ -25,14 +23,6 @@ _SETTLED_NS = 2_000_000_000
 """What changed so lately may change again without its time showing it."""
 
 _Stamp = tuple[int, ...]
-
-
-class Place(NamedTuple):
-    """A folder of a project; its files are named `prefix` + their path below `root`."""
-
-    prefix: str
-    root: Path
-    rules: Rules
 
 
 @dataclass(slots=True)
@@ -54,9 +44,9 @@ class _Known:
 class Census:
     """All files of one project, whichever folders they lie in."""
 
-    def __init__(self, places: Sequence[Place]) -> None:
-        self._counts = [_Count(place) for place in places]
-        self._prefixes = [place.prefix for place in places]
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._counts = [_Count(source) for source in sources]
+        self._prefixes = [source.prefix for source in sources]
         self._guard = threading.Lock()
         self._entries: dict[str, Entry] = {}
         self.version = 0
@@ -86,11 +76,11 @@ class Census:
 class _Count:
     """The files of one folder and all below it."""
 
-    def __init__(self, place: Place) -> None:
-        self._root = place.root
-        self._rules = place.rules
-        self._gate = compile_rules(place.rules)
-        self._base = f"{place.root.resolve()}{os.sep}"
+    def __init__(self, source: Source) -> None:
+        self._root = source.root
+        self._rules = source.rules
+        self._gate = compile_rules(source.rules)
+        self._base = f"{source.root.resolve()}{os.sep}"
         self._known: dict[str, _Known] = {"": _Known("")}
         self._listed: set[str] = set()
         """Folders that were listed during this look."""

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sonde.errors import FileMissing, FileNotAdmitted
 from sonde.policy.admit import DENY_LIST, REASONS, Rules, compile_rules
+from sonde.policy.decode import decode_text
 from sonde.policy.folder import open_below, tell_reason
-from sonde.policy.read import decode_text
 from sonde.policy.roots import show_path, split_inside
 from sonde.policy.secrets import secret_in
 

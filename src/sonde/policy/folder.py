@@ -132,7 +132,8 @@ class Folder:
 def open_root(root: Path) -> Folder:
     """The project's own folder; the one place where a link may be followed."""
     try:
-        return Folder(root.resolve())
+        # a descriptor is of the real folder; a path has to be
+        return Folder(root if _BY_DESCRIPTOR else root.resolve())
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileMissing(f"{root} is not a folder", path=str(root)) from error
     except PermissionError as error:

@@ -11,26 +11,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Self
 
-from sonde.policy.admit import Rules, compile_rules, has_binary_suffix
-from sonde.policy.folder import open_below, tell_reason, tell_time
+from sonde.policy.admit import Rules, Source, compile_rules, has_binary_suffix
+from sonde.policy.decode import decode_text, encode_text
+from sonde.policy.folder import Folder, open_root, tell_reason, tell_time
 from sonde.policy.roots import show_path, split_inside
 from sonde.policy.secrets import secret_in
 from sonde.types import Skipped
 
-_SNIFFED = 8192
-# UTF-32 first: its little-endian mark begins with that of UTF-16.
-_MARKS = (
-    (BOM_UTF8, "utf-8"),
-    (BOM_UTF32_LE, "utf-32-le"),
-    (BOM_UTF32_BE, "utf-32-be"),
-    (BOM_UTF16_LE, "utf-16-le"),
-    (BOM_UTF16_BE, "utf-16-be"),
-)
-_PRINTED = bytes(set(range(256)) - set(range(32)) - {127} | set(b"\t\n\v\f\r\x1b"))
+_UNPLAIN = frozenset(("", ".", ".."))
+"""Names that make a path more than names with slashes between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +36,132 @@ class FileContent:
     mtime_ns: int
 
 
-def read_file(root: Path, path: str, rules: Rules) -> FileContent | Skipped:
-    """The text of an admitted file, or why it is left out.
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """A file's text as UTF-8, without a byte order mark, and the file's own size and time."""
+
+    path: str
+    data: bytes
+    size: int
+    mtime_ns: int
+
+
+class Reader:
+    """Reads files of one source, best in the order of their paths: what was opened on the way to
+    one is used for the next, until it is closed. Use it in a `with`, and only for a moment.
 
     Asks all that a name and the file itself can tell. Ignore files, `include` and `exclude` are
     the business of `walk.check_path`: they choose, they do not protect.
     """
-    names = split_inside(root, path)
-    relative = "/".join(names)
-    if show_path(relative) != relative:
-        return Skipped(show_path(relative), "bad_name")
-    refusal = _refuse_names(names, rules)
-    if refusal is not None:
-        return Skipped(relative, *refusal)
-    try:
-        descriptor, facts = open_below(root, names)
-    except OSError as error:
-        return Skipped(relative, tell_reason(error), error.strerror or "")
-    data = read_opened(relative, descriptor, facts, rules)
-    if isinstance(data, Skipped):
-        return data
-    text = decode_text(data)
-    if text is None:
-        return Skipped(relative, "binary")
-    secret = secret_in(text)
-    if secret is not None:
-        return Skipped(relative, "secret_content", secret)
-    digest = hashlib.sha256(data).hexdigest()
-    return FileContent(relative, text, digest, len(data), tell_time(facts))
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._gate = compile_rules(source.rules)
+        self._names: list[str] = []
+        """On the way to the innermost open folder."""
+        self._open: list[Folder] = []
+
+    def read(self, path: str) -> FileContent | Skipped:
+        """The text of the file with this path below the source, or why it is left out."""
+        taken = self._take(path)
+        if isinstance(taken, Skipped):
+            return taken
+        named, data, facts = taken
+        text = decode_text(data)
+        if text is None:
+            return Skipped(named, "binary")
+        if secret := secret_in(text):
+            return Skipped(named, "secret_content", secret)
+        digest = hashlib.sha256(data).hexdigest()
+        return FileContent(named, text, digest, len(data), tell_time(facts))
+
+    def read_utf8(self, path: str, *, vouched: tuple[int, int] | None = None) -> FileText | Skipped:
+        """The same without a hash, for whoever looks at bytes.
+
+        `vouched` is the size and time of a state whose content is known to be admitted: what an
+        index has read and that has not changed since is not looked through for secrets again.
+        """
+        taken = self._take(path)
+        if isinstance(taken, Skipped):
+            return taken
+        named, data, facts = taken
+        text = encode_text(data)
+        if text is None:
+            return Skipped(named, "binary")
+        if vouched != (len(data), facts.st_mtime_ns) and (
+            secret := secret_in(text.decode("utf-8", "surrogatepass"))
+        ):
+            return Skipped(named, "secret_content", secret)
+        return FileText(named, text, len(data), facts.st_mtime_ns)
+
+    def close(self) -> None:
+        """Let go of every folder; what is read next opens them again."""
+        self._names.clear()
+        while self._open:
+            self._open.pop().close()
+
+    def _take(self, path: str) -> tuple[str, bytes, os.stat_result] | Skipped:
+        """The file's name in the project, its bytes and its facts."""
+        names = path.split("/")
+        if not (_UNPLAIN.isdisjoint(names) and path.isascii()) or "\0" in path or "\\" in path:
+            names = list(split_inside(self._source.root, path))
+        relative = "/".join(names)
+        named = self._source.prefix + relative
+        if show_path(relative) != relative:
+            return Skipped(show_path(named), "bad_name")
+        if not names:
+            return Skipped(named, "folder")
+        self._leave(names)
+        refusal = self._refuse(names)
+        if refusal is not None:
+            return Skipped(named, *refusal)
+        try:
+            descriptor, facts = self._enter(names[:-1]).open_file(names[-1])
+        except OSError as error:
+            return Skipped(named, tell_reason(error), error.strerror or "")
+        data = _read_opened(named, descriptor, facts, self._source.rules)
+        return data if isinstance(data, Skipped) else (named, data, facts)
+
+    def _leave(self, names: list[str]) -> None:
+        """Go back up to the last folder that is on the way to these names as well."""
+        shared = 0
+        for one, other in zip(self._names, names[:-1], strict=False):
+            if one != other:
+                break
+            shared += 1
+        del self._names[shared:]
+        while len(self._open) > shared + 1:
+            self._open.pop().close()
+
+    def _refuse(self, names: list[str]) -> tuple[str, str] | None:
+        """What the names tell; those of open folders have been asked."""
+        for index in range(len(self._names), len(names)):
+            denial = self._gate.find_denial(names[index], folder=index < len(names) - 1)
+            if denial is not None:
+                return "denied", denial
+        depth = self._source.rules.max_depth
+        if len(names) - 1 > depth:
+            return "too_deep", f"more than {depth} folders deep"
+        return ("binary", "") if has_binary_suffix(names[-1]) else None
+
+    def _enter(self, folders: list[str]) -> Folder:
+        if not self._open:
+            self._open.append(open_root(self._source.root))
+        for name in folders[len(self._names) :]:
+            self._open.append(self._open[-1].enter(name))
+            self._names.append(name)
+        return self._open[-1]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def read_opened(path: str, descriptor: int, facts: os.stat_result, rules: Rules) -> bytes | Skipped:
+def _read_opened(
+    path: str, descriptor: int, facts: os.stat_result, rules: Rules
+) -> bytes | Skipped:
     """All bytes of a file that was opened, or why they are left out; closes it."""
     try:
         if facts.st_nlink > 1 and not rules.hard_links:
@@ -89,42 +176,6 @@ def read_opened(path: str, descriptor: int, facts: os.stat_result, rules: Rules)
     if len(data) > rules.max_file_bytes:
         return Skipped(path, "too_large", "grew while it was read")
     return data
-
-
-def decode_text(data: bytes) -> str | None:
-    """The text of a file's bytes, without its byte order mark; None when it is not text."""
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            try:
-                return data[len(mark) :].decode(encoding)
-            except UnicodeDecodeError:
-                break
-    if b"\0" in data[:_SNIFFED]:
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
-    # Old Western text has next to no control characters, binary data about one byte in ten.
-    if len(data.translate(None, _PRINTED)) * 500 > len(data):
-        return None
-    try:
-        return data.decode("cp1252")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
-
-
-def _refuse_names(names: tuple[str, ...], rules: Rules) -> tuple[str, str] | None:
-    gate = compile_rules(rules)
-    if not names:
-        return "folder", ""
-    for left, name in zip(range(len(names) - 1, -1, -1), names, strict=True):
-        denial = gate.find_denial(name, folder=left > 0)
-        if denial is not None:
-            return "denied", denial
-    if len(names) - 1 > rules.max_depth:
-        return "too_deep", f"more than {rules.max_depth} folders deep"
-    return ("binary", "") if has_binary_suffix(names[-1]) else None
 
 
 def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from sonde.errors import InvalidPattern
-from sonde.policy.reader import FileText
+from sonde.policy.read import FileText
 from sonde.searching.pattern import Node, parse_pattern, spell_literal
 from sonde.searching.stepping import Stepper
 from sonde.searching.translate import enclose_word, list_looks, list_needs, write_re2

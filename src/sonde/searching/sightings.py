@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sonde.policy.census import Census, Place
+from sonde.policy.admit import Source
+from sonde.policy.census import Census
 from sonde.policy.walk import Entry
 from sonde.stores.base import ChunkStore
 from sonde.stores.records import load_refused, stamp_refused
@@ -49,7 +50,7 @@ class Sightings:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._places: tuple[Place, ...] = ()
+        self._sources: tuple[Source, ...] = ()
         self._census = Census(())
         self._index: _Index | None = None
 
@@ -58,12 +59,12 @@ class Sightings:
         """Whether another look at everything is cheap."""
         return self._census.version > 0
 
-    def look(self, places: Sequence[Place]) -> Sight:
+    def look(self, sources: Sequence[Source]) -> Sight:
         """Every admitted file as it is now."""
         with self._guard:
-            if self._places != tuple(places):
-                self._places, self._index = tuple(places), None
-                self._census = Census(places)
+            if self._sources != tuple(sources):
+                self._sources, self._index = tuple(sources), None
+                self._census = Census(sources)
             entries = self._census.look()
             return Sight(entries, self._census.version)
 

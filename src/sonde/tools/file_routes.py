@@ -11,7 +11,7 @@ from sonde.app import App
 from sonde.errors import HandleUnknown, NodeMissing
 from sonde.handles import join_node
 from sonde.policy.content import open_shown
-from sonde.policy.read import decode_text
+from sonde.policy.decode import decode_text
 from sonde.policy.roots import show_path, split_inside
 from sonde.shell.places import Place
 from sonde.stores.saved_base import DiskIndex

@@ -9,7 +9,7 @@ from typing import Any
 
 from sonde.app import App
 from sonde.errors import FileMissing, PermissionDenied
-from sonde.policy.reader import FileText
+from sonde.policy.read import FileText
 from sonde.ranking.words import Question
 from sonde.searching.regex import Expression
 from sonde.tools.searching import present_hit

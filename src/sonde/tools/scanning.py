@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sonde.app import Project
 from sonde.errors import CatalogError, OutsideRoots
+from sonde.indexing.sources import TreeReader
 from sonde.languages import find_language, language_of
-from sonde.policy.census import Place
-from sonde.policy.reader import FileText, Reader
+from sonde.policy.read import FileText
 from sonde.policy.walk import Entry
 from sonde.searching.paths import narrow, read_folder
 from sonde.searching.regex import Expression, LineMatch, compile_pattern, grep_text
@@ -59,19 +59,14 @@ def scan_project(
     expression = scan.compile()
     for pattern in (*scan.include, *scan.exclude):
         narrow((), include=(pattern,))  # a glob that is wrong is told in any case
-    places = [Place(source.prefix, source.root, source.rules) for source in project.tree.sources]
-    sight = _look(project, scan, places)
+    sight = _look(project, scan)
     chosen, trusted = _choose_files(project, sight, expression.needs)
-    with ExitStack() as stack:
-        readers = [(place.prefix, stack.enter_context(Reader(place))) for place in places]
-        # a root inside another one has the longer prefix
-        readers.sort(key=lambda pair: -len(pair[0]))
+    with TreeReader(project.tree) as reader:
         for path in _narrow_scope(scan, chosen):
             work.check()
             entry = sight.entries[path]
             vouched = (entry.size, entry.mtime_ns) if path in trusted else None
-            prefix, reader = next(pair for pair in readers if path.startswith(pair[0]))
-            text = reader.read(path[len(prefix) :], vouched=vouched)
+            text = reader.read_utf8(path, vouched=vouched)
             if not isinstance(text, Skipped):
                 for line in grep_text(
                     expression,
@@ -85,11 +80,11 @@ def scan_project(
                     yield text, line
 
 
-def _look(project: Project, scan: Scan, places: list[Place]) -> Sight:
+def _look(project: Project, scan: Scan) -> Sight:
     """The files as they are now: all of them, or where a part is asked for first, that part."""
     folders = [read_folder(path) for path in scan.paths]
     if "" in folders or not folders or project.sightings.has_looked:
-        return project.sightings.look(places)
+        return project.sightings.look(project.tree.sources)
     entries: dict[str, Entry] = {}
     for folder in folders:
         found = [*project.tree.walk(folder)]

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from sonde.knowledge.cutting import cut_pieces
-from sonde.policy.read import decode_text
+from sonde.policy.decode import decode_text
 from sonde.stores.knowledge_base import Entry, Piece, Source
 
 _MOST_MEMBERS = 20_000

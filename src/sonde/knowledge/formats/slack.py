@@ -10,7 +10,7 @@ from typing import Any
 
 from sonde.knowledge.formats.reading import File, Refused, make_chat
 from sonde.knowledge.times import read_time
-from sonde.policy.read import decode_text
+from sonde.policy.decode import decode_text
 from sonde.stores.knowledge_base import Entry, Piece
 
 PEOPLE = "users.json"
