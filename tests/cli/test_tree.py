@@ -52,8 +52,14 @@ def test_tree_finds_by_filter_and_reports(shell: Shell) -> None:
     (shell.folder / "copy.md").write_text("x" * 50_000)
     grown = shell.run("tree", "--report", "growth", "--since", "0d")
     assert "+48.8 KB  copy.md" in grown.stdout
-    for report in ("oldest", "newest", "by-age", "empty-folders"):
-        assert shell.run("tree", "--no-scan", "--report", report).returncode in (0, 1)
+    newest = shell.run("tree", "--no-scan", "--report", "newest").stdout.splitlines()
+    assert newest[0].endswith("copy.md")
+    oldest = shell.run("tree", "--no-scan", "--report", "oldest").stdout.splitlines()
+    assert oldest[-1].endswith("copy.md")
+    by_age = shell.run("tree", "--no-scan", "--report", "by-age").stdout.splitlines()
+    assert by_age[0].endswith("7 files  under a day")
+    none = shell.run("tree", "--no-scan", "--report", "empty-folders")
+    assert (none.returncode, none.stdout) == (1, "")
 
 
 def test_a_terminal_sees_the_scan(shell: Shell) -> None:

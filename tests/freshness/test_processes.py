@@ -167,9 +167,7 @@ def test_a_server_ends_with_its_parent_though_stdin_stays_open(project: Path, ho
     folder = next((home / "indexes").iterdir())
     wait_until((folder / "watcher.json").exists, "it leads")
     parent.kill()
-    began = time.monotonic()
     wait_until(lambda: not is_running(server), "ended", limit_s=5)
-    assert time.monotonic() - began < 5
     os.close(writing)
     os.close(reading)
     parent.communicate()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sonde.app import App
-from sonde.errors import InvalidRequest
+from sonde.errors import IndexNotFound, InvalidRequest, OutsideRoots
 from sonde.tools import TOOLS
 from sonde.tools.index import create_index
 from sonde.tools.tool import bind_arguments, find_tool
@@ -85,11 +85,22 @@ def test_what_points_nowhere_is_refused(filled, wrong):
 
 
 @pytest.mark.parametrize("uri", ["code:////etc//passwd", "code://..//../../etc/passwd#L1-L2"])
-def test_a_pointer_reaches_no_file_outside_a_project(everything, uri):
-    from sonde.errors import SondeError
-
-    with pytest.raises(SondeError):
+def test_a_pointer_reaches_no_folder_that_is_no_project(everything, uri):
+    with pytest.raises(IndexNotFound):
         call(everything, "fetch", {"id": uri})
+
+
+@pytest.mark.parametrize(
+    ("path", "refusal"),
+    [("../outside.py", OutsideRoots), ("/etc/passwd", InvalidRequest), ("link.py", InvalidRequest)],
+)
+def test_a_pointer_reaches_no_file_outside_its_project(everything, tmp_path, path, refusal):
+    (tmp_path / "outside.py").write_text("x = 1\n")
+    (tmp_path / "start" / "link.py").symlink_to(tmp_path / "outside.py")
+    code = call(everything, "search", {"query": "count", "sources": ["code"]})["results"][0]
+    assert "walrus.py#L1-L5" in code["uri"]
+    with pytest.raises(refusal):
+        call(everything, "fetch", {"id": code["uri"].replace("walrus.py#L1-L5", path)})
 
 
 def test_sessions_hold_back_what_was_shown(everything):

@@ -9,6 +9,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import ElicitResult
 from tests.mcp.conftest import read, start_product
+from tests.waiting import wait_for_answer
 
 pytestmark = pytest.mark.anyio
 
@@ -156,9 +157,11 @@ async def test_giving_up_on_an_index_stops_it(
                 await client.call_tool("create_index", {}, progress_callback=note)
 
             group.start_soon(index)
-        # searches go on from what is there; nothing goes on writing
-        with anyio.fail_after(30):
-            while (status := read(await client.call_tool("get_index_status"))).get("code") is None:
-                if status["status"] != "indexing":
-                    break
-        assert status["totalFiles"] < 1531 if "totalFiles" in status else status["code"]
+
+        async def look() -> dict[str, Any]:
+            return read(await client.call_tool("get_index_status"))
+
+        status = await wait_for_answer(look, lambda told: told.get("status") != "indexing")
+        assert status["status"] == "incomplete"
+        assert status["details"]["lastError"]["code"] == "CANCELLED"
+        assert 0 < status["totalFiles"] < 1531, "what was done is kept, and nothing goes on"

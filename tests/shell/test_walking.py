@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
-from sonde.errors import BadCursor, HandleUnknown, NodeMissing, NotScanned, OutsideRoots, SondeError
+from sonde.errors import BadCursor, HandleUnknown, NodeMissing, NotScanned, OutsideRoots
 from sonde.shell import scanning
 from sonde.tools import TOOLS
 from sonde.tools.files import cd, inspect, scan_folder, session_preferences
@@ -113,7 +113,7 @@ def test_links_inside_are_walked_through_and_those_that_lead_out_are_not(
     assert inspect(app, path=f"{disk}/link/guide.md", work=work)["path"].endswith("docs/guide.md")
     with pytest.raises(OutsideRoots):
         cd(app, f"{disk}/out", work=work)
-    with pytest.raises(SondeError):
+    with pytest.raises(NodeMissing):
         cd(app, f"{disk}/round", work=work)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.errors import IndexTooNew, SondeError
+from sonde.errors import IndexTooNew, StorageUnusable
 from sonde.stores import records
 from sonde.stores.chunks_sqlite import SqliteChunkStore
 from sonde.stores.json_files import read_json, write_json
@@ -205,6 +205,6 @@ class TestJson:
 
     def test_a_place_that_cannot_be_written_is_a_clear_error(self, tmp_path):
         (tmp_path / "file").write_text("")
-        with pytest.raises(SondeError) as caught:
+        with pytest.raises(StorageUnusable) as caught:
             write_json(tmp_path / "file" / "x.json", {})
         assert str(tmp_path / "file") in caught.value.developer_message

@@ -88,7 +88,7 @@ def test_hostile_names_and_secrets(disk):
     assert "not shown" in page.text
     for path, status in (("../", 403), ("none", 404), (EVIL, 404)):
         found, _, body = server.ask(f"{address}?{urlencode({'path': path})}")
-        assert found in (status, 400, 403, 404)
+        assert found == status
         assert Page(body).scripts == 1
 
 
@@ -146,9 +146,9 @@ def test_refusals_are_pages(disk):
     server, root, address = disk
     open_page(server, "/disk/none", 404)
     open_page(server, f"{address}/nodes/none", 404)
-    for named in ("/etc", str(root / "nothing")):
+    for named, wanted in (("/etc", 403), (str(root / "nothing"), 404)):
         status, _, body = server.ask("/disk", "POST", urlencode({"root": named}).encode(), FORM)
-        assert status in (400, 403, 404)
+        assert status == wanted
         assert Page(body).scripts == 1
     foreign = FORM | {"Origin": "http://elsewhere.example"}
     status, _, _ = server.ask("/disk", "POST", urlencode({"root": str(root)}).encode(), foreign)

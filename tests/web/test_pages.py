@@ -142,7 +142,7 @@ def test_a_file_has_anchors_and_marks_a_range(site):
 def test_what_may_not_be_seen_is_not_shown(site, path, status):
     server, root = site
     found, _, body = server.ask("/view?" + urlencode({"path": path, "project": str(root)}))
-    assert found in (status, 404), body
+    assert found == status, body
     assert SECRET.encode() not in body
     page = Page(body)
     assert "error" in body.decode()
@@ -153,7 +153,7 @@ def test_another_folder_is_not_opened_by_naming_it(site):
     server, root = site
     for named in ("/etc", str(root.parent)):
         status, _, body = server.ask("/view?" + urlencode({"path": "passwd", "project": named}))
-        assert status in (403, 404)
+        assert status == 404
         assert b"root:" not in body
 
 
@@ -189,7 +189,7 @@ def test_files_of_the_page_carry_tags_and_cost_nothing_twice(site):
         assert b"http://" not in body.replace(b"http://www.w3.org/2000/svg", b"")
         again = site[0].ask(f"/static/{name}", headers={"If-None-Match": headers["etag"]})
         assert (again[0], again[2]) == (304, b"")
-    assert site[0].ask("/static/../guard.py")[0] in (400, 404)
+    assert site[0].ask("/static/../guard.py")[0] == 400
 
 
 def test_no_link_is_dead(site):
