@@ -339,3 +339,38 @@ def test_small_things_are_remembered_for_a_while(open_store):
     one.remember("old", "v", -1)
     assert (one.recall("k"), one.recall("old"), one.recall("none")) == ("v\0\ud800", None, None)
     assert open_store("bob").recall("k") is None
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud800", "a\udc80b"])
+def test_odd_names_and_conditions_find_nothing(store, odd):
+    for source in ("notes", "media"):
+        (key,) = store.put(source, [note("hello walrus", "walrus", source)])
+        assert store.get(source, odd) is None
+        assert store.find_title(source, odd) is None
+        assert store.find_piece(source, odd, odd) is None
+        assert store.find_piece(source, key, odd) is None
+        assert (store.read_pieces(source, odd, 0, 9), store.count_pieces(source, odd)) == ([], 0)
+        assert [entry.id for entry in store.list_entries(source, odd)] == [key]
+        assert store.list_origin(source, odd) == {}
+        assert store.remove(source, [odd]) == 0
+        bare = [found.piece.number for found in store.list_bare(source, "m", 9)]
+        store.put_vectors(source, "m", bare, np.ones((len(bare), 4), np.float32))
+        for where in (
+            Conditions(tags=(odd,)), Conditions(sender=odd), Conditions(character=odd),
+            Conditions(media_types=(odd,)), Conditions(fields=(odd,)),
+        ):  # fmt: skip
+            assert store.rank(source, ask("walrus"), 9, where) == []
+            assert store.nearest(source, "m", np.ones(4, np.float32), 9, where) == []
+        (again,) = store.put(source, [note("odd", id=odd, source=source, tags=(odd,))])
+        assert (again, store.get(source, odd).tags) == (odd, (odd,))
+        assert len(store.rank(source, ask("odd"), 9, Conditions(tags=(odd,)))) == 1
+        assert store.remove(source, [odd]) == 1
+
+
+def test_ids_that_are_no_plain_numbers_keep_theirs_and_take_nobody_elses_place(store):
+    ids = ["9" * 30, "\u0663", "007", "3", "7", "x"]
+    for name in ids:
+        assert store.put("media", [note(f"text {name}", name, "media", id=name)]) == [name]
+    (fresh,) = store.put("media", [note("new", "new", "media")])
+    assert fresh not in ids
+    assert {name: store.get("media", name).title for name in ids} == {name: name for name in ids}

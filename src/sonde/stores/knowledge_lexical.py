@@ -14,7 +14,7 @@ from sonde.stores.chunk_schema import read_number
 from sonde.stores.knowledge_base import Conditions, Source
 from sonde.stores.knowledge_rows import WEIGHTS, fold_tags
 from sonde.stores.knowledge_words import LAST, MOST_FORMS, Match
-from sonde.stores.sqlite import Value
+from sonde.stores.sqlite import Value, bind_text
 from sonde.types import Scored
 
 POSTINGS = 60_000
@@ -59,9 +59,9 @@ def condition_sql(source: Source, where: Conditions) -> tuple[str, list[Value]]:
     if where.fields:
         need("p.field IN (SELECT value FROM json_each(?))", json.dumps(list(where.fields)))
     if where.sender:
-        need("p.sender = ? COLLATE NOCASE", where.sender)
+        need("p.sender = ? COLLATE NOCASE", bind_text(where.sender))
     if where.character:
-        need("e.character = ?", where.character)
+        need("e.character = ?", bind_text(where.character))
     return " AND ".join(parts), values
 
 

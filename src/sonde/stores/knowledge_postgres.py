@@ -148,16 +148,14 @@ class PostgresKnowledge:
         """Remember that what came from these places was deleted, and the hash it had there."""
         query = "INSERT INTO buried VALUES (%s, %s, %s, %s, %s)"
         rows = [[self._owner, source, *map(pack_text, at), text] for at, text in places.items()]
-        self.unbury(source, places)
         with self._database.transact(self._owner) as cursor:
+            self._unbury(cursor, source, places)
             cursor.executemany(query, rows)
 
     def unbury(self, source: Source, places: Collection[Place]) -> None:
         """Forget that."""
-        query = "DELETE FROM buried WHERE owner = %s AND source = %s AND origin = %s AND path = %s"
-        rows = [[self._owner, source, *map(pack_text, at)] for at in places]
         with self._database.transact(self._owner) as cursor:
-            cursor.executemany(query, rows)
+            self._unbury(cursor, source, places)
 
     def list_buried(self, source: Source) -> Mapping[Place, str]:
         """The places of what was deleted, with its hashes."""
@@ -263,6 +261,10 @@ class PostgresKnowledge:
                 number = find_owner(cursor, self._owner)
             self._number = number
         return self._number, self._owner
+
+    def _unbury(self, cursor: Any, source: Source, places: Collection[Place]) -> None:
+        query = "DELETE FROM buried WHERE owner = %s AND source = %s AND origin = %s AND path = %s"
+        cursor.executemany(query, [[self._owner, source, *map(pack_text, at)] for at in places])
 
     def _complete(self, cursor: Any, head: Entry) -> Entry:
         query = (

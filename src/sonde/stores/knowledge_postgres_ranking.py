@@ -14,6 +14,7 @@ from sonde.stores import lexicon
 from sonde.stores.knowledge_base import Conditions, Source
 from sonde.stores.knowledge_rows import WEIGHTS, fold_tags
 from sonde.stores.knowledge_words import LAST, MOST_FORMS, Match
+from sonde.stores.packed import pack_text
 from sonde.types import Scored
 
 _MOST_PLACES = 255
@@ -55,7 +56,7 @@ def condition_sql(where: Conditions) -> tuple[str, list[Any]]:
         values.extend(given)
 
     if where.media_types:
-        need("e.media_type = ANY(%s)", [kind.casefold() for kind in where.media_types])
+        need("e.media_type = ANY(%s)", [pack_text(kind.casefold()) for kind in where.media_types])
     if where.since is not None:
         need("e.created_at >= %s", where.since)
     if where.until is not None:
@@ -63,11 +64,11 @@ def condition_sql(where: Conditions) -> tuple[str, list[Any]]:
     if where.tags:
         need("e.folded_tags @> %s", fold_tags(where.tags))
     if where.fields:
-        need("p.field = ANY(%s)", list(where.fields))
+        need("p.field = ANY(%s)", [pack_text(field) for field in where.fields])
     if where.sender:
-        need("lower(p.sender) = lower(%s)", where.sender)
+        need("lower(p.sender) = lower(%s)", pack_text(where.sender))
     if where.character:
-        need("e.character = %s", where.character)
+        need("e.character = %s", pack_text(where.character))
     return "".join(parts), values
 
 

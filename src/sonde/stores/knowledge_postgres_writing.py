@@ -21,6 +21,7 @@ from sonde.stores.knowledge_rows import (
     Tally,
     bind_head,
     bind_piece,
+    find_number,
     fold_tags,
     list_stored,
     read_head,
@@ -101,7 +102,7 @@ def read_found(source: Source, row: Sequence[Any]) -> tuple[Entry, Piece]:
 def _give_ids(cursor: Any, owner: str, source: Source, entries: Sequence[Entry]) -> list[Entry]:
     if source not in NUMBERED:
         return [entry if entry.id else replace(entry, id=str(uuids.uuid4())) for entry in entries]
-    given = max((int(entry.id) for entry in entries if entry.id.isdecimal()), default=0)
+    given = max((find_number(entry.id) or 0 for entry in entries), default=0)
     wanted = sum(not entry.id for entry in entries)
     query = (
         "UPDATE counters SET next_id = greatest(next_id, %s) + %s WHERE owner = %s AND source = %s"

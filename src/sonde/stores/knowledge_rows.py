@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from sonde.prose import fold_text, index_text
 from sonde.stores.knowledge_base import TITLE, TITLED, Entry, Piece, Source
+from sonde.stores.packed import pack_text
 from sonde.stores.sqlite import Value, bind_text, read_text
 
 HEAD = (
@@ -146,5 +148,10 @@ def _tag_terms(entry: Entry) -> list[str]:
 
 
 def fold_tags(tags: Sequence[str]) -> list[str]:
-    """Tags as they are compared."""
-    return list(dict.fromkeys(fold_text(tag.lstrip("#")) for tag in tags))
+    """Tags as they are compared, in any database."""
+    return list(dict.fromkeys(pack_text(fold_text(tag.lstrip("#"))) for tag in tags))
+
+
+def find_number(id: str) -> int | None:  # noqa: A002
+    """The number that an id is; None where it is none, or written in another way than ours."""
+    return int(id) if re.fullmatch("[1-9][0-9]{0,14}", id) else None

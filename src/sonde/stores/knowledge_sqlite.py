@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import apsw
 
+from sonde.errors import IndexCorrupt
 from sonde.prose import fold_text
 from sonde.stores.base import Vectors
 from sonde.stores.chunk_schema import read_number
@@ -35,6 +38,7 @@ from sonde.stores.knowledge_rows import (
     Tally,
     bind_head,
     bind_piece,
+    find_number,
     fold_tags,
     list_stored,
     read_head,
@@ -46,6 +50,8 @@ from sonde.stores.knowledge_words import rank_words
 from sonde.stores.sqlite import Database, bind_text, read_text
 from sonde.stores.vectors import VectorFile, measure_folder
 from sonde.types import Scored
+
+_log = logging.getLogger(__name__)
 
 
 class SqliteKnowledge:
@@ -109,7 +115,7 @@ class SqliteKnowledge:
         """An entry by its id, whole or only its head."""
         with self._of[source].read() as connection:
             query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
-            row = connection.execute(query, (id,)).fetchone()
+            row = connection.execute(query, (bind_text(id),)).fetchone()
             if row is None:
                 return None
             head = read_head(source, row)
@@ -122,7 +128,7 @@ class SqliteKnowledge:
             " ORDER BY last_modified DESC, number DESC LIMIT 1"
         )
         with self._of[source].read() as connection:
-            row = connection.execute(query, (fold_text(title),)).fetchone()
+            row = connection.execute(query, (bind_text(fold_text(title)),)).fetchone()
         return read_head(source, row) if row else None
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
@@ -132,7 +138,7 @@ class SqliteKnowledge:
             f" (SELECT number FROM {source} WHERE id = ?) AND place >= ? ORDER BY place LIMIT ?"
         )
         with self._of[source].read() as connection:
-            rows = connection.execute(query, (id, max(first, 0), count))
+            rows = connection.execute(query, (bind_text(id), max(first, 0), count))
             return [read_piece(row) for row in rows]
 
     def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
@@ -142,7 +148,7 @@ class SqliteKnowledge:
             f" (SELECT number FROM {source} WHERE id = ?) AND place >= 0"
         )
         with self._of[source].read() as connection:
-            return read_number(connection, query, (id,))
+            return read_number(connection, query, (bind_text(id),))
 
     def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
         """The piece of an entry with this uuid."""
@@ -151,7 +157,7 @@ class SqliteKnowledge:
             f" (SELECT number FROM {source} WHERE id = ?) AND uuid = ? AND place >= 0"
         )
         with self._of[source].read() as connection:
-            row = connection.execute(query, (id, uuid)).fetchone()
+            row = connection.execute(query, (bind_text(id), bind_text(uuid))).fetchone()
         return read_piece(row) if row else None
 
     def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
@@ -161,14 +167,16 @@ class SqliteKnowledge:
             f" coalesce((SELECT number FROM {source} WHERE id = ?), 0) ORDER BY number LIMIT ?"
         )
         with self._of[source].read() as connection:
-            heads = [read_head(source, row) for row in connection.execute(query, (after, limit))]
+            rows = connection.execute(query, (bind_text(after), limit))
+            heads = [read_head(source, row) for row in rows]
             return [_complete(connection, head) for head in heads]
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
         """The heads of what was imported from an origin, by path."""
         query = f"SELECT {HEAD} FROM {source} WHERE origin = ? AND origin != ''"
         with self._of[source].read() as connection:
-            heads = [read_head(source, row) for row in connection.execute(query, (origin,))]
+            rows = connection.execute(query, (bind_text(origin),))
+            heads = [read_head(source, row) for row in rows]
         return {head.path: head for head in heads}
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
@@ -212,11 +220,19 @@ class SqliteKnowledge:
         limit: int,
         where: Conditions = ANYTHING,
     ) -> list[Scored]:
-        """The pieces nearest to a vector."""
-        with self._of[source].read() as connection:
-            generation = _read_generation(connection, source)
-            vectors = self._vectors[source]
-            return vectors.nearest(connection, generation, model, vector, limit, where)
+        """The pieces nearest to a vector; none where the vectors are damaged, and made anew."""
+        vectors = self._vectors[source]
+        for _ in range(2):  # another process may have written the file anew meanwhile
+            with contextlib.suppress(IndexCorrupt), self._of[source].read() as connection:
+                generation = _read_generation(connection, source)
+                return vectors.nearest(connection, generation, model, vector, limit, where)
+        with self._of[source].write() as connection:
+            damaged = vectors.forget(connection)
+            _advance(connection, source)
+        _log.warning("the vectors of %s in %s are damaged and made anew", source, self.folder)
+        if damaged:
+            damaged.delete()
+        return []
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, Found]:
         """Pieces by their keys, each with the head of its entry; those that are gone are not."""
@@ -275,8 +291,8 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     number: int | None = None
     if entry.id:
         number = _remove(connection, source, entry.id, tally)
-        if number is None and source in NUMBERED and entry.id.isdecimal():
-            number = int(entry.id)
+        if number is None and source in NUMBERED:
+            number = _find_free(connection, source, entry.id)
     elif source not in NUMBERED:
         entry = replace(entry, id=str(uuid.uuid4()))
     columns = HEAD.replace("title,", "title, folded,")
@@ -307,6 +323,13 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     return entry.id
 
 
+def _find_free(connection: apsw.Connection, source: Source, id: str) -> int | None:  # noqa: A002
+    """The number that an id is, unless an entry with another id has it."""
+    number = find_number(id)
+    query = f"SELECT count(*) FROM {source} WHERE number = ?"
+    return None if number is None or read_number(connection, query, (number,)) else number
+
+
 def _remove(
     connection: apsw.Connection,
     source: Source,
@@ -314,7 +337,8 @@ def _remove(
     tally: Tally,
 ) -> int | None:
     """Forget an entry; its number, so that what takes its place can have it."""
-    row = connection.execute(f"SELECT {HEAD} FROM {source} WHERE id = ?", (id,)).fetchone()
+    query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
+    row = connection.execute(query, (bind_text(id),)).fetchone()
     if row is None:
         return None
     head = read_head(source, row)

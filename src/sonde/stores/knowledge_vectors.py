@@ -13,6 +13,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from sonde.errors import IndexCorrupt
 from sonde.stores.base import Vectors
 from sonde.stores.chunk_schema import read_number
 from sonde.stores.knowledge_base import ANYTHING, Conditions, Source
@@ -96,24 +97,35 @@ class PieceVectors:
 
     def tidy(self, connection: apsw.Connection) -> VectorFile | None:
         """Write the file anew when half of it is unused; the old one, to delete after commit."""
-        query = "SELECT name, dimensions FROM models WHERE source = ?"
-        row = connection.execute(query, (self._source,)).fetchone()
-        old = self._find(connection, row[0]) if row else None
-        if row is None or old is None:
+        model, old = self._find_current(connection)
+        if old is None:
             return None
         query = f"SELECT number, slot FROM {self._source}_pieces WHERE slot >= 0 ORDER BY slot"
         live = connection.execute(query).fetchall()
         used = old.count_rows()
         if used < _LEAST or len(live) > used * _WASTED:
             return None
-        fresh = self._start(connection, row[0], row[1])
+        fresh = self._start(connection, model, old.dimensions)
         for at in range(0, len(live), _COPIED):
             part = live[at : at + _COPIED]
-            first, _ = fresh.append(old.read(np.array([slot for _, slot in part], np.int64)))
+            try:
+                rows = old.read(np.array([slot for _, slot in part], np.int64))
+            except IndexCorrupt:
+                fresh.delete()
+                self.forget(connection)
+                break
+            first, _ = fresh.append(rows)
             connection.executemany(
                 f"UPDATE {self._source}_pieces SET slot = ? WHERE number = ?",
                 [(first + offset, number) for offset, (number, _) in enumerate(part)],
             )
+        return old
+
+    def forget(self, connection: apsw.Connection) -> VectorFile | None:
+        """Give up all of them, so that they are made anew; their file, to delete after commit."""
+        _, old = self._find_current(connection)
+        connection.execute("DELETE FROM models WHERE source = ?", (self._source,))
+        connection.execute(f"UPDATE {self._source}_pieces SET slot = NULL")
         return old
 
     def _start(self, connection: apsw.Connection, model: str, dimensions: int) -> VectorFile:
@@ -131,6 +143,11 @@ class PieceVectors:
         file = self._open(name, dimensions)
         file.delete()  # what a crash left under this name belongs to nobody
         return file
+
+    def _find_current(self, connection: apsw.Connection) -> tuple[str, VectorFile | None]:
+        query = "SELECT name FROM models WHERE source = ?"
+        row = connection.execute(query, (self._source,)).fetchone()
+        return (row[0], self._find(connection, row[0])) if row else ("", None)
 
     def _find(self, connection: apsw.Connection, model: str) -> VectorFile | None:
         query = "SELECT file, dimensions FROM models WHERE source = ? AND name = ?"
