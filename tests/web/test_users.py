@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
-from sonde.errors import InvalidRequest
+from sonde.errors import IndexTooNew, InvalidRequest, StorageUnusable
 from sonde.stores.users import Users
 from sonde.web.keyring import Issuer, Keyring
 from sonde.web.tokens import Tokens
@@ -207,3 +207,30 @@ def test_a_server_takes_keys_given_out_while_it_runs(start, tmp_path):
     assert "ann" in run("users", "list")
     run("users", "revoke", "ann")
     assert server.ask("/api/projects", headers=bearer)[0] == 401
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"keys": [{"id": 1}]}', '{"keys": 7}'])
+def test_a_damaged_file_of_keys_lets_nobody_in_and_is_not_written_over(
+    keyring, users, tmp_path, content
+):
+    path = tmp_path / "users.json"
+    secret = users.add_key("ann")[1]
+    users.revoke("bob")
+    path.write_text(content)
+    for use in (
+        lambda: bool(users),
+        lambda: keyring.find_user(secret),
+        lambda: keyring.find_user(sign(sub="bob", iat=1)),
+        lambda: users.add_key("eve"),
+        lambda: users.revoke("ann"),
+        users.list_keys,
+    ):
+        with pytest.raises(StorageUnusable):
+            use()
+    assert path.read_text() == content
+
+
+def test_a_file_of_keys_of_a_later_version_is_refused(users, tmp_path):
+    (tmp_path / "users.json").write_text('{"format": 99, "keys": []}')
+    with pytest.raises(IndexTooNew):
+        users.add_key("ann")

@@ -6,13 +6,15 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sonde.errors import InvalidRequest
+from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.stores.json_files import read_json, write_json
+from sonde.stores.migrations import refuse_newer
+from sonde.stores.sqlite import translate_errors
 
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _FORMAT = 1
@@ -99,18 +101,26 @@ class Users:
         return ended is not None and issued_at <= ended
 
     def _refresh(self) -> None:
-        try:
+        stamp = None
+        with translate_errors(self._path), suppress(FileNotFoundError):
             facts = self._path.stat()
             stamp = (facts.st_mtime_ns, facts.st_ino)
-        except OSError:
-            stamp = None
         if stamp == self._stamp:
             return
-        known: Any = read_json(self._path) if stamp else None
-        rows: Mapping[str, Any] = known if isinstance(known, dict) else {}
-        self._keys = [Key(**row) for row in rows.get("keys", [])]
-        self._by_digest = {key.digest: key for key in self._keys}
-        self._shut_out = dict(rows.get("shutOut", {}))
+        known: Any = read_json(self._path) if stamp else {}
+        try:
+            refuse_newer(self._path, known.get("format", _FORMAT), _FORMAT)
+            keys = [Key(**row) for row in known.get("keys", [])]
+            shut_out = dict(known.get("shutOut", {}))
+        except (AttributeError, TypeError, ValueError) as error:
+            # to go on without would let in whom it shuts out, and lose it with the next key
+            raise StorageUnusable(
+                f"{self._path} is damaged",
+                user_message="The file with the keys of users cannot be read.",
+                next_action="Restore it, or delete it and give out new keys.",
+            ) from error
+        self._keys, self._shut_out = keys, shut_out
+        self._by_digest = {key.digest: key for key in keys}
         self._stamp = stamp
 
     def _save(self, keys: list[Key]) -> None:
