@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,9 @@ _SHORTEST = 20
 """Characters of text that a row keeps, however small the budget."""
 _CHECKED = 20
 """Best hits whose files are compared with the disk before they are shown."""
+_AT_ONCE = threading.BoundedSemaphore(4)
+"""Rankings at a time: each takes tens of megabytes, and more of them only wait for each other."""
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +231,7 @@ def _rank_fresh(
 
         def rank() -> list[Hit]:
             work.check()  # whoever asked may be gone by now
-            return _rank_project(project, request, question, vectors)
+            return _rank_project(project, request, question, vectors, work)
 
         if request.of_views:
             refresh_views(app, project, work, again=True)
@@ -242,7 +247,7 @@ def _rank_fresh(
 
 
 def _rank_project(
-    project: Project, request: Request, question: Question, vectors: Probes
+    project: Project, request: Request, question: Question, vectors: Probes, work: Work
 ) -> list[Hit]:
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
@@ -253,9 +258,10 @@ def _rank_project(
         deep = vectors.deep(store, kind, probe) if probe else None
         generation = store.generation()
         search = Search(store, where, request.top_k, probe, deep)
-        found_here = rank(search, question)
-        if request.whole:
-            found_here = go_further(search, question, found_here)
+        with _take_turn(work):
+            found_here = rank(search, question)
+            if request.whole:
+                found_here = go_further(search, question, found_here)
         states = store.states({found.chunk.path for found in found_here})
         steady = store.generation() == generation
         for found in found_here:
@@ -279,6 +285,17 @@ def _rank_project(
                 )
             )
     return hits
+
+
+@contextmanager
+def _take_turn(work: Work) -> Iterator[None]:
+    """Around a ranking; whoever goes away while waiting is not waited for."""
+    while not _AT_ONCE.acquire(timeout=_POLL_S):
+        work.check()
+    try:
+        yield
+    finally:
+        _AT_ONCE.release()
 
 
 def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
