@@ -284,6 +284,25 @@ def test_a_set_is_built_by_ticking(visit):
     page.locator("h1 .name", has_text="src").wait_for()
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_two_sets_are_combined(visit, scripts):
+    page = visit(scan_project(visit), java_script_enabled=scripts)
+    folder = page.url
+    for name, ticked in (("code", ["src", "docs"]), ("prose", ["docs"])):
+        page.goto(folder)
+        for each in ticked:
+            page.get_by_label(f"Tick {each}").check()
+        page.get_by_label("Name of a new set").fill(f"{name} {scripts}")
+        page.get_by_role("button", name="Keep").click()
+        page.locator("h1", has_text=f"{name} {scripts}").wait_for()
+    page.get_by_label("Combine with").select_option(f"code {scripts}")
+    page.get_by_label("and keep").select_option("what is in both")
+    page.get_by_label("Name of the new set").fill("together")
+    page.get_by_role("button", name="Combine").click()
+    page.locator("h1", has_text="together").wait_for()
+    assert page.locator("td a.open").all_inner_texts() == ["docs"]
+
+
 def test_a_login_that_has_ended_leads_to_the_login(visit):
     page = visit("/")
     page.route("**/?*part=results", lambda route: route.fulfill(status=303, headers={
@@ -299,10 +318,12 @@ def places(browser: Any, served: Server) -> dict[str, str]:
     page = browser.new_context(base_url=served.url).new_page()
     page.set_default_timeout(BOUND_MS)
     disk = scan_project(lambda path, **_: page.goto(path) and page)
-    page.get_by_label("Tick docs").check()
-    page.get_by_label("Name of a new set").fill("filled")
-    page.get_by_role("button", name="Keep").click()
-    page.wait_for_url(re.compile("/sets/"))
+    for name in ("another", "filled"):
+        page.goto(disk)
+        page.get_by_label("Tick docs").check()
+        page.get_by_label("Name of a new set").fill(name)
+        page.get_by_role("button", name="Keep").click()
+        page.wait_for_url(re.compile("/sets/"))
     made = page.url
     query = save_query(lambda path, **_: page.goto(path) and page)
     query.wait_for_url(re.compile(r"/queries/\w+"))

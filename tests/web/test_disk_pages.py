@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
@@ -221,3 +222,58 @@ def test_boxes_fill_the_map_each_in_its_share(sizes):
             wide = min(one.x + one.width, other.x + other.width) - max(one.x, other.x)
             high = min(one.y + one.height, other.y + other.height) - max(one.y, other.y)
             assert wide < SLACK or high < SLACK, "two boxes overlap"
+
+
+def keep_set(server: Server, name: str, *nodes: str) -> str:
+    """Keep nodes as a set; the address of its page."""
+    ticked = [("node_ids", node) for node in nodes]
+    status, way, _ = send(server, "/sets", ("name", name), *ticked)
+    assert status == 303
+    return way
+
+
+def find_nodes(server: Server, address: str, *paths: str) -> list[str]:
+    index = address.rpartition("/")[2]
+    details = [server.read(f"/api/indexes/{index}/detail?path={path}")[1] for path in paths]
+    return [each["nodeId"] for each in details]
+
+
+@pytest.mark.parametrize(
+    ("op", "held"),
+    [("union", {"src", "docs", "empty"}), ("intersection", {"docs"}), ("difference", {"src"})],
+)
+def test_two_sets_are_combined_into_a_new_one(disk, op, held):
+    server, _, address = disk
+    src, docs, empty = find_nodes(server, address, "src", "docs", "empty")
+    first = keep_set(server, "first", src, docs)
+    second = keep_set(server, f"second {EVIL}", docs, empty)
+    page = open_page(server, first)
+    assert f"{first}/combine" in page.actions
+    fields = (("other", second.rpartition("/")[2]), ("op", op), ("name", f"both {EVIL}"))
+    status, way, _ = send(server, f"{first}/combine", *fields)
+    assert status == 303
+    page = open_page(server, way)
+    assert f"both {EVIL}" in page.text
+    assert {name for name in ("src", "docs", "empty") if name in page.cells} == held
+    assert len(open_page(server, first).ticks) == 2, "the two stay as they were"
+    address = f"/api{first.replace('/sets', '/resource-sets')}/combine"
+    body = json.dumps({"op": op, "other": second.rpartition("/")[2]}).encode()
+    status, made = server.read(address, "POST", body, {"Content-Type": "application/json"})
+    assert (status, made["counts"]["entries"]) == (201, len(held))
+
+
+def test_only_sets_of_one_folder_are_offered_and_combined(disk):
+    server, root, address = disk
+    (src,) = find_nodes(server, address, "src")
+    first = keep_set(server, "here", src)
+    _, other, _ = send(server, "/disk", ("root", str(root / "docs")))
+    index = other.rpartition("/")[2]
+    wait_for_job(server, server.read(f"/api/indexes/{index}")[1]["job"]["jobId"])
+    (page_node,) = find_nodes(server, other, "page%20001")
+    alone = keep_set(server, "elsewhere", page_node)
+    assert f"{alone}/combine" not in open_page(server, alone).actions, "there is no other"
+    assert "elsewhere" not in open_page(server, first).text
+    for other in (alone.rpartition("/")[2], "nothing", ""):
+        status, _, page = send(server, f"{first}/combine", ("other", other))
+        assert status in (400, 404)
+        assert page.scripts == 1

@@ -24,7 +24,9 @@ from sonde.tools.file_reports import show_tree_path
 from sonde.tools.file_routes import ConfirmParam, FormatParam
 from sonde.tools.file_scope import find_index
 from sonde.tools.file_sets import (
+    Combination,
     change_set,
+    combine_sets,
     create_set,
     delete_set,
     describe_set,
@@ -95,6 +97,20 @@ def add_entries(
 ) -> SetAnswer:
     """Add nodes to a set."""
     return change_entries(app, selection_id, node_ids, work=work)
+
+
+def combine_with(
+    app: App,
+    selection_id: SetParam,
+    op: Annotated[Combination, Param("What the new set holds of the two")],
+    other: Annotated[str, Param("selectionId to combine with", min_length=1, max_length=64)],
+    name: Annotated[str, Param("Of the new set", max_length=200)] = "",
+    *,
+    work: Work,
+) -> SetAnswer:
+    """A new set of what two are together; those stay as they are."""
+    first, second = (find_set(app, work.caller, each) for each in (selection_id, other))
+    return describe_set(app, combine_sets(app, first, op, second, name), work.caller)
 
 
 def remove_set(
@@ -240,6 +256,7 @@ SET_ROUTES: tuple[Route, ...] = (
     Route(_SET, remove_set, "Forget a resource set", method="DELETE"),
     Route(f"{_SET}/entries", read_entries, "Entries of a resource set, in pages"),
     Route(f"{_SET}/entries", add_entries, "Add entries", method="POST"),
+    Route(f"{_SET}/combine", combine_with, "Combine with another", method="POST", status=201),
     Route("queries", read_queries, "Saved queries, the newest first"),
     Route("queries", make_query, "A new saved query", method="POST", status=201),
     Route(_QUERY, read_query, "A saved query with its whole filter"),

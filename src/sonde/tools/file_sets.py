@@ -36,6 +36,7 @@ from sonde.work import Work
 Op = Literal[
     "create", "list", "get", "delete", "add", "remove", "union", "intersection", "difference"
 ]
+Combination = Literal["union", "intersection", "difference"]
 _MOST_NODES = 1_000
 _LISTED = 10
 
@@ -77,8 +78,11 @@ def resource_set_ops(
         return describe_set(app, found, caller, units)
     if op == "delete":
         return delete_set(app, found, work, confirm)
-    if op in ("add", "remove"):
-        change_set(app, found, **{op: _require(node_ids, "node_ids", op)})
+    if op == "add":
+        change_set(app, found, add=_require(node_ids, "node_ids", op))
+        return describe_set(app, found, caller, units)
+    if op == "remove":
+        change_set(app, found, remove=_require(node_ids, "node_ids", op))
         return describe_set(app, found, caller, units)
     with_ = find_set(app, caller, _require(other, "other", op))
     return describe_set(app, combine_sets(app, found, op, with_, name or ""), caller, units)
@@ -184,7 +188,7 @@ def _number_of(found: ResourceSet, handle: str) -> int:
 
 
 def combine_sets(
-    app: App, first: ResourceSet, op: str, second: ResourceSet, name: str
+    app: App, first: ResourceSet, op: Combination, second: ResourceSet, name: str
 ) -> ResourceSet:
     """A new set of what two are together; those stay as they are."""
     if first.index != second.index:
@@ -196,7 +200,7 @@ def combine_sets(
     app.disk.saved.put_set(made)
     tree = app.disk.tree(first.index)
     tree.combine(made.id, "union", first.id)
-    tree.combine(made.id, op, second.id)  # type: ignore[arg-type]
+    tree.combine(made.id, op, second.id)
     return made
 
 

@@ -188,17 +188,25 @@ def _show_again(root: str) -> Markup:
 
 def _show_keeping(app: App, index: str, work: Work) -> Markup:
     """What to do with the rows that are ticked."""
-    sets = [row for row in read_sets(app, 50, work=work)["sets"] if row["indexId"] == index]
-    choices = [tag("option", row["name"], value=row["selectionId"]) for row in sets]
     return tag(
         "p",
         tag("label", tag("span", "Keep what is ticked in"), tag(
-            "select", tag("option", "a new set", value=""), choices, name="into")),
+            "select", tag("option", "a new set", value=""), list_choices(app, index, work),
+            name="into")),
         tag("input", name="name", class_="field", placeholder="its name", maxlength=200,
             aria_label="Name of a new set", autocomplete="off"),
         tag("button", "Keep", class_="quiet"),
         class_="below",
     )  # fmt: skip
+
+
+def list_choices(app: App, index: str, work: Work, but: str = "") -> list[Markup]:
+    """The newest sets of a folder, to choose one of them."""
+    return [
+        tag("option", row["name"], value=row["selectionId"])
+        for row in read_sets(app, 50, work=work)["sets"]
+        if row["indexId"] == index and row["selectionId"] != but
+    ]
 
 
 def _read_map(app: App, index: str, node: str, work: Work) -> list[dict[str, Any]]:

@@ -16,15 +16,17 @@ from sonde.tools.file_set_routes import (
     NodesParam,
     SetParam,
     change_entries,
+    combine_with,
     make_set,
     read_entries,
     read_set,
     read_sets,
     remove_set,
 )
+from sonde.tools.file_sets import Combination
 from sonde.tools.route import Content
 from sonde.web.application import Parts
-from sonde.web.disk_pages import CursorParam, show_next
+from sonde.web.disk_pages import CursorParam, list_choices, show_next
 from sonde.web.figures import count, show_size, show_tick
 from sonde.web.frame import frame, show_note
 from sonde.web.html import Markup, tag
@@ -32,6 +34,11 @@ from sonde.web.page import lead_to, serve_form, serve_page, show_button
 from sonde.work import Work
 
 _ROWS = 100
+_KEPT: Mapping[Combination, str] = {
+    "union": "what is in either",
+    "intersection": "what is in both",
+    "difference": "what is only in this one",
+}
 
 
 def add_set_pages(parts: Parts) -> Sequence[BaseRoute]:
@@ -41,6 +48,7 @@ def add_set_pages(parts: Parts) -> Sequence[BaseRoute]:
         serve_form("/sets", keep, parts),
         serve_page("/sets/{selection_id}", show_set, parts),
         serve_form("/sets/{selection_id}/remove", take_out, parts),
+        serve_form("/sets/{selection_id}/combine", combine, parts),
         serve_form("/sets/{selection_id}/forget", forget, parts),
     ]
 
@@ -73,6 +81,20 @@ def take_out(
     """Take what was ticked out of a set; the files stay."""
     change_entries(app, selection_id, remove=tuple(node_ids), work=work)
     return lead_to(f"/sets/{selection_id}")
+
+
+def combine(
+    app: App,
+    selection_id: SetParam,
+    other: SetParam,
+    op: Annotated[Combination, Param("What the new set holds")] = "union",
+    name: Annotated[str, Param("Of the new set", max_length=200)] = "",
+    *,
+    work: Work,
+) -> RedirectResponse:
+    """Make a new set of two; they stay as they are."""
+    made = combine_with(app, selection_id, op, other, name.strip(), work=work)
+    return lead_to(f"/sets/{made['selectionId']}")
 
 
 def forget(
@@ -141,6 +163,23 @@ def show_set(
             method="post", action=f"{address}/remove")
         if rows else show_note("This set is empty"),
         show_next(page["nextPageUrl"], address, {}),
+        _show_combining(address, list_choices(app, index, work, but=selection_id)),
+    )  # fmt: skip
+
+
+def _show_combining(address: str, others: Sequence[Markup]) -> Markup | None:
+    """The form that makes a new set of this one and another of the same folder."""
+    if not others:
+        return None
+    kept = [tag("option", told, value=op) for op, told in _KEPT.items()]
+    return tag(
+        "form",
+        tag("label", tag("span", "Combine with"), tag("select", others, name="other")),
+        tag("label", tag("span", "and keep"), tag("select", kept, name="op")),
+        tag("input", name="name", class_="field", placeholder="its name", maxlength=200,
+            aria_label="Name of the new set", autocomplete="off"),
+        tag("button", "Combine", class_="quiet"),
+        method="post", action=f"{address}/combine", class_="below",
     )  # fmt: skip
 
 
