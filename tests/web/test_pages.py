@@ -251,3 +251,28 @@ def test_half_a_character_is_shown_as_a_question_mark(start, tmp_path):
     assert "Prices ?" in page.text
     (way,) = {link for link in page.links if "chats" in link}
     assert "raise each ? price" in open_page(server, way).text
+
+
+def test_results_that_hold_none_of_the_words_say_so(start, tmp_path):
+    root, environ = make_site(tmp_path)
+    server = serve_site(start, root, environ | {"SONDE_EMBEDDING": "static"})
+    subprocess.run([*SONDE, "-y", "reindex"], cwd=root, check=True, capture_output=True,
+                   env=environ | {"SONDE_EMBEDDING": "static"})  # fmt: skip
+    assert "only near in meaning" in open_page(server, "/", q="zzzqqq").text
+    assert "only near in meaning" not in open_page(server, "/", q="total price").text
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("/api/search/code?query=total_price&top_k=1", "src/cart.py"),
+        ("/api/search/docs?query=how+is+a+price+made", "docs/guide.md"),
+        ("/api/search/paths?pattern=**/gu*.md", "docs/guide.md"),
+        ("/api/search/lines?pattern=def+total_%5Cw%2B", "src/cart.py"),
+        ("/api/search/knowledge?query=raise+price", "We raise every price."),
+    ],
+)
+def test_every_search_has_an_address_for_programs(site, address, found):
+    status, answer = site[0].read(address)
+    assert status == 200
+    assert found in json.dumps(answer)

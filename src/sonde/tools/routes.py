@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from sonde.tools.code import search_by_path, search_code, search_docs
 from sonde.tools.file_routes import FILE_ROUTES
 from sonde.tools.file_set_routes import SET_ROUTES
 from sonde.tools.index import list_projects
+from sonde.tools.knowledge import knowledge_search
 from sonde.tools.knowledge_routes import KNOWLEDGE_ROUTES
+from sonde.tools.pages import regex_search
 from sonde.tools.project_jobs import PROJECT_ROUTES
 from sonde.tools.resources import complete_path, read_chunks, read_page, read_text
 from sonde.tools.route import Route
@@ -13,6 +16,11 @@ from sonde.tools.route import Route
 ROUTES: tuple[Route, ...] = (
     Route("projects", list_projects, "Every indexed project on this machine"),
     *PROJECT_ROUTES,
+    Route("search/code", search_code, "The best answers in code to a question"),
+    Route("search/docs", search_docs, "The best answers in documentation to a question"),
+    Route("search/paths", search_by_path, "Files whose path matches a glob"),
+    Route("search/lines", regex_search, "Lines that match a regular expression, in pages"),
+    Route("search/knowledge", knowledge_search, "Notes, media, chats, characters and prompts"),
     Route(
         "files/{path:path}",
         read_text,

@@ -57,7 +57,10 @@ def _show_page(way: str, problem: str = "") -> Response:
         tag("button", "Go in"),
         method="post", action=LOGIN, class_="sheet",
     )  # fmt: skip
-    about = "The token is in the file that the server was started with, or is a key you were given."
+    about = (
+        "The token is in the file that the server was started with, or is a key you were given; "
+        "sonde users add NAME gives one out."
+    )
     page = frame("Token", "", tag("h1", "Who is there?"), form, tag("p", about, class_="faint"),
                  kind="login", menu=False)  # fmt: skip
     return HTMLResponse(page.body, 401 if problem else 200, {"cache-control": "no-store"})

@@ -17,7 +17,7 @@ from sonde.tools.index import ConfirmParam, delete_index, get_index_status, list
 from sonde.tools.project_jobs import Action, start_project_job
 from sonde.tools.route import Content
 from sonde.web.application import Parts
-from sonde.web.figures import name_folder, show_bars, show_jobs, show_status
+from sonde.web.figures import count, name_folder, show_bars, show_jobs, show_status
 from sonde.web.frame import frame, show_age, show_note
 from sonde.web.html import Markup, link_to, tag
 from sonde.web.page import lead_to, serve_form, serve_page
@@ -174,7 +174,7 @@ def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
             tag("a", name_folder(root), href=link_to("/project", project=root), class_="open"),
             show_status("indexing" if busy else row["status"])),
         tag("p", tag("code", root)),
-        tag("p", f"{row['totalFiles']:,} files · {row['totalChunks']:,} chunks · "
+        tag("p", f"{count(row['totalFiles'], 'file')} · {count(row['totalChunks'], 'chunk')} · "
             f"{row['storageSize']} · ", show_age(row["lastUpdated"]), class_="faint"),
         tag("p", tag("a", "Search", href=link_to("/", project=root),
                      aria_label=f"Search {name_folder(root)}")),

@@ -158,9 +158,10 @@ def _show_results(app: App, asked: Asked, work: Work, known: Sequence[str]) -> M
         # the box stays where it is: what is wrong can be put right
         return show_error(error)
     if not found.rows:
-        return show_note(
-            "Nothing found", tag("p", found.note or "Nothing here fits what you asked for.")
-        )
+        told = found.note or "Nothing here fits what you asked for."
+        kept = "Notes, documents and chats come in with sonde knowledge import FOLDER."
+        more = tag("p", kept) if asked.tab == "knowledge" else None
+        return show_note("Nothing found", tag("p", told), more)
     pattern = None if asked.tab in ("lines", "paths") else make_pattern(asked.query)
     if asked.tab == "paths":
         words = [re.escape(word) for word in re.split(r"[*?\[\]{},/]+", asked.query) if word]
@@ -191,6 +192,8 @@ def _show_summary(found: Found) -> Markup:
     fresh = found.freshness if found.freshness != "complete" else ""
     if fresh:
         parts.append(tag("span", fresh, class_="badge"))
+    if found.note:
+        parts.append(f" · {found.note}")
     return tag("p", parts, class_="summary")
 
 
