@@ -79,26 +79,27 @@ class Job:
         self._keep = keep
         self._process = process
         self._kept = False
-        self._keep_at = self.started_at + _MOMENT_S
+        self._keep_at = time.monotonic() + _MOMENT_S
         self._function = function
         self._work = Work(report=self._note)
         self._finished = threading.Event()
 
     def _note(self, progress: Progress) -> None:
         self.progress = progress
-        if time.time() >= self._keep_at:
+        if time.monotonic() >= self._keep_at:
             self.keep()
 
     def keep(self) -> None:
         """Write down how it stands; whoever wants it stopped is heard here."""
         self._kept = True
-        self._keep_at = time.time() + _SAVE_S
+        self._keep_at = time.monotonic() + _SAVE_S
         if self._keep(self):
             self.cancel()
 
     def run(self) -> None:
         """Do the work in the calling thread and keep what came of it."""
         status: Status = "failed"
+        began = time.monotonic()
         try:
             self.result = self._function(self._work)
             status = "done"
@@ -112,15 +113,23 @@ class Job:
             log.exception("job %s (%s) broke", self.id, self.kind)
             self.error = SondeError(f"{type(error).__name__}: {error}")
         finally:
-            self.finished_at = time.time()
-            self.status = status
-            try:
-                if self._kept or status == "failed":
-                    self._keep(self)
-            finally:
-                self._finished.set()
-            if self.finished_at - self.started_at > _MOMENT_S:
+            self._finish(status)
+            if time.monotonic() - began > _MOMENT_S:
                 trim_heap()
+
+    def fail(self, error: SondeError) -> None:
+        """End without having begun."""
+        self.error = error
+        self._finish("failed")
+
+    def _finish(self, status: Status) -> None:
+        self.finished_at = time.time()
+        self.status = status
+        try:
+            if self._kept or status == "failed":
+                self._keep(self)
+        finally:
+            self._finished.set()
 
     def cancel(self) -> None:
         """Ask the work to stop; it does at its next step."""
@@ -236,8 +245,8 @@ class Jobs:
         try:
             threading.Thread(target=body, name=f"sonde-{kind}", daemon=True).start()
         except RuntimeError as error:  # the system has no room for another thread
-            del self._jobs[key], self._by_id[job.id]
-            raise OutOfMemory(str(error)) from error
+            job.fail(OutOfMemory(str(error)))
+            job.outcome()
         return job
 
     def find(self, key: str) -> Job | None:

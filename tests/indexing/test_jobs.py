@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sonde.errors import Cancelled, DiskFull, SondeError
+from sonde import jobs as jobs_module
+from sonde.errors import Cancelled, DiskFull, OutOfMemory, SondeError
 from sonde.jobs import Jobs
+from sonde.stores.jobs_sqlite import SqliteJobStore
 from sonde.types import Progress
 from sonde.work import Work
 
@@ -97,3 +102,46 @@ def test_closing_stops_everything() -> None:
     assert made[0].status == "cancelled"
     jobs.close()
     assert {job.status for job in made} == {"cancelled"}
+
+
+def test_progress_is_written_down_whatever_happens_to_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteJobStore(tmp_path / "jobs.db")
+    jobs = Jobs(lambda: store, "1:2")
+    kept = threading.Event()
+    monkeypatch.setattr(jobs_module, "_SAVE_S", 0.0)
+
+    def body(work: Work) -> None:
+        monkeypatch.setattr(time, "time", lambda: 1_000.0)
+        for done in itertools.count():
+            work.report(Progress("going", done))
+            record = store.get(job.id)
+            if record and record.done > 3:
+                kept.set()
+
+    job = jobs.submit("k", "long", body, lasting=True)
+    assert kept.wait(BOUND_S)
+    assert store.cancel(job.id)
+    assert job.wait(timeout_s=BOUND_S)
+    assert job.status == "cancelled"
+    jobs.close()
+
+
+def test_a_job_without_a_thread_is_a_failed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteJobStore(tmp_path / "jobs.db")
+    jobs = Jobs(lambda: store, "1:2")
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(OutOfMemory):
+        jobs.submit("k", "long", lambda _: None, lasting=True)
+    (record,) = store.recent(9)
+    assert (record.status, record.error and record.error["code"]) == ("failed", OutOfMemory.code)
+    monkeypatch.undo()
+    assert jobs.submit("k", "long", lambda _: 7).join(Work()) == 7
+    jobs.close()
