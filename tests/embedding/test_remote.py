@@ -52,6 +52,13 @@ def test_patience_ends_sooner_when_somebody_waits(
     assert len(server.seen) == tries
 
 
+@pytest.mark.parametrize("answer", [b"[" * 99_000, b'"error"', b"[]", b'{"error": []}'])
+def test_an_error_in_an_odd_shape_is_an_error(server: OpenAIServer, answer: bytes) -> None:
+    server.replies = [(400, {}, answer)]
+    with pytest.raises(EmbeddingFailed, match="400"):
+        connect(server).embed(["walrus"], "passage")
+
+
 @pytest.mark.parametrize("status", [400, 401, 404])
 def test_what_cannot_get_better_is_not_repeated(server: OpenAIServer, status: int) -> None:
     server.replies = [(status, {}, {"error": {"code": "model_not_found"}})]
@@ -64,6 +71,7 @@ def test_what_cannot_get_better_is_not_repeated(server: OpenAIServer, status: in
     "answer",
     [
         b"<html>",
+        b"[" * 200_000,
         [],
         {},
         {"data": [{"index": 1, "embedding": [1.0]}]},

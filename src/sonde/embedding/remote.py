@@ -30,6 +30,8 @@ _LONGEST_PAUSE_S = 20.0
 _BATCH_TEXTS = 64
 _BATCH_CHARS = 200_000
 _REPEATED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+_ODD = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+"""What comes of an answer in another shape than the documented one."""
 _CODE = re.compile(r"[a-z][a-z_]{0,59}")
 
 
@@ -96,7 +98,7 @@ def post_json(
             if attempt == patience.tries:
                 reason = getattr(error, "reason", None) or error
                 raise _fail(address, f"{type(error).__name__}: {reason}") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _fail(address, "the answer is not JSON") from None
         time.sleep(min(pause, _LONGEST_PAUSE_S))
     raise _fail(address, "it was never asked")
@@ -117,7 +119,7 @@ def embed_in_batches(
     for places in _plan_batches(texts):
         try:
             rows = np.asarray(ask([texts[at] for at in places]), np.float32)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        except _ODD as error:
             raise EmbeddingFailed(
                 f"the embedding service answered in another shape: {type(error).__name__}",
                 user_message="The embedding service answered in a way that is not understood.",
@@ -169,7 +171,7 @@ def _read_code(error: HTTPError, sent: Mapping[str, str]) -> str:
     try:
         found = json.loads(error.read(100_000))["error"]
         code = found.get("code") or found.get("type")
-    except (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, HTTPException, *_ODD):
         return ""
     if not isinstance(code, str) or not _CODE.fullmatch(code):
         return ""
