@@ -134,6 +134,26 @@ def test_what_cannot_embed_is_refused_before_it_is_downloaded(hub: Hub, tmp_path
     assert len(hub.seen) == 1
 
 
+@pytest.mark.parametrize("told", [[], {"sha": REVISION, "siblings": ["x"]}, {"sha": REVISION}])
+def test_a_hub_that_answers_in_another_shape_is_a_failed_download(
+    hub: Hub, tmp_path: Path, told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "describe", lambda: told)
+    with pytest.raises(ModelDownloadFailed):
+        fetch(hub, tmp_path / "models")
+
+
+def test_what_a_killed_download_left_is_removed_in_time(hub: Hub, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    left, going = models / ".someone--toy-model-7-8", models / ".someone--toy-model-7-9"
+    for folder in (left, going):
+        folder.mkdir(parents=True)
+        (folder / "model.onnx").write_bytes(b"half")
+    os.utime(left, (1_600_000_000, 1_600_000_000))
+    fetch(hub, models)
+    assert (left.exists(), going.exists()) == (False, True)
+
+
 def test_a_model_that_other_programs_fetched_is_used(hub: Hub, tmp_path: Path) -> None:
     theirs = tmp_path / "cache" / "models--someone--toy-model"
     (theirs / "refs").mkdir(parents=True)

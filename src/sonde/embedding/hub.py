@@ -6,6 +6,7 @@ the folder takes its place only when it is whole.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
+from sonde.embedding.remote import ODD
 from sonde.errors import InvalidRequest, ModelDownloadFailed
 
 HUB = "https://huggingface.co"
@@ -37,6 +39,7 @@ _PART = 1 << 18
 _TIMEOUT_S = 30.0
 _TRIES = 3
 _STEPS = 10
+_LEFT_S = 24 * 3600.0
 
 Tell = Callable[[str], None]
 
@@ -83,6 +86,7 @@ def fetch_model(name: str, folder: Path, tell: Tell, hub: str = HUB, pause_s: fl
     owner, _, model = name.partition("/")
     place = folder / f"{owner}--{model}"
     beside = folder / f".{owner}--{model}-{os.getpid()}-{time.monotonic_ns()}"
+    _remove_left(folder, f".{owner}--{model}-*")
     try:
         about = json.loads(
             _try(lambda: _read(f"{hub}/api/models/{quote(name)}?blobs=true"), pause_s)
@@ -101,12 +105,20 @@ def fetch_model(name: str, folder: Path, tell: Tell, hub: str = HUB, pause_s: fl
         except OSError:
             if not place.is_dir():  # else another process was faster
                 raise
-    except (OSError, HTTPException, ValueError, KeyError, TypeError, _BrokenError) as error:
+    except (OSError, HTTPException, *ODD, _BrokenError) as error:
         raise ModelDownloadFailed(f"{type(error).__name__}: {error}") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     tell("Done! Model cached for future use.")
     return place
+
+
+def _remove_left(folder: Path, pattern: str) -> None:
+    """Remove what downloads that were killed have left; one that goes on is younger."""
+    for left in folder.glob(pattern):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _choose_files(about: Mapping[str, Any]) -> tuple[str, Sequence[_File]]:

@@ -30,7 +30,7 @@ _LONGEST_PAUSE_S = 20.0
 _BATCH_TEXTS = 64
 _BATCH_CHARS = 200_000
 _REPEATED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-_ODD = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+ODD = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """What comes of an answer in another shape than the documented one."""
 _CODE = re.compile(r"[a-z][a-z_]{0,59}")
 
@@ -119,7 +119,7 @@ def embed_in_batches(
     for places in _plan_batches(texts):
         try:
             rows = np.asarray(ask([texts[at] for at in places]), np.float32)
-        except _ODD as error:
+        except ODD as error:
             raise EmbeddingFailed(
                 f"the embedding service answered in another shape: {type(error).__name__}",
                 user_message="The embedding service answered in a way that is not understood.",
@@ -171,7 +171,7 @@ def _read_code(error: HTTPError, sent: Mapping[str, str]) -> str:
     try:
         found = json.loads(error.read(100_000))["error"]
         code = found.get("code") or found.get("type")
-    except (OSError, HTTPException, *_ODD):
+    except (OSError, HTTPException, *ODD):
         return ""
     if not isinstance(code, str) or not _CODE.fullmatch(code):
         return ""
