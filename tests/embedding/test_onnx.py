@@ -61,17 +61,6 @@ def test_a_very_long_text_is_cut_not_refused(deep: OnnxEmbedder) -> None:
     np.testing.assert_array_equal(vectors[0], vectors[1])
 
 
-def test_progress_counts_every_text_once(deep: OnnxEmbedder) -> None:
-    heard: list[tuple[int, int]] = []
-    deep.embed(
-        ["some words"] * 70 + [""], "passage", lambda done, total: heard.append((done, total))
-    )
-    assert [total for _, total in heard] == [71] * len(heard)
-    assert heard[-1] == (71, 71)
-    assert len(heard) > 1
-    assert heard == sorted(heard)
-
-
 def test_several_threads_get_the_same_vectors() -> None:
     deep = OnnxEmbedder(threads=1)
     with ThreadPoolExecutor(4) as pool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 Mode = Literal["query", "passage"]
@@ -33,3 +33,15 @@ class Embedder(Protocol):
 
     def close(self) -> None:
         """Free the model's memory; the next call loads it again."""
+
+
+def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vectors:
+    """So many unit rows, out of those that were made; the others are zero."""
+    import numpy as np
+
+    vectors = np.zeros((count, dimensions), np.float32)
+    for at, row in made.items():
+        vectors[at] = row
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors /= np.where(norms == 0, 1, norms)
+    return vectors

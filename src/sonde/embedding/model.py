@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sonde.embedding.base import Mode, Vectors
+from sonde.embedding.base import Mode, Vectors, make_units
 from sonde.embedding.hub import GRAPHS, HUB, Tell, fetch_model, find_cached
-from sonde.embedding.onnx import OnnxEmbedder, open_session, plan_batches, run_session
+from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, plan_batches, run_session
 from sonde.errors import EmbeddingFailed, MissingExtra
 
 _LONGEST, _MOST_TOKENS = 512, 8_192
@@ -62,33 +62,20 @@ class ModelEmbedder(OnnxEmbedder):
         size = sizes.get("hidden_size") or sizes.get("dim") or sizes.get("n_embd")
         return int(size) if size else int(self.embed(["size"], "query").shape[1])
 
-    def embed(
-        self,
-        texts: Sequence[str],
-        mode: Mode,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Vectors:
+    def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
         """One unit row per text, in order."""
         session, recipe = self._load()
         filled = [at for at, text in enumerate(texts) if text.strip()]
         encoded = recipe.encode([texts[at] for at in filled], mode)
         made: dict[int, Any] = {}
         for rows in plan_batches([len(ids) for ids in encoded]):
-            for row, vector in zip(
-                rows, recipe.run(session, [encoded[r] for r in rows]), strict=True
-            ):
-                made[filled[row]] = vector
-            if progress is not None:
-                progress(len(made) + len(texts) - len(filled), len(texts))
+            vectors = recipe.run(session, [encoded[row] for row in rows])
+            made |= zip((filled[row] for row in rows), vectors, strict=True)
         size = len(next(iter(made.values()))) if made else self.dimensions
-        vectors = np.zeros((len(texts), size), np.float32)
-        for at, vector in made.items():
-            vectors[at] = vector
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors /= np.where(norms == 0, 1, norms)
-        if not np.isfinite(vectors).all():
+        units = make_units(made, len(texts), size)
+        if not np.isfinite(units).all():
             raise EmbeddingFailed(f"{self._model} gave vectors that are no numbers")
-        return vectors
+        return units
 
     def _open(self) -> tuple[Any, Any]:
         place = self._place()
@@ -135,11 +122,7 @@ class _Recipe:
 
     def run(self, session: Any, batch: Sequence[Sequence[int]]) -> Vectors:
         """One vector per row of tokens."""
-        shape = (len(batch), max(map(len, batch)))
-        ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for at, row in enumerate(batch):
-            ids[at, : len(row)] = row
-            mask[at, : len(row)] = 1
+        ids, mask = pad_rows(batch)
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         wanted = [one.name for one in session.get_inputs()]
         if unknown := set(wanted) - given.keys():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import as_file
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
 from sonde.embedding.bytepairs import CLOSING, OPENING, BytePairs
@@ -62,31 +63,16 @@ class OnnxEmbedder:
         """Numbers per vector."""
         return DEEP_DIMENSIONS
 
-    def embed(
-        self,
-        texts: Sequence[str],
-        mode: Mode,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Vectors:
-        """One unit row per text, in order; `progress` hears (done, total) after every batch."""
+    def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
+        """One unit row per text, in order."""
         session, pieces = self._load()
         opening, closing = pieces.id_of(OPENING), pieces.id_of(CLOSING)
         limit = TOKEN_LIMITS[mode] - 2
         encoded = [pieces.encode(text, limit) for text in texts]
         vectors = np.zeros((len(texts), DEEP_DIMENSIONS), np.float32)
-        done = sum(not ids for ids in encoded)
         for rows in plan_batches([len(ids) for ids in encoded]):
-            width = len(encoded[rows[-1]]) + 2
-            ids = np.zeros((len(rows), width), np.int64)
-            mask = np.zeros((len(rows), width), np.int64)
-            for at, row in enumerate(rows):
-                line = [opening, *encoded[row], closing]
-                ids[at, : len(line)] = line
-                mask[at, : len(line)] = 1
+            ids, mask = pad_rows([[opening, *encoded[row], closing] for row in rows])
             (vectors[rows],) = run_session(session, {"ids": ids, "mask": mask})
-            done += len(rows)
-            if progress is not None:
-                progress(done, len(texts))
         return vectors
 
     def close(self) -> None:
@@ -134,6 +120,16 @@ def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         batch.append(row)
     if batch:
         yield batch
+
+
+def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The tokens of all rows at the width of the longest, and which of them are meant."""
+    shape = (len(rows), max(map(len, rows)))
+    ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for at, row in enumerate(rows):
+        ids[at, : len(row)] = row
+        mask[at, : len(row)] = 1
+    return ids, mask
 
 
 def open_session(path: Path, threads: int) -> Any:

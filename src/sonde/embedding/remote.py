@@ -19,7 +19,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from sonde.embedding.base import Mode
+from sonde.embedding.base import Mode, make_units
 from sonde.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
@@ -135,12 +135,7 @@ def embed_in_batches(
         if not np.isfinite(rows).all():
             raise EmbeddingFailed("the embedding service gave vectors that are no numbers")
         made |= zip(places, rows, strict=True)
-    vectors = np.zeros((len(texts), dimensions), np.float32)
-    for at, row in made.items():
-        vectors[at] = row
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors /= np.where(norms == 0, 1, norms)
-    return vectors
+    return make_units(made, len(texts), dimensions)
 
 
 def _plan_batches(texts: Sequence[str]) -> Iterator[list[int]]:
