@@ -13,7 +13,7 @@ help: ## Show this list
 install: $(STAMP) ## Make the virtual environment with everything the project needs
 
 $(STAMP): pyproject.toml scripts/install.sh
-	PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/install.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/install.sh
 	@touch $(STAMP)
 
 demo: $(STAMP) ## Set up, index this repository, answer a few searches

@@ -38,15 +38,20 @@ show 'Ask a question' search 'how are cursors protected against forgery?' --limi
 show 'Name a symbol' search load_settings --limit 1
 show 'Read the docs' search 'which source of a setting wins, environment or config file?' --docs --limit 1
 show 'Match a pattern' grep 'class \w+\(CatalogError\)' src --limit 5
+show 'Bring in notes and documents' knowledge import docs/knowledge.md
+show 'Find them' knowledge search 'what happens when both sides change' --limit 1
+show 'See what takes the space' tree src/sonde --limit 3
 
 cat <<END
 
 ${bold}Your turn${off}
   ${dim}\$${off} export PATH="$bin:\$PATH"
   ${dim}\$${off} cd your/project && sonde index && sonde search "what you are looking for"
+  ${dim}\$${off} sonde serve                    # the same in the browser
 
 ${bold}For agents${off}
+  ${dim}\$${off} sonde setup                    # finds them, shows what it would change, asks
+  or by hand:
   ${dim}\$${off} claude mcp add sonde -- $bin/sonde mcp
-  or, in any client's configuration:
   {"mcpServers": {"sonde": {"command": "$bin/sonde", "args": ["mcp"]}}}
 END

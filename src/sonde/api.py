@@ -64,7 +64,11 @@ class Sonde:
         max_tokens: int = 20_000,
         explain: bool = False,
     ) -> list[dict[str, Any]]:
-        """The best places for a question, words or a symbol; `docs` searches documentation."""
+        """The best places for a question, words or a symbol.
+
+        `docs` searches documentation instead of code, `path` only below that folder. Each result
+        has `path`, `text`, `score`, `startLine`, `endLine`; `symbol` and `stale` where they hold.
+        """
         verb = code.search_docs if docs else code.search_code
         answer = verb(
             self._app,
@@ -80,7 +84,11 @@ class Sonde:
         return answer["results"]
 
     def grep(self, pattern: str, **options: Any) -> list[dict[str, Any]]:
-        """Lines that match a regular expression; options as of the `grep` verb."""
+        """Lines that match a regular expression: `path`, `line`, `text`; needs no index.
+
+        Options: paths, ignore_case, whole_word, fixed_string, include, exclude, language, before,
+        after, max_count (in each file) and limit (in all, 1000).
+        """
         answer = code.grep(self._app, pattern, project=self._project, work=Work(), **options)
         return answer["matches"]
 
@@ -101,7 +109,7 @@ class Sonde:
         return counts | {"skipped": sum(done.skipped.values())}
 
     def search_knowledge(self, query: str, *, limit: int = 10, **options: Any) -> list[Any]:
-        """The best places in personal knowledge; options as of `knowledge_search`."""
+        """The best places in personal knowledge; options as of the tool `knowledge_search`."""
         from sonde.tools.knowledge import knowledge_search
 
         options.setdefault("max_tokens", 20_000)
@@ -153,22 +161,40 @@ def index(project: str | Path = ".", *, report: Report | None = None) -> dict[st
         return sonde.index(report=report)
 
 
-def search(query: str, project: str | Path = ".", **options: Any) -> list[dict[str, Any]]:
-    """The best places in a project for a question, words or a symbol."""
+def search(
+    query: str,
+    project: str | Path = ".",
+    *,
+    limit: int = 10,
+    docs: bool = False,
+    mode: Mode = "auto",
+    path: str | None = None,
+    max_tokens: int = 20_000,
+    explain: bool = False,
+) -> list[dict[str, Any]]:
+    """The best places in a project for a question, words or a symbol; see `Sonde.search`."""
     with Sonde(project) as sonde:
-        return sonde.search(query, **options)
+        return sonde.search(
+            query,
+            limit=limit,
+            docs=docs,
+            mode=mode,
+            path=path,
+            max_tokens=max_tokens,
+            explain=explain,
+        )
 
 
 def grep(pattern: str, project: str | Path = ".", **options: Any) -> list[dict[str, Any]]:
-    """Lines of a project that match a regular expression."""
+    """Lines of a project that match a regular expression; options as of `Sonde.grep`."""
     with Sonde(project) as sonde:
         return sonde.grep(pattern, **options)
 
 
-def find_files(pattern: str, project: str | Path = ".") -> list[str]:
+def find_files(pattern: str, project: str | Path = ".", *, limit: int = 1000) -> list[str]:
     """Indexed files of a project whose path fits a glob."""
     with Sonde(project) as sonde:
-        return sonde.find_files(pattern)
+        return sonde.find_files(pattern, limit=limit)
 
 
 def status(project: str | Path = ".") -> dict[str, Any]:
