@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any, Literal
 
 Kind = Literal["code", "docs"]
@@ -110,7 +109,7 @@ class FileState:
     @property
     def stem(self) -> str:
         """The name up to its first dot or backtick, for comparing with words of a query."""
-        name = PurePosixPath(self.path).name
+        name = self.path.rpartition("/")[2]
         head = name.lstrip(".").replace("`", ".").split(".")[0]
         return head or name
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from sonde.languages import language_of
 from sonde.ranking.short_forms import shorten
@@ -155,11 +155,12 @@ def _measure(
     lexical: Spread,
     dense: Spread,
 ) -> dict[str, float]:
+    place = _read_place(file.state.path, file.state.stem)
     row = {
         **_measure_scores(file, lexical, dense),
-        **_measure_name(question, file.state),
+        **_measure_name(question, file.state, place),
         **_measure_definitions(question, file),
-        **_measure_place(question, file),
+        **_measure_place(question, file, place),
     }
     row["length"] = math.log1p(file.state.size / 1500)
     row["importers"] = math.log1p(file.importers)
@@ -206,32 +207,67 @@ def compare_scores(scores: Sequence[float], spread: Spread) -> tuple[float, floa
     return sum((score - mean) / deviation for score in padded) / 3, padded[0] / top
 
 
-def stem_words(path: str, stem: str) -> list[str]:
+class _Place(NamedTuple):
+    """What a path says, taken apart."""
+
+    words: tuple[str, ...]
+    """Of the file's name."""
+    folded: str
+    folder: tuple[str, ...]
+    whole: frozenset[str]
+    name_parts: int
+    is_data: bool
+    is_test: bool
+    is_example: bool
+    is_legacy: bool
+    is_header: bool
+
+
+@lru_cache(maxsize=4_096)
+def _read_place(path: str, stem: str) -> _Place:
+    """The same files are candidates again and again."""
+    above, _, name = path.rpartition("/")
+    words = stem_words(path, stem)
+    folders = [_split_short(folder) for folder in above.split("/")]
+    return _Place(
+        words=words,
+        folded=fold_name(stem),
+        folder=folders[-1],
+        whole=frozenset(words).union(*folders),
+        name_parts=max(0, name.strip(".").count(".") - 1),
+        is_data=language_of(path).kind == "data",
+        is_test=bool(_TEST.search(path)),
+        is_example=bool(_EXAMPLE.search(path)),
+        is_legacy=bool(_LEGACY.search(path)),
+        is_header=bool(_HEADER.search(path)),
+    )
+
+
+def stem_words(path: str, stem: str) -> tuple[str, ...]:
     """Words of a file's name; an index file goes by its folder's name."""
     if stem.lower() in _BARREL_STEMS:
-        stem = PurePosixPath(path).parent.name or stem
-    return [shorten(word) for word in split_identifier(stem)]
+        stem = path.rpartition("/")[0].rpartition("/")[2] or stem
+    return _split_short(stem)
 
 
-def _measure_name(question: Question, state: FileState) -> dict[str, float]:
-    words = stem_words(state.path, state.stem)
-    precision, _, f1 = overlap_of(question.matches, words)
-    folded = fold_name(state.stem)
-    above = PurePosixPath(state.path).parent
-    folder = [shorten(word) for word in split_identifier(above.name)]
-    whole = {*words, *(shorten(word) for part in above.parts for word in split_identifier(part))}
+def _split_short(name: str) -> tuple[str, ...]:
+    return tuple(shorten(word) for word in split_identifier(name))
+
+
+def _measure_name(question: Question, state: FileState, place: _Place) -> dict[str, float]:
+    precision, _, f1 = overlap_of(question.matches, place.words)
     return {
-        "path_recall": overlap_of(question.matches, whole)[1],
-        "name_parts": float(max(0, PurePosixPath(state.path).name.strip(".").count(".") - 1)),
-        "is_data": float(language_of(state.path).kind == "data"),
+        "path_recall": overlap_of(question.matches, place.whole)[1],
+        "name_parts": float(place.name_parts),
+        "is_data": float(place.is_data),
         "stem_f1": f1,
         "stem_precision": precision,
-        "stem_length": float(min(len(words), 4)),
-        "stem_joined": float(folded in question.joined),
-        "stem_said": float(shorten(folded) in question.words),
-        "folder_precision": overlap_of(question.matches, folder)[0],
+        "stem_length": float(min(len(place.words), 4)),
+        "stem_joined": float(place.folded in question.joined),
+        "stem_said": float(shorten(place.folded) in question.words),
+        "folder_precision": overlap_of(question.matches, place.folder)[0],
         "stem_is_named": float(not question.is_symbol and state.stem in question.proper),
-        "stem_is_symbol": float(question.is_symbol and folded in question.names),
+        "stem_is_symbol": float(question.is_symbol and place.folded in question.names),
     }
 
 
@@ -264,19 +300,15 @@ def read_name(name: str) -> tuple[str, tuple[str, ...]]:
     return "".join(parts), tuple(shorten(part) for part in parts)
 
 
-def _measure_place(question: Question, file: FileEvidence) -> dict[str, float]:
-    path = file.state.path
+def _measure_place(question: Question, file: FileEvidence, place: _Place) -> dict[str, float]:
     said = set(question.words)
-    is_test = bool(_TEST.search(path))
-    is_example = bool(_EXAMPLE.search(path))
-    is_legacy = bool(_LEGACY.search(path))
     return {
-        "is_test": float(is_test),
-        "test_asked": float(is_test and bool(said & _ABOUT_TESTS)),
-        "is_example": float(is_example),
-        "example_asked": float(is_example and bool(said & _ABOUT_EXAMPLES)),
-        "is_legacy": float(is_legacy),
-        "legacy_asked": float(is_legacy and bool(said & _ABOUT_LEGACY)),
-        "is_shadowed_header": float(bool(_HEADER.search(path)) and file.has_implementation),
-        "depth": float(path.count("/")),
+        "is_test": float(place.is_test),
+        "test_asked": float(place.is_test and bool(said & _ABOUT_TESTS)),
+        "is_example": float(place.is_example),
+        "example_asked": float(place.is_example and bool(said & _ABOUT_EXAMPLES)),
+        "is_legacy": float(place.is_legacy),
+        "legacy_asked": float(place.is_legacy and bool(said & _ABOUT_LEGACY)),
+        "is_shadowed_header": float(place.is_header and file.has_implementation),
+        "depth": float(file.state.path.count("/")),
     }
