@@ -95,3 +95,27 @@ def test_a_token_is_never_shown(tmp_path):
     )
     assert "s3cret" not in shown.stdout + shown.stderr
     assert "environment SONDE_TOKEN" in shown.stdout
+
+
+BUSY = """
+import threading
+from sonde.embedding.onnx import OnnxEmbedder
+from sonde.mcp.server import end_if_busy
+
+begun = threading.Event()
+model = OnnxEmbedder()
+
+def work():
+    while True:
+        model.embed(["word " * 400] * 50, "passage", lambda *_: begun.set())
+
+threading.Thread(target=work, daemon=True).start()
+assert begun.wait(60)
+end_if_busy(0.1)
+"""
+
+
+def test_a_model_that_is_at_work_does_not_abort_the_end():
+    for _ in range(3):  # it is a race: without care, two of three end in an abort
+        ended = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, timeout=60)
+        assert (ended.returncode, ended.stderr) == (0, b"")

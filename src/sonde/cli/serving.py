@@ -34,6 +34,7 @@ def run_mcp(session: Session) -> int:
 
 def run_serve(session: Session) -> int:
     """Serve over HTTP until interrupted."""
+    from sonde.mcp.server import end_if_busy
     from sonde.stores.users import Users
     from sonde.web.application import build_application
     from sonde.web.guard import Access
@@ -83,6 +84,7 @@ def run_serve(session: Session) -> int:
         session.flush()
 
     serve_http(app, access, tell)
+    end_if_busy()
     return 0
 
 

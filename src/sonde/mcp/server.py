@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from sonde.version import __version__
 from sonde.work import Work
 
 BEGIN_S = 1.0
+LEAVE_S = 0.5
 _log = logging.getLogger("sonde.mcp")
 
 
@@ -71,6 +74,23 @@ def begin_soon(
     thread = threading.Thread(target=run, name="sonde-begin", daemon=True)
     thread.start()
     return thread
+
+
+def end_if_busy(patience_s: float = LEAVE_S) -> None:
+    """End the process here if a thread goes on working.
+
+    One that is deep in foreign code cannot be stopped, and to take the model runtime apart under
+    its feet, as an ordinary end would, aborts. Stores survive a crash at any point: it is safe.
+    """
+    deadline = time.monotonic() + patience_s
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(max(deadline - time.monotonic(), 0.0))
+            if thread.is_alive():
+                _log.info("%s was still at work", thread.name)
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(0)
 
 
 Observe = Callable[[str, str, float], None]

@@ -50,7 +50,7 @@ def serve_stdio(
     import anyio
 
     from sonde.mcp.calls import Calls
-    from sonde.mcp.server import LazyApp, begin_soon, build_server
+    from sonde.mcp.server import LEAVE_S, LazyApp, begin_soon, build_server, end_if_busy
     from sonde.mcp.streams import run_server
 
     calls, app = Calls(), LazyApp(open_app)
@@ -70,11 +70,7 @@ def serve_stdio(
     if stopped:
         app.close()
     wire.close()
-    if not stopped:
-        # A verb deep in foreign code cannot be stopped and would hold the process open. Stores
-        # survive a crash at any point, so leaving now is safe where waiting is not.
-        sys.stderr.flush()
-        os._exit(0)
+    end_if_busy(LEAVE_S if stopped else 0.0)
 
 
 def _outlive(parent: int, inbox: Inbox, ending: threading.Event) -> None:
