@@ -66,6 +66,14 @@ def test_a_secret_is_found_wherever_it_stands_in_a_text(tmp_path: Path) -> None:
         assert read(tmp_path, name) == filler.encode()
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("before", ["words and words\n" * 90_000, "xx" + "\U0001f40b" * 3_000])
+def test_a_secret_is_found_in_whichever_unicode(tmp_path: Path, encoding: str, before: str) -> None:
+    (tmp_path / "a.txt").write_bytes((before + KEY).encode(encoding))
+    with pytest.raises(FileNotAdmitted, match="secret_content"):
+        open_shown(tmp_path, "a.txt")
+
+
 def test_links_and_second_names_are_refused(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()

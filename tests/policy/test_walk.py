@@ -284,3 +284,12 @@ def make_one(root: Path, path: str) -> None:
             place.write_text("x" * (100 if place.name == "big.txt" else 1))
     except OSError:
         pass  # an earlier path put a file or a folder where this one wants the other
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_folder_outside_leaves_nothing_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        with pytest.raises(OutsideRoots):
+            list(walk_files(tmp_path, Rules(), "../elsewhere"))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

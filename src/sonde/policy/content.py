@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sonde.errors import FileMissing, FileNotAdmitted
 from sonde.policy.admit import DENY_LIST, REASONS, Rules, compile_rules
-from sonde.policy.decode import decode_text
+from sonde.policy.decode import MARKS, decode_text
 from sonde.policy.folder import open_below, tell_reason
 from sonde.policy.roots import show_path, split_inside
 from sonde.policy.secrets import secret_in
@@ -117,11 +117,17 @@ def _holds_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:
 
 
 def _find_secret(file: ShownFile) -> bool:
-    tail = b""
+    tail, encoding = b"", ""
     for number, part in enumerate(file.read(0, file.size)):
-        if number == 0 and decode_text(part[:_SNIFFED]) is None:
-            return False
-        text = decode_text(tail + part) or (tail + part).decode("latin-1")
+        if number == 0:
+            encoding = next((named for mark, named in MARKS if part.startswith(mark)), "")
+            if not encoding and decode_text(part[:_SNIFFED]) is None:
+                return False
+        data = tail + part
+        # what is cut in the middle of a character hides nothing else
+        text = data.decode(encoding, "replace") if encoding else decode_text(data)
+        if text is None:
+            text = data.decode("latin-1")
         if secret_in(text) is not None:
             return True
         tail = part[-_OVERLAP:]

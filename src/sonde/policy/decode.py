@@ -6,20 +6,20 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32
 
 _SNIFFED = 8192
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
-_MARKS = (
+MARKS = (
     (BOM_UTF8, "utf-8"),
     (BOM_UTF32_LE, "utf-32-le"),
     (BOM_UTF32_BE, "utf-32-be"),
     (BOM_UTF16_LE, "utf-16-le"),
     (BOM_UTF16_BE, "utf-16-be"),
 )
-_MARKED = tuple(mark for mark, _ in _MARKS)
+_MARKED = tuple(mark for mark, _ in MARKS)
 _PRINTED = bytes(set(range(256)) - set(range(32)) - {127} | set(b"\t\n\v\f\r\x1b"))
 
 
 def decode_text(data: bytes) -> str | None:
     """The text of a file's bytes, without its byte order mark; None when it is not text."""
-    for mark, encoding in _MARKS:
+    for mark, encoding in MARKS:
         if data.startswith(mark):
             try:
                 return data[len(mark) :].decode(encoding)

@@ -95,9 +95,10 @@ def _open_under(root: Path, under: str, gate: Gate) -> _Level | None:
     """The folder to start in, if the walk from the root would come to it."""
     scope: Scope | None = None
     prefix = ""
+    names = split_inside(root, under)
     folder = open_root(root)
     try:
-        for name in split_inside(root, under):
+        for name in names:
             scope = _read_scope(folder, prefix[:-1], scope, gate.rules)
             kind = tell_kind(folder.look_at(name).st_mode)
             if kind != "folder" or judge_name(prefix + name, name, kind, gate, scope):
