@@ -47,10 +47,6 @@ class Diff:
     unchanged: int = 0
     omitted: Omissions = field(default_factory=Omissions)
 
-    def is_empty(self) -> bool:
-        """Nothing to do."""
-        return not self.changed and not self.removed
-
 
 def compare_tree(
     tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], refused: Refused, work: Work

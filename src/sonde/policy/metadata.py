@@ -39,8 +39,6 @@ class Facts(NamedTuple):
     mode: int
     links: int
     """How many names the file has."""
-    device: int
-    inode: int
 
 
 class Descent:
@@ -144,8 +142,6 @@ def describe(name: str, found: os.stat_result) -> Facts:
         found.st_mtime_ns // 1_000_000,
         found.st_mode & 0o7777,
         found.st_nlink,
-        found.st_dev,
-        found.st_ino,
     )
 
 
