@@ -33,6 +33,8 @@ _VOICED = "\u3099\u309a"
 """Japanese marks that make another letter, not an accented one."""
 _LONGEST = 64
 _CACHE_SIZE = 50_000
+_REMEMBERED = 40
+"""Longer words are data more often than not, and come once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,9 @@ class _Terms(dict[str, tuple[str, ...]]):
             self.clear()
         terms = [term for run in _split(word) for term in _hold(run)]
         whole = _join(word)
-        self[word] = result = tuple([whole, *terms] if whole else terms)
+        result = tuple([whole, *terms] if whole else terms)
+        if len(word) <= _REMEMBERED:
+            self[word] = result
         return result
 
 

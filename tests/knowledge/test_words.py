@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -123,3 +124,15 @@ def test_times_are_read_from_what_formats_give(value, shown):
 
 def test_a_day_ends_with_its_last_millisecond():
     assert show_time(read_day_end("2024-02-29")) == "2024-02-29T23:59:59.999Z"
+
+
+def test_long_words_are_not_kept_in_memory() -> None:
+    index_text("warm up")
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            assert index_text(f"{'ab' * 50_000}{number}")
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1_000_000

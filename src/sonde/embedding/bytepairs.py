@@ -77,7 +77,8 @@ class BytePairs:
             self._cache = {}
         parts = _CASE_CHANGE.sub(" ", word).lower().split(" ") if word.isascii() else [word]
         ids = tuple(piece for part in parts for piece in self.split_word(part))
-        self._cache[word] = ids
+        if len(word) <= _LONGEST_WORD:
+            self._cache[word] = ids
         return ids
 
 
