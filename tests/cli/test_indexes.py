@@ -58,6 +58,7 @@ def test_a_project_over_the_limit_is_asked_about(shell: Shell) -> None:
     code, screen = shell.type("index", answers=(("[y/N]", "n"),))
     assert code == 2
     assert "Nothing was changed" in screen
+    assert "→" not in screen
     assert shell.run("index", "--yes").returncode == 0
 
 

@@ -114,8 +114,10 @@ def _show_error(session: Session, error: SondeError) -> None:
         action = _ACTIONS.get(error.code, action)
     paint = session.err.paint
     lines = [f"{paint('bad', 'sonde:')} {escape_controls(error.user_message)}"]
-    lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")
-    if session.args.verbose:
+    # advice to agents whose user said no is none to the person who did
+    if not error.facts.get("declined"):
+        lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")
+    if session.args.verbose or "developer message" in action:
         lines.append(paint("dim", f"  {escape_controls(error.developer_message)}"))
     print("\n".join(lines), file=sys.stderr)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ def run_mcp(session: Session) -> int:
     enhanced = settings.enhanced_tool_descriptions
     early = load_manifest(settings.toolsets, settings.tool_names, enhanced=enhanced)
     open_app = _open_later(session, settings)
+    if sys.stdin and sys.stdin.isatty():
+        told = "sonde speaks MCP here, on stdin and stdout, to the agent that starts it"
+        session.note(f"{told}; `sonde setup` tells your agents to. Ctrl-C ends it.")
     serve_stdio(open_app, lambda: _make_listing(settings), _begin, early)
     return 0
 

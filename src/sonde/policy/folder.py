@@ -137,7 +137,9 @@ def open_root(root: Path) -> Folder:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileMissing(f"{root} is not a folder", path=str(root)) from error
     except PermissionError as error:
-        raise PermissionDenied(f"EACCES reading {root}", path=str(root)) from error
+        raise PermissionDenied(
+            f"EACCES reading {root}", next_action="Give read access to {path}.", path=str(root)
+        ) from error
 
 
 def open_folder(root: Path, names: Iterable[str]) -> Folder:

@@ -58,7 +58,12 @@ def translate_errors(path: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise _report_full(path) from error
         if error.errno in (errno.EACCES, errno.EPERM):
-            raise PermissionDenied(f"{path}: {error}") from error
+            raise PermissionDenied(
+                f"{path}: {error}",
+                user_message="There is no permission to use '{path}'.",
+                next_action="Give yourself access to it, or set SONDE_HOME to a folder of yours.",
+                path=error.filename or path,
+            ) from error
         raise StorageUnusable(f"{path}: {error}") from error
 
 

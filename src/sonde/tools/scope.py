@@ -163,6 +163,7 @@ def require_consent(
             user_message="Declined. Nothing was changed.",
             next_action="Do not repeat it unasked; a person can do the same with the `sonde` "
             "command. regex_search needs no index.",
+            declined=True,
         )
 
 
