@@ -86,7 +86,12 @@ def test_rows_are_unit_vectors_in_order_and_blank_text_is_zero(embedder: Embedde
 
 @pytest.mark.parametrize(
     ("question", "answer"),
-    [("load the contents of a file", 0), ("make a web request", 1), ("cooking recipe", 2)],
+    [
+        ("load the contents of a file", 0),
+        ("make a web request", 1),
+        ("cooking recipe", 2),
+        ("query the database for a person", 4),
+    ],
 )
 def test_a_question_is_nearest_to_its_answer(
     embedder: Embedder, question: str, answer: int

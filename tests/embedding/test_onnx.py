@@ -1,3 +1,5 @@
+"""The bundled deep model: what the contract of embedders does not say of it."""
+
 from __future__ import annotations
 
 import subprocess
@@ -12,47 +14,10 @@ from tests.waiting import wait_until
 
 from sonde.embedding.onnx import OnnxEmbedder, plan_batches
 
-TEXTS = [
-    "def read_file(path):\n    with open(path) as file:\n        return file.read()",
-    "class HttpClient:\n    def sendRequest(self, url): ...",
-    "The quick brown fox jumps over the lazy dog.",
-    "",
-    "SELECT name FROM users WHERE id = ?",
-]
-
 
 @pytest.fixture(scope="module")
 def deep() -> OnnxEmbedder:
     return OnnxEmbedder(threads=1)
-
-
-def test_rows_are_unit_vectors_in_order_and_empty_text_is_zero(deep: OnnxEmbedder) -> None:
-    vectors = deep.embed(TEXTS, "passage")
-    assert vectors.shape == (len(TEXTS), deep.dimensions)
-    assert vectors.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1, 1, 1, 0, 1], atol=1e-4)
-    alone = np.concatenate([deep.embed([text], "passage") for text in TEXTS])
-    assert (vectors * alone).sum(1)[[0, 1, 2, 4]].min() > 0.98
-
-
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("load the contents of a file from disk", 0),
-        ("make a web request", 1),
-        ("an animal leaps", 2),
-        ("query the database for a person", 4),
-    ],
-)
-def test_a_question_is_nearest_to_its_answer(
-    deep: OnnxEmbedder, question: str, answer: int
-) -> None:
-    scores = deep.embed(TEXTS, "passage") @ deep.embed([question], "query")[0]
-    assert int(scores.argmax()) == answer
-
-
-def test_no_text_gives_no_row(deep: OnnxEmbedder) -> None:
-    assert deep.embed([], "query").shape == (0, deep.dimensions)
 
 
 def test_a_very_long_text_is_cut_not_refused(deep: OnnxEmbedder) -> None:
@@ -61,19 +26,12 @@ def test_a_very_long_text_is_cut_not_refused(deep: OnnxEmbedder) -> None:
     np.testing.assert_array_equal(vectors[0], vectors[1])
 
 
-def test_several_threads_get_the_same_vectors() -> None:
-    deep = OnnxEmbedder(threads=1)
+def test_threads_that_load_the_model_at_once_get_the_same_vectors() -> None:
+    deep, texts = OnnxEmbedder(threads=1), ["class HttpClient: ...", "A quick brown fox.", ""]
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: deep.embed(TEXTS, "passage"), range(4)))
+        results = list(pool.map(lambda _: deep.embed(texts, "passage"), range(4)))
     for result in results:
         np.testing.assert_array_equal(result, results[0])
-
-
-def test_a_closed_model_loads_again() -> None:
-    deep = OnnxEmbedder(threads=1)
-    before = deep.embed(TEXTS[:1], "query")
-    deep.close()
-    np.testing.assert_array_equal(before, deep.embed(TEXTS[:1], "query"))
 
 
 def test_the_runtime_is_imported_on_first_use_only() -> None:
