@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,24 @@ def test_only_files_that_the_model_has_seen_move(
     assert after[run:] == before[run:]
     assert run >= 3 or after == before
     assert sorted(after[:run]) == sorted(before[:run])
+
+
+def test_a_file_passes_only_those_that_the_model_finds_farther_off(
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
+) -> None:
+    before = rank(store, static, None)
+    cover(store, deep, before)
+    after = rank(store, static, ask(deep))
+    passages = [store.chunks_of(path)[0].embedded_text for path in before]
+    nearness = deep.embed(passages, "passage") @ deep.embed([QUESTION], "query")[0]
+    near = dict(zip(before, nearness, strict=True))
+    passed = [
+        (behind, ahead)
+        for behind, ahead in combinations(before, 2)
+        if after.index(ahead) < after.index(behind)
+    ]
+    assert passed
+    assert all(near[ahead] > near[behind] for behind, ahead in passed)
 
 
 def test_missing_passages_are_embedded_for_the_best_files_only(
