@@ -73,6 +73,7 @@ def test_pages_rebuild_the_ranking(total: int, size: int) -> None:
     cursor = sets.cursor_at(results, size)
     while cursor:
         same, offset = sets.resume(cursor, {})
+        assert offset < total, "no page is empty"
         seen.extend(same.hits[offset : offset + size])
         cursor = sets.cursor_at(same, offset + size)
     assert seen == everything
@@ -102,6 +103,15 @@ def test_the_hundred_and_first_set_puts_out_the_least_recently_used() -> None:
     sets.resume(cursors[0] or "", {})
     with pytest.raises(BadCursor):
         sets.resume(cursors[1] or "", {})
+
+
+def test_a_ranking_is_found_by_its_parameters_and_the_newest_first() -> None:
+    sets = ResultSets(KEY)
+    sets.keep({"query": "q"}, hits(1))
+    newest = sets.keep({"query": "q"}, hits(2))
+    sets.keep({"query": "other"}, hits(3))
+    assert sets.find({"query": "q"}) is newest
+    assert sets.find({"query": "none"}) is None
 
 
 def test_parameters_given_with_a_cursor_must_agree() -> None:
