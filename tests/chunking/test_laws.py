@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.drawing import ANY, draw_text
 
 from sonde.chunking.packing import LARGEST
 from sonde.chunking.parse import MOST_CHUNKS, parse_text
@@ -14,11 +15,11 @@ from .sources import SOURCES
 PATHS = [*SOURCES, "a.md", "a.rst", "a.txt", "a.json", "a.unknown", "Makefile"]
 ODD = "\n\r\u2028\u0085\x0b\x0c\x00 \t#=-`~\"'(){}[]<>:;,.ae\u0301ß漢🙂\ud800"
 texts = st.one_of(
-    st.text(alphabet=st.sampled_from(ODD), max_size=400),
-    st.text(max_size=400),
+    draw_text(ODD, 400),
+    draw_text(ANY, 400),
     st.builds(
         lambda piece, times: piece * times,
-        st.text(alphabet=st.sampled_from(ODD), min_size=1, max_size=60),
+        draw_text(ODD, 60, 1),
         st.integers(1, 400),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
+from tests.drawing import draw_text
 
 from sonde.chunking.tags import find_tags, fold_tag, tag_file
 
@@ -81,7 +81,7 @@ def test_a_file_is_tagged_by_its_place_and_language() -> None:
     assert tag_file("docs/a.rst", "code")[:2] == ["documentation", "rst"]
 
 
-@given(st.text(alphabet="ab1#-_/ `~\n[](),.:'\"+=", max_size=200))
+@given(draw_text("ab1#-_/ `~\n[](),.:'\"+=", 200))
 def test_any_text_gives_folded_tags(text: str) -> None:
     for source in (text, f"---\n{text}\n---\n", f"+++\n{text}\n+++\n", f"---\ntags: {text}"):
         for tag in find_tags(source, "markdown"):

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.drawing import ANY, draw_text
 
 from sonde.chunking.parse import parse_text
 from sonde.chunking.text import SPLITTINGS, Splitting, split_ranges
@@ -15,9 +16,7 @@ from sonde.types import Kind
 from .test_laws import check_span
 
 SMALL = Splitting(40, 8, ("\n\n", "\n", ". ", " ", ""))
-texts = st.one_of(
-    st.text(alphabet=st.sampled_from("ab. \n\r🙂"), max_size=500), st.text(max_size=300)
-)
+texts = draw_text("ab. \n\r🙂", 500) | draw_text(ANY, 300)
 
 
 def test_the_parameters_are_the_documented_ones() -> None:

@@ -5,6 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.drawing import ANY, draw_text
 
 from sonde.cli.terminal import (
     Screen,
@@ -15,7 +16,7 @@ from sonde.cli.terminal import (
     prepare_line,
 )
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+TEXT = draw_text(ANY, 120)
 
 
 class Terminal(io.StringIO):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from tests.drawing import ANY, draw_text
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece as ReferenceWordPiece
 
@@ -33,7 +33,7 @@ def reference_ids(word: str) -> tuple[int, ...]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=110))
+@given(draw_text(ANY, 110, 1))
 def test_any_word_gives_the_ids_of_the_reference(word: str) -> None:
     assert ours().split_word(word) == reference_ids(word)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.drawing import draw_text
 
 from sonde.errors import EntryMissing, InvalidRequest
 from sonde.knowledge.cutting import cut_pieces, cut_ranges
@@ -181,7 +182,7 @@ def test_transcripts_in_every_form(filled):
     assert "start" not in write("json")["segments"][0]
 
 
-TEXT = st.text(alphabet="ab .\n!?。é\u0301ก👩\u200d🚀🇩🇪x", max_size=300)
+TEXT = draw_text("ab .\n!?。é\u0301ก👩\u200d🚀🇩🇪x", 300)
 
 
 @given(text=TEXT, size=st.integers(1, 80), overlap=st.integers(0, 40))

@@ -8,6 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.drawing import ANY, draw_list, draw_text
 
 from sonde.graphemes import floor_boundary, is_boundary
 from sonde.knowledge.questions import read_question
@@ -57,7 +58,7 @@ def test_small_words_count_only_when_there_is_nothing_else():
     assert read_question("to be or not to be").terms
 
 
-@given(st.text(max_size=80))
+@given(draw_text(ANY, 80))
 def test_any_text_has_terms_that_an_index_can_hold(text):
     for term in index_text(text):
         assert term
@@ -71,7 +72,7 @@ def test_any_text_has_terms_that_an_index_can_hold(text):
 CLUSTERS = ["e\u0301", "👩‍🚀", "🇩🇪", "👍🏽", "각", "한", "กำ", "นี้", "a", " ", "क्षि", "\r\n"]
 
 
-@given(st.lists(st.sampled_from(CLUSTERS), max_size=30))
+@given(draw_list(st.sampled_from(CLUSTERS), 30))
 def test_no_cut_falls_inside_a_character(parts):
     text = "".join(parts)
     cuts = {sum(map(len, parts[:n])) for n in range(len(parts) + 1)}
@@ -82,7 +83,7 @@ def test_no_cut_falls_inside_a_character(parts):
 
 
 @given(
-    parts=st.lists(st.sampled_from([*CLUSTERS, "walrus ", "sea ", "\n\n"]), max_size=200),
+    parts=draw_list(st.sampled_from([*CLUSTERS, "walrus ", "sea ", "\n\n"]), 200),
     length=st.integers(50, 200),
 )
 def test_snippets_are_short_flat_and_whole(parts, length):

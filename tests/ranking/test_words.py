@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.drawing import ANY, draw_text
 
 from sonde.ranking.words import (
     Matches,
@@ -33,14 +34,14 @@ def test_unspaced_scripts_become_bigrams() -> None:
     assert "u1f680" in index_terms("launch 🚀")
 
 
-@given(st.text(max_size=300))
+@given(draw_text(ANY, 300))
 def test_any_text_gives_terms_that_pass_a_plain_tokenizer(text: str) -> None:
     for term in index_terms(text):
         assert term
         assert not any(c.isspace() or c == '"' for c in term)
 
 
-@given(st.text(max_size=500))
+@given(draw_text(ANY, 500))
 def test_any_string_is_a_legal_question(text: str) -> None:
     question = read_question(text)
     assert len(question.words) <= 64
