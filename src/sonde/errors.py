@@ -42,8 +42,7 @@
         ├── Cancelled               CANCELLED
         └── ConfirmationRequired    CONFIRMATION_REQUIRED
 
-Catch `SondeError` to catch them all, a leaf to recover from one thing. Every
-error says in `next_action` what the caller can do about it.
+Catch `SondeError` to catch them all, a leaf to recover from one thing.
 """
 
 from __future__ import annotations
@@ -67,8 +66,9 @@ class SondeError(Exception):
         **facts: Any,
     ) -> None:
         self.facts = facts
-        self.user_message = (user_message or type(self).user_message).format(**facts)
-        self.next_action = (next_action or type(self).next_action).format(**facts)
+        said, way_on = user_message or type(self).user_message, next_action or type(self).next_action
+        self.user_message = said.format(**facts) if facts else said
+        self.next_action = way_on.format(**facts) if facts else way_on
         self.developer_message = f"{self.code}: {detail or self.user_message}"
         super().__init__(self.developer_message)
 

@@ -305,6 +305,9 @@ def test_a_hook_in_another_language_is_left_alone(committed: Any) -> None:
     hook = find_hook(committed.root)
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/usr/bin/env python3\nprint()\n")
+    with pytest.raises(InvalidRequest) as told:
+        install_hook(committed.root, ["sonde", "flush", "/home/{me}"])
+    assert "/home/{me}" in told.value.next_action
     with pytest.raises(InvalidRequest):
         install_hook(committed.root, ["true"])
     assert hook.read_text() == "#!/usr/bin/env python3\nprint()\n"
