@@ -66,9 +66,12 @@ class SondeError(Exception):
         **facts: Any,
     ) -> None:
         self.facts = facts
-        said, way_on = user_message or type(self).user_message, next_action or type(self).next_action
+        said, then = (
+            user_message or type(self).user_message,
+            next_action or type(self).next_action,
+        )
         self.user_message = said.format(**facts) if facts else said
-        self.next_action = way_on.format(**facts) if facts else way_on
+        self.next_action = then.format(**facts) if facts else then
         self.developer_message = f"{self.code}: {detail or self.user_message}"
         super().__init__(self.developer_message)
 
