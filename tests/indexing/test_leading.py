@@ -12,6 +12,7 @@ import pytest
 
 from sonde.errors import StorageUnusable
 from sonde.indexing import lead, watch
+from sonde.indexing.followed import State
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
 from sonde.work import Work
@@ -64,7 +65,7 @@ def test_what_fails_is_tried_ever_less_often_and_made_up_for(
         update=try_now, find_changes=try_now, rest=lambda: None, check=lambda: None
     )
     inbox: Any = clock
-    state = lead.State()
+    state = State()
     told: list[str] = []
     leading = lead.Leading(
         project, actions, state, inbox,

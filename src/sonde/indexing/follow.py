@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import Cancelled, IndexBusy, SondeError
-from sonde.indexing.lead import REST_S, Actions, Followed, Leading, State, stat_config
+from sonde.indexing.followed import Actions, Followed, State
+from sonde.indexing.lead import REST_S, Leading, stat_config
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.watch import Inbox
 from sonde.stores.json_files import read_json, write_json

@@ -11,14 +11,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty
-from typing import Any, Protocol
+from typing import Any
 
 from sonde.errors import Cancelled, SondeError
-from sonde.indexing.sources import Tree
+from sonde.indexing.followed import Actions, Followed, State
 from sonde.indexing.strategies import EVERYTHING, Strategy, make_strategy
 from sonde.indexing.watch import (
     Inbox,
@@ -49,63 +48,6 @@ _MANY = 1_000
 _LONGEST_PAUSE_S = 60.0
 
 log = logging.getLogger(__name__)
-
-
-class Followed(Protocol):
-    """What is to be known of a project; read anew each time."""
-
-    folder: Path
-    tree: Tree
-    strategy: str
-    lazy_idle_s: float
-    watching: str
-
-    def is_indexed(self) -> bool:
-        """Whether there is an index to keep."""
-
-
-@dataclass(frozen=True, slots=True)
-class Actions:
-    """What a leader does through others."""
-
-    update: Callable[[set[str], Work], None]
-    find_changes: Callable[[Work], set[str]]
-    """Paths that differ from the index, without indexing them."""
-    reload: Callable[[], None]
-    """Read the project's settings again."""
-    rest: Callable[[], None]
-    """Nothing is left to do for now; called about once a minute."""
-    check: Callable[[], None]
-    """Look for damage and drift in the background: when leading begins, and once a day."""
-
-
-@dataclass(slots=True)
-class State:
-    """What is told of a leader."""
-
-    watching: str = "starting"
-    current: bool = False
-    note: str = ""
-    events: int = 0
-    restarts: int = 0
-    broke: str = ""
-    """What the last restart was for."""
-    looks: int = 0
-    strategy: dict[str, Any] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the status, and for the other processes."""
-        told: dict[str, Any] = {
-            "watching": self.watching,
-            "current": self.current,
-            "events": self.events,
-            "fullComparisons": self.looks,
-            "restarts": self.restarts,
-            **self.strategy,
-        }
-        if self.broke:
-            told["restartedAfter"] = self.broke
-        return told | ({"note": self.note} if self.note else {})
 
 
 class Leading:

@@ -12,7 +12,7 @@ from sonde.app import App, Project
 from sonde.errors import Cancelled, SondeError
 from sonde.indexing.diff import Diff, compare_paths, compare_tree, expand_folders
 from sonde.indexing.follow import Follower, describe_leader
-from sonde.indexing.lead import Actions
+from sonde.indexing.followed import Actions
 from sonde.indexing.strategies import EVERYTHING
 from sonde.stores.records import load_dirty, load_metadata, load_refused
 from sonde.tools.checking import check_soon, was_checked_lately
