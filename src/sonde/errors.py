@@ -1,48 +1,13 @@
 """Every error sonde raises on purpose.
 
-    SondeError                      code, user message, developer message, next action
-    ├── InvalidRequest              the call itself is wrong            -> JSON-RPC -32602
-    │   ├── UnknownArgument
-    │   ├── EmptyQuery
-    │   ├── BadCursor
-    │   └── NoSuchAddress           no such route or resource (HTTP 404)
-    ├── Refused                     the guard of the HTTP server        -> 401, 403, 413, 421, 429
-    │   ├── UnknownHost
-    │   ├── ForeignOrigin
-    │   ├── TokenRequired
-    │   ├── BodyTooLarge
-    │   └── TooManyRequests
-    ├── InternalFailure             search or embedding broke           -> JSON-RPC -32603
-    │   └── EmbeddingFailed
-    └── CatalogError                the RFC's catalogue                 -> an error result
-        ├── IndexNotFound           INDEX_NOT_FOUND
-        ├── DocsIndexNotFound       DOCS_INDEX_NOT_FOUND
-        ├── IndexCorrupt            INDEX_CORRUPT
-        ├── IndexTooNew             INDEX_TOO_NEW
-        ├── IndexBusy               INDEX_BUSY
-        ├── ModelDownloadFailed     MODEL_DOWNLOAD_FAILED
-        ├── FileLimitWarning        FILE_LIMIT_WARNING
-        ├── PermissionDenied        PERMISSION_DENIED
-        ├── DiskFull                DISK_FULL
-        ├── OutOfMemory             OUT_OF_MEMORY
-        ├── FileMissing             FILE_NOT_FOUND
-        ├── EntryMissing            ENTRY_NOT_FOUND
-        ├── FileNotAdmitted         FILE_NOT_INDEXABLE
-        ├── InvalidPattern          INVALID_PATTERN
-        ├── ProjectNotDetected      PROJECT_NOT_DETECTED
-        ├── SymlinkNotAllowed       SYMLINK_NOT_ALLOWED
-        ├── OutsideRoots            OUTSIDE_ROOTS
-        ├── HandleUnknown           HANDLE_NOT_FOUND
-        ├── NotScanned              NOT_SCANNED
-        ├── NodeMissing             NODE_NOT_FOUND
-        ├── StorageUnusable         STORAGE_UNUSABLE
-        ├── MissingExtra            MISSING_EXTRA
-        ├── ConfigUnreadable        AGENT_CONFIG_UNREADABLE
-        ├── ConfigChanged           AGENT_CONFIG_CHANGED
-        ├── Cancelled               CANCELLED
-        └── ConfirmationRequired    CONFIRMATION_REQUIRED
+    SondeError              code, user message, developer message, next action
+    ├── InvalidRequest      the call itself is wrong                -> JSON-RPC -32602
+    ├── Refused             the guard of the HTTP server            -> 401, 403, 413, 421, 429
+    ├── InternalFailure     search or embedding broke               -> JSON-RPC -32603
+    └── CatalogError        the RFC's catalogue, and more like it   -> an error result
 
-Catch `SondeError` to catch them all, a leaf to recover from one thing.
+Catch `SondeError` to catch them all, a leaf to recover from one thing. Every error says in
+`next_action` what the caller can do about it.
 """
 
 from __future__ import annotations
