@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.cli.highlight import choose_window, find_query_words
+from sonde.cli.highlight import choose_window, find_opening, find_query_words, reaches
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,32 @@ def test_the_window_starts_a_little_above_what_was_found() -> None:
     lines = ["x"] * 20 + ["def load_settings():"] + ["settings = load()"] * 20
     start, end = choose_window(lines, find_query_words("load_settings"), 10)
     assert (start, end) == (18, 28)
+
+
+BLOCKS = """\
+class Client:
+    def is_closed(
+        self,
+    ) -> bool:
+        return self.closed
+
+    def get_proxies(self):
+        return read_environment()
+"""
+
+
+@pytest.mark.parametrize(
+    ("symbol", "line", "inside"),
+    [
+        ("Client", 7, True),
+        ("Client.is_closed", 4, True),
+        ("Client.is_closed", 6, False),
+        ("Client.is_closed", 0, False),
+        ("Client.get_proxies", 7, True),
+    ],
+)
+def test_a_block_goes_on_as_far_as_its_indentation(symbol: str, line: int, inside: bool) -> None:
+    lines = BLOCKS.splitlines()
+    opening = find_opening(lines, symbol)
+    assert opening is not None
+    assert reaches(lines, opening, line) is inside

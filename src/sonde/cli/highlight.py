@@ -18,6 +18,8 @@ _PLAIN_WORDS = re.compile(
     "|was|what|when|where|which|who|why|with",
     re.IGNORECASE,
 )
+_GOES_ON = (")", "]", "{")
+"""How a line begins that ends the head of a definition, not the definition."""
 _LEAD = 2
 """Lines shown above the first one that was found."""
 _ENDING = 3
@@ -57,18 +59,42 @@ def join_parts(line: str, spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
-def choose_window(lines: Sequence[str], find: Finder, size: int) -> tuple[int, int]:
+def choose_window(
+    lines: Sequence[str], find: Finder, size: int, opening: int | None = None
+) -> tuple[int, int]:
     """The first run of at most `size` lines that holds most different words of the query, set so
-    that what was found stands near its top."""
+    that what was found stands near its top; the line at `opening` counts as a word more."""
     last = len(lines) - size
     if last <= 0:
         return 0, len(lines)
     found = [{line[a:b].lower() for a, b in find(line)} for line in lines]
+    if opening is not None:
+        found[opening].add("")
     runs = [set().union(*found[start : start + size]) for start in range(last + 1)]
     start = max(range(last + 1), key=lambda index: (len(runs[index]), -index))
     first = next((index for index in range(start, start + size) if found[index]), start)
     start = max(start, min(first - _LEAD, last))
     return start, start + size
+
+
+def find_opening(lines: Sequence[str], symbol: str) -> int | None:
+    """The line that the definition of a symbol begins in, if it is among these."""
+    name = symbol.rpartition(".")[2]
+    return next((at for at, line in enumerate(lines) if name and name in line), None)
+
+
+def reaches(lines: Sequence[str], opening: int, at: int) -> bool:
+    """Whether the block that begins at `opening` goes on to line `at`, by its indentation."""
+    depth = _measure_indent(lines[opening])
+    return opening <= at and all(
+        _measure_indent(line) > depth or line.lstrip()[:1] in _GOES_ON
+        for line in lines[opening + 1 : at + 1]
+        if line.strip()
+    )
+
+
+def _measure_indent(line: str) -> int:
+    return len(line.expandtabs()) - len(line.expandtabs().lstrip())
 
 
 def _fold(word: str) -> str:

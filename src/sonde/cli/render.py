@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from sonde.cli.highlight import Finder, choose_window, join_parts
+from sonde.cli.highlight import Finder, choose_window, find_opening, join_parts, reaches
 from sonde.cli.terminal import Screen, Span, cut_line, escape_controls, measure, prepare_line
 
 Answer = Mapping[str, Any]
@@ -42,20 +42,29 @@ def render_search(answer: Answer, look: Look, find: Finder) -> Iterator[str]:
     for index, result in enumerate(answer["results"]):
         if index:
             yield ""
-        yield _render_place(result, look)
-        yield from _render_snippet(result, look, find)
+        lines = result["text"].removesuffix("\n").split("\n")
+        symbol = result.get("symbol") or ""
+        opening = find_opening(lines, symbol)
+        size = len(lines) if look.full else _SNIPPET_LINES
+        start, end = choose_window(lines, find, size, opening)
+        if opening is not None and not start <= opening < end:
+            best = next((at for at in range(start, end) if find(lines[at])), start)
+            # a piece of a file may hold several definitions: the name of another one misleads
+            symbol = symbol if reaches(lines, opening, best) else ""
+        yield _render_place(result, look, symbol)
+        yield from _render_snippet(result, look, find, lines, (start, end))
         for name, value in _read_reasons(result.get("why", ())):
             yield look.screen.paint("dim", f"    {value:+8.3f}  {name}")
 
 
-def _render_place(result: Answer, look: Look) -> str:
+def _render_place(result: Answer, look: Look, symbol: str) -> str:
     start, end = result["startLine"], result["endLine"]
     lines = str(start) if start == end else f"{start}-{end}"
     parts = [
         f"{look.path(result['path'], result.get('project'))}:{look.screen.paint('line', lines)}"
     ]
-    if result.get("symbol"):
-        parts.append(look.screen.paint("bold", escape_controls(result["symbol"])))
+    if symbol:
+        parts.append(look.screen.paint("bold", escape_controls(symbol)))
     if look.scores:
         parts.append(look.screen.paint("dim", f"{result['score']:.3f}"))
     if result.get("stale"):
@@ -63,17 +72,10 @@ def _render_place(result: Answer, look: Look) -> str:
     return "  ".join(parts)
 
 
-def _render_snippet(result: Answer, look: Look, find: Finder) -> Iterator[str]:
-    lines = result["text"].removesuffix("\n").split("\n")
-    size = len(lines) if look.full else _SNIPPET_LINES
-    name = (result.get("symbol") or "").rpartition(".")[2]
-
-    def weigh(line: str) -> list[Span]:
-        # the line that names what is shown counts as one that holds a word more
-        at = line.find(name) if name else -1
-        return find(line) if at < 0 else [*find(line), (at, at + len(name))]
-
-    start, end = choose_window(lines, weigh, size)
+def _render_snippet(
+    result: Answer, look: Look, find: Finder, lines: Sequence[str], window: Span
+) -> Iterator[str]:
+    start, end = window
     gutter = len(str(result["startLine"] + len(lines) - 1))
     for index in range(start, end):
         number = look.screen.paint("dim", f"  {result['startLine'] + index:>{gutter}} │ ")
