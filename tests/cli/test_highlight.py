@@ -75,3 +75,8 @@ def test_a_block_goes_on_as_far_as_its_indentation(symbol: str, line: int, insid
     opening = find_opening(lines, symbol)
     assert opening is not None
     assert reaches(lines, opening, line) is inside
+
+
+def test_the_window_shows_a_definition_from_its_opening_on() -> None:
+    lines = ["text"] * 12 + ["def redact(text):", "    return secrets"] + ["x"] * 20
+    assert choose_window(lines, find_query_words("secrets text"), 10, 12) == (10, 20)

@@ -73,7 +73,12 @@ def choose_window(
     runs = [set().union(*found[start : start + size]) for start in range(last + 1)]
     start = max(range(last + 1), key=lambda index: (len(runs[index]), -index))
     first = next((index for index in range(start, start + size) if found[index]), start)
+    if opening is not None and start <= opening < start + size:
+        whole = max(0, min(opening - _LEAD, last))
+        first = opening if len(runs[whole]) == len(runs[start]) else first
     start = max(start, min(first - _LEAD, last))
+    while start < last and not lines[start].strip():
+        start += 1
     return start, start + size
 
 
