@@ -55,7 +55,7 @@ def unit(*numbers: float) -> np.ndarray:
 def open_backend(name: str, folder: Path, **options: float) -> ChunkStore:
     """A store of this backend in this folder."""
     if name == "memory":
-        from sonde.stores.memory import MemoryChunkStore
+        from .memory_store import MemoryChunkStore
 
         return MemoryChunkStore(**options)
     if name == "sqlite":

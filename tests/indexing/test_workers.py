@@ -34,12 +34,11 @@ from pathlib import Path
 from sonde.embedding.static import StaticEmbedder
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Tree
-from sonde.policy.admit import Source
-from sonde.policy.admit import Rules
-from sonde.stores.memory import MemoryChunkStore
+from sonde.policy.admit import Rules, Source
+from sonde.stores.chunks_sqlite import SqliteChunkStore
 from sonde.work import Work
 tree = Tree((Source("", Path(sys.argv[1]), Rules()),), lambda path: False, True, "syntax")
-stores = {kind: MemoryChunkStore() for kind in ("code", "docs")}
+stores = {kind: SqliteChunkStore(Path(sys.argv[2]), kind) for kind in ("code", "docs")}
 work = Work(report=lambda _: print("going", flush=True))
 while True:
     update_index(tree, stores, StaticEmbedder(), work, force=True, workers=2)
@@ -206,9 +205,9 @@ def test_workers_that_cannot_start_leave_a_whole_index(
 
 
 @pytest.fixture
-def helped_process(project: Any) -> Iterator[subprocess.Popen[str]]:
+def helped_process(project: Any, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that indexes with workers, over and over."""
-    command = [sys.executable, "-c", HELPED, str(project.root)]
+    command = [sys.executable, "-c", HELPED, str(project.root), str(tmp_path / "helped")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()
