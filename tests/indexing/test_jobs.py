@@ -14,7 +14,7 @@ from sonde import jobs as jobs_module
 from sonde.errors import Cancelled, DiskFull, OutOfMemory, SondeError
 from sonde.jobs import Jobs
 from sonde.stores.jobs_sqlite import SqliteJobStore
-from sonde.types import Progress
+from sonde.types import JobRecord, Progress
 from sonde.work import Work
 
 BOUND_S = 30.0
@@ -145,3 +145,20 @@ def test_a_job_without_a_thread_is_a_failed_one(
     monkeypatch.undo()
     assert jobs.submit("k", "long", lambda _: 7).join(Work()) == 7
     jobs.close()
+
+
+def test_jobs_of_dead_processes_are_forgotten_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sonde.stores.jobs_sqlite._KEPT", 4)
+    store = SqliteJobStore(tmp_path / "jobs.db")
+    now = int(time.time() * 1000)
+    old = now - 7 * 86_400_000
+    for number in range(9):
+        store.put(JobRecord(f"old{number}", "scan", "running", old, updated_ms=old))
+    store.put(JobRecord("going", "scan", "running", old - 1, updated_ms=now))
+    store.put(JobRecord("new", "scan", "done", now, finished_ms=now, updated_ms=now))
+    kept = {record.id for record in store.recent(1_000)}
+    assert len(kept) == 5
+    assert {"going", "new"} <= kept
+    store.close()

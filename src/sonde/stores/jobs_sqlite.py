@@ -20,6 +20,9 @@ _KEPT = 500
 _SILENT_MS = 60_000
 """Where the system does not tell whether a process lives: a job that says nothing for so long."""
 
+_DEAD_MS = 24 * 3_600_000
+"""One that says nothing for so long is not waited for by anyone."""
+
 _COLUMNS = tuple(each.name for each in fields(JobRecord))
 
 
@@ -58,9 +61,9 @@ class SqliteJobStore:
             )
             if record.finished_ms:
                 db.execute(
-                    "DELETE FROM jobs WHERE status <> 'running' AND id IN "
+                    "DELETE FROM jobs WHERE (status <> 'running' OR updated_ms < ?) AND id IN "
                     "(SELECT id FROM jobs ORDER BY started_ms DESC LIMIT -1 OFFSET ?)",
-                    (_KEPT,),
+                    (record.finished_ms - _DEAD_MS, _KEPT),
                 )
             found = db.execute("SELECT ended FROM jobs WHERE id = ?", (record.id,)).fetchone()
             return bool(found and found[0])
