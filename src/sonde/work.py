@@ -28,7 +28,7 @@ else:
         """Lock a file for as long as it is open here; false when somebody else has it."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:  # anything else is no sign of a holder: there may be no locks here
             return False
         return True
 

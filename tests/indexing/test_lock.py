@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -114,3 +115,21 @@ def test_a_folder_that_cannot_be_made_is_told_and_the_lock_stays_free(tmp_path: 
     thread.start()
     thread.join()
     assert seen == [True]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_storage_without_locks_is_told_instead_of_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    lock = WriterLock(tmp_path)
+    with pytest.raises(StorageUnusable, match="No locks"), lock.held(wait_s=5):
+        pass
+    monkeypatch.undo()
+    with lock.held(wait_s=0):
+        assert lock.is_in_place()

@@ -63,11 +63,13 @@ class WriterLock:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
             descriptor = os.open(self._path, flags, 0o600)
-        if not (try_lock(descriptor) and self._is_in_place(descriptor)):
-            os.close(descriptor)
-            return False
-        self._descriptor = descriptor
-        return True
+            try:
+                if try_lock(descriptor) and self._is_in_place(descriptor):
+                    self._descriptor = descriptor
+            finally:
+                if self._descriptor != descriptor:
+                    os.close(descriptor)
+        return self._descriptor == descriptor
 
     def _is_in_place(self, descriptor: int) -> bool:
         """Whether the file is still there: the lock of a deleted one keeps nobody out."""
