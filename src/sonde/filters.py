@@ -269,7 +269,8 @@ class _Parser:
         start = self._at
         field, op = found["test"], found["op"]
         if field not in FIELDS:
-            raise _error(self._text, start, f"there is no field {field!r}; {', '.join(FIELDS)}")
+            told = f"there is no field {field!r}, only {', '.join(FIELDS)}"
+            raise _error(self._text, start, told)
         if op not in FIELDS[field]:
             raise _error(self._text, start, f"{field} takes {' '.join(FIELDS[field])}")
         value = _VALUE.match(self._text, found.end())

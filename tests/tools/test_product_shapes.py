@@ -143,6 +143,7 @@ def test_status_and_list_answer_as_documented(app: App, root: Path) -> None:
     listed = call(app, list_projects)
     assert listed["totalProjects"] == 1
     (row,) = listed["projects"]
+    assert row["storageSize"] == status["storageSize"]
     assert {key: row[key] for key in sorted(row)} | {"storageSize": ANY} == {
         "lastUpdated": status["lastUpdated"],
         "projectPath": str(root),

@@ -24,6 +24,7 @@ from sonde.policy.hooks import remove_hook
 from sonde.policy.roots import resolve_inside
 from sonde.stores.records import Metadata, load_metadata, project_folder
 from sonde.stores.sqlite import translate_errors
+from sonde.stores.vectors import measure_folder
 from sonde.tools.arguments import Param
 from sonde.tools.checking import describe_checks
 from sonde.tools.following import describe_following, follow_project
@@ -277,7 +278,7 @@ def _describe(app: App, found: Project) -> StatusAnswer:
         "totalFiles": code.files + docs.files,
         "totalChunks": code.chunks + docs.chunks,
         "lastUpdated": metadata.last_updated if metadata else None,
-        "storageSize": show_size(code.bytes + docs.bytes),
+        "storageSize": show_size(measure_folder(found.folder)),
         "watcherActive": watched,
         "details": details,
     }
@@ -321,7 +322,7 @@ def list_projects(app: App, *, work: Work) -> ProjectsAnswer:
                 "totalFiles": metadata.total_files,
                 "totalChunks": metadata.total_chunks,
                 "lastUpdated": metadata.last_updated,
-                "storageSize": show_size(metadata.total_bytes),
+                "storageSize": show_size(measure_folder(project_folder(app.home, root))),
             }
         )
     return {"projects": rows, "totalProjects": len(rows)}
