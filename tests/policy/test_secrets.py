@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from sonde.policy.secrets import secret_in
+from sonde.policy.secrets import redact_secrets, secret_in
 
 _dice = random.Random(7)
 
@@ -53,7 +53,8 @@ SECRETS = {
     "Hugging Face token": "hf" + "_" + make_random(34, string.ascii_letters),
     "SendGrid key": "SG" + "." + make_random(22) + "." + make_random(43),
     "DigitalOcean token": "dop_v1" + "_" + make_random(64, "0123456789abcdef"),
-    "PuTTY private key": "PuTTY-User-Key" + "-File-3: ssh-ed25519\nEncryption: none\n",
+    "PuTTY private key": "PuTTY-User-Key" + "-File-3: ssh-ed25519\nEncryption: none\n"
+    f"Private-Lines: 1\n{make_random(48)}\nPrivate-MAC: {make_random(64, '0123456789abcdef')}",
 }
 
 
@@ -63,6 +64,19 @@ def test_a_secret_is_named_with_its_line_and_without_its_value(name: str) -> Non
     kind = name.partition(" (")[0]
     line = 4 if name == "private key (in YAML)" else 3
     assert found == f"{kind} on line {line}"
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_is_taken_out_of_a_text_and_what_is_around_it_stays(name: str) -> None:
+    kind, secret = name.partition(" (")[0], SECRETS[name]
+    kept, count = redact_secrets(f"first é\n{secret}\n\nbetween: {secret}\n\nlast\n")
+    assert count == 2
+    assert kept.count(f"[{kind} left out]") == 2
+    assert secret_in(kept) is None
+    assert secret.split()[-1] not in kept
+    assert kept.startswith("first é\n")
+    assert "between: " in kept
+    assert kept.endswith("last\n")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +104,7 @@ def test_a_secret_is_named_with_its_line_and_without_its_value(name: str) -> Non
 )
 def test_what_only_looks_like_one_passes(text: str) -> None:
     assert secret_in(text) is None
+    assert redact_secrets(text) == (text, 0)
 
 
 def test_a_real_token_after_an_example_is_still_found() -> None:
