@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.trees import write_files
 
 SONDE = (sys.executable, "-m", "sonde.cli.main")
 PATIENCE_S = 60.0
@@ -99,25 +100,17 @@ class Shell:
             os.close(master)
 
 
-def make_project(folder: Path) -> Path:
-    for name, text in FILES.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    return folder
-
-
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     """A project that is not indexed."""
-    return Shell(make_project(tmp_path / "shop"), tmp_path / "home")
+    return Shell(write_files(tmp_path / "shop", FILES), tmp_path / "home")
 
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """An indexed project that tests look at but do not change."""
     base = tmp_path_factory.mktemp("indexed")
-    shell = Shell(make_project(base / "shop"), base / "home")
+    shell = Shell(write_files(base / "shop", FILES), base / "home")
     done = shell.run("index")
     assert done.returncode == 0, done.stderr
     return shell

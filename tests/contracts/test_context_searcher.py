@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
@@ -41,10 +42,7 @@ FILTERS = (
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    root = tmp_path_factory.mktemp("project")
-    for name, text in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+    root = write_files(tmp_path_factory.mktemp("project"), FILES)
     home = tmp_path_factory.mktemp("home")
     opened = build_app(load_settings({}, home=home, assume_yes=True), start=root)
     create_index(opened, work=Work())

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.stateless import frame_call, read_reply
 
 from sonde.stores.knowledge_base import Entry, Piece
 
@@ -21,7 +22,6 @@ from .postgres import needs_postgres
 
 pytestmark = needs_postgres
 TOKENS = {"ann": "a" * 24, "bob": "b" * 24}
-VERSION = "2026-07-28"
 
 
 class Server:
@@ -52,35 +52,15 @@ class Server:
 
     def call(self, user: str, name: str, session: str = "", **arguments: Any) -> Any:
         """Call a tool as this user, in a session of this name; the answer's object."""
-        params = {
-            "name": name,
-            "arguments": arguments,
-            "_meta": {
-                "io.modelcontextprotocol/protocolVersion": VERSION,
-                "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            },
-        }
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        headers = {
-            "Authorization": f"Bearer {TOKENS[user]}",
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-            "Mcp-Protocol-Version": VERSION,
-            "Mcp-Method": "tools/call",
-            "Mcp-Name": name,
-        }
+        body, headers = frame_call(name, arguments)
+        headers["Authorization"] = f"Bearer {TOKENS[user]}"
         connection = http.client.HTTPConnection(self.netloc, timeout=60)
         try:
             address = f"/mcp?mcp-session-id={session}" if session else "/mcp"
-            connection.request("POST", address, json.dumps(body), headers)
-            text = connection.getresponse().read().decode()
+            connection.request("POST", address, body, headers)
+            reply = read_reply(connection.getresponse().read())
         finally:
             connection.close()
-        if text.startswith(("event:", "data:", ":")):
-            data = [line[5:] for line in text.splitlines() if line.startswith("data:")]
-            text = data[-1]
-        reply = json.loads(text)
         return reply["error"]["data"] if "error" in reply else reply["result"]["structuredContent"]
 
 

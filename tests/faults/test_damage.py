@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.backends import needs_lance
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import IndexCorrupt, SondeError
@@ -46,13 +47,9 @@ def delete(path: Path) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text("")
-    for number in range(20):
-        (folder / f"m{number}.py").write_text(f"def function_{number}():\n    return {number}\n")
-    (folder / "guide.md").write_text("# Guide\n\nHow the functions are called.\n")
-    return folder
+    modules = {f"m{n}.py": f"def function_{n}():\n    return {n}\n" for n in range(20)}
+    guide = {"guide.md": "# Guide\n\nHow the functions are called.\n", "pyproject.toml": ""}
+    return write_files(tmp_path / "project", modules | guide)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 import pytest
 from tests.backends import STORES, needs_lance
+from tests.trees import write_files
 
 from sonde.app import App, Project
 from sonde.errors import Cancelled
@@ -25,16 +26,12 @@ from sonde.work import Work
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text("")
-    for number in range(12):
-        text = (
-            f"import os{number}\n\n\ndef function_{number}(value):\n    return value + {number}\n"
-        )
-        (folder / f"m{number}.py").write_text(text)
-    (folder / "guide.md").write_text("# Guide\n\nHow the functions are called.\n")
-    return folder
+    modules = {
+        f"m{n}.py": f"import os{n}\n\n\ndef function_{n}(value):\n    return value + {n}\n"
+        for n in range(12)
+    }
+    guide = {"guide.md": "# Guide\n\nHow the functions are called.\n", "pyproject.toml": ""}
+    return write_files(tmp_path / "project", modules | guide)
 
 
 @pytest.fixture(params=STORES)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.backends import STORES
 from tests.contents import read_contents
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
@@ -55,19 +56,17 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text("")
-    for number in range(30):
-        body = "".join(
+    modules = {
+        f"m{number}.py": "".join(
             f"def function_{number}_{part}(value):\n"
             f"    # {'a line of some length to fill the chunk ' * 30}\n"
             f"    return value + {part}\n\n\n"
             for part in range(6)
         )
-        (folder / f"m{number}.py").write_text(body)
-    (folder / "guide.md").write_text("# Guide\n\nHow the functions are called.\n")
-    return folder
+        for number in range(30)
+    }
+    guide = {"guide.md": "# Guide\n\nHow the functions are called.\n", "pyproject.toml": ""}
+    return write_files(tmp_path / "project", modules | guide)
 
 
 @pytest.fixture(params=STORES)

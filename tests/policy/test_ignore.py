@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.trees import write_files
 
 from sonde.policy.admit import Rules
 from sonde.policy.ignore import Patterns
@@ -78,43 +79,37 @@ def test_what_git_ignores_is_ignored(
     assert walked == {path for path in paths if (tree / path).is_file()} - ignored
 
 
-def make_files(root: Path, files: dict[str, str]) -> None:
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
-
-
 def list_admitted(root: Path, rules: Rules | None = None) -> list[str]:
     found = walk_files(root, rules or Rules())
     return [entry.path for entry in found if isinstance(entry, Entry)]
 
 
 def test_gitignore_can_be_switched_off_but_sondeignore_cannot(tmp_path: Path) -> None:
-    make_files(tmp_path, {".gitignore": "a.py", ".sondeignore": "b.py", "a.py": "", "b.py": ""})
+    write_files(tmp_path, {".gitignore": "a.py", ".sondeignore": "b.py", "a.py": "", "b.py": ""})
     admitted = list_admitted(tmp_path, Rules(respect_gitignore=False))
     assert admitted == [".gitignore", ".sondeignore", "a.py"]
 
 
 def test_sondeignore_brings_back_what_git_ignores(tmp_path: Path) -> None:
-    make_files(tmp_path, {"gen/.gitignore": "*", ".sondeignore": "!gen/a.py", "gen/a.py": ""})
+    write_files(tmp_path, {"gen/.gitignore": "*", ".sondeignore": "!gen/a.py", "gen/a.py": ""})
     assert list_admitted(tmp_path) == [".sondeignore", "gen/a.py"]
 
 
 def test_nothing_below_an_ignored_folder_comes_back(tmp_path: Path) -> None:
-    make_files(tmp_path, {".gitignore": "gen/\n!gen/a.py", "gen/a.py": "", "gen/.gitignore": "!*"})
+    write_files(tmp_path, {".gitignore": "gen/\n!gen/a.py", "gen/a.py": "", "gen/.gitignore": "!*"})
     assert list_admitted(tmp_path) == [".gitignore"]
 
 
 def test_an_ignore_file_that_is_a_link_says_nothing(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("*.py")
-    make_files(tmp_path / "project", {"a.py": ""})
+    write_files(tmp_path / "project", {"a.py": ""})
     (tmp_path / "project/.gitignore").symlink_to(outside)
     assert list_admitted(tmp_path / "project") == ["a.py"]
 
 
 def test_an_ignore_file_that_is_not_utf8_still_works(tmp_path: Path) -> None:
-    make_files(tmp_path, {"a.py": "", "b.py": ""})
+    write_files(tmp_path, {"a.py": "", "b.py": ""})
     (tmp_path / ".gitignore").write_bytes(b"caf\xe9\n\xff*\na.py\n")
     assert list_admitted(tmp_path) == [".gitignore", "b.py"]
 
@@ -136,5 +131,5 @@ def test_many_huge_lines_are_no_error(line: str) -> None:
 
 
 def test_a_pattern_longer_than_a_path_can_be_does_no_harm(tmp_path: Path) -> None:
-    make_files(tmp_path, {".gitignore": "x" * 100_000 + "\na.py", "a.py": "", "b.py": ""})
+    write_files(tmp_path, {".gitignore": "x" * 100_000 + "\na.py", "a.py": "", "b.py": ""})
     assert list_admitted(tmp_path) == [".gitignore", "b.py"]

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.trees import write_files
 
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
@@ -39,9 +40,7 @@ def read_alone(root: Path, path: str) -> FileContent | Skipped:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for name, data in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(data)
+    write_files(tmp_path, FILES)
     (tmp_path / "a" / "link.py").symlink_to("e.txt")
     (tmp_path / "linked").symlink_to("a")
     os.link(tmp_path / "a/b/c.py", tmp_path / "twin.py")

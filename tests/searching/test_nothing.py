@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.searching.nothing import _slips
@@ -17,11 +18,11 @@ from sonde.work import Work
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / "net").mkdir(parents=True)
-    (folder / "net" / "connection.py").write_text("def open_connection(host):\n    return host\n")
-    (folder / "other.py").write_text("def count():\n    return 1\n")
-    return folder
+    files = {
+        "net/connection.py": "def open_connection(host):\n    return host\n",
+        "other.py": "def count():\n    return 1\n",
+    }
+    return write_files(tmp_path / "project", files)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.trees import write_files
 
 import sonde
 
@@ -37,10 +38,7 @@ AttributeError: no such thing
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sonde.Sonde]:
     monkeypatch.setenv("SONDE_EMBEDDING", "static")
-    root = tmp_path / "project"
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+    root = write_files(tmp_path / "project", FILES)
     with sonde.open(root, home=tmp_path / "home") as made:
         made.index()
         yield made

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import EmbeddingFailed, EmptyQuery, InvalidRequest
@@ -51,11 +52,7 @@ FILES = {
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    for name, text in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
+    return write_files(tmp_path / "project", FILES)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.trees import write_files
 
 import sonde.jobs
 from sonde.app import App
@@ -34,21 +35,18 @@ def keep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text('[project]\nname = "shop"\n')
-    (folder / "cart.py").write_text("def total_price(items):\n    return sum(items)\n")
-    (folder / "guide.md").write_text("# Prices\n\nHow a price is made.\n")
-    return folder
+    files = {
+        "pyproject.toml": '[project]\nname = "shop"\n',
+        "cart.py": "def total_price(items):\n    return sum(items)\n",
+        "guide.md": "# Prices\n\nHow a price is made.\n",
+    }
+    return write_files(tmp_path / "shop", files)
 
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    for number in range(3):
-        (folder / f"{number}.md").write_text(f"# Note {number}\n\nHow a price is made.\n")
-    return folder
+    notes = {f"{n}.md": f"# Note {n}\n\nHow a price is made.\n" for n in range(3)}
+    return write_files(tmp_path / "notes", notes)
 
 
 def scan(app: App, place: Path, work: Work) -> None:

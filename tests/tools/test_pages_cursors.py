@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import BadCursor
@@ -25,13 +26,8 @@ ALL_FOUR = (semantic_search, lexical_search, hybrid_search, regex_search)
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text("[project]\n")
-    for number in range(120):
-        text = f"def walrus_{number}(sea):\n    return sea[{number}]\n"
-        (folder / f"w{number:03}.py").write_text(text)
-    return folder
+    modules = {f"w{n:03}.py": f"def walrus_{n}(sea):\n    return sea[{n}]\n" for n in range(120)}
+    return write_files(tmp_path / "project", modules | {"pyproject.toml": "[project]\n"})
 
 
 def find(app: App, verb: Callable[..., Any], query: str = "walrus_", **options: Any) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trees import write_files
 
 from sonde import errors
 from sonde.app import App
@@ -27,12 +28,8 @@ from sonde.work import Work
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "pyproject.toml").write_text("")
-    (root / "a.py").write_text("def alpha():\n    return 1\n")
-    (root / "b.md").write_text("# Beta\n")
-    return root
+    files = {"pyproject.toml": "", "a.py": "def alpha():\n    return 1\n", "b.md": "# Beta\n"}
+    return write_files(tmp_path / "project", files)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import BadCursor, OutsideRoots
@@ -27,13 +28,13 @@ def _look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    (root / "src").mkdir(parents=True)
-    (root / "pyproject.toml").write_text("[project]\n")
-    (root / "src" / "walrus.py").write_text("import sea\n\n\n" + PIECE)
-    (root / "src" / "other.py").write_text("def count_otters():\n    return 2\n")
-    (root / "guide.md").write_text("# Walrus guide\n\nWhere a walrus is found.\n")
-    return root
+    files = {
+        "pyproject.toml": "[project]\n",
+        "src/walrus.py": "import sea\n\n\n" + PIECE,
+        "src/other.py": "def count_otters():\n    return 2\n",
+        "guide.md": "# Walrus guide\n\nWhere a walrus is found.\n",
+    }
+    return write_files(tmp_path / "project", files)
 
 
 def search(app: App, query: str = "locate_walrus", **options: Any) -> Any:

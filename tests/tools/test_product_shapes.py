@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.tools import TOOLS
@@ -29,14 +30,12 @@ ANY = object()
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
-    (root / "src" / "auth").mkdir(parents=True)
-    (root / "docs").mkdir()
-    (root / "pyproject.toml").write_text("")
-    login = "def log_in(email, password):\n    return check(email, password)\n"
-    (root / "src" / "auth" / "login.py").write_text(login)
-    (root / "docs" / "authentication.md").write_text("## Authentication\n\nTokens are used.\n")
-    return root
+    files = {
+        "pyproject.toml": "",
+        "src/auth/login.py": "def log_in(email, password):\n    return check(email, password)\n",
+        "docs/authentication.md": "## Authentication\n\nTokens are used.\n",
+    }
+    return write_files(tmp_path / "project", files)
 
 
 @pytest.fixture

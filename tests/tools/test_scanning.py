@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import SondeError
@@ -28,14 +29,13 @@ PATTERNS = ("walrus", r"wal\w+ (one|two)", "WALRUS", r"\d+", "(sea|ice) walrus",
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text("[project]\n")
-    for number in range(12):
-        (folder / f"f{number}.py").write_text(f"# walrus one\nsea{number} = 'größer'\n")
-    (folder / "notes.md").write_text("The sea walrus, two of them.\n")
-    (folder / "data.mo").write_bytes(b"\0walrus")
-    return folder
+    files: dict[str, str | bytes] = {
+        f"f{n}.py": f"# walrus one\nsea{n} = 'größer'\n" for n in range(12)
+    }
+    files["pyproject.toml"] = "[project]\n"
+    files["notes.md"] = "The sea walrus, two of them.\n"
+    files["data.mo"] = b"\0walrus"
+    return write_files(tmp_path / "project", files)
 
 
 def lines(app: App, pattern: str, **options: Any) -> list[tuple[str, int, str]]:

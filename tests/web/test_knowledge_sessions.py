@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stateless import VERSION, frame_call, read_reply
 
 from sonde.knowledge.cutting import cut_pieces
 from sonde.stores.knowledge_base import Entry
 from sonde.stores.knowledge_sqlite import SqliteKnowledge
-
-VERSION = "2026-07-28"
 
 
 @pytest.fixture(scope="module")
@@ -32,28 +31,8 @@ def server(start: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def call(server: Any, address: str = "", **arguments: Any) -> Any:
-    params = {
-        "name": "knowledge_search",
-        "arguments": arguments,
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": VERSION,
-            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        },
-    }
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    headers = {
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-        "Mcp-Protocol-Version": VERSION,
-        "Mcp-Method": "tools/call",
-        "Mcp-Name": "knowledge_search",
-    }
-    _, _, answer = server.ask(f"/mcp{address}", "POST", json.dumps(body).encode(), headers)
-    text = answer.decode()
-    if "data:" in text:
-        text = [line[5:] for line in text.splitlines() if line.startswith("data:")][-1]
-    return json.loads(text)
+    body, headers = frame_call("knowledge_search", arguments)
+    return read_reply(server.ask(f"/mcp{address}", "POST", body, headers)[2])
 
 
 def search(server: Any, address: str = "", **more: Any) -> Any:
