@@ -164,3 +164,20 @@ def test_the_end_does_not_wait_for_open_streams_nor_leave_an_error(start, tmp_pa
     assert code == 0
     assert "Traceback" not in said
     assert "ERROR" not in said
+
+
+def test_the_first_index_of_a_folder_is_watched_from_its_beginning(site):
+    server, root = site
+    third = root.parent / "third"
+    third.mkdir()
+    (third / "unicorn.py").write_text("def find_unicorn():\n    return 1\n")
+    with hold_index(root.parent / "home", third):
+        status, way, _ = send(server, "/projects", ("project", str(third)))
+        assert status == 303
+        page = open_page(server, way)
+        assert "indexing" in page.text
+        assert "Stop" in page.text
+    wait_for_job(server, find_jobs(server, "index")[0]["jobId"])
+    assert "ready" in open_page(server, way).text
+    assert agree(server, "/project/forget", ("project", str(third))) == "/projects"
+    assert server.ask(way, headers=BROWSER)[0] == 404

@@ -10,12 +10,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from sonde.app import App
-from sonde.errors import InvalidRequest
+from sonde.errors import IndexNotFound, InvalidRequest
 from sonde.tools.arguments import Param
 from sonde.tools.file_job_routes import JobParam, list_jobs, read_job, stop_job
 from sonde.tools.index import ConfirmParam, delete_index, get_index_status, list_projects
 from sonde.tools.project_jobs import Action, start_project_job
 from sonde.tools.route import Content
+from sonde.tools.scope import find_project
 from sonde.web.application import Parts
 from sonde.web.figures import count, name_folder, show_bars, show_jobs, show_status
 from sonde.web.frame import frame, show_age, show_note
@@ -119,7 +120,13 @@ def show_project(
     work: Work,
 ) -> Content:
     """One project: size, freshness, coverage, what was left out, its jobs."""
-    status = get_index_status(app, project, work=work)
+    try:
+        status = get_index_status(app, project, work=work)
+    except IndexNotFound:
+        jobs = _jobs_of(app, str(find_project(app, project).root), work)
+        if any(job["status"] == "running" for job in jobs):
+            return _show_first_index(jobs)  # it has begun, and nothing is stored yet
+        status = get_index_status(app, project, work=work)
     root, details = status["projectPath"], status["details"]
     following = details["following"]
     facts: list[tuple[str, Any]] = [
@@ -131,7 +138,7 @@ def show_project(
         ("Store", details["store"]),
     ]
     skipped = details.get("skipped") or {}
-    jobs = [job for job in _read_jobs(app, work) if job["subject"] == root]
+    jobs = _jobs_of(app, root, work)
     return frame(
         name_folder(root),
         "/projects",
@@ -151,6 +158,19 @@ def show_project(
         show_jobs(jobs, reload=True),
         kind="projects",
     )  # fmt: skip
+
+
+def _show_first_index(jobs: list[dict[str, Any]]) -> Content:
+    root = jobs[0]["subject"]
+    return frame(
+        name_folder(root),
+        "/projects",
+        tag("h1", name_folder(root), " ", show_status("indexing")),
+        tag("p", tag("code", root)),
+        tag("h2", "Work"),
+        show_jobs(jobs, reload=True),
+        kind="projects",
+    )
 
 
 def _show_actions(root: str) -> Markup:
@@ -184,6 +204,10 @@ def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
 def _read_jobs(app: App, work: Work) -> list[dict[str, Any]]:
     rows = list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
     return [read_job(app, row["jobId"], work=work) for row in rows]
+
+
+def _jobs_of(app: App, root: str, work: Work) -> list[dict[str, Any]]:
+    return [job for job in _read_jobs(app, work) if job["subject"] == root]
 
 
 def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:

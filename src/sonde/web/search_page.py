@@ -146,8 +146,8 @@ def _show_results(app: App, asked: Asked, work: Work, known: Sequence[str]) -> M
     if not known and asked.tab not in ("knowledge", "lines"):
         return show_note(
             "Nothing is indexed yet",
-            tag("p", "Go to a project's folder and let sonde read it once; it follows every "
-                "change from then on."),
+            tag("p", "Name a project's folder under ", tag("a", "Projects", href="/projects"),
+                ", or go there and let sonde read it once; it follows every change from then on."),
             tag("pre", tag("code", "cd your/project\nsonde index")),
         )  # fmt: skip
     if not asked.query and not asked.cursor:
