@@ -79,3 +79,23 @@ def test_an_address_that_is_none_leads_to_the_first_page(guarded, way):
     status, _, page = guarded.ask(f"/login?{urlencode({'next': way})}", headers=BROWSER)
     assert status == 200
     assert b'name="next" value="/"' in page
+
+
+def test_tokens_cannot_be_tried_at_will(start, tmp_path):
+    (tmp_path / "tokens").write_text(f"anna {TOKENS['anna']}\n")
+    env = {"SONDE_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"],
+           "SONDE_TOKEN_FILE": str(tmp_path / "tokens")}  # fmt: skip
+    serve = ("-m", "sonde.cli.main", "--json", "serve", "--port", "0")
+    server = start(*serve, cwd=tmp_path, env=env)
+    right = urlencode({"token": TOKENS["anna"], "next": "/"}).encode()
+    assert {server.ask("/login", "POST", right, FORM)[0] for _ in range(15)} == {303}
+    answers = [
+        server.ask("/login", "POST", urlencode({"token": f"{'x' * 20}{at}"}).encode(), FORM)
+        for at in range(30)
+    ]
+    assert [status for status, _, _ in answers[:10]] == [401] * 10
+    status, headers, _ = answers[-1]
+    assert status == 429
+    assert int(headers["retry-after"]) > 0
+    kept = {"Cookie": f"sonde_token={TOKENS['anna']}"}
+    assert server.ask("/api/projects", headers=kept)[0] == 200, "who is in stays in"

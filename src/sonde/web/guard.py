@@ -111,6 +111,8 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                if _is_login(scope) and message["status"] == 401:
+                    self._failures.take(_address_of(scope))
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
@@ -136,7 +138,7 @@ class Guard:
         )
 
     def _take(self, user: str, scope: Scope) -> None:
-        who = f"{user} at {(scope.get('client') or ('',))[0]}"
+        who = f"{user} at {_address_of(scope)}"
         wait = self._buckets.take(who) if self._buckets else 0
         if wait:
             raise TooManyRequests(who, seconds=wait)
@@ -165,6 +167,9 @@ class Guard:
         tokens = self._access.tokens
         if not tokens:
             return LOCAL
+        address = _address_of(scope)
+        if _is_login(scope) and (wait := self._failures.wait_for(address)):
+            raise TooManyRequests(f"wrong tokens from {address}", seconds=wait)
         token = _read_token(headers)
         user = tokens.find_user(token) if token else None
         if user is not None:
@@ -172,11 +177,19 @@ class Guard:
         if scope["path"] in OPEN_PATHS:
             return _ANYBODY
         self._take(_ANYBODY, scope)
-        address = (scope.get("client") or ("",))[0]
         wait = self._failures.take(address) if token else 0
         if wait:
             raise TooManyRequests(f"wrong tokens from {address}", seconds=wait)
         raise TokenRequired("no token" if not token else "a token that nobody was given")
+
+
+def _address_of(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+def _is_login(scope: Scope) -> bool:
+    """Whether a token is being tried on the page that asks for one."""
+    return bool(scope["path"] == LOGIN and scope.get("method") == "POST")
 
 
 def _read_config(scope: Scope) -> Mapping[str, Any]:
