@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -13,11 +12,12 @@ from sonde.app import App, Project
 from sonde.errors import InvalidRequest
 from sonde.indexing.pipeline import update_index
 from sonde.stores.base import ChunkStore
-from sonde.stores.records import load_metadata, save_metadata, write_text
+from sonde.stores.records import load_metadata, save_metadata
 from sonde.tools.arguments import Param
 from sonde.tools.index import ProjectParam
 from sonde.tools.scope import indexed_project
 from sonde.tools.shapes.rfc import DeleteAnswer
+from sonde.tools.strategy import write_setting
 from sonde.types import Progress
 from sonde.work import Work
 
@@ -90,12 +90,7 @@ def _copy_vectors(
 
 def _choose(project: Project, store: str) -> None:
     """Write the store down in config.json and metadata.json."""
-    config = project.folder / "config.json"
-    try:
-        entries = json.loads(config.read_text("utf-8"))
-    except (OSError, ValueError):
-        entries = json.loads(project.config_text)
-    write_text(config, json.dumps({**entries, "store": store}, indent=2, ensure_ascii=False) + "\n")
+    write_setting(project, "store", store)
     metadata = load_metadata(project.folder)
     if metadata:
         save_metadata(project.folder, replace(metadata, store=store))

@@ -47,7 +47,7 @@ def choose_strategy(
     """Say, or choose, when changes are indexed; running servers switch at once."""
     found = indexed_project(app, project)
     if strategy and strategy != found.strategy:
-        _write_setting(found, strategy)
+        write_setting(found, "indexingStrategy", strategy)
         app.projects.reload(found.root)
         if found.strategy != strategy:
             raise InvalidRequest(
@@ -105,11 +105,11 @@ def _has_hook(project: Project) -> bool:
     return False
 
 
-def _write_setting(project: Project, strategy: str) -> None:
+def write_setting(project: Project, name: str, value: str) -> None:
+    """Change one setting in a project's own config.json."""
     config = project.folder / "config.json"
     try:
         entries = json.loads(config.read_text("utf-8"))
     except (OSError, ValueError):
         entries = json.loads(project.config_text)
-    entries["indexingStrategy"] = strategy
-    write_text(config, json.dumps(entries, indent=2, ensure_ascii=False) + "\n")
+    write_text(config, json.dumps({**entries, name: value}, indent=2, ensure_ascii=False) + "\n")

@@ -43,20 +43,22 @@ def _show_tile(index: str, row: Mapping[str, Any], box: Box, shape: Box = _SHAPE
     inner = row.get("inner") or ()
     if not inner or not large or box.height < 14:
         name = None if large else told
-        return tag("a", label, href=_link(index, row), style=place, title=told, aria_label=name,
-                   class_="tile folder-tile" if "counts" in row else "tile")  # fmt: skip
+        return tag("a", label, href=link_entry(index, row), style=place, title=told,
+                   aria_label=name, class_="tile folder-tile" if "counts" in row else "tile",
+                   )  # fmt: skip
     within = Box(0, 0, box.width, box.height - 4)
     boxes = lay_out([each["size"] for each in inner], within)
     return tag(
         "div",
-        tag("a", label, href=_link(index, row), title=told),
+        tag("a", label, href=link_entry(index, row), title=told),
         tag("div", [_show_tile(index, {**each, "inner": None}, at, within)
                     for each, at in zip(inner, boxes, strict=True)]),
         style=place, class_="tile group",
     )  # fmt: skip
 
 
-def _link(index: str, row: Mapping[str, Any]) -> str:
+def link_entry(index: str, row: Mapping[str, Any]) -> str:
+    """The page of a folder or of a file."""
     if "counts" in row:
         return link_to(f"/disk/{index}", node=row["nodeId"])
     return f"/disk/{index}/nodes/{row['nodeId']}"

@@ -29,7 +29,7 @@ from sonde.tools.file_routes import (
 from sonde.tools.file_set_routes import read_sets
 from sonde.tools.route import Content
 from sonde.web.application import Parts
-from sonde.web.disk_map import show_map
+from sonde.web.disk_map import link_entry, show_map
 from sonde.web.figures import (
     count,
     name_folder,
@@ -283,13 +283,6 @@ def _show_entry(index: str, row: Mapping[str, Any], most: int, folder: str) -> M
             class_="number"),
         tag("td", show_age(row["modifiedAt"]), class_="number faint"),
     )  # fmt: skip
-
-
-def link_entry(index: str, row: Mapping[str, Any]) -> str:
-    """The page of a folder or of a file."""
-    if "counts" in row:
-        return link_to(f"/disk/{index}", node=row["nodeId"])
-    return f"/disk/{index}/nodes/{row['nodeId']}"
 
 
 def show_next(url: str | None, path: str, kept: Mapping[str, Any]) -> Markup | None:

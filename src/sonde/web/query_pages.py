@@ -29,7 +29,7 @@ from sonde.web.application import Parts
 from sonde.web.disk_pages import CursorParam, show_next
 from sonde.web.figures import name_folder, show_size
 from sonde.web.frame import frame, show_age, show_note
-from sonde.web.html import Markup, link_to, tag
+from sonde.web.html import Markup, tag
 from sonde.web.page import lead_to, serve_form, serve_page, show_button
 from sonde.web.set_pages import show_entries, tell_counts
 from sonde.work import Work
@@ -282,8 +282,3 @@ def _point_at(text: str, wrong: InvalidPattern) -> Markup:
 def _show_help() -> Markup:
     rows = [tag("div", tag("dt", tag("code", text)), tag("dd", about)) for text, about in _HELP]
     return tag("dl", rows, class_="help")
-
-
-def link_new(index: str) -> str:
-    """The address of the form for a new query on a folder."""
-    return link_to("/queries", index=index)

@@ -14,7 +14,8 @@ from sonde.tools.file_reports import REPORTS
 from sonde.tools.file_routes import IndexParam, read_index, read_report_page
 from sonde.tools.route import Content
 from sonde.web.application import Parts
-from sonde.web.disk_pages import CursorParam, link_entry, show_next
+from sonde.web.disk_map import link_entry
+from sonde.web.disk_pages import CursorParam, show_next
 from sonde.web.figures import count, name_folder, show_bars, show_jobs, show_size
 from sonde.web.frame import frame, show_age, show_note
 from sonde.web.html import Markup, join, link_to, tag
