@@ -118,6 +118,8 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
+        if scope["type"] == "websocket" and self._buckets:
+            receive = _pace(self._buckets, _name_caller(scope[SCOPE_CALLER].user, scope), receive)
         await self._app(scope, receive, send_with_headers)
 
     def _admit(self, scope: Scope, headers: Headers) -> Caller:
@@ -138,7 +140,7 @@ class Guard:
         )
 
     def _take(self, user: str, scope: Scope) -> None:
-        who = f"{user} at {_address_of(scope)}"
+        who = _name_caller(user, scope)
         wait = self._buckets.take(who) if self._buckets else 0
         if wait:
             raise TooManyRequests(who, seconds=wait)
@@ -185,6 +187,23 @@ class Guard:
 
 def _address_of(scope: Scope) -> str:
     return str((scope.get("client") or ("",))[0])
+
+
+def _name_caller(user: str, scope: Scope) -> str:
+    return f"{user} at {_address_of(scope)}"
+
+
+def _pace(buckets: Buckets, who: str, receive: Receive) -> Receive:
+    """The messages of a socket count like requests; one too many waits for its turn."""
+
+    async def receive_in_turn() -> Message:
+        message = await receive()
+        if message["type"] == "websocket.receive":
+            while wait := buckets.take(who):
+                await anyio.sleep(wait)
+        return message
+
+    return receive_in_turn
 
 
 def _is_login(scope: Scope) -> bool:
