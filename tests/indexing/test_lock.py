@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,14 +42,28 @@ def end(process: subprocess.Popen[str]) -> None:
     process.communicate(timeout=30)
 
 
-def test_a_second_process_waits_and_is_told_when_it_will_not(tmp_path: Path) -> None:
+class Turn(Work):
+    """Does something once it is found to have to wait."""
+
+    def __init__(self, act: Callable[[], None], cancelled: threading.Event | None = None) -> None:
+        super().__init__(cancelled=cancelled)
+        self.act: Callable[[], None] | None = act
+
+    def check(self) -> None:
+        if self.act:
+            self.act()
+            self.act = None
+        super().check()
+
+
+def test_who_will_not_wait_is_told_and_who_will_is_let_in_afterwards(tmp_path: Path) -> None:
     holder = start_holder(tmp_path)
     lock = WriterLock(tmp_path)
     with pytest.raises(IndexBusy), lock.held(wait_s=0):
         pass
-    end(holder)
-    with lock.held(wait_s=10):
-        pass
+    turn = Turn(lambda: end(holder))
+    with lock.held(turn, wait_s=60):
+        assert turn.act is None, "it waited"
 
 
 def test_a_killed_holder_leaves_no_lock_behind(tmp_path: Path) -> None:
@@ -61,12 +76,10 @@ def test_a_killed_holder_leaves_no_lock_behind(tmp_path: Path) -> None:
 
 def test_waiting_ends_when_the_work_is_called_off(tmp_path: Path) -> None:
     holder = start_holder(tmp_path)
-    work = Work()
-    timer = threading.Timer(0.1, work.cancel)
-    timer.start()
+    cancelled = threading.Event()
+    work = Turn(cancelled.set, cancelled)
     with pytest.raises(Cancelled), WriterLock(tmp_path).held(work):
         pass
-    timer.join()
     end(holder)
 
 
