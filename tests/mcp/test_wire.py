@@ -154,3 +154,11 @@ send(method="notifications/initialized")
 send(id=2, method="tools/call", params={"name": "say", "arguments": {"query": "x"}})
 time.sleep(600)
 """
+
+
+def test_a_line_nested_without_end_harms_nobody_either(slow_raw, permit):
+    slow_raw.write(b'{"a":' * 200_000)
+    slow_raw.greet()
+    assert slow_raw.ask("tools/list")["result"]["tools"]
+    permit.touch()
+    assert "result" in slow_raw.call("say", query="still here")

@@ -55,7 +55,7 @@ class Inbox:
             return False
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         reply = self._front.answer(message)
         if reply is None:
