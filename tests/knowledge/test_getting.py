@@ -235,3 +235,36 @@ def test_pages_of_a_conversation_go_on_where_the_budget_ended(filled):
     assert seen == [f"m{at}" for at in range(6)]
     with pytest.raises(InvalidRequest, match="max_tokens"):
         chats_get(filled, "c1", retrieval={"mode": "full", "max_tokens": "x"}, work=work())
+
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+"""One character to whoever reads it, five to a computer."""
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 5])
+def test_fields_are_cut_between_characters_and_read_to_their_end(filled, tokens):
+    fields = {"description": FAMILY * 3, "personality": f"kind {FAMILY}"}
+    pieces = [Piece(text, at, field=name) for at, (name, text) in enumerate(fields.items())]
+    store = filled.knowledge.of("local")
+    (key,) = store.put("characters", [Entry("characters", "Family", tuple(pieces))])
+    got, parts, offset = dict.fromkeys(fields, ""), [], 0
+    for _ in range(100):
+        options = {"mode": "full", "max_tokens": tokens, "offset": offset}
+        answer = characters_get(filled, key, options, work=work())
+        for name in fields:
+            got[name] += answer["content"].get(name, "")
+            parts.append(answer["content"].get(name, ""))
+        if "next_offset" not in answer:
+            break
+        offset = answer["next_offset"]
+    assert got == fields
+    if tokens > 1:  # there is room for one
+        assert not [part for part in parts if part.endswith("\u200d") or part[:1] == "\u200d"]
+
+
+def test_a_message_is_cut_between_characters(filled):
+    store = filled.knowledge.of("local")
+    (key,) = store.put("chats", [Entry("chats", "Long", (Piece(FAMILY * 9, 0, uuid="m"),))])
+    options = {"mode": "full", "max_tokens": 3}
+    (message,) = chats_get(filled, key, retrieval=options, work=work())["content"]["messages"]
+    assert message["content"] == FAMILY * 2

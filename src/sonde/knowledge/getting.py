@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sonde.errors import EntryMissing
+from sonde.graphemes import floor_boundary
 from sonde.knowledge.questions import read_question
 from sonde.knowledge.retrieval import (
     Retrieval,
@@ -166,12 +167,14 @@ def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval)
     next_offset: int | None = None
     for name, text in fields.items():
         skip = min(max(options.offset - at, 0), len(text))
-        start, end = skip, min(len(text), skip + room)
+        start, end = skip, floor_boundary(text, skip + room)
+        if end <= start < len(text) and at + start == options.offset:
+            end = start + min(room, 1)  # one character is more than the budget: a part of it
         if start < end:
             content[name] = text[start:end]
         room -= end - start
         if end < len(text) and next_offset is None:
-            next_offset = at + end
+            next_offset, room = at + end, 0
         at += len(text)
     content |= {key: value for key, value in entry.facts.items() if key not in content}
     return Got(entry, _piece_at(entry, 0, next(iter(fields), "")), content, None, next_offset)
@@ -224,7 +227,8 @@ def read_page(store: KnowledgeStore, entry: Entry, first: int, count: int, budge
     for message in store.read_pieces("chats", entry.id, first, min(count, 1_000)):
         if len(message.text) > room:
             if not chosen:
-                chosen.append(replace(message, text=message.text[:room]))
+                cut = floor_boundary(message.text, room) or room
+                chosen.append(replace(message, text=message.text[:cut]))
             break
         chosen.append(message)
         room -= len(message.text)
