@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLAGS = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
 DESK, PHONE = (1120, 760), (390, 760)
 SHOTS = {
-    "page-light": ("light", DESK, "/?" + urlencode({"q": "who may come in over http"})),
+    "page-light": ("light", DESK, "/?" + urlencode({"q": "what keeps secrets out of the index"})),
     "page-dark": ("dark", DESK, "/view?path=src/sonde/web/guard.py&lines=79-91#L79"),
     "page-disk": ("light", (1240, 760), "/disk"),
     "page-query": ("dark", DESK, "/queries"),
@@ -87,6 +87,7 @@ def take_shots(url: str, folder: Path) -> None:
             )
             page = context.new_page()
             page.goto(url + address)
+            page.reload()  # the first search of a server loads its models
             PREPARE.get(name, lambda _page: None)(page)
             page.screenshot(path=str(folder / f"{name}.png"))
             print(f"{name}.png  {(folder / f'{name}.png').stat().st_size:,} bytes")

@@ -64,3 +64,13 @@ def test_lines_that_cannot_hold_a_term_are_told_without_splitting_them(lines: li
         expected.append(sum(1.0 if term not in seen else 0.3 for term in found))
         seen |= found
     assert _weigh_lines(question, lines) == expected
+
+
+def test_what_follows_a_match_is_shown_rather_than_what_stands_before_it() -> None:
+    text = "before = 1\n" * 20 + "def redact(text):\n" + "    body = 2\n" * 20
+    shown, span = cut_snippet(read_question("redact"), text, span_of(text), 150, symbol="redact")
+    lines = shown.split("\n")
+    assert lines[:3] == ["before = 1", "before = 1", "def redact(text):"]
+    assert lines[3:] == ["    body = 2"] * (len(lines) - 3)
+    assert len(lines) > 6
+    assert span.start_line == 19

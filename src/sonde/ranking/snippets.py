@@ -12,6 +12,8 @@ from sonde.types import Span
 
 _ELLIPSIS_LINE = 400
 """One line longer than this (minified code) is cut inside."""
+_LEAD = 2
+"""Lines shown above the first that matches, while there are others to show below."""
 
 
 def cut_snippet(
@@ -97,6 +99,8 @@ def _best_window(sizes: Sequence[int], weights: Sequence[float], limit: int) -> 
         if weight > best[0] + 1e-9:
             best = (weight, start, end)
     _, first, last = best
+    heavy = next((at for at in range(first, last + 1) if weights[at] > 0), first)
+    first = max(first, heavy - _LEAD)  # what follows a match says more than what stands before it
     used = sum(sizes[first : last + 1])
     while last + 1 < len(sizes) and used + sizes[last + 1] <= limit:
         last += 1
