@@ -73,6 +73,8 @@ def _find_packed(repository: Repository, name: str) -> str:
 
 def _read(path: Path, most: int = _MOST_BYTES) -> str:
     try:
+        if not path.is_file():  # a pipe would make us wait for whoever writes into it
+            return ""
         with path.open("rb") as file:
             return file.read(most).decode("utf-8", "surrogateescape").strip()
     except OSError:
