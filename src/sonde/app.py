@@ -115,6 +115,9 @@ class Project:
                 self.store_name = other.store_name
                 self._stores = {}  # not closed: whoever is reading them may finish
             self.fresh_until = 0.0
+            files, self._chunk_files = self._chunk_files, None  # their service may be another
+        if files:
+            files.close()
 
     def stop_following(self) -> None:
         """Stop the follower, if there is one."""

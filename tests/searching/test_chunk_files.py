@@ -254,6 +254,25 @@ def test_a_pipe_in_the_place_of_a_projects_own_file_is_not_waited_for(tmp_path: 
     assert apply_cortex_config(settings, tmp_path) == settings
 
 
+def test_a_service_that_is_set_anew_is_asked_from_then_on(tmp_path: Path, endpoint: str) -> None:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    rows = [make_chunk("x", embedding=[0, 1, 0]), make_chunk("y", embedding=[1, 1, 0])]
+    write(root / ".cortex/chunks", "a.json", rows, model="another")
+    app = build_app(load_settings({}, home=tmp_path / "home"), start=root)
+    config = app.projects.get(root).folder / "config.json"
+    config.parent.mkdir(parents=True)
+    for address in ("http://127.0.0.1:1/embed", endpoint):
+        config.write_text(json.dumps({"embeddingEndpoint": address, "embeddingDimensions": 3}))
+        app.projects.reload(root)
+        if address != endpoint:
+            with pytest.raises(EmbeddingFailed):
+                cortex_search(app, "otter", work=Work())
+    answer = cortex_search(app, "otter", work=Work())
+    assert [row["chunk"]["id"] for row in answer["results"]] == ["y", "x"]
+    app.close()
+
+
 def test_a_folder_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
     root = tmp_path / "project"
     (root / ".git").mkdir(parents=True)
