@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,21 @@ _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
 _DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")
 _BACKUP = ".bak"
 _AGAIN_S = 60.0
+
+
+Identity = Mapping[Path, tuple[int, int] | None]
+"""Which files lie under these names."""
+
+
+def _identify(paths: Iterable[Path]) -> Identity:
+    found: dict[Path, tuple[int, int] | None] = {}
+    for path in paths:
+        try:
+            facts = path.stat()
+            found[path] = (facts.st_dev, facts.st_ino)
+        except OSError:
+            found[path] = None
+    return found
 
 
 class Project:
@@ -86,16 +101,16 @@ class Project:
         self.chunk_embedder = chunk_embedder
         """Embeds queries for chunk files of another model."""
         self._chunk_files: ChunkFiles | None = None
-        self.viewed: object = None
-        """The state of the stores that the views were last made from."""
+        self._viewed: tuple[object, int] = (None, 0)
         self.searcher: ViewSearcher | None = None
         """Finds views; it remembers what filters let through."""
         self._open_views = open_views
         self._views: ChunkStore | None = None
+        self._views_identity: Identity = {}
         self._acquitted_at = float("-inf")
         self._open_store = open_store
         self._stores: dict[Kind, ChunkStore] = {}
-        self._identity: list[tuple[int, int] | None] = []
+        self._identity: Identity = {}
         self._guard = threading.Lock()
 
     @property
@@ -132,13 +147,13 @@ class Project:
     def stores(self) -> Mapping[Kind, ChunkStore]:
         """Both stores, opened on first use, and again when their files were replaced."""
         with self._guard:
-            if self._stores and self._identify() != self._identity:
+            if self._stores and _identify(self._identity) != self._identity:
                 self._stores = {}  # not closed: whoever is reading them may finish
                 self.fresh_until = 0.0
                 self.was_replaced = True
             if not self._stores:
                 self._stores = self.open_stores(self.store_name)
-                self._identity = self._identify()
+                self._identity = _identify(self.folder / name for name in _DATABASES)
             return dict(self._stores)
 
     def list_open(self) -> list[ChunkStore]:
@@ -147,13 +162,34 @@ class Project:
             return [*self._stores.values(), *([self._views] if self._views else [])]
 
     def views(self) -> ChunkStore:
-        """The store of the views of the project's files, opened on first use."""
+        """The store of the views of the project's files, opened on first use, and again when its
+        files were replaced."""
         with self._guard:
+            if self._views and _identify(self._views_identity) != self._views_identity:
+                self._views = self.searcher = None  # not closed: whoever is reading may finish
             if self._views is None:
                 if self._open_views is None:
                     raise StorageUnusable(f"{self.root} has no place for views")
-                self._views = self._open_views()
+                self._views, self._viewed = self._open_views(), (None, 0)
+                self._views_identity = _identify(self.folder.glob("views-*/index.db"))
             return self._views
+
+    @property
+    def viewed(self) -> object:
+        """The state of the stores that the views were last made from; None where those are not as
+        they were left."""
+        if self._viewed[0] is None:
+            return None
+        try:
+            generation = self.views().generation()
+        except IndexCorrupt:
+            return None
+        state, left = self._viewed
+        return state if left == generation else None
+
+    @viewed.setter
+    def viewed(self, state: object) -> None:
+        self._viewed = (state, self.views().generation())
 
     def open_chunk_files(self, own: Embedder | None, *, follow: bool) -> ChunkFiles | None:
         """The searcher over the project's chunk files; None where there are none."""
@@ -178,7 +214,7 @@ class Project:
     def forget_views(self) -> None:
         """Delete all views; they are made anew when they are asked for."""
         with self._guard:
-            views, self._views, self.viewed, self.searcher = self._views, None, None, None
+            views, self._views, self.searcher = self._views, None, None
             if views:
                 views.close()
             for path in self.folder.glob("views-*"):
@@ -195,16 +231,6 @@ class Project:
                 store.close()
             raise
         return opened
-
-    def _identify(self) -> list[tuple[int, int] | None]:
-        found: list[tuple[int, int] | None] = []
-        for name in _DATABASES:
-            try:
-                facts = (self.folder / name).stat()
-                found.append((facts.st_dev, facts.st_ino))
-            except OSError:
-                found.append(None)
-        return found
 
     def set_aside(self) -> None:
         """Move what the broken store wrote to `<name>.bak`; its next use starts with nothing.
@@ -258,7 +284,7 @@ class Project:
                 self._views.close()
             if self._chunk_files:
                 self._chunk_files.close()
-            self._views = self.viewed = self._chunk_files = self.searcher = None
+            self._views = self._chunk_files = self.searcher = None
 
 
 class Projects:

@@ -273,21 +273,21 @@ class SqliteChunkStore:
         self._database.close()
 
     def _read_vectors(self, read: Callable[[apsw.Connection], R], nothing: R) -> R:
-        """Read vectors; again when they were moved by a compaction in between, or were cut."""
+        """Read vectors; again when they were moved by a compaction in between, or are lost."""
         try:
             with self._database.read() as connection:
                 return read(connection)
         except IndexCorrupt:
             self._vectors.rest()
-            try:
-                with self._database.read() as connection:
-                    return read(connection)
-            except IndexCorrupt as error:
-                with self._database.read() as connection:
-                    schema.read_state(connection, "generation")  # or else all of it is corrupt
-                _log.warning("searching without vectors: %s", error)
         if not self._dropping.locked():
             threading.Thread(target=self._drop_damaged, daemon=True).start()
+        try:
+            with self._database.read() as connection:
+                return read(connection)
+        except IndexCorrupt as error:
+            with self._database.read() as connection:
+                schema.read_state(connection, "generation")  # or else all of it is corrupt
+            _log.warning("searching without vectors: %s", error)
         return nothing
 
     def _drop_damaged(self) -> None:
