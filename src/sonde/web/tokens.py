@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from sonde.errors import InvalidRequest
+from sonde.stores.users import USER_NAME
 from sonde.types import LOCAL
 
 SHORTEST = 16
-_USER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class Tokens:
@@ -47,7 +46,7 @@ def load_tokens(token: str | None, path: Path | None) -> Tokens:
     for user, secret in pairs:
         if len(secret) < SHORTEST:
             raise _refuse(f"A token must have at least {SHORTEST} characters.")
-        if not _USER.fullmatch(user):
+        if not USER_NAME.fullmatch(user):
             raise _refuse(f"'{user}' cannot be a user: use a-z, 0-9, dot, dash, underscore.")
     return Tokens(pairs)
 
