@@ -81,9 +81,9 @@ def test_errors_reach_whoever_asks_and_surprises_become_ours() -> None:
             job.outcome()
 
 
-def test_a_caller_that_is_called_off_stops_waiting_while_the_work_goes_on() -> None:
+def test_a_caller_that_is_called_off_stops_waiting_while_silent_work_goes_on() -> None:
     jobs, free = Jobs(), threading.Event()
-    job = jobs.submit("k", "index", until(free))
+    job = jobs.submit("k", "index", lambda _work: free.wait(BOUND_S))
     seen: list[Progress] = []
     caller = Work(report=lambda progress: (seen.append(progress), caller.cancel()))  # type: ignore[func-returns-value]
     with pytest.raises(Cancelled):
