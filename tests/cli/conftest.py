@@ -62,6 +62,18 @@ class Shell:
             timeout=PATIENCE_S,
         )
 
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        """In pipes, for a test to talk to."""
+        return subprocess.Popen(
+            [*SONDE, *args],
+            cwd=self.folder,
+            env=self.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def type(
         self, *args: str, answers: tuple[tuple[str, str], ...] = (), cwd: Path | None = None
     ) -> tuple[int, str]:

@@ -152,14 +152,7 @@ def test_a_project_that_does_not_exist_is_named(shell: Shell) -> None:
 def test_an_interrupted_index_stops_cleanly_and_goes_on_later(shell: Shell) -> None:
     for number in range(1500):
         (shell.folder / f"src/f{number}.py").write_text(f"def f{number}(): return {number}\n" * 20)
-    process = subprocess.Popen(
-        [*SONDE, "index"],
-        cwd=shell.folder,
-        env=shell.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = shell.start("index")
     folder = shell.home / ".mcp/search/indexes"
     wait_until(lambda: list(folder.glob("*/metadata.json")), "an index begun")
     process.send_signal(signal.SIGINT)
@@ -202,15 +195,7 @@ def test_agents_are_served_over_stdin_and_stdout(shell: Shell) -> None:
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     ]
-    process = subprocess.Popen(
-        [*SONDE, "mcp"],
-        cwd=shell.folder,
-        env=shell.environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = shell.start("mcp")
     assert process.stdin
     assert process.stdout
     process.stdin.write("".join(json.dumps(message) + "\n" for message in messages))
