@@ -346,6 +346,8 @@ class App:
     knowledge: Library
     static: Embedder | None
     deep: Embedder | None
+    deep_apart: Callable[[Callable[[], None]], Embedder] | None
+    """Makes the same vectors where they are in nobody's way, while it calls what it is given."""
     max_tokens: int
     assume_yes: bool
     stays: bool

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sonde.app import App, Project, Projects
+from sonde.embedding.apart import ApartEmbedder
 from sonde.embedding.base import Embedder
 from sonde.embedding.providers import load_provider
 from sonde.errors import InvalidRequest, OutOfMemory, StorageUnusable
@@ -89,6 +90,7 @@ def build_app(
         if settings.embedding in ("auto", "static", "local")
         else None,
         deep=_open_provider(settings, tell),
+        deep_apart=ApartEmbedder if settings.embedding in ("auto", "deep") else None,
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
         stays=stays,

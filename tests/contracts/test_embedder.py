@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests.embedding.model_folders import write_graph, write_tokenizer
 from tests.loopback import running
 
 from sonde.embedding import onnx
+from sonde.embedding.apart import ApartEmbedder
 from sonde.embedding.base import DEEP_NAME, Embedder
 from sonde.embedding.endpoint import EndpointEmbedder
 from sonde.embedding.local import LocalEmbedder
@@ -59,10 +61,16 @@ def write_own_model(folder: Path) -> None:
 def makers(deep: onnx.OnnxEmbedder, folder: Path) -> Iterator[dict[str, Callable[[], Embedder]]]:
     own = folder / "own"
     write_own_model(own)
-    with running(EmbeddingServer(deep, 0)) as plain, running(OpenAIServer(deep)) as openai:
+    apart = ApartEmbedder(lambda: None)
+    with (
+        running(EmbeddingServer(deep, 0)) as plain,
+        running(OpenAIServer(deep)) as openai,
+        closing(apart),
+    ):
         yield {
             "static": lambda: load_provider("static"),
             "deep": lambda: deep,
+            "apart": lambda: apart,
             "local": lambda: LocalEmbedder(folder),
             "http": lambda: EndpointEmbedder(plain.address, 384, "http:it", deep.name),
             "openai": lambda: OpenAIEmbedder(openai.address, "it"),
@@ -70,7 +78,7 @@ def makers(deep: onnx.OnnxEmbedder, folder: Path) -> Iterator[dict[str, Callable
         }
 
 
-@pytest.fixture(params=list(PROVIDERS))
+@pytest.fixture(params=[*PROVIDERS, "apart"])
 def embedder(request: pytest.FixtureRequest, makers: dict[str, Callable[[], Embedder]]) -> Embedder:
     return makers[request.param]()
 
@@ -140,14 +148,15 @@ def test_the_same_vectors_have_the_same_name_and_no_others(
 ) -> None:
     names = {name: make().name for name, make in makers.items()}
     assert all(names.values())
-    assert names["local"] == names["deep"] == DEEP_NAME
-    assert len(set(names.values())) == len(names) - 1
+    assert names["local"] == names["apart"] == names["deep"] == DEEP_NAME
+    assert len(set(names.values())) == len(names) - 2
 
 
-def test_the_shared_process_gives_the_vectors_of_the_model(
-    makers: dict[str, Callable[[], Embedder]], deep: onnx.OnnxEmbedder
+@pytest.mark.parametrize("name", ["local", "apart"])
+def test_another_process_gives_the_vectors_of_the_model(
+    makers: dict[str, Callable[[], Embedder]], deep: onnx.OnnxEmbedder, name: str
 ) -> None:
-    ours, theirs = deep.embed(TEXTS, "passage"), makers["local"]().embed(TEXTS, "passage")
+    ours, theirs = deep.embed(TEXTS, "passage"), makers[name]().embed(TEXTS, "passage")
     np.testing.assert_allclose((ours * theirs).sum(1), [1, 1, 1, 0, 1], atol=1e-3)
 
 

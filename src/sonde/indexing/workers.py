@@ -7,25 +7,21 @@ them. Whatever happens to one only means that we do its work ourselves.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import mmap
 import os
-import pickle
 import queue
-import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
+from sonde.child import Child, serve_parent
 from sonde.embedding.base import Embedder
 from sonde.embedding.providers import load_provider
 from sonde.indexing.preparing import Order, Prepared, prepare_files
-from sonde.work import share_heap, trim_heap
 
 _MOST = 2
 """More would wait for the one that writes, and take more memory than it is worth."""
@@ -33,14 +29,8 @@ _WORTH = 6_000_000
 """Bytes from which starting a process pays; it takes as long as to prepare a fifth of them."""
 _PER_FILE = 2_000
 """What a file costs by being one, in bytes of text."""
-_PIPE = 1 << 20
-"""What a pipe holds, where that can be said: with less, the two wake each other all the time."""
 _WORN = 150 << 20
 """From so many bytes on a worker is replaced: grammars, words and holes in its heap add up."""
-_LENGTH = struct.Struct("<Q")
-_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
-"""The product of one row is not worth a second thread, which takes memory."""
-_KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +50,7 @@ class Workers:
         self._most, self._model = most, model
         self._orders: queue.SimpleQueue[tuple[Order, Future[Prepared | None]] | None]
         self._orders = queue.SimpleQueue()
-        self._served: dict[threading.Thread, subprocess.Popen[bytes]] = {}
+        self._served: dict[threading.Thread, Child] = {}
         self._guard = threading.Lock()
         self._left = 0
         self._closing = False
@@ -95,7 +85,7 @@ class Workers:
     def _start(self) -> None:
         """Start one more, unless that fails: then there will be no more."""
         try:
-            child = _start_child(self._model)
+            child = Child(__name__, self._model)
         except OSError as error:
             log.warning("no worker can be started: %s", error)
             self._most = 0
@@ -111,16 +101,16 @@ class Workers:
             with self._guard:
                 self._left, self._most = self._left - 1, 0
                 del self._served[thread]
-            _end_child(child)
+            child.end()
 
-    def _serve(self, child: subprocess.Popen[bytes]) -> None:
+    def _serve(self, child: Child) -> None:
         """Pass orders to a child until it fails one; orders that nobody takes come back."""
         healthy = True
         while healthy and (taken := self._orders.get()):
             order, done = taken
             prepared = None
             try:
-                prepared = _exchange(child, order)
+                prepared = child.ask(order)
             except Exception as error:  # noqa: BLE001 - the files are prepared all the same
                 healthy = False
                 if not self._closing:
@@ -128,22 +118,22 @@ class Workers:
             done.set_result(prepared)
             prepared = None
             if healthy and _is_worn(child):
-                _end_child(child)
+                child.end()
                 child, healthy = self._replace(child)
         with self._guard:
             self._left -= 1
             while not self._left and not self._orders.empty():
                 if taken := self._orders.get():
                     taken[1].set_result(None)
-        _end_child(child)
+        child.end()
 
-    def _replace(self, child: subprocess.Popen[bytes]) -> tuple[subprocess.Popen[bytes], bool]:
+    def _replace(self, child: Child) -> tuple[Child, bool]:
         """Another child for this thread, and true; the old one where there can be none."""
         with self._guard:
             if self._closing:
                 return child, False
             try:
-                child = self._served[threading.current_thread()] = _start_child(self._model)
+                child = self._served[threading.current_thread()] = Child(__name__, self._model)
             except OSError as error:
                 log.warning("no worker can be started: %s", error)
                 return child, False
@@ -156,19 +146,7 @@ class Workers:
         self.close()
 
 
-def _start_child(model: str) -> subprocess.Popen[bytes]:
-    # -P: what lies in the working directory, which may be the project's, is not to be imported
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__, model],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        pipesize=_PIPE,
-        env={name: os.environ[name] for name in _KEPT if name in os.environ} | _VARIABLES,
-    )
-
-
-def _is_worn(child: subprocess.Popen[bytes]) -> bool:
+def _is_worn(child: Child) -> bool:
     """Whether a child has come to hold more memory than a new one would need."""
     try:
         pages = int(Path(f"/proc/{child.pid}/statm").read_text().split()[1])
@@ -177,72 +155,11 @@ def _is_worn(child: subprocess.Popen[bytes]) -> bool:
     return pages * mmap.PAGESIZE > _WORN
 
 
-def _end_child(child: subprocess.Popen[bytes]) -> None:
-    child.kill()
-    for pipe in (child.stdin, child.stdout):
-        if pipe:
-            with contextlib.suppress(OSError):
-                pipe.close()
-    child.wait()
-
-
-def _exchange(child: subprocess.Popen[bytes], order: Order) -> Prepared:
-    assert child.stdin
-    assert child.stdout
-    _send(child.stdin, order)
-    answer = _receive(child.stdout)
-    if isinstance(answer, Prepared):
-        return answer
-    raise RuntimeError(str(answer))
-
-
-def _send(pipe: IO[bytes], value: object) -> None:
-    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    pipe.write(_LENGTH.pack(len(data)))
-    pipe.write(data)
-    pipe.flush()
-
-
-def _receive(pipe: IO[bytes]) -> object:
-    length = _LENGTH.unpack(_read(pipe, _LENGTH.size))[0]
-    return pickle.loads(_read(pipe, length))  # noqa: S301 - from our own process
-
-
-def _read(pipe: IO[bytes], length: int) -> bytes:
-    data = pipe.read(length)
-    if len(data) < length:
-        raise EOFError("the worker ended")
-    return data
-
-
 def _work_for_parent(model: str) -> None:
-    """Prepare what comes in until nothing can come any more."""
-    source = os.fdopen(os.dup(0), "rb")
-    target = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints goes nowhere
-    share_heap()
-    orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
-
-    def take_orders() -> None:
-        try:
-            while isinstance(order := _receive(source), Order):
-                orders.put(order)
-        finally:
-            os._exit(0)  # in the middle of something, too: nobody wants it any more
-
     static: Embedder | None = load_provider("static")
     if static and static.name != model:
         static = None
-    threading.Thread(target=take_orders, daemon=True).start()
-    while True:
-        order = orders.get()
-        try:
-            answer: object = prepare_files(order, static)
-        except Exception as error:  # noqa: BLE001 - whoever asked does it again, and sees it
-            answer = repr(error)
-        _send(target, answer)
-        del order, answer
-        trim_heap()  # one large syntax tree would stay with us to the end
+    serve_parent(lambda order: prepare_files(order, static))
 
 
 if __name__ == "__main__":

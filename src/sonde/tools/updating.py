@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from sonde.app import App, Project
+from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.pipeline import update_index
@@ -233,25 +234,27 @@ def refine_soon(app: App, project: Project) -> None:
 
 def refine_later(app: App, project: Project, *, gently: bool = True) -> Job | None:
     """Fill in deeper vectors in the background, also those of a model that is new here."""
-    if app.deep is None:
+    deep, apart = app.deep, app.deep_apart if gently else None
+    if deep is None:
         return None
-    return app.jobs.submit(
-        f"refine:{project.key}",
-        "refine",
-        lambda work: refine_project(app, project, work),
-        gently=gently,
-    )
+
+    def refine(work: Work) -> int:
+        if apart is None:
+            return _refine(project, deep, work)
+        with closing(apart(work.check)) as embedder:
+            return _refine(project, embedder, work)
+
+    name = f"refine:{project.key}"
+    return app.jobs.submit(name, "refine", refine, gently=gently and apart is None)
 
 
-def refine_project(app: App, project: Project, work: Work) -> int:
+def _refine(project: Project, embedder: Embedder, work: Work) -> int:
     """Give every chunk its deeper vector, those of the most shown files first."""
-    if app.deep is None:
-        return 0
     try:
         with WriterLock(project.folder, "refine.lock").held(wait_s=0):
             return refine_vectors(
                 project.stores(),
-                app.deep,
+                embedder,
                 project.lock,
                 work,
                 wanted=lambda: [path for path, _ in project.searched.most_common(_SHOWN_MOST)],
