@@ -22,8 +22,9 @@ from sonde.stores import lexicon
 from sonde.stores.base import EVERYTHING, Vectors
 from sonde.stores.chunk_lexical import LexicalIndex, count_term, order_ties
 from sonde.stores.chunk_vectors import VectorIndex
+from sonde.stores.records import measure_folder
 from sonde.stores.sqlite import Database
-from sonde.stores.vectors import VectorFile, delete_strays, measure_folder
+from sonde.stores.vectors import VectorFile, delete_strays
 from sonde.types import (
     Chunk,
     Drift,

@@ -47,8 +47,9 @@ from sonde.stores.knowledge_rows import (
 from sonde.stores.knowledge_schema import DATABASES, make_format
 from sonde.stores.knowledge_vectors import PieceVectors
 from sonde.stores.knowledge_words import rank_words
+from sonde.stores.records import measure_folder
 from sonde.stores.sqlite import Database, bind_text, read_text
-from sonde.stores.vectors import VectorFile, measure_folder
+from sonde.stores.vectors import VectorFile
 from sonde.types import Scored
 
 _log = logging.getLogger(__name__)

@@ -22,6 +22,7 @@ __all__ = [
     "load_heads",
     "load_metadata",
     "load_refused",
+    "measure_folder",
     "project_folder",
     "read_json",
     "save_dirty",
@@ -49,6 +50,17 @@ def project_folder(home: Path, root: Path) -> Path:
     digest = hashlib.sha256(real).hexdigest()
     folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
+
+
+def measure_folder(folder: Path) -> int:
+    """The size of all files in a folder, in bytes."""
+    size = 0
+    # a compaction may remove files, and folders, while they are counted
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                size += path.lstat().st_size
+    return size
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,17 +208,6 @@ def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignor
     )
 
 
-def measure_folder(folder: Path) -> int:
-    """The size of all files in a folder of vectors."""
-    size = 0
-    # a compaction may remove files, and folders, while they are counted
-    with contextlib.suppress(FileNotFoundError):
-        for path in folder.rglob("*"):
-            with contextlib.suppress(FileNotFoundError):
-                size += path.lstat().st_size
-    return size
-
-
 def delete_strays(folder: Path, named: Collection[str]) -> None:
     """Remove vector files that are in nobody's name (left by a crash)."""
     for path in folder.iterdir() if folder.is_dir() else ():

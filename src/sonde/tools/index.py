@@ -22,9 +22,8 @@ from sonde.languages import language_of
 from sonde.policy.admit import REASONS
 from sonde.policy.hooks import remove_hook
 from sonde.policy.roots import resolve_inside
-from sonde.stores.records import Metadata, load_metadata, project_folder
+from sonde.stores.records import Metadata, load_metadata, measure_folder, project_folder
 from sonde.stores.sqlite import translate_errors
-from sonde.stores.vectors import measure_folder
 from sonde.tools.arguments import Param
 from sonde.tools.checking import describe_checks
 from sonde.tools.following import describe_following, follow_project
