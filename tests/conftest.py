@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from sonde.app import App
 from sonde.settings import load_settings
 from sonde.wiring import build_app
+
+# how long an example takes is the machine's affair, and fixtures are folders that examples share
+settings.register_profile(
+    "laws",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("laws")
 
 
 @pytest.fixture
@@ -26,8 +35,8 @@ def open_app(tmp_path: Path) -> Iterator[Callable[..., App]]:
             home: str = "home", *, start: Path, stays: bool = False, **explicit: Any
         ) -> App:
             given = {"assume_yes": True, "embedding": "static"} | explicit
-            settings = load_settings({}, home=tmp_path / home, **given)
-            app = build_app(settings, start=start, stays=stays)
+            chosen = load_settings({}, home=tmp_path / home, **given)
+            app = build_app(chosen, start=start, stays=stays)
             stack.callback(app.close)
             return app
 

@@ -55,7 +55,7 @@ def list_with_git(repository: Path, pattern: str) -> list[str]:
 
 
 @given(pattern=st.lists(st.sampled_from(_PIECES), min_size=1, max_size=7).map("".join))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 def test_a_pattern_means_what_it_means_to_git(repository: Path, pattern: str) -> None:
     assume(not pattern.startswith("/") and "//" not in pattern)
     # Git takes `lit**` for `lit` + `**` after a plain prefix only, against its own manual.
@@ -139,7 +139,7 @@ def _alternatives(inner: st.SearchStrategy[tuple[str, list[str]]]) -> st.SearchS
     case=st.recursive(_words.map(lambda word: (word, [word])), _alternatives, max_leaves=6),
     path=st.text("abc/", min_size=1, max_size=6),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_braces_mean_any_of_their_expansions(case: tuple[str, list[str]], path: str) -> None:
     pattern, expanded = case
     assume(pattern.strip("/") and len(expanded) <= MAX_BRANCHES)

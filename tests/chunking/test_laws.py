@@ -56,13 +56,13 @@ def check_partition(path: str, text: str) -> None:
 
 
 @given(path=st.sampled_from(PATHS), text=texts)
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=250)
 def test_chunks_partition_any_text_in_any_language(path: str, text: str) -> None:
     check_partition(path, text)
 
 
 @given(path=st.sampled_from(list(SOURCES)), data=st.data())
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_chunks_partition_damaged_sources(path: str, data: st.DataObject) -> None:
     text = SOURCES[path].text * data.draw(st.integers(1, 25), "copies")
     for _ in range(data.draw(st.integers(0, 4), "deletions")):
@@ -72,7 +72,7 @@ def test_chunks_partition_damaged_sources(path: str, data: st.DataObject) -> Non
 
 
 @given(path=st.sampled_from(PATHS), text=texts)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_the_same_text_is_cut_the_same_way(path: str, text: str) -> None:
     kind = kind_of(path)
     assert parse_text(path, text, kind=kind) == parse_text(path, text, kind=kind)

@@ -76,7 +76,7 @@ def test_the_overlap_is_as_large_as_the_separators_allow(text: str) -> None:
 
 @pytest.mark.parametrize("kind", ["code", "docs"])
 @given(text=texts, times=st.integers(1, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_recursive_chunks_tell_their_exact_place(kind: Kind, text: str, times: int) -> None:
     whole = text * times
     data = whole.encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.chunking.overview import read_overview
@@ -161,7 +161,6 @@ def test_broken_sources_never_fail(path: str, text: str) -> None:
         assert view.type in VIEW_TYPES
 
 
-@settings(deadline=None)
 @given(st.sampled_from(sorted(SOURCES)), st.integers(0, 400), st.text(max_size=30))
 def test_any_cut_of_a_source_gives_views_inside_it(path: str, cut: int, extra: str) -> None:
     text = SOURCES[path][0][:cut] + extra

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.prose import query_terms, read_words
@@ -81,7 +81,7 @@ def refill(stores: Sequence[KnowledgeStore], entries: Sequence[Entry], gone: set
         store.remove("media", [each for at, each in enumerate(ids) if at in gone])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40)
 @given(
     st.lists(ENTRY, min_size=1, max_size=12),
     st.sets(st.integers(0, 11), max_size=4),
@@ -94,7 +94,7 @@ def test_both_find_the_same_and_score_it_alike(pair, entries, gone, query, where
     agree(one, two)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25)
 @given(st.lists(ENTRY, min_size=3, max_size=12), st.integers(0, 99), WHERE)
 def test_both_know_the_same_neighbours(pair, entries, seed, where):
     refill(pair, entries, set())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sonde.app import App
@@ -142,7 +142,7 @@ def store(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("postgres_url") if request.param == "postgres" else "sqlite")
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES)
 @given(steps=st.lists(STEP, min_size=4, max_size=16))
 @example(steps=SAME_NAMES)
 def test_what_one_is_told_is_the_same_without_the_other(store, steps):

@@ -306,7 +306,7 @@ ANY_TEXT = st.text(max_size=60) | st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(text=ANY_TEXT, query=ANY_TEXT)
 def test_no_text_and_no_question_breaks_anything(shared, text, query):
     """Whatever is stored comes back, and is found by each of its own words."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
@@ -315,9 +315,7 @@ def fits(tree: Filter, each: Node) -> bool:
     return (each.kind == FOLDER and each.children == 0) or (each.kind == FILE and each.size == 0)
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200)
 @given(tree=TREES)
 def test_a_filter_selects_what_it_means_and_no_text_escapes_its_parameter(
     tree: Filter, store: TreeStore

@@ -57,7 +57,7 @@ def reference_ids(text: str) -> list[int]:
 TEXT = draw_text(st.characters(exclude_categories=("Cs", "Cc")), 80)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TEXT)
 def test_any_text_gives_the_ids_of_the_reference(text: str) -> None:
     assert ours().encode(text, UNLIMITED) == reference_ids(text)
@@ -69,7 +69,7 @@ def test_real_code_gives_the_ids_of_the_reference() -> None:
         assert ours().encode(text, UNLIMITED) == reference_ids(text), path
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(draw_text(ANY, 60), st.integers(0, 40))
 def test_a_limit_keeps_the_beginning(text: str, limit: int) -> None:
     assert ours().encode(text, limit) == ours().encode(text, UNLIMITED)[:limit]

@@ -24,7 +24,7 @@ def static() -> StaticEmbedder:
     return StaticEmbedder()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts=st.lists(st.text(max_size=60), max_size=6))
 def test_every_row_is_a_unit_vector_or_zero_and_its_own(
     static: StaticEmbedder, texts: list[str]
@@ -37,7 +37,7 @@ def test_every_row_is_a_unit_vector_or_zero_and_its_own(
         np.testing.assert_allclose(static.embed([text], "query")[0], vector, atol=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(words=st.lists(st.sampled_from(["file", "readLine", "HTTP", "é", "漢字"]), min_size=1))
 def test_order_and_repetition_do_not_matter(static: StaticEmbedder, words: list[str]) -> None:
     one, other = static.embed([" ".join(words), " ".join(reversed(words * 2))], "passage")

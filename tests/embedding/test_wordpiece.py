@@ -32,7 +32,7 @@ def reference_ids(word: str) -> tuple[int, ...]:
     return tuple(reference().encode(word, add_special_tokens=False).ids)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(draw_text(ANY, 110, 1))
 def test_any_word_gives_the_ids_of_the_reference(word: str) -> None:
     assert ours().split_word(word) == reference_ids(word)

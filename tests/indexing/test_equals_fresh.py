@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import Cancelled
@@ -78,7 +78,7 @@ def take_step(bench: Any, action: tuple[Any, ...]) -> None:
             bench.update(Tiring(rest[0]))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30)
 @given(steps=st.lists(step, max_size=14))
 def test_any_edits_with_updates_in_between_end_as_a_fresh_index(
     bench_class: Any, steps: list[tuple[Any, ...]]

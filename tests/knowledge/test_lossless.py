@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.knowledge.exporting import export_lines, restore_lines
@@ -71,7 +71,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40)
 @given(data=st.data())
 def test_an_export_holds_everything_and_restoring_it_adds_nothing(stores, source, data):
     one, two = stores
@@ -157,7 +157,7 @@ def test_a_conversation_keeps_its_branches(tmp_path):
     assert kept[1].facts["branches_from"] == "a"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     cues=st.lists(
         st.tuples(

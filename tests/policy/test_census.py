@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import FileMissing
@@ -55,7 +55,7 @@ def act(root: Path, what: str, path: str, other: str) -> None:
         pass
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150)
 @given(actions)
 def test_a_look_finds_what_a_walk_finds(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, str, str]]
@@ -73,7 +73,7 @@ def tell(place: Path) -> tuple[int, ...]:
     return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150)
 @given(actions)
 def test_a_look_trusts_the_times_of_folders_that_have_come_to_rest(
     tmp_path_factory: pytest.TempPathFactory,

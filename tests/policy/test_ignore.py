@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.trees import write_files
 
@@ -65,7 +65,7 @@ def list_paths(root: Path) -> list[str]:
 
 
 @given(top=_files, middle=_files, low=_files, folds=st.booleans())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 def test_what_git_ignores_is_ignored(
     tree: Path, top: str, middle: str, low: str, folds: bool
 ) -> None:

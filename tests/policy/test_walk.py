@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import FileMissing, InvalidPattern, OutsideRoots
@@ -239,7 +239,7 @@ _rules = st.builds(
     ignored=st.sampled_from(("", "a/\n", "*.md\n!c.md", "/b.py", "**/a")),
     rules=_rules,
 )
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120)
 def test_a_single_check_agrees_with_the_walk(
     tmp_path_factory: pytest.TempPathFactory, paths: list[str], ignored: str, rules: Rules
 ) -> None:

@@ -133,7 +133,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(PIECES, min_size=1, max_size=6).map("".join),
     st.text(alphabet=string.ascii_lowercase[:10] + "AB .1]\n", max_size=60),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
@@ -120,7 +120,7 @@ def comparable(found: Found, data: bytes, pattern: str) -> Found:
     return [(n, o, []) for n, o, _ in kept] if "\\z" in pattern else kept
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES)
 @given(
     patterns,
     texts,

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import Cancelled, FileMissing
@@ -297,9 +297,7 @@ def play(root: Path, steps: list[tuple[list[str], str, int]]) -> None:
             continue
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40)
 @given(first=STEPS, second=STEPS)
 def test_scanning_again_equals_scanning_anew(
     first: list[tuple[list[str], str, int]],

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.stores import chunk_lexical
@@ -66,7 +66,7 @@ def ask_for_all_at_once(store: SqliteChunkStore, terms: list[str], limit: int) -
     return any(every in values for _, values in ran)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 1 << 30),
     count=st.integers(30, 120),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.app import App
@@ -200,7 +200,7 @@ def test_pages_rebuild_the_ranking(app: App, verb: Callable[..., Any]) -> None:
     assert len(everything) == whole["results"]["total_count"] >= 60
     assert len(set(everything)) == len(everything)
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12)
     @given(
         st.one_of(
             st.fixed_dictionaries({"page_size": st.integers(5, 70)}),

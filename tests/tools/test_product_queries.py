@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sonde.app import App
@@ -46,9 +46,7 @@ operators = st.lists(
     max_size=12,
 ).map(" ".join)  # fmt: skip
 queries = st.one_of(anything, operators)
-lenient = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+lenient = settings(max_examples=60)
 
 
 def ask(call: Any, *args: Any, **options: Any) -> Any:

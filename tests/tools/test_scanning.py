@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.trees import write_files
 
@@ -65,7 +65,7 @@ edits = st.tuples(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15)
 @given(st.lists(edits, min_size=1, max_size=5))
 def test_an_index_changes_no_answer_while_files_change(
     open_app: Callable[..., App], root: Path, edits: list[tuple[str, str, str]]

@@ -79,7 +79,7 @@ names |= st.text(string.ascii_letters + string.digits + ".-:[]@/?# %", min_size=
 OWN = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])\.?(:\d*)?", re.IGNORECASE)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(names)
 @example("127.0.0.1.evil.example")
 @example("localhost.evil.example")
@@ -96,7 +96,7 @@ values = raw | st.builds("http://{}".format, raw) | st.builds("Bearer {}".format
 values |= st.sampled_from(["http://[", "http://[x]y", "http://a:b", "null", 'sonde_token="', "-1"])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.dictionaries(
         st.sampled_from(["host", "origin", "cookie", "authorization", "content_length"]), values

@@ -31,7 +31,7 @@ def try_take(limits: ToolLimits, name: str, user: str) -> int:
     return 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     count=st.integers(1, 20),
     unit=st.sampled_from("smh"),
