@@ -17,7 +17,8 @@ Matching is linear in the length of the path: patterns run on RE2. A pattern may
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -28,6 +29,7 @@ from sonde.errors import InvalidPattern
 MAX_LENGTH = 1000
 MAX_BRANCHES = 100
 _PATH_MAX = 4096
+_ENDING = re.compile(r"\*\*/\*\.\w+")
 
 _POSIX: dict[str, tuple[tuple[int, int], ...]] = {
     "alnum": ((48, 57), (65, 90), (97, 122)),
@@ -80,6 +82,17 @@ def compile_glob(pattern: str, *, fold_case: bool = False) -> Glob:
         raise _error(pattern, 0, "names nothing")
     regex = compile_regex("|".join(branches), pattern, fold_case=fold_case)
     return Glob(pattern, "" if pattern.endswith("/") else spelled, f"{spelled}/", regex)
+
+
+def match_any(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a path is named by one of these; plain endings, the usual case, are compared fast."""
+    endings = tuple(pattern[4:] for pattern in patterns if _ENDING.fullmatch(pattern))
+    globs = [compile_glob(pattern) for pattern in patterns if not _ENDING.fullmatch(pattern)]
+
+    def matches(path: str) -> bool:
+        return path.endswith(endings) or any(glob.matches(path) for glob in globs)
+
+    return matches
 
 
 def translate_wildcards(pattern: str) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
-import secrets
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,15 +18,23 @@ from sonde.app import App, Project, Projects
 from sonde.embedding.apart import ApartEmbedder
 from sonde.embedding.base import Embedder
 from sonde.embedding.providers import load_provider
-from sonde.errors import InvalidRequest, OutOfMemory, StorageUnusable
-from sonde.globs import compile_glob
+from sonde.errors import (
+    InvalidRequest,
+    OutOfMemory,
+    OutsideRoots,
+    StorageUnusable,
+    SymlinkNotAllowed,
+)
+from sonde.globs import match_any
 from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Tree
 from sonde.jobs import Jobs, JobStore
 from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, Source, public_deny_list
+from sonde.policy.roots import resolve_inside
 from sonde.settings import (
+    CORTEX_FILE,
     Settings,
     apply_cortex_config,
     apply_project_config,
@@ -40,20 +46,20 @@ from sonde.stores.base import ChunkStore
 from sonde.stores.knowledge_base import KnowledgeStore
 from sonde.stores.records import project_folder
 from sonde.stores.saved_base import SavedStore
+from sonde.stores.signing_key import load_signing_key
 from sonde.stores.tree_base import TreeStore
+from sonde.stores.users import USER_NAME
 from sonde.types import Kind
 from sonde.work import name_process, require_memory, share_heap
 
 if TYPE_CHECKING:
     from sonde.stores.knowledge_postgres_pool import PostgresDatabase
 
-_KEY_BYTES = 32
 _SWITCH_S = 0.0005
 """How long background work may keep an answer waiting, each time; Python's 5 ms add up, since an
 answer lets go of the interpreter at every look at the disk."""
 _ROOM = 128 << 20
 """Under a limit that leaves less, libraries end the process instead of saying so."""
-_ENDING = re.compile(r"\*\*/\*\.\w+")
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +78,7 @@ def build_app(
         require_memory(_ROOM)
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
-    key = _installation_key(settings.home)
+    key = load_signing_key(settings.home)
     results = ResultSets(key)
     if stays:
         results.start_sweeping()
@@ -205,7 +211,9 @@ def open_project(settings: Settings, root: Path) -> Project:
     except OSError as error:
         raise StorageUnusable(f"{settings.home}: {error}") from error
     own = apply_project_config(apply_cortex_config(settings, root), folder / "config.json")
-    chunk_folder = root / _expand_home(own.chunks_dir)
+    chunk_folder, warnings = _find_chunk_folder(own, root), own.warnings
+    if chunk_folder is None:
+        warnings += (f"chunk files in {own.chunks_dir} lie outside the project; they are not read",)
     rules = Rules(
         include=own.include,
         # views of the project, and as large as it: no part of it
@@ -215,7 +223,7 @@ def open_project(settings: Settings, root: Path) -> Project:
     )
     tree = Tree(
         sources=_sources(root, own.roots, rules, settings.home),
-        is_docs=_match_any(own.doc_patterns),
+        is_docs=match_any(own.doc_patterns),
         index_docs=own.index_docs,
         chunking=own.chunking,
     )
@@ -227,7 +235,7 @@ def open_project(settings: Settings, root: Path) -> Project:
         store_name=own.store,
         max_files=own.max_files,
         config_text=render_config(settings, public_deny_list()),
-        warnings=own.warnings,
+        warnings=warnings,
         strategy=own.indexing_strategy,
         lazy_idle_s=own.lazy_idle_threshold,
         watching=own.watching,
@@ -236,6 +244,17 @@ def open_project(settings: Settings, root: Path) -> Project:
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
     )
+
+
+def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
+    """Where chunk files lie: anywhere the user says, but what comes with a project stays in it."""
+    source = own.sources["chunks_dir"]
+    if source != "default" and not source.endswith(CORTEX_FILE):
+        return root / _expand_home(own.chunks_dir)
+    try:
+        return resolve_inside(root, own.chunks_dir)
+    except (OutsideRoots, SymlinkNotAllowed):
+        return None
 
 
 def _expand_home(text: str) -> Path:
@@ -260,17 +279,6 @@ def _open_views(folder: Path) -> ChunkStore:
     from sonde.stores.chunks_sqlite import SqliteChunkStore
 
     return SqliteChunkStore(folder / f"views-{VERSION}", "code")
-
-
-def _match_any(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a path fits one of these globs; plain endings, the usual case, are compared fast."""
-    endings = tuple(p[4:] for p in patterns if _ENDING.fullmatch(p))
-    globs = [compile_glob(pattern) for pattern in patterns if not _ENDING.fullmatch(pattern)]
-
-    def matches(path: str) -> bool:
-        return path.endswith(endings) or any(glob.matches(path) for glob in globs)
-
-    return matches
 
 
 def _sources(root: Path, roots: tuple[str, ...], rules: Rules, home: Path) -> tuple[Source, ...]:
@@ -313,9 +321,9 @@ def _without(home: Path, root: Path, rules: Rules) -> Rules:
     return replace(rules, exclude=(*rules.exclude, *_exclude_folder(home.resolve(), root)))
 
 
-def _exclude_folder(folder: Path, root: Path) -> tuple[str, ...]:
+def _exclude_folder(folder: Path | None, root: Path) -> tuple[str, ...]:
     """The pattern that leaves a folder inside another out."""
-    if not folder.is_relative_to(root) or folder == root:
+    if folder is None or not folder.is_relative_to(root) or folder == root:
         return ()
     return (re.sub(r"([*?!\[\]{}\\])", r"\\\1", folder.relative_to(root).as_posix()),)
 
@@ -356,37 +364,6 @@ def _open_knowledge(home: Path, user: str) -> KnowledgeStore:
     from sonde.stores.knowledge_sqlite import SqliteKnowledge
 
     # a name that is no plain folder's cannot lead anywhere else
-    plain = re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", user)
+    plain = USER_NAME.fullmatch(user)
     name = user if plain else hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
     return SqliteKnowledge(home / "knowledge" / name)
-
-
-def _installation_key(home: Path) -> bytes:
-    """The key that signs cursors; a home that cannot be written gets one for this process."""
-    path = home / "key"
-    try:
-        key = path.read_bytes()
-        if len(key) == _KEY_BYTES:
-            return key
-    except OSError:
-        pass
-    fresh = secrets.token_bytes(_KEY_BYTES)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        temporary = home / f".key-{os.getpid()}-{secrets.token_hex(4)}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(fresh)
-        try:
-            os.link(temporary, path)  # of two processes that start at once, one wins
-        except FileExistsError:
-            found = path.read_bytes()
-            if len(found) == _KEY_BYTES:
-                fresh = found
-            else:  # torn: an empty key would let anyone sign
-                temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError:
-        pass
-    return fresh

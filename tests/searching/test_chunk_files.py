@@ -247,6 +247,29 @@ def test_odd_values_in_a_projects_own_file_stop_nothing(tmp_path: Path, value: s
     assert open_project(settings, root).warnings
 
 
+@pytest.mark.parametrize("how", ["absolute", "above", "a linked folder", "a linked file"])
+def test_a_project_cannot_name_chunk_files_outside_it(tmp_path: Path, how: str) -> None:
+    root = tmp_path / "project"
+    (root / ".git").mkdir(parents=True)
+    outside = tmp_path / "outside"
+    write(outside, "a.json", [make_chunk("theirs")])
+    (root / ".cortex").mkdir()
+    named = {"absolute": str(outside), "above": "../outside", "a linked folder": ".cortex/chunks"}
+    text = f"server:\n  chunks_dir: {named.get(how, outside)}\n"
+    if how == "a linked folder":
+        (root / ".cortex/chunks").symlink_to(outside)
+    if how == "a linked file":
+        (outside / "config.yml").write_text(text)
+        (root / ".cortex/config.yml").symlink_to(outside / "config.yml")
+    else:
+        (root / ".cortex/config.yml").write_text(text)
+    settings = load_settings({}, home=tmp_path / "home")
+    assert open_project(settings, root).open_chunk_files(None, follow=False) is None
+    chosen = load_settings({}, home=tmp_path / "home", chunks_dir=str(outside))
+    files = open_project(chosen, root).open_chunk_files(None, follow=False)
+    assert files is not None
+
+
 def test_a_pipe_in_the_place_of_a_projects_own_file_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / ".cortex").mkdir()
     os.mkfifo(tmp_path / ".cortex/config.yml")

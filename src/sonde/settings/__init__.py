@@ -1,11 +1,18 @@
 """One frozen `Settings`; the only reader of the environment and of config files."""
 
 from sonde.settings.keys import read_key
-from sonde.settings.load import apply_cortex_config, apply_project_config, find_home, load_settings
+from sonde.settings.load import (
+    CORTEX_FILE,
+    apply_cortex_config,
+    apply_project_config,
+    find_home,
+    load_settings,
+)
 from sonde.settings.render import render_config
 from sonde.settings.rules import RULES, Rule, Settings
 
 __all__ = [
+    "CORTEX_FILE",
     "RULES",
     "Rule",
     "Settings",

@@ -18,7 +18,7 @@ def read_cortex_config(root: Path) -> tuple[Path, dict[str, str]]:
     """The file and the settings it holds, by our names, as text; nothing where there is none."""
     path = root / ".cortex" / "config.yml"
     try:
-        if not path.is_file():
+        if path.parent.is_symlink() or path.is_symlink() or not path.is_file():
             return path, {}
         with path.open(encoding="utf-8") as file:
             text = file.read(_MOST)
