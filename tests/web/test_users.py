@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,23 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_any_other_token_names_nobody(keyring, case):
     assert keyring.find_user(WRONG[case]()) is None
+
+
+def test_keys_that_are_made_and_ended_at_once_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "users.json"
+    Users(path).add_key("old")
+
+    def change(number: int) -> None:
+        if number % 4:
+            Users(path).add_key(f"user{number}")
+        else:
+            Users(path).revoke(f"gone{number}")
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(change, range(64)))
+    users = Users(path)
+    assert len(users.list_keys()) == 49
+    assert all(users.is_shut_out(f"gone{number}", 0) for number in range(0, 64, 4))
 
 
 def test_keys_rotate_without_a_restart(keyring, tmp_path):

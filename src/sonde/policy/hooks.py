@@ -81,7 +81,7 @@ def _without_block(text: str) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8", "surrogateescape")
+        return path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else ""
     except OSError:
         return ""
 

@@ -6,7 +6,8 @@ import hashlib
 import re
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.stores.json_files import read_json, write_json
 from sonde.stores.migrations import refuse_newer
 from sonde.stores.sqlite import translate_errors
+from sonde.work import try_lock
 
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _FORMAT = 1
+_POLL_S = 0.02
 _PREFIX = "sonde"
 
 
@@ -54,11 +57,11 @@ class Users:
                 user_message="'{user}' cannot be a user: use a-z, 0-9, dot, dash, underscore.",
                 user=user,
             )
-        self._refresh()
         name = secrets.token_hex(4)
         secret = f"{_PREFIX}_{name}_{secrets.token_urlsafe(32)}"
         key = Key(name, user, digest_token(secret), _now())
-        self._save([*self._keys, key])
+        with self._changing():
+            self._save([*self._keys, key])
         return key, secret
 
     def list_keys(self) -> list[Key]:
@@ -68,7 +71,10 @@ class Users:
 
     def revoke(self, name: str) -> int:
         """Shut a user out, or one key by its id; how many keys ended."""
-        self._refresh()
+        with self._changing():
+            return self._revoke(name)
+
+    def _revoke(self, name: str) -> int:
         ended = [key for key in self._keys if key.revoked_at is None and name in (key.id, key.user)]
         now = _now()
         is_key = any(key.id == name for key in self._keys)
@@ -99,6 +105,18 @@ class Users:
         self._refresh()
         ended = self._shut_out.get(user)
         return ended is not None and issued_at <= ended
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Around a change: of two processes, the second begins with what the first has done."""
+        with translate_errors(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            lock = self._path.with_suffix(".lock").open("w")
+        with lock:
+            while not try_lock(lock.fileno()):
+                time.sleep(_POLL_S)
+            self._refresh()
+            yield
 
     def _refresh(self) -> None:
         stamp = None

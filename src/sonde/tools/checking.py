@@ -10,9 +10,11 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from sonde.app import App, Project
@@ -39,6 +41,7 @@ _EVERY = timedelta(hours=24)
 
 _LATELY = timedelta(minutes=10)
 _POLL_S = 0.2
+_MOST_SAID = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -84,13 +87,16 @@ def _check_apart(app: App, project: Project, work: Work) -> dict[str, Any]:
     ]
     told: deque[dict[str, Any]] = deque(maxlen=1)
     # its input closes with this process, however that ends
-    with subprocess.Popen(
-        [*command, "-p", str(project.root)],
-        env={**os.environ, "SONDE_HOME": str(app.home)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    with (
+        TemporaryFile() as complaints,
+        subprocess.Popen(
+            [*command, "-p", str(project.root)],
+            env={**os.environ, "SONDE_HOME": str(app.home)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+        ) as process,
+    ):
         assert process.stdout
         reader = threading.Thread(target=_read_along, args=(process.stdout, told), daemon=True)
         reader.start()
@@ -104,8 +110,9 @@ def _check_apart(app: App, project: Project, work: Work) -> dict[str, Any]:
         except BaseException:
             process.kill()
             raise
-        said = process.stderr.read().decode("utf-8", "replace") if process.stderr else ""
         reader.join()
+        complaints.seek(0)
+        said = complaints.read().decode("utf-8", "replace")[-_MOST_SAID:]
     if process.returncode:
         raise SondeError(f"the check of {project.root} ended with {process.returncode}: {said}")
     return told[-1] if told and "stage" not in told[-1] else {}
@@ -114,7 +121,8 @@ def _check_apart(app: App, project: Project, work: Work) -> dict[str, Any]:
 def _read_along(lines: IO[bytes], told: deque[dict[str, Any]]) -> None:
     """Keep the last of what a check says: how far it is, then what it found."""
     for line in lines:
-        told.append(json.loads(line))
+        with suppress(ValueError):
+            told.append(json.loads(line))
 
 
 def check_project(
