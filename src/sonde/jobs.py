@@ -83,6 +83,8 @@ class Job:
         self._function = function
         self._work = Work(report=self._note)
         self._finished = threading.Event()
+        self._guard = threading.Lock()
+        self._joined = 0
 
     def _note(self, progress: Progress) -> None:
         self.progress = progress
@@ -154,12 +156,18 @@ class Job:
                 return False
 
     def join(self, work: Work) -> Any:
-        """Wait and give what the work returned; a caller that is cancelled takes it along."""
+        """Wait and give what the work returned; the last caller to be cancelled takes it along."""
+        with self._guard:
+            self._joined += 1
         try:
             self.wait(work)
         except Cancelled:
-            self.cancel()
-            self.wait(timeout_s=_STOP_S)
+            with self._guard:
+                self._joined -= 1
+                alone = not self._joined
+            if alone:
+                self.cancel()
+                self.wait(timeout_s=_STOP_S)
             raise
         return self.outcome()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,36 @@ def test_work_that_was_called_off_is_not_joined() -> None:
     assert first.status == "cancelled"
     with pytest.raises(Cancelled):
         first.outcome()
+
+
+def test_only_the_last_who_leaves_takes_the_work_along() -> None:
+    jobs = Jobs()
+    job = jobs.submit("k", "index", until(threading.Event()))
+    joined = threading.Barrier(3, timeout=BOUND_S)
+    calls = [Work(report=lambda _: join_once()) for _ in "ab"]
+    seen = threading.local()
+
+    def join_once() -> None:
+        if not hasattr(seen, "once"):
+            seen.once = True
+            joined.wait()
+
+    def join(call: Work) -> str:
+        try:
+            return str(job.join(call))
+        except Cancelled:
+            return "called off"
+
+    with ThreadPoolExecutor(2) as pool:
+        ends = [pool.submit(join, call) for call in calls]
+        joined.wait()
+        calls[0].cancel()
+        assert ends[0].result(BOUND_S) == "called off"
+        assert job.status == "running"
+        assert not job.called_off
+        calls[1].cancel()
+        assert ends[1].result(BOUND_S) == "called off"
+    assert job.status == "cancelled"
 
 
 def test_errors_reach_whoever_asks_and_surprises_become_ours() -> None:
