@@ -30,6 +30,8 @@ MAX_LENGTH = 1000
 MAX_BRANCHES = 100
 _PATH_MAX = 4096
 _ENDING = re.compile(r"\*\*/\*\.\w+")
+_PLAIN = re.compile(r"[\w.-]+(/[\w.-]+)+")
+"""A path from the root without anything special in it."""
 
 _POSIX: dict[str, tuple[tuple[int, int], ...]] = {
     "alnum": ((48, 57), (65, 90), (97, 122)),
@@ -62,13 +64,14 @@ class Glob:
     _exact: str
     _below: str
     _regex: Any
+    """None where the two above say it all."""
 
     def matches(self, path: str) -> bool:
         """Whether a project-relative path is one of those that the pattern names."""
         return (
             path == self._exact
             or path.startswith(self._below)
-            or self._regex.fullmatch(path) is not None
+            or (self._regex is not None and self._regex.fullmatch(path) is not None)
         )
 
 
@@ -80,7 +83,8 @@ def compile_glob(pattern: str, *, fold_case: bool = False) -> Glob:
     spelled = pattern.removeprefix("./").strip("/")
     if not spelled:
         raise _error(pattern, 0, "names nothing")
-    regex = compile_regex("|".join(branches), pattern, fold_case=fold_case)
+    is_plain = _PLAIN.fullmatch(pattern) and not fold_case
+    regex = None if is_plain else compile_regex("|".join(branches), pattern, fold_case=fold_case)
     return Glob(pattern, "" if pattern.endswith("/") else spelled, f"{spelled}/", regex)
 
 
