@@ -122,9 +122,9 @@ def test_nobody_sees_another_users_job(app: App, disk: Path) -> None:
     with pytest.raises(HandleUnknown) as foreign:
         job_progress(app, handle, work=ben)
     with pytest.raises(HandleUnknown) as missing:
-        job_progress(app, handle[:-1] + "z", work=ben)
+        job_progress(app, handle[::-1], work=ben)
     assert foreign.value.user_message.replace(handle, "X") == missing.value.user_message.replace(
-        handle[:-1] + "z", "X"
+        handle[::-1], "X"
     )
     with pytest.raises(HandleUnknown):
         scan_folder(app, cancel=handle, work=ben)

@@ -83,6 +83,7 @@ OWN = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])\.?(:\d*)?", re.IGNOREC
 @given(names)
 @example("127.0.0.1.evil.example")
 @example("localhost.evil.example")
+@example("localhost..")
 @example("localhost@evil.example")
 @example("evil.example[::1]")
 @example("[::1].evil.example")

@@ -8,6 +8,7 @@ busy machine.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 
@@ -64,8 +65,8 @@ class ApartEmbedder:
 def _embed_for_parent() -> None:
     from sonde.embedding.onnx import OnnxEmbedder
 
-    if hasattr(os, "nice"):
-        os.nice(_NICEST)  # threads of the model, which come later, are as nice
+    if sys.platform != "win32":
+        os.setpriority(os.PRIO_PROCESS, 0, _NICEST)  # as that of the model's threads will be
     model = OnnxEmbedder()
     serve_parent(lambda asked: model.embed(*asked))
 

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, Any
 
 from sonde.app import App, Project
@@ -41,7 +40,8 @@ _EVERY = timedelta(hours=24)
 
 _LATELY = timedelta(minutes=10)
 _POLL_S = 0.2
-_MOST_SAID = 1_000
+_MOST_SAID = 20
+"""Lines of complaints that an error repeats."""
 
 log = logging.getLogger(__name__)
 
@@ -86,20 +86,23 @@ def _check_apart(app: App, project: Project, work: Work) -> dict[str, Any]:
         "--while-stdin-open",
     ]
     told: deque[dict[str, Any]] = deque(maxlen=1)
+    complaints: deque[bytes] = deque(maxlen=_MOST_SAID)
     # its input closes with this process, however that ends
-    with (
-        TemporaryFile() as complaints,
-        subprocess.Popen(
-            [*command, "-p", str(project.root)],
-            env={**os.environ, "SONDE_HOME": str(app.home)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-        ) as process,
-    ):
+    with subprocess.Popen(
+        [*command, "-p", str(project.root)],
+        env={**os.environ, "SONDE_HOME": str(app.home)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         assert process.stdout
-        reader = threading.Thread(target=_read_along, args=(process.stdout, told), daemon=True)
-        reader.start()
+        assert process.stderr
+        readers = [
+            threading.Thread(target=_read_along, args=(process.stdout, told), daemon=True),
+            threading.Thread(target=complaints.extend, args=(process.stderr,), daemon=True),
+        ]
+        for reader in readers:
+            reader.start()
         try:
             while process.poll() is None:
                 work.check()
@@ -110,10 +113,10 @@ def _check_apart(app: App, project: Project, work: Work) -> dict[str, Any]:
         except BaseException:
             process.kill()
             raise
-        reader.join()
-        complaints.seek(0)
-        said = complaints.read().decode("utf-8", "replace")[-_MOST_SAID:]
+        for reader in readers:
+            reader.join()
     if process.returncode:
+        said = b"".join(complaints).decode("utf-8", "replace")
         raise SondeError(f"the check of {project.root} ended with {process.returncode}: {said}")
     return told[-1] if told and "stage" not in told[-1] else {}
 

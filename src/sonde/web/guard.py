@@ -303,7 +303,7 @@ def _name_of(host: str) -> str:
     plain = split.path == "" and split.query == "" and "@" not in host and "#" not in host
     if "[" in host:  # the parser takes anything before and behind an address in brackets
         plain = plain and host[0] == "[" and host.partition("]")[2][:1] in ("", ":")
-    return (split.hostname or "").rstrip(".") if plain else ""
+    return (split.hostname or "").removesuffix(".") if plain else ""
 
 
 def _is_address(name: str) -> bool:
