@@ -7,7 +7,8 @@ of it the stores are compared with themselves. Only the repair takes the writer'
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -81,27 +82,17 @@ def check_index(
     pairs = coverage_of(stores, embedder) if embedder else []
     lost = sum(max(total - have, 0) for have, total in pairs)
     broken = set().union(*(drift.files for drift in drifts.values()))
-    counted: dict[str, int] = {}
-    if (
-        broken
-        or suspects
-        or lost
-        or any(drift.strays or drift.vectors for drift in drifts.values())
-    ):
+    torn = any(drift.strays or drift.vectors for drift in drifts.values())
+    counted: Counter[str] = Counter()
+    # while a project is worked on, whoever writes has seen to nearly all of it meanwhile, and is
+    # not to wait for somebody of lowest priority
+    if broken or lost or torn or _find_real(tree, stores, suspects, refused):
         with lock.held(work):
             for kind, drift in drifts.items():
                 if drift.strays or drift.vectors:
                     stores[kind].drop_broken()
-            # whoever writes may have seen to some of it meanwhile
-            real = {
-                path: verdict
-                for path in suspects
-                if (verdict := _judge(tree, tree.check(path), _states_of(stores, path), refused))
-            }
-            counted = {
-                verdict: sum(each == verdict for each in real.values())
-                for verdict in set(real.values())
-            }
+            real = _find_real(tree, stores, suspects, refused)
+            counted.update(real.values())
             update_index(
                 tree, stores, embedder, work, refused=refused, paths={*real, *broken}, force=True
             )
@@ -143,6 +134,17 @@ def _compare_files(
             suspects.append(entry.path)
     suspects += {path for files in known.values() for path in files if path not in seen}
     return seen, suspects
+
+
+def _find_real(
+    tree: Tree, stores: Stores, suspects: Iterable[str], refused: Refused
+) -> dict[str, str]:
+    """Those of the suspects that differ even now, and how."""
+    return {
+        path: verdict
+        for path in suspects
+        if (verdict := _judge(tree, tree.check(path), _states_of(stores, path), refused))
+    }
 
 
 def _states_of(stores: Stores, path: str) -> dict[Kind, FileState]:
