@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
+_SAMPLE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -26,14 +29,19 @@ class Cost:
 def run_child(
     command: Sequence[str], env: Mapping[str, str], cwd: Path, *, allowed: Sequence[int] = (0,)
 ) -> Cost:
-    """Run to the end; the peak is the kernel's own, so nothing has to be sampled."""
+    """Run to the end; the peak is that of all its processes together, looked at all the time."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.perf_counter()
         child = subprocess.Popen(
             command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err
         )
+        ended, sizes = threading.Event(), [0.0]
+        watch = threading.Thread(target=_watch_memory, args=(child.pid, ended, sizes))
+        watch.start()
         _, status, used = os.wait4(child.pid, 0)
         wall = time.perf_counter() - began
+        ended.set()
+        watch.join()
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         if child.returncode not in allowed:
@@ -41,7 +49,22 @@ def run_child(
             said = err.read().decode(errors="replace")[-2000:]
             raise SystemExit(f"{command} failed with {child.returncode}:\n{said}")
         text = out.read().decode(errors="replace")
-    return Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, text)
+    return Cost(wall, used.ru_utime + used.ru_stime, max(sizes[0], used.ru_maxrss / 1024), text)
+
+
+def _watch_memory(pid: int, ended: threading.Event, sizes: list[float]) -> None:
+    while not ended.wait(_SAMPLE_S):
+        sizes[0] = max(sizes[0], read_memory(pid)["rss_mb"])
+
+
+def list_tree(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    found = [pid]
+    for each in found:
+        for path in Path(f"/proc/{each}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, path.read_text().split())
+    return found
 
 
 def read_cpu(pid: int) -> float:
@@ -57,12 +80,16 @@ def read_cpu_ns(pid: int) -> int:
 
 
 def read_memory(pid: int) -> dict[str, float]:
-    """Resident MB: all of it, and the part that is not pages of files."""
-    rows = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return {
-        "rss_mb": int(rows["VmRSS"].split()[0]) / 1024,
-        "anon_mb": int(rows["RssAnon"].split()[0]) / 1024,
-    }
+    """Resident MB of a process and its children: all of it, and what is not pages of files."""
+    names = {"rss_mb": "VmRSS", "anon_mb": "RssAnon"}
+    sums = dict.fromkeys(names, 0.0)
+    for each in list_tree(pid):
+        with contextlib.suppress(OSError, KeyError):  # gone, or on its way
+            lines = Path(f"/proc/{each}/status").read_text().splitlines()
+            rows = dict(line.split(":", 1) for line in lines)
+            for name, row in names.items():
+                sums[name] += int(rows[row].split()[0]) / 1024
+    return sums
 
 
 def settle(pid: int, limit_s: float = 20.0) -> None:

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from children import list_tree
 from client import Client, is_complete
 
 COMMAND = [sys.executable, "-m", "sonde.cli.main"]
@@ -47,16 +48,6 @@ def measure_tree(pid: int) -> dict[str, float]:
             processes += 1
     own = sums["Private_Clean"] + sums["Private_Dirty"]
     return {"rss": sums["Rss"], "pss": sums["Pss"], "own": own, "processes": processes}
-
-
-def list_tree(pid: int) -> list[int]:
-    """A process and all that descend from it."""
-    found = [pid]
-    for each in found:
-        for path in Path(f"/proc/{each}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                found += map(int, path.read_text().split())
-    return found
 
 
 class Sampler(threading.Thread):
