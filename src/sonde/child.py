@@ -21,7 +21,7 @@ from sonde.work import share_heap, trim_heap
 
 _PIPE = 1 << 20
 """What a pipe holds, where that can be said: with less, the two wake each other all the time."""
-_POLL_S = 0.1
+_POLL_MS = 100
 _LENGTH = struct.Struct("<Q")
 _VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
 """The product of one row is not worth a second thread, which takes memory."""
@@ -61,11 +61,12 @@ class Child:
         assert self._process.stdin
         assert self._process.stdout
         _send(self._process.stdin, value)
-        # Windows cannot wait for a pipe
-        while check and sys.platform != "win32":
+        if check and sys.platform != "win32":  # which cannot wait for a pipe
+            ready = select.poll()  # unlike select.select, of any descriptor
+            ready.register(self._process.stdout, select.POLLIN)
             check()
-            if select.select([self._process.stdout], [], [], _POLL_S)[0]:
-                break
+            while not ready.poll(_POLL_MS):
+                check()
         answer = _receive(self._process.stdout)
         if isinstance(answer, _Failure):
             error = MemoryError if answer.kind == "MemoryError" else RuntimeError

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,13 @@ def test_it_ends_when_its_parent_is_killed_in_the_middle_of_something() -> None:
         assert is_running(child)
         parent.kill()
     wait_until(lambda: not is_running(child))
+
+
+def test_it_is_waited_for_however_many_files_are_open(embedder: ApartEmbedder) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1_100):
+            stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        assert embedder.embed(["a text"], "passage").any()
