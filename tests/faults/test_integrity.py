@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,18 @@ import apsw
 import pytest
 from tests.backends import STORES, needs_lance
 from tests.trees import write_files
+from tests.waiting import PATIENCE_S
 
 from sonde.app import App, Project
 from sonde.errors import Cancelled
-from sonde.indexing.integrity import Findings
+from sonde.indexing.integrity import Findings, check_index
+from sonde.indexing.lock import WriterLock
 from sonde.tokens import index_terms
 from sonde.tools.checking import check_project, check_soon
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index, get_index_status
 from sonde.tools.updating import update_project
+from sonde.types import Progress
 from sonde.work import Work
 
 
@@ -95,6 +99,27 @@ def test_an_index_in_step_with_its_files_is_found_to_be(app: App, project: Proje
     assert drift_of(found) == {}
     assert found.files == 14
     assert {kind: store.generation() for kind, store in project.stores().items()} == before
+
+
+def test_what_others_have_mended_meanwhile_takes_no_lock(
+    app: App, project: Project, root: Path
+) -> None:
+    (root / "m3.py").write_text("def edited(): pass\n")
+    with ExitStack() as stack:
+
+        def mend_and_hold(progress: Progress) -> None:
+            # files have been compared, the stores not yet
+            if progress.message == "code":
+                update_project(app, project, Work(), existing=True)
+                stack.enter_context(WriterLock(project.folder).held())
+
+        work = Work(report=mend_and_hold)
+        giving_up = threading.Timer(PATIENCE_S, work.cancel)
+        giving_up.start()
+        stack.callback(giving_up.cancel)
+        lock = WriterLock(project.folder)
+        found = check_index(project.tree, project.stores(), app.static, lock, work)
+    assert drift_of(found) == {}
 
 
 def test_files_that_changed_behind_size_and_time_are_indexed_again(
