@@ -37,15 +37,7 @@ class Child:
     """A module of ours that runs `serve_parent`; raises `OSError` when it cannot be started."""
 
     def __init__(self, module: str, *arguments: str) -> None:
-        # -P: what lies in the working directory, which may be the project's, is not to be imported
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            pipesize=_PIPE,
-            env={name: os.environ[name] for name in _KEPT if name in os.environ} | _VARIABLES,
-        )
+        self._process = start_module(module, *arguments)
 
     @property
     def pid(self) -> int:
@@ -79,12 +71,30 @@ class Child:
 
     def end(self) -> None:
         """Stop it and leave nothing of it."""
-        self.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        self._process.wait()
+        end_process(self._process)
+
+
+def start_module(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """A module of ours in a process that we talk to by pipes, with little of our environment."""
+    # -P: what lies in the working directory, which may be the project's, is not to be imported
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pipesize=_PIPE,
+        env={name: os.environ[name] for name in _KEPT if name in os.environ} | _VARIABLES,
+    )
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Stop a process of `start_module` and leave nothing of it."""
+    process.kill()
+    for pipe in (process.stdin, process.stdout):
+        if pipe:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    process.wait()
 
 
 def serve_parent(answer: Callable[[Any], object]) -> Never:

@@ -7,7 +7,6 @@ happens to it happens to one file: it is started anew for the next.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -17,6 +16,7 @@ import time
 from dataclasses import asdict
 from typing import IO, Any, NamedTuple
 
+from sonde.child import end_process, start_module
 from sonde.knowledge.formats.reading import File, Refused
 from sonde.stores.knowledge_base import Entry, Piece, Source
 from sonde.types import Skipped
@@ -50,7 +50,7 @@ class Parsers:
         """What a file holds, or `Refused`."""
         if self._child is not None and self._done >= _FILES:
             self.close()
-        child = self._child = self._child or self._start()
+        child = self._child = self._child or start_module(__name__, str(self._memory))
         head = {"path": file.path, "modified": file.modified, "wanted": wanted}
         head |= {"size": len(file.data), "beside": len(file.beside)}
         deadline = time.monotonic() + self._seconds
@@ -75,24 +75,7 @@ class Parsers:
         """End the child."""
         child, self._child, self._done = self._child, None, 0
         if child is not None:
-            child.kill()
-            for pipe in (child.stdin, child.stdout):
-                if pipe:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-            child.wait()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        keep = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
-        environ = {name: os.environ[name] for name in keep if name in os.environ}
-        command = [sys.executable, "-P", "-m", "sonde.knowledge.worker", str(self._memory)]
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environ,
-        )
+            end_process(child)
 
     def _exchange(
         self, child: subprocess.Popen[bytes], head: bytes, data: bytes, deadline: float
