@@ -4,6 +4,7 @@
     python benchmarks/freshness.py idle --files 10000 --seconds 60
     python benchmarks/freshness.py servers --count 16 --seconds 60
     python benchmarks/freshness.py watched --files 10000 --edits 200
+    python benchmarks/freshness.py busy --files 2000 --edits 40
 
 Figures go to stdout as JSON. The project is made up: folders of small Python files.
 """
@@ -235,6 +236,25 @@ def measure_servers(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def measure_busy(bench: Bench, args: argparse.Namespace) -> dict[str, Any]:
+    """Searches right after indexing, while other programs take all of every processor."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(spin) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        client = bench.start()
+        client.request("tools/list", {}, 60)
+        query_ms = []
+        for turn in range(args.edits):
+            began = time.perf_counter()
+            client.call("search_code", {"query": f"the sum of fn {turn}", "top_k": 5})
+            query_ms.append((time.perf_counter() - began) * 1000)
+            time.sleep(0.1)  # whoever reads the answer
+    finally:
+        for other in others:
+            other.kill()
+    return {"busyProcesses": len(others), "firstMs": query_ms[0], "queryMs": summarize(query_ms)}
+
+
 def _describe_sizes(rows: list[dict[str, float]]) -> dict[str, Any]:
     return {
         key: {
@@ -250,6 +270,7 @@ MEASURES = {
     "idle": measure_idle,
     "servers": measure_servers,
     "watched": measure_watched,
+    "busy": measure_busy,
 }
 
 

@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from children import read_memory
 from client import Client, ServerBroke
 
 SERVERS = 3
@@ -192,7 +193,7 @@ class Soak:
                 self.counts["kills"] += 1
             if now >= next_sample:
                 next_sample = now + SAMPLE_S
-                sizes = [measure_memory(client.pid) for client in self.clients]
+                sizes = [read_memory(client.pid)["rss_mb"] for client in self.clients]
                 self.memory.append((now - self.began, max(sizes)))
 
     def settle(self) -> float | None:
@@ -213,15 +214,6 @@ class Soak:
     def close(self) -> None:
         for client in self.clients:
             client.close()
-
-
-def measure_memory(pid: int) -> float:
-    """Resident megabytes; nothing for a process that is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/statm").read_text().split()
-    except OSError:
-        return 0.0
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def read_index(home: Path) -> dict[str, Any]:
