@@ -311,3 +311,11 @@ def test_a_hook_in_another_language_is_left_alone(committed: Any) -> None:
     with pytest.raises(InvalidRequest):
         install_hook(committed.root, ["true"])
     assert hook.read_text() == "#!/usr/bin/env python3\nprint()\n"
+
+
+def test_a_pipe_in_the_place_of_a_hook_is_not_waited_for(committed: Any) -> None:
+    hook = find_hook(committed.root)
+    hook.parent.mkdir(exist_ok=True)
+    os.mkfifo(hook)
+    assert not has_hook(committed.root)
+    assert not remove_hook(committed.root)
