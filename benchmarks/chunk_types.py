@@ -26,9 +26,9 @@ import numpy as np
 
 from sonde.chunking.tags import find_tags
 from sonde.chunking.views import derive_views
-from sonde.languages import language_of
 from sonde.searching.chunk_files import ChunkFiles
 from sonde.searching.contexts import SearchOptions
+from sonde.text.languages import language_of
 from sonde.types import Chunk, FileState, ParsedFile, Span
 
 _LARGEST = 1 << 20
@@ -74,11 +74,11 @@ def measure_parsing(folder: Path) -> None:
 
 def measure_cost(folder: Path) -> None:
     """CPU and bytes of a first index, and of the views after it."""
+    from sonde.projects.views import cortex_search
+    from sonde.runtime.work import Work
     from sonde.settings import load_settings
-    from sonde.tools.contexts import cortex_search
     from sonde.tools.index import create_index
     from sonde.wiring import build_app
-    from sonde.work import Work
 
     with tempfile.TemporaryDirectory() as home:
         settings = load_settings({}, home=home, assume_yes=True, embedding="static")
@@ -196,8 +196,8 @@ def time_query(files: ChunkFiles, query: str, tags: tuple[str, ...]) -> float:
 def measure_index() -> None:
     """Milliseconds a query over the views of a project, at three sizes."""
     from sonde.embedding.static import StaticEmbedder
-    from sonde.searching.views import ViewSearcher
-    from sonde.stores.chunks_sqlite import SqliteChunkStore
+    from sonde.searching.contexts import ViewSearcher
+    from sonde.stores.chunks.sqlite import SqliteChunkStore
 
     embedder, numbers = StaticEmbedder(), np.random.default_rng(1)
     kinds = {

@@ -16,9 +16,8 @@ import time
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
-from sonde.embedding.bytepairs import BytePairs
 from sonde.embedding.models import BUNDLED, read_vocabulary
-from sonde.embedding.onnx import OnnxEmbedder
+from sonde.embedding.onnx import BytePairs, OnnxEmbedder
 from sonde.embedding.static import StaticEmbedder
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -51,7 +50,7 @@ def measure_start(provider: str) -> tuple[float, float, float]:
     """Milliseconds to import, to load and embed one query, and the megabytes it added."""
     code = (
         "import time, numpy; a = time.process_time()\n"
-        "from sonde.embedding.providers import load_provider\n"
+        "from sonde.embedding.base import load_provider\n"
         f"model = load_provider({provider!r}); b = time.process_time()\n"
         "rss = lambda: int(open('/proc/self/statm').read().split()[1]) * 4096 / 1e6\n"
         "before = rss(); model.embed(['one question'], 'query'); c = time.process_time()\n"

@@ -30,9 +30,9 @@ from sonde.embedding.static import StaticEmbedder
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
-from sonde.stores.base import ChunkStore
-from sonde.tokens import index_terms
-from sonde.work import Work
+from sonde.runtime.work import Work
+from sonde.stores.chunks.base import ChunkStore
+from sonde.text.words import index_terms
 
 SETTLED_S = 13.0
 SWITCH_S = 0.0005
@@ -42,9 +42,9 @@ QUESTIONS = ("parse a date", "connection is closed", "raise an error when", "tes
 
 def open_stores(name: str, folder: Path) -> dict[Any, ChunkStore]:
     if name == "lance":
-        from sonde.stores.chunks_lance import LanceChunkStore as Store
+        from sonde.stores.chunks.lance import LanceChunkStore as Store
     else:
-        from sonde.stores.chunks_sqlite import SqliteChunkStore as Store
+        from sonde.stores.chunks.sqlite import SqliteChunkStore as Store
     return {"code": Store(folder, "code"), "docs": Store(folder, "docs")}
 
 

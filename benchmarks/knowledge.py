@@ -23,11 +23,10 @@ from typing import Any
 
 from sonde.embedding.base import Embedder
 from sonde.embedding.static import StaticEmbedder
-from sonde.knowledge.cutting import cut_pieces
-from sonde.knowledge.questions import read_question
-from sonde.knowledge.ranking import Asking, embed_missing
-from sonde.stores.knowledge_base import Entry, KnowledgeStore, Piece
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.knowledge.ranking import Asking, embed_missing, read_question
+from sonde.knowledge.retrieval import cut_pieces
+from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 
 def rank_cranfield(folder: Path, store: KnowledgeStore, embedder: Embedder | None) -> float:
@@ -106,8 +105,8 @@ def open_empty(postgres: str | None) -> Iterator[KnowledgeStore]:
             yield store
             store.close()
         return
-    from sonde.stores.knowledge_postgres import PostgresKnowledge
-    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+    from sonde.stores.knowledge.postgres.database import PostgresDatabase
+    from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
     database = PostgresDatabase(postgres)
     yield PostgresKnowledge(database, f"benchmark {uuid.uuid4()}")

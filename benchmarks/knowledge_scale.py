@@ -23,10 +23,9 @@ from statistics import quantiles
 
 from sonde.embedding.base import Embedder
 from sonde.embedding.static import StaticEmbedder
-from sonde.knowledge.questions import read_question
-from sonde.knowledge.ranking import Asking, embed_missing
-from sonde.stores import knowledge_lexical
-from sonde.stores.knowledge_base import ANYTHING, Conditions, Entry, KnowledgeStore, Piece
+from sonde.knowledge.ranking import Asking, embed_missing, read_question
+from sonde.stores.knowledge import words as knowledge_lexical
+from sonde.stores.knowledge.base import ANYTHING, Conditions, Entry, KnowledgeStore, Piece
 
 _PIECES, _PASSAGES, _PASSAGE_CHARS = 10, 3, 320
 _AT_ONCE = 200
@@ -37,11 +36,11 @@ _KINDS = ("pdf", "html", "txt")
 def open_store(at: str) -> KnowledgeStore:
     """The store in a folder or behind an address."""
     if at.startswith("postgres"):
-        from sonde.stores.knowledge_postgres import PostgresKnowledge
-        from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+        from sonde.stores.knowledge.postgres.database import PostgresDatabase
+        from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
         return PostgresKnowledge(PostgresDatabase(at), "scale")
-    from sonde.stores.knowledge_sqlite import SqliteKnowledge
+    from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
     return SqliteKnowledge(Path(at))
 

@@ -22,11 +22,11 @@ from typing import Any
 from quality import MISS, SHOWN, Hit, Outcome, judge, read_hits, render_tables, summarize
 from sonde.app import App
 from sonde.ranking import weights
+from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 from sonde.wiring import build_app
-from sonde.work import Work
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "quality.md"

@@ -24,11 +24,11 @@ from quality import name_target, score_ndcg
 from sonde.embedding.base import Vectors
 from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import StaticEmbedder
-from sonde.ranking.words import read_question
-from sonde.searching import deepen
-from sonde.searching.found import Deep, Probe, Search
-from sonde.searching.hybrid import rank_hybrid
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.ranking.question import read_question
+from sonde.searching import modes as deepen
+from sonde.searching.modes import rank_hybrid
+from sonde.searching.search import Deep, Probe, Search
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import Filter
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -218,7 +218,7 @@ class Soak:
 
 def read_index(home: Path) -> dict[str, Any]:
     """What an index holds, apart from how it came to hold it."""
-    from sonde.stores.chunks_sqlite import SqliteChunkStore
+    from sonde.stores.chunks.sqlite import SqliteChunkStore
 
     (folder,) = (home / "indexes").iterdir()
     known: dict[str, Any] = {}

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from sonde.errors import Cancelled
 from sonde.indexing.refine import coverage_of, refine_vectors
+from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.wiring import build_app
-from sonde.work import Work
 
 root, limit_s = Path(sys.argv[1]), float(sys.argv[2])
 app = build_app(load_settings(os.environ), start=root)

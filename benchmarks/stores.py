@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sonde.stores.base import ChunkStore
-from sonde.tokens import index_terms, unique
+from sonde.stores.chunks.base import ChunkStore
+from sonde.text.words import index_terms, unique
 from sonde.types import Chunk, FileState, Filter, ParsedFile, Span, Symbol
 
 LINES = 30
@@ -93,10 +93,10 @@ def make_vectors(digests: list[bytes], dimensions: int) -> np.ndarray:
 
 def open_store(name: str, folder: Path) -> ChunkStore:
     if name == "lance":
-        from sonde.stores.chunks_lance import LanceChunkStore
+        from sonde.stores.chunks.lance import LanceChunkStore
 
         return LanceChunkStore(folder, "code")
-    from sonde.stores.chunks_sqlite import SqliteChunkStore
+    from sonde.stores.chunks.sqlite import SqliteChunkStore
 
     return SqliteChunkStore(folder, "code")
 

@@ -30,10 +30,10 @@ from tests.knowledge.samples import write_samples  # noqa: E402
 from sonde.knowledge.exporting import export_lines, restore_lines  # noqa: E402
 from sonde.knowledge.formats.reading import File, Refused  # noqa: E402
 from sonde.knowledge.importing import REASONS, name_entries  # noqa: E402
-from sonde.knowledge.worker import Parsers  # noqa: E402
+from sonde.knowledge.parsing import Parsers  # noqa: E402
 from sonde.policy.admit import REASONS as ADMITTED  # noqa: E402
-from sonde.stores.knowledge_base import Entry  # noqa: E402
-from sonde.stores.knowledge_sqlite import SqliteKnowledge  # noqa: E402
+from sonde.stores.knowledge.base import Entry  # noqa: E402
+from sonde.stores.knowledge.sqlite import SqliteKnowledge  # noqa: E402
 
 SECONDS = 20.0
 MEMORY = 1 << 30

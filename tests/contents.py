@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sonde.stores.base import ChunkStore
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 
 
 def read_contents(stores: Mapping[Any, ChunkStore]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
-from sonde.filters import (
+from sonde.stores.disk.filters import (
     COMPARISONS,
     EVERYTHING,
     FIELDS,

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
-from sonde.globs import MAX_BRANCHES, MAX_LENGTH, compile_glob
+from sonde.text.globs import MAX_BRANCHES, MAX_LENGTH, compile_glob
 
 _FOLDERS = ("a", "b", "ab", "x.d")
 _FILES = ("a.md", "b.md", "ab.txt", "c", "[a]", "a*b", "-.c", ".a", "Ab", "]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sonde.chunking.grammars import load_language
-from sonde.languages import _EXTENSIONS, _NAMES, UNKNOWN, language_of
+from sonde.text.languages import _EXTENSIONS, _NAMES, UNKNOWN, language_of
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sonde.embedding.base import Embedder, Vectors
+from sonde.embedding.base import Embedder, Vectors, load_provider
 from sonde.embedding.onnx import OnnxEmbedder
-from sonde.embedding.providers import load_provider
 from sonde.embedding.static import StaticEmbedder
 
 CHUNK = 1500

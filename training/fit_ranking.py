@@ -25,22 +25,21 @@ from typing import Any
 
 import numpy as np
 
-from sonde.embedding.base import Embedder
-from sonde.embedding.providers import load_provider
-from sonde.globs import compile_glob
-from sonde.indexing.lock import WriterLock
+from sonde.embedding.base import Embedder, load_provider
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.refine import refine_vectors
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
 from sonde.ranking.features import FEATURES
+from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, DEEP
-from sonde.ranking.words import read_question
+from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import Work
 from sonde.searching.evidence import gather_evidence
-from sonde.searching.found import Deep, Probe, Search
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.searching.search import Deep, Probe, Search
+from sonde.stores.chunks.sqlite import SqliteChunkStore
+from sonde.text.globs import compile_glob
 from sonde.types import Filter
-from sonde.work import Work
 
 NAMES = list(FEATURES)
 FOLDS = 8

@@ -24,20 +24,19 @@ from typing import Any
 import fit_ranking
 import numpy as np
 
-from sonde.embedding.providers import load_provider
-from sonde.globs import compile_glob
+from sonde.embedding.base import load_provider
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
-from sonde.ranking.features import FEATURES
-from sonde.ranking.told import TOLD
+from sonde.ranking.features import FEATURES, TOLD
+from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, REPORT
-from sonde.ranking.words import read_question
+from sonde.runtime.work import Work
 from sonde.searching.evidence import gather_evidence
-from sonde.searching.found import Probe, Search
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.searching.search import Probe, Search
+from sonde.stores.chunks.sqlite import SqliteChunkStore
+from sonde.text.globs import compile_glob
 from sonde.types import Filter
-from sonde.work import Work
 
 NAMES = [*FEATURES, *TOLD]
 SNAPSHOTS = 3

@@ -28,7 +28,7 @@ from model import write_safetensors
 from numpy.typing import NDArray
 from prepare_deep import clean, read_pairs
 
-from sonde.embedding.bytepairs import CLOSING, OPENING, BytePairs, list_bytes
+from sonde.embedding.onnx import CLOSING, OPENING, BytePairs, list_bytes
 
 GROUP = 64
 _WORD = re.compile(r"\u0120[a-z]+")

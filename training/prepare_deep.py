@@ -27,9 +27,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from evaluate import place, read_chunks
 
-from sonde.embedding.bytepairs import CLOSING, OPENING, BytePairs
 from sonde.embedding.models import read_vocabulary
-from sonde.tokens import split_identifier
+from sonde.embedding.onnx import CLOSING, OPENING, BytePairs
+from sonde.text.words import split_identifier
 
 QUERY, LONG_QUERY, PASSAGE, MEASURED_PASSAGE = 64, 128, 192, 256
 HELD_CODE, HELD_PROSE = 1500, 500

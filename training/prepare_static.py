@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import DIMENSIONS, Pieces
-from sonde.tokens import find_words, split_identifier
+from sonde.text.words import find_words, split_identifier
 
 ROWS = 36_000
 RAREST_WORD = 12

@@ -9,17 +9,18 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from sonde.app import App
+from sonde.disk.queries import find_matches
 from sonde.errors import NotScanned
-from sonde.filters import parse_filter
+from sonde.projects.views import ProjectSearcher
+from sonde.runtime.work import Work
 from sonde.searching.contexts import ContextSearcher
 from sonde.settings import load_settings
-from sonde.tools import code, files
+from sonde.stores.disk.filters import parse_filter
+from sonde.tools import code
+from sonde.tools import disk as files
 from sonde.tools import index as indexes
-from sonde.tools.contexts import ProjectSearcher
-from sonde.tools.file_queries import find_matches
 from sonde.types import LOCAL, Caller, Progress
 from sonde.wiring import build_app
-from sonde.work import Work
 
 Report = Callable[[Progress], None]
 Mode = Literal["auto", "hybrid", "semantic", "lexical"]
@@ -101,7 +102,7 @@ class Sonde:
         self, place: str | Path, *, report: Report | None = None
     ) -> dict[str, int]:
         """Bring in notes, documents, chats, characters or prompts; how many of what."""
-        from sonde.tools.keeping import import_knowledge
+        from sonde.knowledge.editing import import_knowledge
 
         done = import_knowledge(self._app, str(place), work=Work(report=report))
         names = ("added", "updated", "moved", "removed", "unchanged")

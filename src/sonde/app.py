@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sonde.disk.trees import Disk
 from sonde.embedding.base import Embedder
 from sonde.errors import IndexCorrupt, StorageUnusable
-from sonde.indexing.follow import Follower
-from sonde.indexing.lock import WriterLock
+from sonde.indexing.following.follower import Follower
 from sonde.indexing.sources import Tree
-from sonde.jobs import Jobs
 from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
-from sonde.searching.sightings import Sightings
-from sonde.shell.disk import Disk
-from sonde.stores.base import ChunkStore
-from sonde.stores.sqlite import translate_errors
+from sonde.runtime.jobs import Jobs
+from sonde.runtime.locks import WriterLock
+from sonde.searching.lines.candidates import Sightings
+from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.database import translate_errors
 from sonde.types import Kind
 
 if TYPE_CHECKING:
     from sonde.searching.chunk_files import ChunkFiles
-    from sonde.searching.views import ViewSearcher
+    from sonde.searching.contexts import ViewSearcher
 
 _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
 _DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")

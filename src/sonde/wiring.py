@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sonde.app import App, Project, Projects
-from sonde.embedding.apart import ApartEmbedder
-from sonde.embedding.base import Embedder
-from sonde.embedding.providers import load_provider
+from sonde.disk.trees import Disk
+from sonde.embedding.background import ApartEmbedder
+from sonde.embedding.base import Embedder, load_provider
 from sonde.errors import (
     InvalidRequest,
     OutOfMemory,
@@ -25,14 +25,14 @@ from sonde.errors import (
     StorageUnusable,
     SymlinkNotAllowed,
 )
-from sonde.globs import match_any
-from sonde.indexing.lock import WriterLock
 from sonde.indexing.sources import Tree
-from sonde.jobs import Jobs, JobStore
 from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, Source, public_deny_list
 from sonde.policy.roots import resolve_inside
+from sonde.runtime.jobs import Jobs, JobStore
+from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import name_process, require_memory, share_heap
 from sonde.settings import (
     CORTEX_FILE,
     Settings,
@@ -41,19 +41,17 @@ from sonde.settings import (
     read_key,
     render_config,
 )
-from sonde.shell.disk import Disk
-from sonde.stores.base import ChunkStore
-from sonde.stores.knowledge_base import KnowledgeStore
+from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.disk.base import SavedStore, TreeStore
+from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import project_folder
-from sonde.stores.saved_base import SavedStore
-from sonde.stores.signing_key import load_signing_key
-from sonde.stores.tree_base import TreeStore
+from sonde.stores.sealing import load_signing_key
 from sonde.stores.users import USER_NAME
+from sonde.text.globs import match_any
 from sonde.types import Kind
-from sonde.work import name_process, require_memory, share_heap
 
 if TYPE_CHECKING:
-    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+    from sonde.stores.knowledge.postgres.database import PostgresDatabase
 
 _SWITCH_S = 0.0005
 """How long background work may keep an answer waiting, each time; Python's 5 ms add up, since an
@@ -105,7 +103,7 @@ def build_app(
 
 def _open_jobs(folder: Path) -> Jobs:
     def open_store() -> JobStore:
-        from sonde.stores.jobs_sqlite import SqliteJobStore
+        from sonde.stores.jobs import SqliteJobStore
 
         return SqliteJobStore(folder / "jobs.db")
 
@@ -116,12 +114,12 @@ def _open_disk(settings: Settings, start: Path) -> Disk:
     folder = settings.home / "files"
 
     def open_saved() -> SavedStore:
-        from sonde.stores.saved_sqlite import SqliteSavedStore
+        from sonde.stores.disk.saved import SqliteSavedStore
 
         return SqliteSavedStore(folder / "files.db")
 
     def open_tree(index: str) -> TreeStore:
-        from sonde.stores.tree_sqlite import SqliteTreeStore
+        from sonde.stores.disk.tree import SqliteTreeStore
 
         return SqliteTreeStore(folder / "trees" / f"{index}.db")
 
@@ -269,14 +267,14 @@ def _endpoint(own: Settings) -> Embedder | None:
     """The service for chunk files of another model; that of `openai` speaks another language."""
     if not own.embedding_endpoint or own.embedding == "openai":
         return None
-    from sonde.embedding.endpoint import EndpointEmbedder
+    from sonde.embedding.services import EndpointEmbedder
 
     return EndpointEmbedder(own.embedding_endpoint, own.embedding_dimensions)
 
 
 def _open_views(folder: Path) -> ChunkStore:
     from sonde.chunking.views import VERSION
-    from sonde.stores.chunks_sqlite import SqliteChunkStore
+    from sonde.stores.chunks.sqlite import SqliteChunkStore
 
     return SqliteChunkStore(folder / f"views-{VERSION}", "code")
 
@@ -330,10 +328,10 @@ def _exclude_folder(folder: Path | None, root: Path) -> tuple[str, ...]:
 
 def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
     if name == "lance":
-        from sonde.stores.chunks_lance import LanceChunkStore
+        from sonde.stores.chunks.lance import LanceChunkStore
 
         return LanceChunkStore(folder, kind)
-    from sonde.stores.chunks_sqlite import SqliteChunkStore
+    from sonde.stores.chunks.sqlite import SqliteChunkStore
 
     return SqliteChunkStore(folder, kind)
 
@@ -345,8 +343,8 @@ def _open_library(settings: Settings) -> Library:
     opened: list[PostgresDatabase] = []
 
     def open_store(user: str) -> KnowledgeStore:
-        from sonde.stores.knowledge_postgres import PostgresKnowledge
-        from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+        from sonde.stores.knowledge.postgres.database import PostgresDatabase
+        from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
         with lock:
             if not opened:
@@ -361,7 +359,7 @@ def _open_library(settings: Settings) -> Library:
 
 
 def _open_knowledge(home: Path, user: str) -> KnowledgeStore:
-    from sonde.stores.knowledge_sqlite import SqliteKnowledge
+    from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
     # a name that is no plain folder's cannot lead anywhere else
     plain = USER_NAME.fullmatch(user)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.agents.json_edit import drop, load, put
-from sonde.agents.json_text import Malformed
+from sonde.agents.json_edit import Malformed, drop, load, put
 
 ENTRY = {"command": "/opt/sonde", "args": ["mcp"], "env": {"A": "b"}}
 PLACE = ("servers", "sonde")

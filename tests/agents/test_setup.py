@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from sonde.agents.files import replace_config
-from sonde.agents.machine import Machine
+from sonde.agents.machine import Machine, replace_config
 from sonde.agents.table import AGENTS
 from sonde.errors import ConfigChanged
 
@@ -249,8 +248,8 @@ def test_a_file_that_changed_after_it_was_shown_is_left_alone(
         path.write_text('{"theirs": 1}')
         return True
 
-    monkeypatch.setattr("sonde.cli.setup.is_interactive", lambda: True)
-    monkeypatch.setattr("sonde.cli.setup.ask_yes", say_yes_late)
+    monkeypatch.setattr("sonde.cli.commands.setup.is_interactive", lambda: True)
+    monkeypatch.setattr("sonde.cli.commands.setup.ask_yes", say_yes_late)
     assert desk.setup() == 2
     assert "changed meanwhile" in desk.out
     assert path.read_text() == '{"theirs": 1}'
@@ -262,8 +261,8 @@ def test_a_file_that_changed_after_it_was_shown_is_left_alone(
 
 def test_no_is_no(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     path = desk.write(".cursor/mcp.json", "{}")
-    monkeypatch.setattr("sonde.cli.setup.is_interactive", lambda: True)
-    monkeypatch.setattr("sonde.cli.setup.ask_yes", lambda _question: False)
+    monkeypatch.setattr("sonde.cli.commands.setup.is_interactive", lambda: True)
+    monkeypatch.setattr("sonde.cli.commands.setup.ask_yes", lambda _question: False)
     assert desk.setup() == 0
     assert path.read_text() == "{}"
 
@@ -299,7 +298,7 @@ def test_one_file_under_two_names_gets_one_section(desk: Desk) -> None:
 def test_the_guide_names_only_tools_that_exist() -> None:
     import re
 
-    from sonde.agents.guide import GUIDE
+    from sonde.agents.plan import GUIDE
     from sonde.tools import TOOLS
 
     named = set(re.findall(r"`([a-z]+_[a-z_]+)`", GUIDE)) - {"next_cursor"}

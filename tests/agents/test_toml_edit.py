@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.agents.json_text import Malformed
+from sonde.agents.json_edit import Malformed
 from sonde.agents.toml_edit import drop, load, put
 
 ENTRY = {"command": "/opt/sonde", "args": ["mcp"], "required": True, "env": {"A": "b"}}

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
+from sonde.chunking.packing import SPLITTINGS, Splitting, split_ranges
 from sonde.chunking.parse import parse_text
-from sonde.chunking.text import SPLITTINGS, Splitting, split_ranges
 from sonde.types import Kind
 
 from .test_laws import check_span

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.chunking.overview import read_overview
-from sonde.chunking.views import VIEW_TYPES, derive_views, has_syntax
+from sonde.chunking.views import VIEW_TYPES, derive_views, has_syntax, read_overview
 
 GO = """// Package auth lets people in.
 package auth

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.cli.highlight import choose_window, find_opening, find_query_words, reaches
+from sonde.cli.render import choose_window, find_opening, find_query_words, reaches
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.cli.completion import write_bash, write_fish, write_zsh
+from sonde.cli.commands.completion import write_bash, write_fish, write_zsh
 from sonde.cli.parse import COMMANDS, GLOBALS, build_parser
 
 

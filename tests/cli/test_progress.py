@@ -2,8 +2,14 @@ import io
 
 import pytest
 
-from sonde.cli.progress import ProgressLine, describe_progress, draw_bar, format_seconds
-from sonde.cli.terminal import Screen, measure
+from sonde.cli.terminal import (
+    ProgressLine,
+    Screen,
+    describe_progress,
+    draw_bar,
+    format_seconds,
+    measure,
+)
 from sonde.types import Progress
 
 

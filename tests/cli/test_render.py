@@ -1,10 +1,10 @@
 import re
 from typing import Any
 
-from sonde.cli.highlight import find_query_words
 from sonde.cli.render import (
     Look,
     describe_search,
+    find_query_words,
     format_bytes,
     render_facts,
     render_grep,

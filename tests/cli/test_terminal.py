@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
-from sonde.cli.terminal import (
-    Screen,
-    cut_line,
-    escape_controls,
-    measure,
-    open_screen,
-    prepare_line,
-)
+from sonde.cli.terminal import Screen, cut_line, escape_controls, measure, open_screen, prepare_line
 
 TEXT = draw_text(ANY, 120)
 

@@ -24,8 +24,8 @@ from sonde.settings import load_settings
 from sonde.tools import TOOLS
 from sonde.tools.routes import ROUTES
 from sonde.web import application
+from sonde.web.application import serve_http
 from sonde.web.guard import Access
-from sonde.web.serving import serve_http
 from sonde.wiring import build_app
 
 

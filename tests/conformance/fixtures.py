@@ -19,9 +19,9 @@ from mcp.shared.exceptions import MCPError
 
 from sonde.errors import FileMissing
 from sonde.mcp.calls import Context
+from sonde.runtime.work import Work
 from sonde.tools.tool import Param, Tool
 from sonde.types import Progress
-from sonde.work import Work
 
 Answer = dict[str, Any]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tests.backends import STORES
 
-from sonde.stores.base import ChunkStore
-from sonde.stores.knowledge_base import SOURCES
+from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.knowledge.base import SOURCES
 from sonde.types import Chunk, FileState, Kind, ParsedFile, Span, Symbol
 
 from .postgres import run_postgres
@@ -59,10 +59,10 @@ def open_backend(name: str, folder: Path, **options: float) -> ChunkStore:
 
         return MemoryChunkStore(**options)
     if name == "sqlite":
-        from sonde.stores.chunks_sqlite import SqliteChunkStore
+        from sonde.stores.chunks.sqlite import SqliteChunkStore
 
         return SqliteChunkStore(folder, "code", **options)
-    from sonde.stores.chunks_lance import LanceChunkStore
+    from sonde.stores.chunks.lance import LanceChunkStore
 
     return LanceChunkStore(folder, "code", **options)
 
@@ -115,7 +115,7 @@ def postgres_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def database(postgres_url: str) -> Iterator[Any]:
     """Its tables, and a pool of connections."""
-    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+    from sonde.stores.knowledge.postgres.database import PostgresDatabase
 
     opened = PostgresDatabase(postgres_url)
     yield opened

@@ -11,8 +11,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from sonde.stores import grams, lexicon
-from sonde.stores.base import EVERYTHING, Vectors
+from sonde.stores.chunks import grams, lexicon
+from sonde.stores.chunks.base import EVERYTHING, Vectors
 from sonde.types import (
     Chunk,
     Drift,

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sonde.stores.knowledge_base import KnowledgeStore
+from sonde.stores.knowledge.base import KnowledgeStore
 
 
 def find_binaries() -> Path | None:
@@ -108,9 +108,9 @@ def _connect(url: str) -> Any:
 def open_knowledge(backend: str, folder: Path, user: str, database: Any) -> KnowledgeStore:
     """A user's store of either kind."""
     if backend == "postgres":
-        from sonde.stores.knowledge_postgres import PostgresKnowledge
+        from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
         return PostgresKnowledge(database, user)
-    from sonde.stores.knowledge_sqlite import SqliteKnowledge
+    from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
     return SqliteKnowledge(folder / user)

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from sonde.tokens import index_terms
+from sonde.text.words import index_terms
 from sonde.types import AllOf, AnyOf, Filter, Symbol
 
 

@@ -21,9 +21,11 @@ class TestGrowth:
     def test_many_updates_leave_a_store_about_as_large_as_a_new_one(
         self, open_store, open_backend, make_file, unit, tmp_path, monkeypatch
     ):
-        monkeypatch.setattr("sonde.stores.chunk_vectors._FEW", 8)
-        monkeypatch.setattr("sonde.stores.sqlite._FEW_PAGES", 8)
-        monkeypatch.setattr("sonde.stores.lance_tables._KEPT_VERSIONS", timedelta(milliseconds=1))
+        monkeypatch.setattr("sonde.stores.chunks.vectors._FEW", 8)
+        monkeypatch.setattr("sonde.stores.database._FEW_PAGES", 8)
+        monkeypatch.setattr(
+            "sonde.stores.chunks.lance_tables._KEPT_VERSIONS", timedelta(milliseconds=1)
+        )
         body = "some words of a line that is long enough to count for something\n" * 8
 
         def write(store, number, turn):

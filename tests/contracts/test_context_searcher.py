@@ -11,14 +11,14 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
+from sonde.projects.maintenance import export_chunks
+from sonde.projects.views import ProjectSearcher
+from sonde.runtime.work import Work
 from sonde.searching.chunk_files import ChunkFiles
 from sonde.searching.contexts import ContextSearcher, SearchOptions
 from sonde.settings import load_settings
-from sonde.tools.contexts import ProjectSearcher
-from sonde.tools.exporting import export_chunks
 from sonde.tools.index import create_index
 from sonde.wiring import build_app
-from sonde.work import Work
 
 FILES = {
     "go.mod": "module shop\n",

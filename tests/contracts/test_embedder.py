@@ -17,15 +17,13 @@ from tests.embedding.model_folders import write_graph, write_tokenizer
 from tests.loopback import running
 
 from sonde.embedding import onnx
-from sonde.embedding.apart import ApartEmbedder
-from sonde.embedding.base import DEEP_NAME, Embedder
-from sonde.embedding.endpoint import EndpointEmbedder
-from sonde.embedding.local import LocalEmbedder
+from sonde.embedding.background import ApartEmbedder
+from sonde.embedding.base import DEEP_NAME, PROVIDERS, Embedder, load_provider
 from sonde.embedding.model import ModelEmbedder
 from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
-from sonde.embedding.openai import OpenAIEmbedder
-from sonde.embedding.providers import PROVIDERS, load_provider
-from sonde.embedding.serving import EmbeddingServer
+from sonde.embedding.services import EndpointEmbedder, OpenAIEmbedder
+from sonde.embedding.shared.client import LocalEmbedder
+from sonde.embedding.shared.server import EmbeddingServer
 
 TEXTS = [
     "def read_file(path):\n    with open(path) as file:\n        return file.read()",

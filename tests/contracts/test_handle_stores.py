@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from sonde.errors import IndexCorrupt, IndexTooNew
-from sonde.jobs import JobStore
-from sonde.stores.jobs_sqlite import SqliteJobStore
-from sonde.stores.saved_base import DiskIndex, ResourceSet, SavedQuery, SavedStore, ShellSession
-from sonde.stores.saved_sqlite import SqliteSavedStore
+from sonde.runtime.jobs import JobStore
+from sonde.runtime.work import name_process
+from sonde.stores.disk.base import DiskIndex, ResourceSet, SavedQuery, SavedStore, ShellSession
+from sonde.stores.disk.saved import SqliteSavedStore
+from sonde.stores.jobs import SqliteJobStore
 from sonde.types import JobRecord
-from sonde.work import name_process
 
 
 @pytest.fixture(params=[SqliteSavedStore])
@@ -91,7 +91,7 @@ def test_lists_are_newest_first_and_go_on_after_a_row(saved: SavedStore) -> None
 
 
 def test_sessions_are_bounded(saved: SavedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sonde.stores.saved_sqlite._KEPT_SESSIONS", 3)
+    monkeypatch.setattr("sonde.stores.disk.saved._KEPT_SESSIONS", 3)
     for number in range(6):
         saved.put_session(ShellSession(f"s{number}", "anna", updated_ms=number))
     assert [bool(saved.session(f"s{n}", "anna")) for n in range(6)] == [False] * 3 + [True] * 3
@@ -111,7 +111,7 @@ def test_a_job_is_updated_in_place_and_its_end_can_be_asked_for(jobs: JobStore) 
 
 
 def test_a_job_whose_process_died_was_interrupted(jobs: JobStore) -> None:
-    code = "from sonde.work import name_process; print(name_process())"
+    code = "from sonde.runtime.work import name_process; print(name_process())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     process = told.stdout.strip()
     jobs.put(JobRecord("dead", "scan", "running", 1, process=process, updated_ms=7))
@@ -127,7 +127,7 @@ def test_a_job_whose_process_died_was_interrupted(jobs: JobStore) -> None:
 def test_history_is_pruned_but_never_what_runs(
     jobs: JobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sonde.stores.jobs_sqlite._KEPT", 4)
+    monkeypatch.setattr("sonde.stores.jobs._KEPT", 4)
     jobs.put(JobRecord("runs", "scan", "running", 0, process=name_process()))
     for number in range(1, 9):
         jobs.put(JobRecord(f"j{number}", "scan", "done", number, finished_ms=number))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.prose import query_terms, read_words
-from sonde.stores import knowledge_lexical
-from sonde.stores.knowledge_base import ANYTHING, Conditions, Entry, KnowledgeStore, Piece
-from sonde.stores.knowledge_postgres_ranking import PostgresWords
-from sonde.stores.knowledge_words import MOST_FORMS
+from sonde.stores.knowledge import words as knowledge_lexical
+from sonde.stores.knowledge.base import ANYTHING, Conditions, Entry, KnowledgeStore, Piece
+from sonde.stores.knowledge.postgres.retrieval import PostgresWords
+from sonde.stores.knowledge.words import MOST_FORMS
+from sonde.text.words import query_terms, read_words
 from sonde.types import Scored
 
 from .postgres import needs_postgres, open_knowledge

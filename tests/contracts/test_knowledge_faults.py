@@ -14,7 +14,7 @@ import pytest
 from tests.waiting import wait_until
 
 from sonde.errors import StorageUnusable
-from sonde.stores.knowledge_base import Entry, KnowledgeStore, Piece
+from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece
 
 from .postgres import PostgresServer, needs_postgres
 
@@ -31,8 +31,8 @@ def server() -> Iterator[PostgresServer]:
 @pytest.fixture
 def open_store(server: PostgresServer) -> Iterator[Callable[..., Any]]:
     """Opens the store of a user, over connections of its own."""
-    from sonde.stores.knowledge_postgres import PostgresKnowledge
-    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+    from sonde.stores.knowledge.postgres.database import PostgresDatabase
+    from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
     opened: list[Any] = []
 
@@ -147,7 +147,7 @@ def test_more_callers_than_connections_wait_for_each_other(open_store):
 
 
 def test_a_database_that_is_not_there_is_named_without_its_password():
-    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+    from sonde.stores.knowledge.postgres.database import PostgresDatabase
 
     with pytest.raises(StorageUnusable) as told:
         PostgresDatabase("postgresql://ann:secret-word@127.0.0.1:1/none", wait_s=2)
@@ -157,9 +157,9 @@ def test_a_database_that_is_not_there_is_named_without_its_password():
 WRITER = """
 import sys
 import numpy as np
-from sonde.stores.knowledge_base import Entry, Piece
-from sonde.stores.knowledge_postgres import PostgresKnowledge
-from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.stores.knowledge.postgres.store import PostgresKnowledge
+from sonde.stores.knowledge.postgres.database import PostgresDatabase
 store = PostgresKnowledge(PostgresDatabase(sys.argv[1]), sys.argv[2])
 for number in range(100_000):
     entry = Entry("notes", "", (Piece("walrus"), Piece("second", 1)))

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from sonde.app import App
 from sonde.errors import SondeError
+from sonde.knowledge.editing import add_entry, count_knowledge, delete_entry, edit_entry
+from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.tools import TOOLS
-from sonde.tools.keeping import add_entry, count_knowledge, delete_entry, edit_entry
-from sonde.tools.knowledge_routes import list_media_types
+from sonde.tools.routes import list_media_types
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.types import Caller
 from sonde.wiring import build_app
-from sonde.work import Work
 
 from .postgres import needs_postgres
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from sonde.errors import IndexTooNew
-from sonde.stores.knowledge_base import SOURCES, Conditions, Entry, KnowledgeStore, Piece
-from sonde.stores.knowledge_schema import DATABASES
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
-from sonde.stores.packed import pack_rows
+from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, KnowledgeStore, Piece
+from sonde.stores.knowledge.rows import DATABASES
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
+from sonde.stores.vectors import pack_rows
 
 from .postgres import needs_postgres
 
@@ -117,8 +117,8 @@ def _fill(connection: Any, user: str) -> None:
 
 @needs_postgres
 def test_an_older_postgres_database_is_brought_up(old_url: str):
-    from sonde.stores.knowledge_postgres import PostgresKnowledge
-    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+    from sonde.stores.knowledge.postgres.database import PostgresDatabase
+    from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
     database = PostgresDatabase(old_url)
     try:
@@ -134,7 +134,7 @@ def test_an_older_postgres_database_is_brought_up(old_url: str):
 def test_a_newer_database_is_refused(old_url: str):
     import psycopg
 
-    from sonde.stores.knowledge_postgres_pool import PostgresDatabase
+    from sonde.stores.knowledge.postgres.database import PostgresDatabase
 
     with psycopg.connect(old_url) as connection:
         connection.execute("UPDATE sonde.format SET version = 99")

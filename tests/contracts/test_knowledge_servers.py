@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.stateless import frame_call, read_reply
 
-from sonde.stores.knowledge_base import Entry, Piece
+from sonde.stores.knowledge.base import Entry, Piece
 
 from .postgres import needs_postgres
 
@@ -74,7 +74,7 @@ def servers(postgres_url: str, empty_database: Any, tmp_path: Path) -> Iterator[
 
 
 def open_as(database: Any, user: str) -> Any:
-    from sonde.stores.knowledge_postgres import PostgresKnowledge
+    from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
     return PostgresKnowledge(database, user)
 

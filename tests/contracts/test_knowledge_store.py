@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.prose import index_text, query_terms, read_words
-from sonde.stores.knowledge_base import (
+from sonde.stores.knowledge.base import (
     ANYTHING,
     SOURCES,
     Conditions,
@@ -20,6 +19,7 @@ from sonde.stores.knowledge_base import (
     Piece,
     Source,
 )
+from sonde.text.words import index_text, query_terms, read_words
 
 from .postgres import needs_postgres, open_knowledge
 

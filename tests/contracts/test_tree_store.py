@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
-from sonde.filters import And, Condition, Filter, Not, Or, list_conditions
-from sonde.globs import compile_glob
-from sonde.stores.tree_base import (
+from sonde.stores.disk.base import (
     FILE,
     FOLDER,
     KINDS,
@@ -25,7 +23,9 @@ from sonde.stores.tree_base import (
     TreeStore,
     sort_names,
 )
-from sonde.stores.tree_sqlite import SqliteTreeStore
+from sonde.stores.disk.filters import And, Condition, Filter, Not, Or, list_conditions
+from sonde.stores.disk.tree import SqliteTreeStore
+from sonde.text.globs import compile_glob
 
 NOW = 1_000_000_000_000
 DAY = 86_400_000
@@ -155,7 +155,7 @@ def test_growth_is_the_difference_to_what_an_earlier_scan_found(store: TreeStore
 def test_history_is_kept_for_so_many_scans(
     store: TreeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sonde.stores.tree_sqlite._KEPT_SCANS", 2)
+    monkeypatch.setattr("sonde.stores.disk.tree._KEPT_SCANS", 2)
     fill(store)
     for size in (200, 300, 400):
         scan, _ = store.begin_scan(NOW + size)

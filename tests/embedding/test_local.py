@@ -20,10 +20,10 @@ from tests.loopback import Exchange, LoopbackServer, running
 from tests.processes import is_running
 from tests.waiting import wait_until
 
-from sonde.embedding import local
 from sonde.embedding.base import DEEP_NAME
-from sonde.embedding.local import LocalEmbedder
-from sonde.embedding.process import place_of, serve_until_idle
+from sonde.embedding.shared import client as local
+from sonde.embedding.shared.client import LocalEmbedder
+from sonde.embedding.shared.server import place_of, serve_until_idle
 from sonde.errors import EmbeddingFailed
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")

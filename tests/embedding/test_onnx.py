@@ -36,7 +36,7 @@ def test_threads_that_load_the_model_at_once_get_the_same_vectors() -> None:
 
 def test_the_runtime_is_imported_on_first_use_only() -> None:
     code = (
-        "import sys; from sonde.embedding.providers import load_provider; load_provider('deep');"
+        "import sys; from sonde.embedding.base import load_provider; load_provider('deep');"
         "assert 'onnxruntime' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

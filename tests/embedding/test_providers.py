@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.embedding.providers import PROVIDERS, load_provider
+from sonde.embedding.base import PROVIDERS, load_provider
 from sonde.errors import InvalidRequest
 
 

@@ -12,10 +12,8 @@ import pytest
 from tests.contracts.embedding_servers import OpenAIServer
 from tests.loopback import running
 
-from sonde.embedding.endpoint import EndpointEmbedder
-from sonde.embedding.openai import OpenAIEmbedder
-from sonde.embedding.remote import Patience, is_loopback
-from sonde.embedding.serving import EmbeddingServer
+from sonde.embedding.services import EndpointEmbedder, OpenAIEmbedder, Patience, is_loopback
+from sonde.embedding.shared.server import EmbeddingServer
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed
 from sonde.settings import read_key

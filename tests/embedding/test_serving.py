@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.loopback import running
 
-from sonde.embedding.serving import MOST_BYTES, EmbeddingServer
+from sonde.embedding.shared.server import MOST_BYTES, EmbeddingServer
 from sonde.embedding.static import StaticEmbedder
 
 

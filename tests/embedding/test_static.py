@@ -92,7 +92,7 @@ def test_a_closed_model_loads_again() -> None:
 
 def test_nothing_heavier_than_numpy_is_imported() -> None:
     code = (
-        "import sys; from sonde.embedding.providers import load_provider;"
+        "import sys; from sonde.embedding.base import load_provider;"
         "load_provider('static').embed(['a file'], 'query');"
         "assert not {'onnxruntime', 'tokenizers', 'torch'} & set(sys.modules)"
     )

@@ -10,8 +10,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece as ReferenceWordPiece
 
 from sonde.embedding.models import BUNDLED, read_vocabulary
-from sonde.embedding.wordpiece import WordPiece
-from sonde.tokens import find_words, split_identifier
+from sonde.embedding.static import WordPiece
+from sonde.text.words import find_words, split_identifier
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.contents import read_index
 
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 
 PATIENCE_S = 120.0
 # Root reads everything by these two powers; without them file modes hold for it as for anyone.

@@ -27,13 +27,13 @@ import numpy as np
 
 from sonde.app import App
 from sonde.chunking.parse import parse_text
+from sonde.projects.check import check_project
+from sonde.projects.update import update_project
+from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.stores.records import load_fingerprints, load_metadata, save_fingerprints, save_metadata
-from sonde.tools.checking import check_project
 from sonde.tools.index import create_index
-from sonde.tools.updating import update_project
 from sonde.wiring import build_app
-from sonde.work import Work
 
 SCENARIOS = ("index", "update", "compact", "vectors", "check", "json")
 _FILES = 40

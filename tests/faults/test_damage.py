@@ -17,10 +17,10 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import IndexCorrupt, SondeError
-from sonde.tools.checking import check_project
+from sonde.projects.check import check_project
+from sonde.runtime.work import Work
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import create_index, get_index_status
-from sonde.work import Work
 
 Damage = Callable[[Path], None]
 

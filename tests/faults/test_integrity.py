@@ -18,14 +18,14 @@ from tests.waiting import PATIENCE_S
 from sonde.app import App, Project
 from sonde.errors import Cancelled
 from sonde.indexing.integrity import Findings, check_index
-from sonde.indexing.lock import WriterLock
-from sonde.tokens import index_terms
-from sonde.tools.checking import check_project, check_soon
+from sonde.projects.check import check_project, check_soon
+from sonde.projects.update import update_project
+from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import Work
+from sonde.text.words import index_terms
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index, get_index_status
-from sonde.tools.updating import update_project
 from sonde.types import Progress
-from sonde.work import Work
 
 
 @pytest.fixture

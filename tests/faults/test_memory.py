@@ -13,11 +13,11 @@ import pytest
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import OutOfMemory
-from sonde.indexing.halving import do_in_halves
-from sonde.jobs import Jobs
-from sonde.tools.checking import check_project
+from sonde.projects.check import check_project
+from sonde.runtime.jobs import Jobs
+from sonde.runtime.memory import do_in_halves
+from sonde.runtime.work import Work
 from sonde.tools.index import create_index
-from sonde.work import Work
 
 LIMITED = (
     "import resource, sys; limit = int(sys.argv.pop(1)) << 20;"

@@ -15,11 +15,11 @@ from tests.backends import STORES
 
 from sonde.app import App
 from sonde.errors import DiskFull, SondeError
+from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, get_index_status
 from sonde.wiring import build_app
-from sonde.work import Work
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_what_a_killed_writer_left_is_read_on_read_only_storage(
     code = (
         "import os, sys; from pathlib import Path; from sonde.settings import load_settings;"
         "from sonde.wiring import build_app; from sonde.tools.index import create_index;"
-        "from sonde.work import Work;"
+        "from sonde.runtime.work import Work;"
         "app = build_app(load_settings({}, home=Path(sys.argv[1]), assume_yes=True,"
         " embedding='static'), start=Path(sys.argv[2]));"
         "create_index(app, work=Work()); os._exit(9)"

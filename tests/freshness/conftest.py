@@ -15,11 +15,11 @@ from tests.contents import read_index
 from tests.waiting import wait_until
 
 from sonde.app import App
+from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, get_index_status
 from sonde.wiring import build_app
-from sonde.work import Work
 
 
 class Served:

@@ -14,14 +14,14 @@ import pytest
 from tests.waiting import wait_until
 
 from sonde.errors import InvalidRequest
+from sonde.indexing.following.strategies import STRATEGIES, Strategy, make_strategy
 from sonde.indexing.sources import Tree
-from sonde.indexing.strategies import STRATEGIES, Strategy, make_strategy
-from sonde.policy.hooks import find_hook, has_hook, install_hook, remove_hook
+from sonde.policy.git import find_hook, has_hook, install_hook, remove_hook
+from sonde.projects.maintenance import choose_strategy, flush_index
+from sonde.runtime.work import Work
 from sonde.stores.records import load_dirty
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index
-from sonde.tools.strategy import choose_strategy, flush_index
-from sonde.work import Work
 
 
 def edit(served: Any, word: str, name: str = "pkg/m1.py") -> None:

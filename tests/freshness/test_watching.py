@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
-from sonde.indexing import lead
-from sonde.indexing.lock import WriterLock
-from sonde.indexing.watch import Watch, WatchFailed, tell_silence
+from sonde.indexing.following import leader as lead
+from sonde.indexing.following.watch import Watch, WatchFailed, tell_silence
+from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import Work
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
-from sonde.work import Work
 
 
 def test_a_saved_file_is_found_and_a_touched_one_is_left_alone(served: Any) -> None:

@@ -14,9 +14,9 @@ from sonde.indexing.diff import Refused
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.runtime.work import Work
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import IndexReport
-from sonde.work import Work
 
 
 class Bench:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import Cancelled
-from sonde.work import Work
+from sonde.runtime.work import Work
 
 NAMES = ("a.py", "b.py", "pkg/a.py", "pkg/c.ts", "doc.md", "pkg/doc.md", "data.json", "é 1.py")
 TEXTS = (

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from sonde import jobs as jobs_module
 from sonde.errors import Cancelled, DiskFull, OutOfMemory, SondeError
-from sonde.jobs import Jobs
-from sonde.stores.jobs_sqlite import SqliteJobStore
+from sonde.runtime import jobs as jobs_module
+from sonde.runtime.jobs import Jobs
+from sonde.runtime.work import Work
+from sonde.stores.jobs import SqliteJobStore
 from sonde.types import JobRecord, Progress
-from sonde.work import Work
 
 BOUND_S = 30.0
 
@@ -181,7 +181,7 @@ def test_a_job_without_a_thread_is_a_failed_one(
 def test_jobs_of_dead_processes_are_forgotten_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sonde.stores.jobs_sqlite._KEPT", 4)
+    monkeypatch.setattr("sonde.stores.jobs._KEPT", 4)
     store = SqliteJobStore(tmp_path / "jobs.db")
     now = int(time.time() * 1000)
     old = now - 7 * 86_400_000

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from sonde.errors import StorageUnusable
-from sonde.indexing import lead, watch
-from sonde.indexing.followed import State
+from sonde.indexing.following import leader as lead
+from sonde.indexing.following import watch
+from sonde.indexing.following.state import State
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
-from sonde.work import Work
+from sonde.runtime.work import Work
 
 
 class Clock:

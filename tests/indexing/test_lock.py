@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from sonde.errors import Cancelled, IndexBusy, StorageUnusable
-from sonde.indexing.lock import WriterLock
-from sonde.work import Work
+from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import Work
 
 HOLD = """
 import sys
 from pathlib import Path
-from sonde.indexing.lock import WriterLock
+from sonde.runtime.locks import WriterLock
 with WriterLock(Path(sys.argv[1])).held():
     print("held", flush=True)
     sys.stdin.read()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sonde.work import Work
+from sonde.runtime.work import Work
 
 
 class Meddler(Work):

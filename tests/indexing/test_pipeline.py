@@ -12,8 +12,8 @@ import pytest
 
 from sonde.errors import Cancelled
 from sonde.policy.read import FileContent, Reader
+from sonde.runtime.work import Work
 from sonde.types import Progress, Skipped
-from sonde.work import Work
 
 SECRET = "-----BEGIN " + "PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n"
 OLD_NS = 1_600_000_000_000_000_000

@@ -16,13 +16,12 @@ from tests.processes import is_running
 from tests.waiting import wait_until
 
 from sonde.embedding.static import NAME, StaticEmbedder
-from sonde.indexing import workers
+from sonde.indexing import preparing as workers
 from sonde.indexing.pipeline import update_index
-from sonde.indexing.preparing import Order, prepare_files
-from sonde.indexing.workers import Workers, count_workers
+from sonde.indexing.preparing import Order, Workers, count_workers, prepare_files
 from sonde.policy.read import FileContent
+from sonde.runtime.work import Work
 from sonde.types import Progress
-from sonde.work import Work
 
 OLD_NS = 1_600_000_000_000_000_000
 FILES = 420
@@ -35,8 +34,8 @@ from sonde.embedding.static import StaticEmbedder
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
-from sonde.stores.chunks_sqlite import SqliteChunkStore
-from sonde.work import Work
+from sonde.stores.chunks.sqlite import SqliteChunkStore
+from sonde.runtime.work import Work
 tree = Tree((Source("", Path(sys.argv[1]), Rules()),), lambda path: False, True, "syntax")
 stores = {kind: SqliteChunkStore(Path(sys.argv[2]), kind) for kind in ("code", "docs")}
 work = Work(report=lambda _: print("going", flush=True))
@@ -115,7 +114,7 @@ def list_workers(parent: int) -> list[int]:
     for task in Path(f"/proc/{parent}/task").glob("*/children"):
         for number in task.read_text().split():
             line = Path(f"/proc/{number}/cmdline").read_bytes()
-            if b"sonde.indexing.workers" in line:
+            if b"sonde.indexing.preparing" in line:
                 found.append(int(number))
     return found
 

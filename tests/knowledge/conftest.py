@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
-from sonde.stores.knowledge_base import Entry, Piece
+from sonde.stores.knowledge.base import Entry, Piece
 
 from .samples import write_samples
 from .shelf import DAY, text_entry

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sonde.knowledge.cutting import cut_pieces
-from sonde.stores.knowledge_base import Entry
+from sonde.knowledge.retrieval import cut_pieces
+from sonde.runtime.work import Work
+from sonde.stores.knowledge.base import Entry
 from sonde.types import Caller
-from sonde.work import Work
 
 DAY = 86_400_000
 

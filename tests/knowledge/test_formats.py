@@ -14,7 +14,7 @@ import pytest
 
 from sonde.knowledge.formats.detect import parse_file
 from sonde.knowledge.formats.reading import File, Refused
-from sonde.stores.knowledge_base import Entry
+from sonde.stores.knowledge.base import Entry
 from sonde.types import Skipped
 
 
@@ -93,7 +93,7 @@ def test_a_day_of_slack_names_its_people():
 
 def test_an_unpacked_slack_export_names_its_people(app, tmp_path):
     from sonde.knowledge.importing import import_source
-    from sonde.work import Work
+    from sonde.runtime.work import Work
 
     root = tmp_path / "slack"
     (root / "general").mkdir(parents=True)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.drawing import draw_text
 
 from sonde.errors import EntryMissing, InvalidRequest
-from sonde.knowledge.cutting import cut_pieces, cut_ranges
-from sonde.knowledge.retrieval import Retrieval, show_text
-from sonde.stores.knowledge_base import Entry, Piece
+from sonde.knowledge.retrieval import Retrieval, cut_pieces, cut_ranges, show_text
+from sonde.stores.knowledge.base import Entry, Piece
 from sonde.tools.knowledge import (
     characters_get,
     chats_get,

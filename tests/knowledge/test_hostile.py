@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from sonde.knowledge.formats.reading import File, Refused
-from sonde.knowledge.worker import Parsers
+from sonde.knowledge.parsing import Parsers
 
 SIZE = 100_000
 PARTS = (

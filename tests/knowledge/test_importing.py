@@ -16,11 +16,11 @@ from sonde.errors import Cancelled, FileMissing
 from sonde.knowledge.exporting import export_lines, restore_lines
 from sonde.knowledge.formats.reading import File, Refused
 from sonde.knowledge.importing import ImportReport, import_source
-from sonde.knowledge.worker import Parsers
-from sonde.stores.knowledge_base import SOURCES
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.knowledge.parsing import Parsers
+from sonde.runtime.work import Work
+from sonde.stores.knowledge.base import SOURCES
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 from sonde.types import Progress
-from sonde.work import Work
 
 
 @pytest.fixture

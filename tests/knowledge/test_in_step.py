@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from sonde.app import App
+from sonde.knowledge.editing import delete_entry, edit_entry
 from sonde.knowledge.exporting import export_lines, restore_lines
 from sonde.knowledge.importing import ImportReport, import_source
-from sonde.stores.knowledge_base import SOURCES
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
-from sonde.tools.keeping import delete_entry, edit_entry
-from sonde.work import Work
+from sonde.runtime.work import Work
+from sonde.stores.knowledge.base import SOURCES
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 
 @pytest.fixture
@@ -198,8 +198,8 @@ RUN = """
 import sys
 from pathlib import Path
 from sonde.knowledge.importing import import_source
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
-from sonde.work import Work
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
+from sonde.runtime.work import Work
 def tell(progress):
     print(progress.done, flush=True)
 import_source(SqliteKnowledge(Path(sys.argv[1])), Path(sys.argv[2]), Work(report=tell))
@@ -302,8 +302,8 @@ def test_what_the_policy_denies_comes_in_by_no_way(app, tmp_path, name):
 
 
 def test_what_was_refused_is_not_tried_again_until_it_changes(app, vault, monkeypatch):
-    from sonde.knowledge.worker import Parsers
-    from sonde.tools.keeping import import_knowledge
+    from sonde.knowledge.editing import import_knowledge
+    from sonde.knowledge.parsing import Parsers
 
     (vault / "broken.json").write_text("{")
     reasons = dict(import_knowledge(app, str(vault), work=Work()).skipped)

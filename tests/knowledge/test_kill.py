@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 WRITER = """
 import sys
 from pathlib import Path
-from sonde.stores.knowledge_base import Entry, Piece
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 import numpy as np
 store = SqliteKnowledge(Path(sys.argv[1]))
 for number in range(100_000):

@@ -15,9 +15,9 @@ from sonde.knowledge.exporting import export_lines, restore_lines
 from sonde.knowledge.formats.characters import parse_card
 from sonde.knowledge.formats.detect import parse_file
 from sonde.knowledge.formats.reading import File
-from sonde.knowledge.transcripts import write_transcript
-from sonde.stores.knowledge_base import NUMBERED, SOURCES, Entry, Piece, Source
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.knowledge.getting import write_transcript
+from sonde.stores.knowledge.base import NUMBERED, SOURCES, Entry, Piece, Source
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 words = st.text(max_size=40)
 lines = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from sonde.errors import EmptyQuery, InvalidRequest, UnknownArgument
+from sonde.knowledge.service import list_recent
 from sonde.mcp.listing import Listing
-from sonde.stores.knowledge_base import Entry, Piece
+from sonde.stores.knowledge.base import Entry, Piece
 from sonde.tools import TOOLS
 from sonde.tools.knowledge import (
     chats_search,
@@ -18,7 +19,6 @@ from sonde.tools.knowledge import (
     notes_search,
     prompts_search,
 )
-from sonde.tools.knowledge_filters import list_recent
 from sonde.tools.tool import bind_arguments, find_tool
 
 from .shelf import text_entry, work

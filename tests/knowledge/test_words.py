@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_list, draw_text
 
-from sonde.graphemes import floor_boundary, is_boundary
-from sonde.knowledge.questions import read_question
-from sonde.knowledge.snippets import cut_snippet
-from sonde.knowledge.times import read_day_end, read_time, show_time
-from sonde.prose import fold_text, index_text, query_terms
-from sonde.stems import stem_word
+from sonde.knowledge.ranking import read_question
+from sonde.knowledge.retrieval import cut_snippet
+from sonde.text.cuts import floor_boundary, is_boundary
+from sonde.text.times import read_day_end, read_time, show_time
+from sonde.text.words import fold_text, index_text, query_terms, stem_word
 
 # from the tables of Porter's paper
 STEMS = """

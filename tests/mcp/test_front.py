@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 
 from sonde.mcp.calls import Calls
-from sonde.mcp.front import HANDSHAKE_VERSIONS, MODERN_VERSION, Front
 from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
 from sonde.mcp.manifest import load_manifest
 from sonde.mcp.server import LazyApp, build_server
+from sonde.mcp.stdio.early import HANDSHAKE_VERSIONS, MODERN_VERSION, Front
 from sonde.tools import TOOLS
 from sonde.tools.routes import ROUTES
 
@@ -153,8 +153,8 @@ def test_other_settings_are_not_answered_from_what_was_written_down(toolsets, sp
 def test_the_first_answer_needs_nothing_heavy():
     heavy = ("sonde.tools", "sonde.app", "numpy", "apsw", "mcp", "anyio", "pydantic")
     program = (
-        "import sys, sonde.cli.main, sonde.cli.serving, sonde.mcp.stdio\n"
-        "from sonde.mcp.front import Front\n"
+        "import sys, sonde.cli.main, sonde.cli.commands.serve, sonde.mcp.stdio\n"
+        "from sonde.mcp.stdio.early import Front\n"
         "from sonde.mcp.manifest import load_manifest\n"
         "front = Front(load_manifest(('code', 'index', 'research'), 'portable', enhanced=False))\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"

@@ -8,9 +8,9 @@ import pytest
 from mcp import Client
 from tests.mcp.conftest import read, start_product
 
-from sonde.knowledge.cutting import cut_pieces
-from sonde.stores.knowledge_base import Entry, Piece
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.knowledge.retrieval import cut_pieces
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 pytestmark = pytest.mark.anyio
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypedDict
 
 from sonde.errors import Cancelled, ConfirmationRequired, EmbeddingFailed, IndexNotFound
 from sonde.mcp.listing import Listing
-from sonde.mcp.stdio import serve_stdio
+from sonde.mcp.stdio.serve import serve_stdio
+from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.tools.tool import Param, Tool
 from sonde.types import Progress
-from sonde.work import Work
 
 
 class Said(TypedDict):
@@ -201,10 +201,9 @@ class SlowImport(MetaPathFinder):
 
 def serve_toys(diary: Path, token_file: Path | None) -> None:
     """Over HTTP; the address is the one line on stdout."""
-    from sonde.web.application import build_application
+    from sonde.web.accounts import load_tokens
+    from sonde.web.application import build_application, serve_http
     from sonde.web.guard import Access
-    from sonde.web.serving import serve_http
-    from sonde.web.tokens import load_tokens
 
     access = Access(tokens=load_tokens(None, token_file), rate_limit=0)
     app = build_application(lambda: Toy(diary), TOY_LISTING, access)

@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.paging.budget import count_tokens, fill_page, snippet_limit
+from sonde.paging.results import count_tokens, fill_page, snippet_limit
 
 
 @given(st.lists(st.integers(0, 3_000), min_size=1, max_size=30), st.integers(200, 5_000))

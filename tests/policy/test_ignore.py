@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.trees import write_files
 
-from sonde.policy.admit import Rules
-from sonde.policy.ignore import Patterns
+from sonde.policy.admit import Patterns, Rules
 from sonde.policy.walk import Entry, check_path, walk_files
 
 _FOLDERS = ("", "a", "a/b", "a/b/q", "ab", "b", "b/a", "x y", "a/x.d")

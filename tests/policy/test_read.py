@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
-from sonde.policy.decode import decode_text
-from sonde.policy.read import FileContent, Reader
+from sonde.policy.read import FileContent, Reader, decode_text
 from sonde.policy.walk import Entry, check_path
 from sonde.types import Skipped
 

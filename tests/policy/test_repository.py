@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.policy.repository import find_repository, read_head
+from sonde.policy.git import find_repository, read_head
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="named pipes")
 

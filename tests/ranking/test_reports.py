@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.ranking.reports import Places, read_report
-from sonde.ranking.words import read_question
+from sonde.ranking.question import read_question
+from sonde.ranking.report import Places, read_report
 
 REPORT = """Session drops cookies on redirect
 

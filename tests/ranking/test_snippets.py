@@ -2,9 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing import draw_text
 
+from sonde.ranking.question import read_question
 from sonde.ranking.snippets import _weigh_lines, cut_snippet
-from sonde.ranking.words import read_question
-from sonde.tokens import index_terms
+from sonde.text.words import index_terms
 from sonde.types import Span
 
 

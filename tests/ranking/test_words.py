@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
-from sonde.ranking.words import (
+from sonde.ranking.question import (
     Matches,
     fold_name,
     overlap_of,
@@ -11,7 +11,7 @@ from sonde.ranking.words import (
     shorten,
     words_match,
 )
-from sonde.tokens import index_terms, split_identifier
+from sonde.text.words import index_terms, split_identifier
 
 
 @pytest.mark.parametrize(

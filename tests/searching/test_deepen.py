@@ -16,17 +16,17 @@ from sonde.errors import EmbeddingFailed
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
-from sonde.ranking.words import read_question
-from sonde.searching import deepen
-from sonde.searching.found import Deep, Probe, Search
-from sonde.searching.hybrid import rank_hybrid
+from sonde.ranking.question import read_question
+from sonde.runtime.work import Work
+from sonde.searching import modes as deepen
+from sonde.searching.modes import rank_hybrid
+from sonde.searching.search import Deep, Probe, Search
 from sonde.settings import load_settings
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 from sonde.types import Filter
 from sonde.wiring import build_app
-from sonde.work import Work
 
 SUBJECTS = ["cookie", "redirect", "header", "proxy", "cache", "timeout", "stream", "upload"]
 QUESTION = "keep what the server told us to remember between requests"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.trees import write_files
 
 from sonde.app import App
-from sonde.searching.nothing import _slips
+from sonde.runtime.work import Work
+from sonde.searching.explain import _slips
 from sonde.tools.code import search_code, search_docs
 from sonde.tools.index import create_index
-from sonde.work import Work
 
 
 @pytest.fixture

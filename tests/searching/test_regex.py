@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
 from sonde.policy.read import FileText
-from sonde.searching.regex import compile_pattern, grep_text
+from sonde.runtime.work import Work
+from sonde.searching.lines.grep import compile_pattern, grep_text
 from sonde.types import AllOf, Needs
-from sonde.work import Work
 
 
 def grep(

@@ -21,7 +21,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
-from sonde.searching.regex import compile_pattern
+from sonde.searching.lines.grep import compile_pattern
 
 NEWLY_PAIRED = {"\u019b", "\u0264"}
 """Small letters that Unicode 16, which `rg` knows, has given capitals."""

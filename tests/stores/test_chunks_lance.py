@@ -25,7 +25,7 @@ def make_file(path, *texts, file_hash="ab" * 32):
 
 @pytest.fixture
 def open_store(tmp_path):
-    from sonde.stores.chunks_lance import LanceChunkStore
+    from sonde.stores.chunks.lance import LanceChunkStore
 
     opened = []
 
@@ -115,7 +115,7 @@ def test_compacting_leaves_only_what_is_needed(tmp_path, open_store):
 
 
 def test_many_small_writes_are_merged(tmp_path, open_store, monkeypatch):
-    monkeypatch.setattr("sonde.stores.chunks_lance._MANY_PIECES", 5)
+    monkeypatch.setattr("sonde.stores.chunks.lance._MANY_PIECES", 5)
     store = open_store()
     table = lancedb.connect(str(tmp_path / "index.lancedb")).open_table("project_docs")
     for turn in range(12):
@@ -128,14 +128,16 @@ def test_many_small_writes_are_merged(tmp_path, open_store, monkeypatch):
 
 
 def test_what_a_burst_of_writes_left_goes_when_it_is_over(tmp_path, open_store, monkeypatch):
-    monkeypatch.setattr("sonde.stores.lance_tables._KEPT_VERSIONS", timedelta(milliseconds=1))
+    monkeypatch.setattr(
+        "sonde.stores.chunks.lance_tables._KEPT_VERSIONS", timedelta(milliseconds=1)
+    )
     store = open_store()
     for turn in range(10):
         store.replace([make_file(f"f{turn % 3}.py", f"text {turn}\n")])
     store.tidy()
     versions = tmp_path / "index.lancedb" / "project_docs.lance" / "_versions"
     assert len(list(versions.iterdir())) > 10  # it is not over yet
-    monkeypatch.setattr("sonde.stores.chunks_lance._REST_S", 0.0)
+    monkeypatch.setattr("sonde.stores.chunks.lance._REST_S", 0.0)
     store.tidy()
     assert len(list(versions.iterdir())) <= 3
     assert store.verify() == []
@@ -155,7 +157,7 @@ def test_without_the_extra_the_error_says_what_to_install(tmp_path):
         "import sys; sys.modules['lancedb'] = None\n"
         "from pathlib import Path\n"
         "from sonde.errors import MissingExtra\n"
-        "from sonde.stores.chunks_lance import LanceChunkStore\n"
+        "from sonde.stores.chunks.lance import LanceChunkStore\n"
         "try: LanceChunkStore(Path(sys.argv[1]), 'code')\n"
         "except MissingExtra as error: print(error.next_action)\n"
     )

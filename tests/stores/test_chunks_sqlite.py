@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sonde.errors import IndexTooNew
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.stores.vectors import VectorFile
 from sonde.types import Chunk, FileState, Filter, ParsedFile, Span
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.stores.vectors import VectorFile
 
 WRITER = Path(__file__).with_name("writer.py")

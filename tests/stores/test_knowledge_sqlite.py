@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sonde.stores.knowledge_base import Entry, Piece
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 COUNT = 1_200
 ROWS = np.random.default_rng(5).normal(size=(COUNT, 8)).astype(np.float32)

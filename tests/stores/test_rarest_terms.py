@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.stores import chunk_lexical
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.stores.chunks import lexical as chunk_lexical
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import Chunk, FileState, ParsedFile, Scored, Span
 
 WORDS = ("rare", "seldom", "some", "many", "most", "every")

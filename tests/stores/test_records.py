@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sonde.errors import IndexTooNew, StorageUnusable
 from sonde.stores import records
-from sonde.stores.chunks_sqlite import SqliteChunkStore
-from sonde.stores.json_files import read_json, write_json
+from sonde.stores.chunks.sqlite import SqliteChunkStore
+from sonde.stores.files import read_json, write_json
 from sonde.stores.records import Metadata, load_metadata, project_folder, save_metadata
 from sonde.types import FileState, IndexReport, Skipped, StoreCounts
 

@@ -11,8 +11,8 @@ import apsw
 import pytest
 
 from sonde.errors import DiskFull, IndexBusy, IndexCorrupt, IndexTooNew, StorageUnusable
-from sonde.stores.migrations import Format
-from sonde.stores.sqlite import Database, bind_text, read_text, translate_errors
+from sonde.stores.database import Database, bind_text, read_text, translate_errors
+from sonde.stores.formats import Format
 
 
 def create_notes(connection):
@@ -79,7 +79,7 @@ class TestVersions:
     def test_processes_that_open_a_new_database_at_once_all_get_it(self, tmp_path):
         code = (
             "import sys; from pathlib import Path;"
-            "from sonde.stores.chunks_sqlite import SqliteChunkStore;"
+            "from sonde.stores.chunks.sqlite import SqliteChunkStore;"
             "s = SqliteChunkStore(Path(sys.argv[1]), 'code'); print(s.counts().files); s.close()"
         )
         command = [sys.executable, "-c", code, str(tmp_path)]

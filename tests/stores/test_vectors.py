@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sonde.errors import IndexCorrupt
-from sonde.stores.base import Vectors
+from sonde.stores.chunks.base import Vectors
 from sonde.stores.vectors import VectorFile
 
 ROWS, SIZE = 40, 256

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sonde.stores.chunks_sqlite import SqliteChunkStore
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import Chunk, FileState, ParsedFile, Span
 
 FILES = 5

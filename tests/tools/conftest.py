@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
+from sonde.runtime.work import Work
 from sonde.tools.index import create_index
-from sonde.work import Work
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import EmbeddingFailed, EmptyQuery, InvalidRequest
+from sonde.projects.maintenance import export_chunks
+from sonde.runtime.work import Work
 from sonde.tools import TOOLS
 from sonde.tools.code import search_by_path, search_code, search_docs
-from sonde.tools.exporting import export_chunks
 from sonde.tools.index import create_index, get_index_status
 from sonde.tools.pages import hybrid_search, lexical_search, semantic_search
 from sonde.tools.tool import bind_arguments, find_tool
-from sonde.work import Work
 
 HANDLER = """package auth
 

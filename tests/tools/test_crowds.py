@@ -12,10 +12,9 @@ from tests.waiting import PATIENCE_S, wait_until
 
 from sonde.app import App
 from sonde.errors import Cancelled
-from sonde.searching.lexical import rank_lexical
-from sonde.searching.modes import MODES
+from sonde.runtime.work import Work
+from sonde.searching.modes import MODES, rank_lexical
 from sonde.tools.code import search_code
-from sonde.work import Work
 
 CROWD = 12
 AT_ONCE = 4

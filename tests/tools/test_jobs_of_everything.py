@@ -9,20 +9,18 @@ from pathlib import Path
 import pytest
 from tests.trees import write_files
 
-import sonde.jobs
+import sonde.runtime.jobs
 from sonde.app import App
 from sonde.errors import Cancelled, InvalidRequest
-from sonde.tools.checking import check_now
-from sonde.tools.exporting import export_chunks
-from sonde.tools.file_job_routes import list_jobs, read_job, read_progress, stop_job
-from sonde.tools.files import job_progress, read_root, start_scan
+from sonde.knowledge.editing import import_knowledge, restore_knowledge, write_knowledge
+from sonde.projects.check import check_now
+from sonde.projects.find import indexed_project
+from sonde.projects.maintenance import convert_store, export_chunks, flush_index
+from sonde.runtime.work import Work
+from sonde.tools.disk import job_progress, read_root, start_scan
 from sonde.tools.index import create_index, reindex_project
-from sonde.tools.keeping import import_knowledge, restore_knowledge, write_knowledge
-from sonde.tools.scope import indexed_project
-from sonde.tools.storing import convert_store
-from sonde.tools.strategy import flush_index
+from sonde.tools.job_routes import list_jobs, read_job, read_progress, stop_job
 from sonde.types import Caller, Progress
-from sonde.work import Work
 
 BOUND_S = 30.0
 
@@ -30,7 +28,7 @@ BOUND_S = 30.0
 @pytest.fixture(autouse=True)
 def keep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs that end within a moment are not written down; here every one is long enough."""
-    monkeypatch.setattr(sonde.jobs, "_MOMENT_S", 0.0)
+    monkeypatch.setattr(sonde.runtime.jobs, "_MOMENT_S", 0.0)
 
 
 @pytest.fixture

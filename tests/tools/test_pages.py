@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sonde.app import App
 from sonde.errors import EmptyQuery, IndexNotFound, InvalidPattern, InvalidRequest, OutsideRoots
+from sonde.runtime.work import Work
 from sonde.tools.index import create_index
 from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
-from sonde.work import Work
 
 RANKED = (semantic_search, lexical_search, hybrid_search)
 ALL_FOUR = (*RANKED, regex_search)

@@ -16,10 +16,10 @@ from tests.trees import write_files
 from sonde.app import App
 from sonde.errors import BadCursor
 from sonde.paging.results import TTL_S, ResultSets
+from sonde.runtime.work import Work
 from sonde.tools.code import search_code
 from sonde.tools.index import delete_index
 from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
-from sonde.work import Work
 
 ALL_FOUR = (semantic_search, lexical_search, hybrid_search, regex_search)
 

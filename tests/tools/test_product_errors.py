@@ -13,7 +13,8 @@ from tests.trees import write_files
 
 from sonde import errors
 from sonde.app import App
-from sonde.tools import scope
+from sonde.projects import find as scope
+from sonde.runtime.work import Work
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import (
     create_index,
@@ -23,7 +24,6 @@ from sonde.tools.index import (
     reindex_file,
     reindex_project,
 )
-from sonde.work import Work
 
 
 @pytest.fixture

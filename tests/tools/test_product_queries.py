@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from sonde.app import App
 from sonde.errors import EmptyQuery, InvalidPattern, SondeError
+from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import create_index, get_index_status, reindex_file
 from sonde.wiring import build_app
-from sonde.work import Work
 
 
 @pytest.fixture(scope="module")

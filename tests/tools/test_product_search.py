@@ -13,9 +13,9 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import BadCursor, OutsideRoots
+from sonde.runtime.work import Work
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import create_index, delete_index, reindex_project
-from sonde.work import Work
 
 PIECE = "def locate_walrus(sea):\n    return sea.find('walrus')\n"
 
@@ -23,7 +23,7 @@ PIECE = "def locate_walrus(sea):\n    return sea.find('walrus')\n"
 @pytest.fixture(autouse=True)
 def _look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches follow each other faster here than the files are looked at otherwise."""
-    monkeypatch.setattr("sonde.tools.updating._FRESH_S", (0.0, 0.0))
+    monkeypatch.setattr("sonde.projects.update._FRESH_S", (0.0, 0.0))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def assert_true_to_files(root: Path, rows: list[dict[str, Any]]) -> None:
 def test_text_that_moved_down_is_shown_where_it_is_now(
     app: App, root: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float
 ) -> None:
-    monkeypatch.setattr("sonde.tools.updating._FRESH_S", (fresh_for, fresh_for))
+    monkeypatch.setattr("sonde.projects.update._FRESH_S", (fresh_for, fresh_for))
     path = root / "src" / "walrus.py"
     path.write_text("# one more line\n" * 10 + path.read_text())
     (row, *_) = search(app)["results"]
@@ -71,7 +71,7 @@ def test_what_is_gone_is_not_found(
     app: App, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float,
     gone: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("sonde.tools.updating._FRESH_S", (fresh_for, fresh_for))
+    monkeypatch.setattr("sonde.projects.update._FRESH_S", (fresh_for, fresh_for))
     path = root / "src" / "walrus.py"
     if gone == "text":
         path.write_text("import sea\n")

@@ -12,6 +12,7 @@ import pytest
 from tests.trees import write_files
 
 from sonde.app import App
+from sonde.runtime.work import Work
 from sonde.tools import TOOLS
 from sonde.tools.code import search_by_path, search_code, search_docs
 from sonde.tools.index import (
@@ -22,7 +23,6 @@ from sonde.tools.index import (
     reindex_file,
     reindex_project,
 )
-from sonde.work import Work
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 ANY = object()

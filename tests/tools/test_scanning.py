@@ -19,10 +19,10 @@ from sonde.app import App
 from sonde.errors import SondeError
 from sonde.policy.census import Census
 from sonde.policy.read import Reader
+from sonde.projects.update import update_project
+from sonde.runtime.work import Work
 from sonde.tools.code import grep
 from sonde.tools.index import create_index, delete_index, reindex_file
-from sonde.tools.updating import update_project
-from sonde.work import Work
 
 PATTERNS = ("walrus", r"wal\w+ (one|two)", "WALRUS", r"\d+", "(sea|ice) walrus", "größ", "absent")
 

@@ -4,8 +4,8 @@ import pytest
 
 import sonde
 from sonde.api import Sonde
-from sonde.tools.storing import convert_store
-from sonde.work import Work
+from sonde.projects.maintenance import convert_store
+from sonde.runtime.work import Work
 
 
 @pytest.fixture

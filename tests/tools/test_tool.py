@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.errors import EmptyQuery, InvalidRequest, UnknownArgument
+from sonde.runtime.work import Work
 from sonde.tools.tool import Param, Tool, bind_arguments, find_tool
-from sonde.work import Work
 
 
 class Answer(TypedDict):

@@ -10,11 +10,11 @@ import pytest
 from tests.waiting import wait_until
 
 from sonde.app import App
+from sonde.projects.views import cortex_search
+from sonde.runtime.work import Work
 from sonde.settings import load_settings
-from sonde.tools.contexts import cortex_search
 from sonde.tools.index import create_index
 from sonde.wiring import build_app
-from sonde.work import Work
 
 
 def delete_folder(views: Path) -> None:

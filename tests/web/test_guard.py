@@ -19,8 +19,8 @@ from tests.drawing import draw_list
 from tests.web.conftest import TOKENS, TOY, bearer
 
 from sonde.types import Caller
+from sonde.web.accounts import Tokens
 from sonde.web.guard import MOST_BYTES, Access, Guard
-from sonde.web.tokens import Tokens
 
 SHAPE = {"code", "userMessage", "developerMessage", "nextAction"}
 EVERYWHERE = ("/healthz", "/metrics", "/mcp", "/api/caller", "/api/openapi.json", "/nowhere")

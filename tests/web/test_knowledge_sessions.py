@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.stateless import VERSION, frame_call, read_reply
 
-from sonde.knowledge.cutting import cut_pieces
-from sonde.stores.knowledge_base import Entry
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.knowledge.retrieval import cut_pieces
+from sonde.stores.knowledge.base import Entry
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from tests.web.test_knowledge_sessions import call
 
 from sonde.errors import InvalidRequest, TooManyRequests
 from sonde.mcp.limits import ToolLimits
-from sonde.stores.knowledge_base import Entry, Piece
-from sonde.stores.knowledge_sqlite import SqliteKnowledge
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 LIMITS = "knowledge.search=2/h, read_entry=1/m"
 TOKENS = {"ann": "a" * 24, "bob": "b" * 24}

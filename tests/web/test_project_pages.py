@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from sonde.web.serving import GRACE_S
+from sonde.web.application import GRACE_S_SERVING as GRACE_S
 
 from .conftest import BOUND_S, Server
 from .site import EVIL, Page, agree, hold_index, make_site, send, serve_site

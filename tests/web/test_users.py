@@ -21,8 +21,7 @@ from jwt.algorithms import RSAAlgorithm
 
 from sonde.errors import IndexTooNew, InvalidRequest, StorageUnusable
 from sonde.stores.users import Users
-from sonde.web.keyring import Issuer, Keyring
-from sonde.web.tokens import Tokens
+from sonde.web.accounts import Issuer, Keyring, Tokens
 
 SECRET = b"s" * 32
 OTHER = b"o" * 32

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import re
+import secrets
 import shutil
+import stat
 import sys
 import sysconfig
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from sonde.agents import json_edit, toml_edit
+from sonde.agents.json_edit import Malformed
 from sonde.agents.table import AGENTS, SERVER, Agent
+from sonde.errors import ConfigChanged, ConfigUnreadable, PermissionDenied, SondeError
 
 Scope = Literal["user", "project"]
 _VARIABLE = re.compile(r"\$(\w+)")
@@ -112,3 +121,153 @@ def read_entry(values: Any, agent: Agent) -> dict[str, Any] | None:
     servers = values.get(agent.key) if isinstance(values, dict) else None
     entry = servers.get(SERVER) if isinstance(servers, dict) else None
     return entry if isinstance(entry, dict) else None
+
+
+LARGEST = 20 * 1024 * 1024
+
+
+def read_config(path: Path) -> bytes | None:
+    """What a file holds; None when there is no such file."""
+    try:
+        if not path.exists():
+            if path.is_symlink():
+                raise ConfigUnreadable("a link to nothing", path=str(path))
+            return None
+        if not path.is_file():
+            raise ConfigUnreadable("not a file", path=str(path))
+        if path.stat().st_size > LARGEST:
+            raise ConfigUnreadable(f"larger than {LARGEST} bytes", path=str(path))
+        return path.read_bytes()
+    except OSError as error:
+        raise _explain(error, path) from error
+
+
+def decode_config(data: bytes | None, path: Path) -> tuple[str, bytes]:
+    """The text of a file and the byte order mark before it."""
+    data = data or b""
+    mark = BOM_UTF8 if data.startswith(BOM_UTF8) else b""
+    try:
+        return data[len(mark) :].decode("utf-8"), mark
+    except UnicodeDecodeError as error:
+        raise ConfigUnreadable(f"not UTF-8: {error}", path=str(path)) from error
+
+
+def replace_config(path: Path, before: bytes | None, after: bytes | None) -> None:
+    """Put `after` in place of `before` in one step; None is no file. Links stay links."""
+    try:
+        target = path.resolve()
+        if read_config(path) != before:
+            raise ConfigChanged(f"{path} differs from what was shown", path=str(path))
+        if before is not None and not target.stat().st_mode & stat.S_IWUSR:
+            raise _refuse(path, "it is read-only")
+        if after is None:
+            target.unlink()
+        else:
+            _swap(path, target, before, after)
+    except OSError as error:
+        raise _explain(error, path) from error
+
+
+def _swap(path: Path, target: Path, before: bytes | None, after: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        mode = 0o666 if before is None else 0o600
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(after)
+            file.flush()
+            os.fsync(file.fileno())
+        if before is not None:
+            facts = target.stat()
+            temporary.chmod(stat.S_IMODE(facts.st_mode))
+            if hasattr(os, "chown"):
+                with contextlib.suppress(OSError):
+                    os.chown(temporary, facts.st_uid, facts.st_gid)
+        # Once more, as late as can be: agents rewrite their own files.
+        if read_config(path) != before:
+            raise ConfigChanged(f"{path} changed while it was written", path=str(path))
+        temporary.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def find_backup(backups: Path, path: Path) -> Path:
+    """Where the copy of a file is kept: the last state before we changed it."""
+    digest = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
+    return backups / f"{digest}-{path.name.lstrip('.')}"
+
+
+def keep_backup(backups: Path, path: Path, data: bytes) -> Path:
+    """Copy a file to where only its owner reads it."""
+    kept = find_backup(backups, path)
+    temporary = kept.with_name(f".{kept.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        backups.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(kept)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise _explain(error, kept) from error
+    return kept
+
+
+def _explain(error: OSError, path: Path) -> PermissionDenied:
+    return _refuse(path, error.strerror or str(error))
+
+
+def _refuse(path: Path, reason: str) -> PermissionDenied:
+    return PermissionDenied(
+        f"{path}: {reason}",
+        user_message="{path} cannot be changed: {reason}.",
+        next_action="Allow writing to it, or add the server there yourself; see docs/agents.md.",
+        path=str(path),
+        reason=reason,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One configuration file of an agent, as far as it is about us."""
+
+    agent: Agent
+    scope: Scope
+    path: Path
+    command: str = ""
+    """What it starts; empty: it does not know us."""
+    problem: str = ""
+    """Why the file cannot be read."""
+
+    @property
+    def works(self) -> bool:
+        """Whether what it starts is there."""
+        return shutil.which(self.command) is not None
+
+
+def find_setups(machine: Machine, project: Path | None) -> Iterator[Setup]:
+    """Every configuration file of the agents on a machine that exists."""
+    scopes: tuple[Scope, ...] = ("user", "project")
+    for agent in machine.find_agents():
+        for scope in scopes:
+            path = machine.find_config(agent, scope, project)
+            if path is not None and path.exists():
+                yield _read_setup(agent, scope, path)
+
+
+def _read_setup(agent: Agent, scope: Scope, path: Path) -> Setup:
+    edit = toml_edit if path.suffix == ".toml" else json_edit
+    try:
+        text, _ = decode_config(read_config(path), path)
+        entry = read_entry(edit.load(text), agent) or {}
+    except (SondeError, Malformed) as error:
+        return Setup(agent, scope, path, problem=str(error))
+    command = entry.get("command", "")
+    if isinstance(command, list):
+        command = command[0] if command else ""
+    return Setup(agent, scope, path, command=str(command))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,18 +11,63 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from sonde.agents import json_edit, toml_edit
-from sonde.agents.files import (
+from sonde.agents.json_edit import Malformed
+from sonde.agents.machine import (
+    Launch,
     decode_config,
     find_backup,
     keep_backup,
     read_config,
+    read_entry,
     replace_config,
 )
-from sonde.agents.guide import drop_section, put_section
-from sonde.agents.json_text import Malformed
-from sonde.agents.machine import Launch, read_entry
 from sonde.agents.table import SERVER, Agent
 from sonde.errors import ConfigUnreadable
+
+START = "<!-- sonde: start -->"
+END = "<!-- sonde: end -->"
+_SECTION = re.compile(re.escape(START) + r".*?" + re.escape(END), re.DOTALL)
+
+GUIDE = """\
+## Searching with sonde
+
+The MCP server `sonde` has an index of the project. Ask it before opening or grepping files: it
+answers with exact paths and line numbers, so that only those lines need to be read.
+
+| to find | call |
+|---|---|
+| where or how something is done | `search_code` with a short question or an identifier |
+| what the documentation says | `search_docs` |
+| a file by its name | `search_by_path` with a glob |
+| every line that matches a pattern | `regex_search` |
+| all matches by meaning, words or both | `semantic_search`, `lexical_search`, `hybrid_search` |
+
+- When an answer has `next_cursor`, call the same tool with nothing but `cursor` to read on.
+- `INDEX_NOT_FOUND`: call `create_index` once; later edits are picked up by themselves.
+- Every error says in `nextAction` what to do about it."""
+
+
+def put_section(text: str) -> str:
+    """The text with our section: in its old place, else at the end."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    section = f"{START}\n{GUIDE}\n{END}".replace("\n", end)
+    if _SECTION.search(text):
+        return _SECTION.sub(lambda _: section, text, count=1)
+    gap = "" if not text else end if text.endswith("\n") else end * 2
+    return text + gap + section + end
+
+
+def drop_section(text: str) -> str:
+    """The text without our section and the empty line that set it apart."""
+    found = _SECTION.search(text)
+    if not found:
+        return text
+    head, rest = text[: found.start()], text[found.end() :]
+    rest = re.sub(r"\A\r?\n", "", rest)
+    if not rest:
+        head = re.sub(r"(\A|\n)\r?\n\Z", r"\1", head)
+    return head + rest
+
 
 Action = Literal["add", "update", "remove", "none"]
 

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import MutableMapping
 from typing import Any
 
-from sonde.agents.json_text import Malformed
+from sonde.agents.json_edit import Malformed
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"[ \t]*\[")

@@ -10,8 +10,16 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from sonde.chunking.packing import ENTER, JOIN, TARGET, WHOLE, Breaks, add_paragraphs, pack_breaks
-from sonde.chunking.text import cut_bytes
+from sonde.chunking.packing import (
+    ENTER,
+    JOIN,
+    TARGET,
+    WHOLE,
+    Breaks,
+    add_paragraphs,
+    cut_bytes,
+    pack_breaks,
+)
 from sonde.types import Chunk
 
 _HEADER_LENGTH = 299

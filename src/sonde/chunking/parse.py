@@ -2,15 +2,169 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import find_imports
-from sonde.chunking.packing import pack_lines
+from sonde.chunking.packing import (
+    ENTER,
+    JOIN,
+    MEMBER,
+    TARGET,
+    WHOLE,
+    Breaks,
+    cut_bytes,
+    encode,
+    pack_breaks,
+    pack_lines,
+    split_text,
+)
+from sonde.chunking.symbols import Definition, Outline, find_definitions, roles_of
 from sonde.chunking.tags import find_tags
-from sonde.chunking.text import cut_bytes, encode, split_text
-from sonde.languages import language_of
+from sonde.text.languages import language_of
 from sonde.types import Chunk, Kind, Symbol
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+_HEADER_LENGTH = 299
+_PATH_LENGTH = 140
+_LINE_LENGTH = 100
+_INDENT = 400
+
+_LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")
+_DEFINING = frozenset({"type", "function", "scope", "call"})
+
+
+def _line_start(data: bytes, offset: int) -> int:
+    """The start of the line if only blanks precede `offset` on it, otherwise -1."""
+    start = data.rfind(b"\n", max(0, offset - _INDENT), offset) + 1
+    if not start and offset > _INDENT:
+        return -1
+    return start if not data[start:offset].strip() else -1
+
+
+class _Level:
+    """One container on the way down: what is left of it, and what it is."""
+
+    __slots__ = ("first", "large", "nodes")
+
+    def __init__(self, node: Node, *, large: bool, first: bool) -> None:
+        self.nodes = iter(node.named_children)
+        self.large = large
+        self.first = first
+        """True until the first definition in a type was seen."""
+
+
+class _Lead:
+    """Comments and attributes that belong to what follows them without a blank line."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self) -> None:
+        self.start = self.end = -1
+
+    def locate(self, node: Node, data: bytes) -> int:
+        """Where the piece that `node` ends or begins has its start, -1 if inside a line."""
+        at = _line_start(data, node.start_byte)
+        if at >= 0 and self.start >= 0 and data.count(b"\n", self.end, node.start_byte) <= 1:
+            at = self.start
+        leads = at >= 0 and node.end_byte - at <= WHOLE and _LEADING.search(node.type)
+        self.start, self.end = (at, node.end_byte) if leads else (-1, -1)
+        return at
+
+
+def find_breaks(root: Node, data: bytes, grammar: str) -> Breaks:
+    """Borders between siblings, descending only into what is too large for one chunk."""
+    roles = roles_of(grammar)
+    breaks, lead = Breaks(), _Lead()
+    stack = [_Level(root, large=False, first=False)]
+    while stack:
+        level = stack[-1]
+        node = next(level.nodes, None)
+        if node is None:
+            stack.pop()
+            if level.large:
+                breaks.leave()
+            continue
+        start, end = node.start_byte, node.end_byte
+        at = lead.locate(node, data)
+        role = roles.get(node.type)
+        large = end - (at if at >= 0 else start) > WHOLE
+        defines = role in _DEFINING
+        if at >= 0:
+            breaks.add(
+                at, ENTER if large and defines else MEMBER if level.first and defines else JOIN
+            )
+            level.first = level.first and not defines
+        if large and data.find(b"\n", start, end) >= 0:
+            first = role == "type" or (role == "through" and level.first)
+            stack.append(_Level(node, large=defines, first=first))
+    return breaks
+
+
+def _signature(one: Definition, data: bytes) -> str:
+    """The line that opens a definition, without its body."""
+    body = one.node.child_by_field_name("body")
+    if body is not None and body.start_byte > one.start:
+        text = data[one.start : min(body.start_byte, one.start + 4 * _LINE_LENGTH)]
+        lines = text.split(b"\n")
+        # A comment may stand between the signature and the body.
+        ends = (i for i, line in enumerate(lines) if line.rstrip().endswith((b":", b"{")))
+        text = b"\n".join(lines[: next(ends, len(lines)) + 1])
+    else:
+        text = data[one.start : min(one.end, one.start + 4 * _LINE_LENGTH)].split(b"\n", 1)[0]
+    line = " ".join(text.decode("utf-8", "replace").split()).rstrip(" :{=(")
+    return line if len(line) <= _LINE_LENGTH else line[: _LINE_LENGTH - 1] + "…"
+
+
+def label_cuts(
+    path: str, data: bytes, cuts: list[int], outline: Outline
+) -> tuple[list[str], list[str]]:
+    """For each chunk its header (path, enclosing scopes) and the symbol it opens."""
+    headers: list[str] = []
+    symbols: list[str] = []
+    definitions = outline.definitions
+    place = path[-_PATH_LENGTH:]
+    scopes_open: list[Definition] = []
+    at = 0
+    ends = [*cuts[1:], len(data)]
+    for start, end in zip(cuts, ends, strict=True):
+        while at < len(definitions) and definitions[at].start < start:
+            scopes_open.append(definitions[at])
+            at += 1
+        scopes_open = [one for one in scopes_open if one.end > start]
+        inside = at
+        symbol = ""
+        while inside < len(definitions) and definitions[inside].start < end:
+            one = definitions[inside]
+            inside += 1
+            if one.role in ("type", "function"):
+                symbol = one.name
+                break
+            if one.role == "value":
+                symbol = symbol or one.name
+        scopes = [_signature(one, data) for one in scopes_open[-3:]]
+        headers.append("\n".join([place, *scopes])[:_HEADER_LENGTH])
+        symbols.append(symbol)
+    return headers, symbols
+
+
+def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple[Symbol, ...]]:
+    """Cut a source at its definitions; also returns what it defines."""
+    tree = parse_tree(grammar, data)
+    if tree is None:
+        cuts = pack_lines(data)
+        return cut_bytes(path, data, cuts, [path[-_PATH_LENGTH:]] * len(cuts), [""] * len(cuts)), ()
+    root = tree.root_node
+    outline = find_definitions(root, data, grammar)
+    cuts = pack_breaks(find_breaks(root, data, grammar), data) if len(data) > TARGET else [0]
+    headers, symbols = label_cuts(path, data, cuts, outline)
+    return cut_bytes(path, data, cuts, headers, symbols), outline.symbols(data)
+
 
 VERSION = 2
 """Grows when the same text is cut into other chunks, or found to hold other tags, than before."""
@@ -41,8 +195,6 @@ def parse_text(
     tags: tuple[str, ...] = ()
     data = encode(text)
     if kind == "code" and language.grammar:
-        from sonde.chunking.code import chunk_code
-
         chunks, symbols = chunk_code(path, data, language.grammar)
     elif kind == "docs" or language.kind == "docs":
         tags = find_tags(text, language.name)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from sonde.languages import language_of
+from sonde.text.languages import language_of
 from sonde.types import Kind
 
 MOST_TAGS = 100

@@ -11,21 +11,178 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
-from sonde.chunking.overview import Entry, find_package, write_overview
-from sonde.chunking.packing import LARGEST, TARGET, pack_lines
-from sonde.chunking.signatures import cut_signature, find_lead, name_kind
+from sonde.chunking.packing import LARGEST, TARGET, WHOLE, cut_bytes, encode, pack_lines
 from sonde.chunking.symbols import Definition, find_definitions
-from sonde.chunking.text import cut_bytes, encode
-from sonde.languages import Language, language_of
+from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
 
 if TYPE_CHECKING:
+    from tree_sitter import Node
+if TYPE_CHECKING:
     from tree_sitter import Node, Tree
+
+
+_MOST_ENTRIES = 200
+"""Of each kind; a generated file can define thousands."""
+_PACKAGE = {
+    "go": r"^package\s+(\w+)",
+    "java": r"^\s*package\s+([\w.]+)",
+    "kotlin": r"^\s*package\s+([\w.`]+)",
+    "scala": r"^\s*package\s+(?!object\b)([\w.]+)",
+    "csharp": r"^\s*namespace\s+([\w.]+)",
+    "php": r"^\s*namespace\s+([\w\\]+)",
+    "haskell": r"^module\s+([\w.]+)",
+    "elixir": r"^\s*defmodule\s+([\w.]+)",
+    "ruby": r"^\s*module\s+([\w:]+)",
+    "cpp": r"^\s*namespace\s+([\w:]+)",
+}
+_READ = re.compile(
+    r"\A(?:Package|Module): (?P<package>.*)\n\nImports: (?P<imports>\d+) packages?"
+    r"(?:\n\nTypes:(?: \((?P<types>\d+)\))?\n(?P<type_rows>(?:  - .*\n?)+))?"
+    r"(?:\s*Functions:(?: \((?P<functions>\d+)\))?\n(?P<function_rows>(?:  - .*\n?)+))?"
+)
+
+
+class Entry(NamedTuple):
+    """Something that a file defines, and its lines."""
+
+    name: str
+    kind: str
+    start_line: int
+    end_line: int
+
+
+def find_package(path: str, text: str, language: str) -> str:
+    """The package that a source says it belongs to; else its module, after its path."""
+    pattern = _PACKAGE.get(language)
+    found = re.search(pattern, text, re.MULTILINE) if pattern else None
+    if found:
+        return found[1]
+    place = PurePosixPath(path)
+    parts = [part for part in place.with_suffix("").parts if part not in ("src", "lib")]
+    if language == "python":
+        return ".".join(part for part in parts if part != "__init__") or place.stem
+    return place.stem
+
+
+def write_overview(
+    package: str, imports: int, types: Sequence[Entry], functions: Sequence[Entry]
+) -> str:
+    """The text of the overview."""
+    parts = [f"Package: {package}", f"Imports: {imports} package{'' if imports == 1 else 's'}"]
+    for title, entries in (("Types", types), ("Functions", functions)):
+        if entries:
+            count = f" ({len(entries)})" if len(entries) > _MOST_ENTRIES else ""
+            rows = "\n".join(map(_write_entry, entries[:_MOST_ENTRIES]))
+            parts.append(f"{title}:{count}\n{rows}")
+    return "\n\n".join(parts)
+
+
+def _write_entry(entry: Entry) -> str:
+    kind = f" ({entry.kind})" if entry.kind else ""
+    return f"  - {entry.name}{kind} (lines {entry.start_line}-{entry.end_line})"
+
+
+def read_overview(text: str) -> dict[str, Any]:
+    """The facts of an overview as metadata has them."""
+    found = _READ.match(text)
+    if found is None:
+        return {}
+    counts = {
+        "types_count": int(found["types"] or 0) or (found["type_rows"] or "").count("  - "),
+        "functions_count": int(found["functions"] or 0)
+        or (found["function_rows"] or "").count("  - "),
+    }
+    return {"package": found["package"], "imports_count": int(found["imports"])} | counts
+
+
+_COMMENT_LINE = re.compile(
+    rb"[ \t]*(?://|/\*|\*|#(?![ \t]*(?:if|el|end|include|define))|--|;|%|@|\[|\"\"\")"
+)
+_TEMPLATE = re.compile(rb"[ \t]*(?:template\b|where\b|public\b$|private\b$)")
+_MOST_LINES = 60
+_BODY = re.compile(
+    r"^(?:block|body|.*_body|compound_statement|statement_block|field_declaration_list"
+    r"|declaration_list|enumerator_list|enum_variant_list|class_declarations|do_block"
+    r"|ordered_field_declaration_list|body_statement|struct_type_body)$"
+)
+_KIND = re.compile(
+    "struct|interface|enum|trait|record|protocol|union|object|namespace|module|mod(?=_)|class"
+    "|concept|typealias|alias|newtype|delegate|annotation|instance|extension|family|data|given"
+)
+_WORDS = {"mod": "module", "typealias": "type alias", "alias": "type alias", "data": "data type"}
+
+
+def find_lead(data: bytes, start: int) -> int:
+    """Where the comments and attributes right above a line begin; the line itself if none."""
+    at = data.rfind(b"\n", 0, start) + 1
+    for _ in range(_MOST_LINES):
+        above = data.rfind(b"\n", 0, at - 1) + 1 if at else 0
+        line = data[above : at - 1] if at else b""
+        if not at or not (_COMMENT_LINE.match(line) or _TEMPLATE.match(line)):
+            break
+        at = above
+    return at
+
+
+def find_body(node: Node) -> Node | None:
+    """The part of a definition that does the work, where the grammar tells it apart."""
+    for found in (node, node.child_by_field_name("value"), node.child_by_field_name("right")):
+        body = found.child_by_field_name("body") if found else None
+        if body is not None:
+            return body
+    for child in node.named_children:
+        if _BODY.match(child.type):
+            return child
+    return None
+
+
+def _end_docstring(body: Node, end: int) -> int:
+    """Where a string that opens a body ends: Python's documentation."""
+    first = body.named_children[0] if body.named_child_count else None
+    if first is not None and first.type == "expression_statement" and first.named_child_count:
+        first = first.named_children[0]
+    return first.end_byte if first is not None and first.type == "string" else end
+
+
+def cut_signature(one: Definition, data: bytes, *, holds_functions: bool) -> tuple[int, int]:
+    """Where a definition's comments begin and its signature ends; small types are whole."""
+    start = find_lead(data, one.start)
+    body = find_body(one.node)
+    whole = one.role == "type" and not holds_functions and one.end - start <= WHOLE
+    if whole:
+        end = one.end
+    elif body is not None and body.start_byte > one.start:
+        end = _end_docstring(body, body.start_byte)
+    else:
+        line = data.find(b"\n", one.start, one.end)
+        end = one.end if one.end - start <= _SHORT or line < 0 else line
+    end = min(end, start + LARGEST)
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return start, end
+
+
+_SHORT = 400
+"""A definition without a body of its own is shown whole up to this size."""
+
+
+def name_kind(node: Node) -> str:
+    """What a type is, in a word (`struct`, `class`, `interface`)."""
+    inner = node.child_by_field_name("type") or node.child_by_field_name("value")
+    keyword = node.child_by_field_name("declaration_kind")
+    for found in (inner, keyword, node):
+        match = _KIND.search(found.type) if found is not None else None
+        if match:
+            return _WORDS.get(match[0], match[0])
+    return "type"
+
 
 ViewType = Literal["documentation", "symbols", "definitions", "data"]
 VIEW_TYPES: tuple[ViewType, ...] = ("documentation", "symbols", "definitions", "data")

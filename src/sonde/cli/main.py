@@ -61,7 +61,7 @@ def _run(argv: Sequence[str] | None) -> int:
         parser.print_help(sys.stderr)
         return FAILED
     if args.command == "completion":
-        from sonde.cli.completion import run_completion
+        from sonde.cli.commands.completion import run_completion
 
         return run_completion(args.shell)
 
@@ -83,7 +83,7 @@ def _run_command(session: Session) -> int:
 
     module, function = find_command(session.args.command).run.split(":")
     try:
-        code: int = getattr(import_module(f"sonde.cli.{module}"), function)(session)
+        code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(session)
     except SondeError as error:
         _show_error(session, error)
         return INTERRUPTED if session.interrupted else FAILED

@@ -82,7 +82,7 @@ COMMANDS = (
     Command(
         "index",
         "index a project, or bring its index up to date",
-        "commands:run_index",
+        "index:run_index",
         (
             _option("path", nargs="?", metavar="PATH", help="the project (default: detected)"),
             _flag("--deep", about="compute the deeper vectors now; servers do it when idle"),
@@ -92,7 +92,7 @@ COMMANDS = (
     Command(
         "search",
         "search by meaning and by words",
-        "searches:run_search",
+        "search:run_search",
         (
             _option("query", nargs="+", metavar="QUERY", help="a question, words, or a name"),
             _option("--path", metavar="P", help="only files under this folder"),
@@ -110,7 +110,7 @@ COMMANDS = (
     Command(
         "grep",
         "find lines that match a regular expression",
-        "searches:run_grep",
+        "search:run_grep",
         (
             _option("pattern", metavar="PATTERN", help="a regular expression, as `rg` reads it"),
             _option("paths", nargs="*", metavar="PATH", help="only under these files or folders"),
@@ -141,7 +141,7 @@ COMMANDS = (
     Command(
         "files",
         "find files by name",
-        "searches:run_files",
+        "search:run_files",
         (
             _option("glob", metavar="GLOB", help="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
             _option("-n", "--limit", type=_whole(1), metavar="N", help="matches (default: 20)"),
@@ -179,7 +179,7 @@ COMMANDS = (
     Command(
         "tree",
         "scan a folder and show what takes the space",
-        "tree:run_tree",
+        "disk:run_tree",
         (
             _option("path", nargs="?", metavar="PATH", help="the folder (default: here)"),
             _option("-d", "--depth", type=_whole(1), metavar="N", help="levels shown (default: 1)"),
@@ -210,14 +210,14 @@ COMMANDS = (
     Command(
         "mcp",
         "serve agents: MCP over stdin and stdout",
-        "serving:run_mcp",
+        "serve:run_mcp",
         (_TOOLSETS,),
         "sonde mcp --toolsets all",
     ),
     Command(
         "serve",
         "serve agents and people over HTTP: MCP, REST and pages",
-        "serving:run_serve",
+        "serve:run_serve",
         (
             _option("--host", metavar="H", help="where to listen (default: 127.0.0.1)"),
             _option("--port", type=_whole(0), metavar="N", help="port (default: 8420; 0: any)"),
@@ -228,24 +228,24 @@ COMMANDS = (
         ),
         "sonde serve --port 8420",
     ),
-    Command("status", "show how the project's index is", "commands:run_status"),
-    Command("projects", "list every indexed project", "commands:run_projects"),
+    Command("status", "show how the project's index is", "index:run_status"),
+    Command("projects", "list every indexed project", "index:run_projects"),
     Command(
         "jobs",
         "list long work, or stop some",
-        "tree:run_jobs",
+        "disk:run_jobs",
         (
             _option("-n", "--limit", type=_whole(1), metavar="N", help="jobs (default: 20)"),
             _option("--stop", metavar="JOB", help="ask this job to stop"),
         ),
     ),
-    Command("reindex", "build the project's index anew", "commands:run_reindex"),
-    Command("delete", "delete the project's index", "commands:run_delete"),
-    Command("flush", "index everything that waits", "commands:run_flush"),
+    Command("reindex", "build the project's index anew", "index:run_reindex"),
+    Command("delete", "delete the project's index", "index:run_delete"),
+    Command("flush", "index everything that waits", "index:run_flush"),
     Command(
         "strategy",
         "show or choose when changes are indexed",
-        "commands:run_strategy",
+        "index:run_strategy",
         (
             _option(
                 "strategy",
@@ -261,7 +261,7 @@ COMMANDS = (
     Command(
         "check",
         "compare the index with the files and with itself, and repair it",
-        "commands:run_check",
+        "index:run_check",
         (
             _flag("--thorough", about="look at every single word, too"),
             _flag("--while-stdin-open", about="give up when stdin closes"),
@@ -285,7 +285,7 @@ COMMANDS = (
     Command(
         "store",
         "move the project's index to the other store",
-        "commands:run_store",
+        "index:run_store",
         (
             _option("action", choices=("convert",), help="what to do"),
             _option("store", choices=("sqlite", "lance"), help="the store to move to"),
@@ -295,7 +295,7 @@ COMMANDS = (
     Command(
         "export",
         "write the project's views with their embeddings to chunk files",
-        "commands:run_export",
+        "index:run_export",
         (
             _option("--format", choices=("cortex",), default="cortex", help="the layout: cortex"),
             _option("-o", "--output", metavar="DIR", help="where (default: .cortex/chunks)"),
@@ -305,7 +305,7 @@ COMMANDS = (
     Command(
         "embed",
         "serve the bundled embedding model: POST /embed on this machine",
-        "embedding:run_embed",
+        "serve:run_embed",
         (
             _option("action", choices=("serve",), help="what to do"),
             _option("--port", type=_whole(0), metavar="N", help="port (default: 8121; 0: any)"),
@@ -315,7 +315,7 @@ COMMANDS = (
     Command(
         "users",
         "say who may use `sonde serve`: give out keys, list them, take them back",
-        "users:run_users",
+        "config:run_users",
         (
             _option("action", choices=("add", "list", "revoke"), help="what to do"),
             _option("name", nargs="?", metavar="NAME", help="a user; to revoke, also a key's id"),

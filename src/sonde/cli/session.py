@@ -15,9 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from sonde.cli.progress import ProgressLine
 from sonde.cli.terminal import (
     ColorChoice,
+    ProgressLine,
     Screen,
     ask_line,
     ask_yes,
@@ -26,8 +26,8 @@ from sonde.cli.terminal import (
     open_screen,
 )
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected
+from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
-from sonde.work import Work
 
 if TYPE_CHECKING:
     from sonde.app import App, Project
@@ -79,7 +79,7 @@ class Session:
     @cached_property
     def opened(self) -> Project:
         """The project: as named, as indexed or detected around here, or as the person says."""
-        from sonde.tools.scope import find_project
+        from sonde.projects.find import find_project
 
         try:
             project = find_project(self.app, self.args.project)
@@ -99,7 +99,7 @@ class Session:
 
     def is_inside_project(self) -> bool:
         """Whether a project is named or lies around the working directory; asks nobody."""
-        from sonde.tools.scope import find_project
+        from sonde.projects.find import find_project
 
         try:
             find_project(self.app, self.args.project)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+import json
+import os
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-Mode = Literal["query", "passage"]
-DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-4", 384
-"""Those of the bundled deep model, wherever it runs; a new model counts up."""
+from sonde.errors import EmbeddingFailed, InvalidRequest
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -15,6 +20,11 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 else:
     Vectors = object  # numpy is loaded by whoever computes, not by whoever lists tools
+
+
+Mode = Literal["query", "passage"]
+DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-4", 384
+"""Those of the bundled deep model, wherever it runs; a new model counts up."""
 
 
 class Embedder(Protocol):
@@ -45,3 +55,76 @@ def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vect
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.where(norms == 0, 1, norms)
     return vectors
+
+
+PROVIDERS: Mapping[str, str] = {
+    "static": "sonde.embedding.static:StaticEmbedder",
+    "deep": "sonde.embedding.onnx:OnnxEmbedder",
+    "local": "sonde.embedding.shared.client:LocalEmbedder",
+    "http": "sonde.embedding.services:EndpointEmbedder",
+    "openai": "sonde.embedding.services:OpenAIEmbedder",
+    "model": "sonde.embedding.model:ModelEmbedder",
+}
+
+
+def load_provider(name: str, /, **options: Any) -> Embedder:
+    """A new provider; its model loads with the first text, and nobody is called before."""
+    where = PROVIDERS.get(name)
+    if where is None:
+        near = get_close_matches(name, PROVIDERS, n=3, cutoff=0.4) or list(PROVIDERS)
+        raise InvalidRequest(
+            f"no embedding provider is called {name!r}",
+            user_message="There is no embedding provider of that name.",
+            next_action=f"Use one of: {', '.join(near)}.",
+        )
+    module, _, attribute = where.partition(":")
+    provider: Embedder = getattr(import_module(module), attribute)(**options)
+    return provider
+
+
+class Identity:
+    """One service's name; `place` is the file in which all of them are remembered."""
+
+    def __init__(self, base: str, model: str, place: Path | None) -> None:
+        self._base, self._model, self._place = base, model, place
+        self._lock = threading.Lock()
+        self._told: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Identifies the vectors, as far as is known without asking."""
+        with self._lock:
+            if self._told is None:
+                self._told = self._load().get(self._base, "")
+            return self._base + self._told
+
+    def learn(self, models: Collection[str], dimensions: int) -> None:
+        """Hear what the service said it has; remembered if it is news."""
+        if len(models) > 1:
+            raise EmbeddingFailed(f"the service changed its model: {', '.join(sorted(models))}")
+        (model,) = models or ("",)
+        said = f"={model}" if model and model != self._model else ""
+        told = f"{said}@{dimensions}"
+        if self.name == self._base + told:
+            return
+        with self._lock:
+            self._told = told
+            self._save({**self._load(), self._base: told})
+
+    def _load(self) -> dict[str, str]:
+        try:
+            found = json.loads(self._place.read_text("utf-8")) if self._place else {}
+        except (OSError, ValueError):
+            return {}
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+    def _save(self, known: dict[str, str]) -> None:
+        if self._place is None:
+            return
+        temporary = self._place.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        try:
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(known, indent=1, sort_keys=True), "utf-8")
+            temporary.replace(self._place)
+        except OSError:
+            temporary.unlink(missing_ok=True)  # then only this process knows

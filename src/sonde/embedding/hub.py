@@ -22,7 +22,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from sonde.embedding.remote import ODD
+from sonde.embedding.services import ODD
 from sonde.errors import InvalidRequest, ModelDownloadFailed
 
 HUB = "https://huggingface.co"

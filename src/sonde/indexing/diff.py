@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from sonde.indexing.sources import Tree
 from sonde.policy.walk import Entry
+from sonde.runtime.work import Work
 from sonde.types import FileState, Kind, Progress, Skipped
-from sonde.work import Work
 
 _EXAMPLES = 20
 _REPORT_EVERY = 2_000

@@ -14,14 +14,14 @@ from typing import Any
 
 from sonde.embedding.base import Embedder
 from sonde.indexing.diff import Refused
-from sonde.indexing.lock import WriterLock
 from sonde.indexing.pipeline import Stores, update_index
 from sonde.indexing.refine import coverage_of, refine_vectors
 from sonde.indexing.sources import Tree
-from sonde.languages import language_of
 from sonde.policy.walk import Entry
+from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import Work
+from sonde.text.languages import language_of
 from sonde.types import FileState, Kind, Progress, Skipped
-from sonde.work import Work
 
 _REPORT_EVERY = 100
 

@@ -22,15 +22,22 @@ from sonde.indexing.diff import (
     compare_tree,
     expand_folders,
 )
-from sonde.indexing.halving import do_in_halves
-from sonde.indexing.preparing import Order, Prepared, list_texts, prepare_files, state_of
+from sonde.indexing.preparing import (
+    Order,
+    Prepared,
+    Workers,
+    count_workers,
+    list_texts,
+    prepare_files,
+    state_of,
+)
 from sonde.indexing.sources import Tree, TreeReader
-from sonde.indexing.workers import Workers, count_workers
 from sonde.policy.read import FileContent
 from sonde.policy.walk import Entry
-from sonde.stores.base import ChunkStore
+from sonde.runtime.memory import do_in_halves
+from sonde.runtime.work import Work
+from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
-from sonde.work import Work
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -5,14 +5,23 @@ Pure, so that it comes to the same in this process and in a worker (`workers.py`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import mmap
+import os
+import queue
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Self
 
 from sonde.chunking.parse import parse_text
-from sonde.embedding.base import Embedder, Vectors
-from sonde.languages import language_of
+from sonde.embedding.base import Embedder, Vectors, load_provider
 from sonde.policy.read import FileContent
+from sonde.runtime.child import Child, serve_parent
+from sonde.text.languages import language_of
 from sonde.types import FileState, Kind, ParsedFile
 
 
@@ -38,7 +47,9 @@ class Prepared:
 
 def prepare_files(order: Order, embedder: Embedder | None = None) -> Prepared:
     """Do what is ordered; without an embedder nothing is embedded."""
-    from sonde.stores.lexicon import describe_file  # numpy, which nobody needs who lists tools
+    from sonde.stores.chunks.lexicon import (
+        describe_file,  # numpy, which nobody needs who lists tools
+    )
 
     files: list[ParsedFile] = []
     cut_short: list[FileState] = []
@@ -70,3 +81,146 @@ def state_of(content: FileContent, kind: Kind) -> FileState:
         language=language_of(content.path).name,
         kind=kind,
     )
+
+
+_MOST = 2
+"""More would wait for the one that writes, and take more memory than it is worth."""
+_WORTH = 6_000_000
+"""Bytes from which starting a process pays; it takes as long as to prepare a fifth of them."""
+_PER_FILE = 2_000
+"""What a file costs by being one, in bytes of text."""
+_WORN = 150 << 20
+"""From so many bytes on a worker is replaced: grammars, words and holes in its heap add up."""
+
+log = logging.getLogger(__name__)
+
+
+def count_workers(sizes: Iterable[int]) -> int:
+    """How many processes pay for files of these sizes on this machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if (cores or 1) < 2 or sum(size + _PER_FILE for size in sizes) < _WORTH:
+        return 0
+    return _MOST
+
+
+class Workers:
+    """At most so many child processes, each with a thread that talks to it. Use it in a `with`."""
+
+    def __init__(self, most: int, model: str) -> None:
+        self._most, self._model = most, model
+        self._orders: queue.SimpleQueue[tuple[Order, Future[Prepared | None]] | None]
+        self._orders = queue.SimpleQueue()
+        self._served: dict[threading.Thread, Child] = {}
+        self._guard = threading.Lock()
+        self._left = 0
+        self._closing = False
+
+    @property
+    def ahead(self) -> int:
+        """So many orders keep all of them busy while another is written."""
+        return self._left + 1 if self._left else 0
+
+    def submit(self, order: Order) -> Future[Prepared | None]:
+        """Have an order prepared; the result is None where we have to do it ourselves."""
+        done: Future[Prepared | None] = Future()
+        if order.contents and len(self._served) < self._most:
+            self._start()
+        with self._guard:
+            if order.contents and self._left:
+                self._orders.put((order, done))
+            else:
+                done.set_result(None)
+        return done
+
+    def close(self) -> None:
+        """End the children, whatever they are at."""
+        with self._guard:
+            self._closing = True
+            for child in self._served.values():
+                child.kill()
+                self._orders.put(None)
+        for thread in self._served:
+            thread.join()
+
+    def _start(self) -> None:
+        """Start one more, unless that fails: then there will be no more."""
+        try:
+            child = Child(__name__, self._model)
+        except OSError as error:
+            log.warning("no worker can be started: %s", error)
+            self._most = 0
+            return
+        thread = threading.Thread(target=self._serve, args=(child,), daemon=True)
+        with self._guard:
+            self._served[thread] = child
+            self._left += 1
+        try:
+            thread.start()
+        except RuntimeError as error:  # no room for another thread
+            log.warning("no worker can be used: %s", error)
+            with self._guard:
+                self._left, self._most = self._left - 1, 0
+                del self._served[thread]
+            child.end()
+
+    def _serve(self, child: Child) -> None:
+        """Pass orders to a child until it fails one; orders that nobody takes come back."""
+        healthy = True
+        while healthy and (taken := self._orders.get()):
+            order, done = taken
+            prepared = None
+            try:
+                prepared = child.ask(order)
+            except Exception as error:  # noqa: BLE001 - the files are prepared all the same
+                healthy = False
+                if not self._closing:
+                    log.warning("going on without a worker, which failed: %r", error)
+            done.set_result(prepared)
+            prepared = None
+            if healthy and _is_worn(child):
+                child.end()
+                child, healthy = self._replace(child)
+        with self._guard:
+            self._left -= 1
+            while not self._left and not self._orders.empty():
+                if taken := self._orders.get():
+                    taken[1].set_result(None)
+        child.end()
+
+    def _replace(self, child: Child) -> tuple[Child, bool]:
+        """Another child for this thread, and true; the old one where there can be none."""
+        with self._guard:
+            if self._closing:
+                return child, False
+            try:
+                child = self._served[threading.current_thread()] = Child(__name__, self._model)
+            except OSError as error:
+                log.warning("no worker can be started: %s", error)
+                return child, False
+        return child, True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _is_worn(child: Child) -> bool:
+    """Whether a child has come to hold more memory than a new one would need."""
+    try:
+        pages = int(Path(f"/proc/{child.pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):  # other systems do not tell so easily
+        return False
+    return pages * mmap.PAGESIZE > _WORN
+
+
+def _work_for_parent(model: str) -> None:
+    static: Embedder | None = load_provider("static")
+    if static and static.name != model:
+        static = None
+    serve_parent(lambda order: prepare_files(order, static))
+
+
+if __name__ == "__main__":
+    _work_for_parent(sys.argv[1])

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from sonde.embedding.base import Embedder
-from sonde.indexing.halving import do_in_halves
-from sonde.indexing.lock import WriterLock
-from sonde.stores.base import ChunkStore
+from sonde.runtime.locks import WriterLock
+from sonde.runtime.memory import do_in_halves
+from sonde.runtime.work import Work
+from sonde.stores.chunks.base import ChunkStore
 from sonde.types import Chunk, Kind, Progress
-from sonde.work import Work
 
 _STEP = 64
 _GLANCE = 1_024

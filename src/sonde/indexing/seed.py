@@ -10,10 +10,10 @@ from pathlib import Path
 from sonde.errors import SondeError
 from sonde.indexing.sources import Tree
 from sonde.policy.walk import Entry
-from sonde.stores.copying import copy_stores
+from sonde.runtime.work import Work
+from sonde.stores.chunks.copying import copy_stores
 from sonde.stores.records import Metadata, load_fingerprints, load_metadata
 from sonde.types import Skipped
-from sonde.work import Work
 
 _SAMPLE = 64
 _GLANCE = 8

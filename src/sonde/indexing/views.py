@@ -11,11 +11,11 @@ from sonde.chunking.views import VIEW_TYPES, derive_views
 from sonde.embedding.base import Embedder
 from sonde.indexing.pipeline import Stores, embed_batch
 from sonde.indexing.sources import Tree
-from sonde.languages import language_of
 from sonde.policy.read import FileContent
-from sonde.stores.base import ChunkStore
+from sonde.runtime.work import Work
+from sonde.stores.chunks.base import ChunkStore
+from sonde.text.languages import language_of
 from sonde.types import FileState, Kind, ParsedFile, Progress, Symbol
-from sonde.work import Work
 
 _BATCH_FILES = 128
 _BATCH_CHARS = 1_000_000

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from sonde.errors import InvalidRequest
-from sonde.stores.knowledge_base import SOURCES, Entry, KnowledgeStore, Piece, Place, Source
+from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Place, Source
 
 FORMAT = "sonde-knowledge-1"
 _PAGE, _BATCH = 100, 100

@@ -12,15 +12,15 @@ from typing import Any
 
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
+from sonde.knowledge.formats.chats import PEOPLE
 from sonde.knowledge.formats.reading import File, Refused
-from sonde.knowledge.formats.slack import PEOPLE
+from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.ranking import embed_missing
-from sonde.knowledge.worker import Parsers
-from sonde.policy.documents import read_document, walk_documents
+from sonde.policy.content import read_document, walk_documents
 from sonde.policy.walk import Entry as Listed
-from sonde.stores.knowledge_base import SOURCES, Entry, KnowledgeStore, Place, Source
+from sonde.runtime.work import Work
+from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Place, Source
 from sonde.types import Progress, Skipped
-from sonde.work import Work
 
 MOST_BYTES = 256 << 20
 _MOST_BESIDE = 1 << 20

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -25,12 +26,13 @@ import anyio.to_thread
 import mcp_types as types
 from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from sonde.errors import Cancelled
+from sonde.errors import Cancelled, CatalogError, InvalidRequest, SondeError, TooManyRequests
+from sonde.runtime.work import Work
 from sonde.types import Caller, Progress
-from sonde.work import Work
 
 Context = ServerRequestContext[Any, Any]
 
@@ -237,3 +239,45 @@ class _ReturnedAnswers:
 
 def _is_consent(result: types.ElicitResult) -> bool:
     return result.action == "accept" and (result.content or {}).get(_KEY) is True
+
+
+_log = logging.getLogger("sonde.mcp")
+
+
+def translate_error(error: Exception) -> dict[str, Any]:
+    """The error result for a catalogued situation; anything else is raised as a protocol error."""
+    if isinstance(error, CatalogError | TooManyRequests):
+        return shape_answer(error.as_dict()) | {"isError": True}
+    if isinstance(error, SondeError):
+        code = INVALID_PARAMS if isinstance(error, InvalidRequest) else INTERNAL_ERROR
+        if code == INTERNAL_ERROR:
+            _log.error("%s", error.developer_message, exc_info=error)
+        shown = f"{error.user_message} {error.next_action}"
+        raise MCPError(code, shown, error.as_dict()) from error
+    # Details of a defect stay in the log: they may quote what was being read.
+    _log.error("a tool failed unexpectedly", exc_info=error)
+    unexpected = SondeError(f"unexpected {type(error).__name__}; see the log")
+    shown = f"{unexpected.user_message} {unexpected.next_action}"
+    raise MCPError(INTERNAL_ERROR, shown, unexpected.as_dict()) from error
+
+
+def shape_answer(answer: dict[str, Any]) -> dict[str, Any]:
+    """A tool result: the object, and the same object once more as minified JSON text."""
+    text = dump_answer(answer)
+    if "\ufffd" in text:
+        answer = json.loads(text)
+    return {
+        "resultType": "complete",
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": answer,
+    }
+
+
+def dump_answer(answer: Any) -> str:
+    """Minified JSON that is Unicode throughout; a file name need not be."""
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return text

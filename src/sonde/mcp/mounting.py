@@ -15,13 +15,13 @@ from mcp_types import INVALID_PARAMS, ToolAnnotations
 from pydantic import Field
 
 from sonde.errors import CatalogError, EmptyQuery
-from sonde.mcp.errors import dump_answer, translate_error
+from sonde.mcp.calls import dump_answer, translate_error
+from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, ContextSearcher, SearchOptions
 from sonde.tools import TOOLS
-from sonde.tools.arguments import Argument
+from sonde.tools.schema import Argument
 from sonde.tools.shapes.cortex import show_result
 from sonde.tools.tool import Tool, bind_arguments, find_tool
-from sonde.work import Work
 
 _TYPES: dict[str, Any] = {
     "string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict,

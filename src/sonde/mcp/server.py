@@ -15,14 +15,13 @@ import mcp_types as types
 from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
-from sonde.mcp.calls import AnswerNeeded, Calls, Context
-from sonde.mcp.errors import shape_answer, translate_error
+from sonde.mcp.calls import AnswerNeeded, Calls, Context, shape_answer, translate_error
 from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS
-from sonde.mcp.reading import Reader
+from sonde.mcp.resources import Reader
+from sonde.runtime.work import Work
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.version import __version__
-from sonde.work import Work
 
 BEGIN_S = 1.0
 LEAVE_S = 0.5

@@ -14,8 +14,7 @@ from mcp.server import Server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from sonde.mcp.inbox import Inbox
-from sonde.mcp.wire import Wire
+from sonde.mcp.stdio.early import Inbox, Wire
 
 _log = logging.getLogger("sonde.mcp")
 

@@ -76,3 +76,37 @@ def _from_text(text: str) -> bytes:
     if _to_text(data) != text:
         raise ValueError("not canonical")
     return data
+
+
+_LONGEST_KEYSET = 4_000
+_SIGNED = 9
+
+
+def encode_key(key: list[Any], scope: str, secret: bytes) -> str:
+    """The cursor after a row; `scope` names what is listed, in which order."""
+    payload = json.dumps(key, separators=(",", ":")).encode()
+    return (
+        base64.urlsafe_b64encode(_sign_keyset(payload, scope, secret) + payload)
+        .decode()
+        .rstrip("=")
+    )
+
+
+def decode_key(cursor: str, scope: str, secret: bytes) -> list[Any]:
+    """The key that a cursor holds, or `BadCursor`."""
+    if len(cursor) > _LONGEST_KEYSET:
+        raise BadCursor("the cursor is longer than any cursor of this server")
+    try:
+        data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    except ValueError as error:
+        raise BadCursor("the cursor is truncated or not a cursor at all") from error
+    signature, payload = data[:_SIGNED], data[_SIGNED:]
+    if not hmac.compare_digest(signature, _sign_keyset(payload, scope, secret)):
+        raise BadCursor("the cursor was changed, or belongs to another listing")
+    key: list[Any] = json.loads(payload)
+    return key
+
+
+def _sign_keyset(payload: bytes, scope: str, secret: bytes) -> bytes:
+    message = scope.encode("utf-8", "surrogatepass") + b"\0" + payload
+    return hmac.new(secret, message, hashlib.sha256).digest()[:_SIGNED]

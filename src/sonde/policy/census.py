@@ -14,9 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sonde.policy.admit import Source, compile_rules
+from sonde.policy.admit import GIT_FILE, OWN_FILE, Scope, Source, compile_rules, open_scope
 from sonde.policy.folder import Folder, open_folder
-from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
 from sonde.policy.walk import Entry, judge_file, judge_name
 
 _SETTLED_NS = 2_000_000_000

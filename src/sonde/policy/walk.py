@@ -13,9 +13,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from sonde.policy.admit import Gate, Rules, compile_rules, has_binary_suffix
+from sonde.policy.admit import (
+    GIT_FILE,
+    OWN_FILE,
+    Gate,
+    Rules,
+    Scope,
+    compile_rules,
+    has_binary_suffix,
+    open_scope,
+)
 from sonde.policy.folder import Folder, open_root, tell_reason, tell_time
-from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
 from sonde.policy.roots import show_path, split_inside
 from sonde.types import Skipped
 

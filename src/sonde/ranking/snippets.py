@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
-from sonde.ranking.words import Question
-from sonde.tokens import index_terms
+from sonde.ranking.question import Question
+from sonde.text.words import index_terms
 from sonde.types import Span
 
 _ELLIPSIS_LINE = 400

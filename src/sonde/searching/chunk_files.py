@@ -22,8 +22,9 @@ import numpy as np
 from sonde.chunking.tags import fold_tag
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, FileMissing, SondeError
-from sonde.policy.documents import read_document, walk_documents
+from sonde.policy.content import read_document, walk_documents
 from sonde.policy.walk import Entry
+from sonde.runtime.work import trim_heap
 from sonde.searching.contexts import (
     ContextChunk,
     SearchOptions,
@@ -33,7 +34,6 @@ from sonde.searching.contexts import (
     embed_query,
 )
 from sonde.types import Skipped
-from sonde.work import trim_heap
 
 QUIET_MS = 500
 _LONGEST_MS = 60_000

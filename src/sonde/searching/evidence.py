@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
-from sonde.ranking.features import FileEvidence, measure_files
-from sonde.ranking.reports import Places, Report
-from sonde.ranking.told import measure_told
-from sonde.ranking.words import STOP_WORDS, Question, fold_name
-from sonde.searching.found import Deep, Search
+from sonde.ranking.features import FileEvidence, measure_files, measure_told
+from sonde.ranking.question import STOP_WORDS, Question, fold_name
+from sonde.ranking.report import Places, Report
+from sonde.searching.search import Deep, Search
 from sonde.types import Chunk, FileState, Scored
 
 _NEAR = 20

@@ -1,14 +1,228 @@
-"""The search modes by name."""
+"""Search by everything: candidates from words, meaning and names, ordered by one model.
+
+Files are ranked by the evidence about them; each then shows the chunk that answers: the one
+that defines the symbol asked for, else the best by words and meaning together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
 
-from sonde.ranking.words import Question
-from sonde.searching.found import Found, Search
-from sonde.searching.hybrid import rank_hybrid
-from sonde.searching.lexical import rank_lexical
-from sonde.searching.semantic import rank_semantic
+from sonde.embedding.base import Vectors
+from sonde.errors import EmbeddingFailed
+from sonde.ranking.question import Question
+from sonde.ranking.snippets import cut_snippet
+from sonde.ranking.weights import DEEPENED, choose_weights
+from sonde.searching.evidence import Candidate, RankedFile, defines_name, gather_evidence
+from sonde.searching.search import Deep, Found, Search, merge_neighbours, order_found
+from sonde.types import Chunk
+
+BUDGET_S = 0.1
+"""How long passages may be embedded while somebody waits for the answer."""
+_FILES = 15
+_FRESH_FILES = 3
+"""Where vectors are missing: more files gain nothing (docs/quality.md)."""
+_LEAST_FILES = 3
+"""To order two alone is as often wrong as right."""
+_CHUNKS = 2
+"""Of each file; one says nothing more than the static model does."""
+_SLOWER = 8.0
+"""The passages of one file against a query: how much longer they take, at first a guess."""
+_SNIPPET = 350
+"""Characters of a passage embedded now: a third of the time, and as good."""
+
+
+def deepen(
+    search: Search,
+    question: Question,
+    candidates: Sequence[Candidate],
+    order: Callable[[Candidate], Sequence[Chunk]],
+) -> list[float]:
+    """`deep_rel` of the first candidates, as many as the model has seen; none if few."""
+    deep = search.deep
+    if deep is None or deep.is_complete:
+        return []
+    wanted = [list(order(candidate))[:_CHUNKS] for candidate in candidates[:_FILES]]
+    ids = [chunk.id for chunks in wanted for chunk in chunks]
+    seen = {
+        id_: float(vector @ deep.vector)
+        for id_, vector in search.store.vectors(deep.model, ids).items()
+    }
+    best: list[float] = []
+    ends = time.perf_counter() + BUDGET_S
+    took = _SLOWER * deep.pace_s
+    fresh = deep.embed if time.perf_counter() + _LEAST_FILES * took < ends else None
+    for at, chunks in enumerate(wanted):
+        lacking = [chunk for chunk in chunks if chunk.id not in seen]
+        if lacking:
+            began = time.perf_counter()
+            if fresh is None or at >= _FRESH_FILES or began + took > ends:
+                break
+            try:
+                seen |= _embed_now(fresh, deep, question, lacking)
+            except EmbeddingFailed:
+                break  # the answer stands without it
+            took = time.perf_counter() - began
+        best.append(max(seen[chunk.id] for chunk in chunks))
+    top = max(best, default=0.0)
+    return [score / top for score in best] if len(best) >= _LEAST_FILES and top > 0 else []
+
+
+def _embed_now(
+    embed: Callable[[Sequence[str]], Vectors],
+    deep: Deep,
+    question: Question,
+    chunks: Sequence[Chunk],
+) -> dict[int, float]:
+    texts = []
+    for chunk in chunks:
+        shown, _ = cut_snippet(question, chunk.text, chunk.span, _SNIPPET, symbol=chunk.symbol)
+        texts.append(f"{chunk.header}\n{shown}")
+    vectors = embed(texts)
+    return {
+        chunk.id: float(vector @ deep.vector) for chunk, vector in zip(chunks, vectors, strict=True)
+    }
+
+
+_SCALE = 4.0
+"""Model scores are about -10..+10; divided by this they spread well over 0..1."""
+
+
+@dataclass(slots=True)
+class _Weighed:
+    file: RankedFile
+    parts: dict[str, float]
+    """What each feature adds to the score."""
+
+    @property
+    def score(self) -> float:
+        return sum(self.parts.values())
+
+    @property
+    def why(self) -> tuple[tuple[str, float], ...]:
+        kept = [(name, round(part, 3)) for name, part in self.parts.items() if abs(part) >= 0.05]
+        return tuple(sorted(kept, key=lambda pair: -abs(pair[1])))
+
+
+def rank_hybrid(search: Search, question: Question) -> list[Found]:
+    """Best files first, each by its answering chunk; further chunks of good files follow."""
+    found: list[Found] = []
+    extra: list[Found] = []
+    for weighed in _weigh_files(search, question):
+        best, *others = order_chunks(question, weighed.file.candidate)
+        relevance = (1 + math.tanh(weighed.score / _SCALE / 2)) / 2
+        why = weighed.why
+        found.append(Found(best, relevance, "relevance", why))
+        extra.extend(Found(chunk, relevance, "relevance", why) for chunk in others[:2])
+    tail = found[-1].score if found else 0.0
+    # further chunks of a file come after every file's best, so that files are never crowded out
+    found.extend(replace(more, score=tail * more.score) for more in extra)
+    return merge_neighbours(found)[: search.limit]
+
+
+def _weigh_files(search: Search, question: Question) -> list[_Weighed]:
+    """Every candidate file with its score, best first."""
+    weighed = []
+    for file in gather_evidence(search, question):
+        model = choose_weights(
+            file.candidate.state.kind,
+            is_report=question.report is not None,
+            is_deep="deep_rel" in file.features,
+        )
+        parts = {name: model.get(name, 0.0) * value for name, value in file.features.items()}
+        weighed.append(_Weighed(file, parts))
+    weighed.sort(key=_place)
+    order = partial(order_chunks, question)
+    deep = deepen(search, question, [one.file.candidate for one in weighed], order)
+    for one, value in zip(weighed, deep, strict=False):
+        # above the least of them, so that nobody falls behind files it was not compared with
+        one.parts["deep_rel"] = DEEPENED * (value - min(deep))
+    return sorted(weighed, key=_place)
+
+
+def _place(one: _Weighed) -> tuple[float, str]:
+    return -one.score, one.file.candidate.state.path
+
+
+def order_chunks(question: Question, candidate: Candidate) -> list[Chunk]:
+    """A file's candidate chunks, the answering one first."""
+    kinds = (
+        candidate.lexical, candidate.dense, candidate.deep, candidate.told_lexical,
+        candidate.told_dense,
+    )  # fmt: skip
+    most = [max(scores.values(), default=0.0) or 1.0 for scores in kinds]
+
+    def strength(chunk: Chunk) -> float:
+        share = sum(
+            scores.get(chunk.id, 0.0) / top for scores, top in zip(kinds, most, strict=True)
+        )
+        return share + (3.0 if defines_name(question, chunk) else 0.0)
+
+    return sorted(
+        candidate.chunks.values(), key=lambda chunk: (-strength(chunk), chunk.span.start_line)
+    )
+
+
+def go_further(search: Search, question: Question, found: list[Found]) -> list[Found]:
+    """The ranking, filled up to its limit with what words and meaning find beyond it."""
+    if not found or len(found) >= search.limit:
+        return found
+    store, probe, pool = search.store, search.probe, search.pool
+    lexical = store.lexical(question.terms, pool, search.where)
+    dense = store.dense(probe.model, probe.vector, pool, search.where) if probe else []
+    ranked = (item.id for pair in zip_longest(lexical, dense) for item in pair if item)
+    covered: dict[str, list[Chunk]] = {}
+    for one in found:
+        covered.setdefault(one.chunk.path, []).append(one.chunk)
+    rest = [
+        Found(chunk, 0.0, found[-1].score_type)
+        for chunk in store.chunks(list(dict.fromkeys(ranked)))
+        if not any(_overlap(chunk, other) for other in covered.get(chunk.path, ()))
+    ]
+    more = merge_neighbours(rest)[: search.limit - len(found)]
+    # each a little less than the one before, and all less than what was weighed
+    step = min(one.score for one in found) / (len(more) + 1)
+    return found + [
+        Found(one.chunk, step * (len(more) - place), one.score_type)
+        for place, one in enumerate(more)
+    ]
+
+
+def _overlap(one: Chunk, other: Chunk) -> bool:
+    return (
+        one.span.start_byte < other.span.end_byte and other.span.start_byte < one.span.end_byte
+    ) or one.span == other.span
+
+
+def rank_lexical(search: Search, question: Question) -> list[Found]:
+    """Chunks that hold the words, best first."""
+    terms = question.report.terms if question.report else question.terms
+    scored = search.store.lexical(terms, 2 * search.limit, search.where)
+    scores = {item.id: item.score for item in scored}
+    chunks = search.store.chunks(list(scores))
+    ranked = order_found([Found(chunk, scores[chunk.id], "bm25") for chunk in chunks])
+    return merge_neighbours(ranked)[: search.limit]
+
+
+def rank_semantic(search: Search, question: Question) -> list[Found]:
+    """Chunks that mean the like, nearest first."""
+    probe = search.probe
+    if probe is None:
+        return rank_lexical(search, question)  # nothing can say what it means; a note says that
+    model, vector = probe.model, probe.vector if probe.told is None else probe.told
+    if search.deep and search.deep.is_complete:
+        model, vector = search.deep.model, search.deep.vector
+    scored = search.store.dense(model, vector, 2 * search.limit, search.where)
+    scores = {item.id: item.score for item in scored}
+    chunks = search.store.chunks(list(scores))
+    ranked = order_found([Found(chunk, scores[chunk.id], "cosine") for chunk in chunks])
+    return merge_neighbours(ranked)[: search.limit]
+
 
 MODES: Mapping[str, Callable[[Search, Question], list[Found]]] = {
     "hybrid": rank_hybrid,

@@ -1,14 +1,14 @@
 """One frozen `Settings`; the only reader of the environment and of config files."""
 
-from sonde.settings.keys import read_key
 from sonde.settings.load import (
     CORTEX_FILE,
     apply_cortex_config,
     apply_project_config,
     find_home,
     load_settings,
+    read_key,
+    render_config,
 )
-from sonde.settings.render import render_config
 from sonde.settings.rules import RULES, Rule, Settings
 
 __all__ = [

@@ -8,16 +8,78 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sonde.errors import InvalidRequest, StorageUnusable, UnknownArgument
-from sonde.settings.cortex import read_cortex_config
-from sonde.settings.keys import LOOPBACK
+from sonde.errors import EmbeddingFailed, InvalidRequest, StorageUnusable, UnknownArgument
 from sonde.settings.rules import RULES, RejectedError, Settings, check_size, default_of, parse_json
+
+_LINE = re.compile(r"^(?P<indent> *)(?P<key>[\w-]+):(?:[ \t]+(?P<value>[^#\n]*?))?[ \t]*(?:#.*)?$")
+_MEANING = {
+    "server.chunks_dir": "chunks_dir",
+    "embedding.endpoint": "embedding_endpoint",
+    "embedding.dimensions": "embedding_dimensions",
+}
+_MOST = 100_000
+
+
+def read_cortex_config(root: Path) -> tuple[Path, dict[str, str]]:
+    """The file and the settings it holds, by our names, as text; nothing where there is none."""
+    path = root / ".cortex" / "config.yml"
+    try:
+        if path.parent.is_symlink() or path.is_symlink() or not path.is_file():
+            return path, {}
+        with path.open(encoding="utf-8") as file:
+            text = file.read(_MOST)
+    except (OSError, ValueError):
+        return path, {}
+    found: dict[str, str] = {}
+    section = ""
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        value = (match["value"] or "").strip().strip("\"'")
+        if not match["indent"]:
+            section = match["key"]
+        name = _MEANING.get(f"{section}.{match['key']}")
+        if match["indent"] and name and value:
+            found[name] = value
+    return path, found
+
+
+_OPENAI = "OPENAI_API_KEY"
+LOOPBACK = re.compile(r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/\S*)?")
+"""Addresses on this machine."""
+
+
+def read_key(variable: str, address: str) -> str:
+    """The key for the service at an address (none: OpenAI itself).
+
+    OpenAI's own key is for OpenAI alone: another service gets the key in the variable that was
+    named for it, or none, and none at all where others could read it on its way.
+    """
+    is_openai = not address or address.startswith("https://api.openai.com/")
+    name = variable or (_OPENAI if is_openai else "")
+    key = os.environ.get(name, "").strip() if name else ""
+    if name and not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise EmbeddingFailed(
+            f"{name} holds no key" if key else f"{name} is not set",
+            user_message="The key of the embedding service is missing.",
+            next_action=f"Set the environment variable {name}.",
+        )
+    if key and address.startswith("http://") and not LOOPBACK.fullmatch(address):
+        raise EmbeddingFailed(
+            "a key would be sent over http in the clear",
+            user_message="The key of the embedding service would be sent unencrypted.",
+            next_action="Use an https address for `embeddingEndpoint`.",
+        )
+    return key
+
 
 MAX_CONFIG_BYTES = 10 * 1024 * 1024
 UNEDITED = "_asGenerated"
@@ -193,3 +255,50 @@ def _suggest(
 ) -> str:
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean '{write(near[0])}'?" if near else ""
+
+
+CONFIG_VERSION = 1
+
+_GROUPS = (
+    ("include", "exclude"),
+    ("respect_gitignore", "max_file_size", "max_files"),
+    ("doc_patterns", "index_docs"),
+    ("enhanced_tool_descriptions",),
+    ("indexing_strategy", "lazy_idle_threshold"),
+    ("watching", "roots", "chunking", "store", "embedding"),
+    ("tool_names", "toolsets", "max_tokens"),
+)
+_UNEDITED_NOTE = (
+    "A value that still equals its default yields to ~/.mcp/search/config.json. "
+    "Remove this line to make every value here binding."
+)
+
+
+def render_config(settings: Settings, hardcoded_excludes: Sequence[str]) -> str:
+    """The text of a commented config.json; the excludes are the lines shown as such."""
+    groups: list[list[tuple[str, Any]]] = [
+        [
+            ("_comment", "Search MCP Configuration - Edit to customize indexing behavior"),
+            ("_version", CONFIG_VERSION),
+            (UNEDITED, _UNEDITED_NOTE),
+        ]
+    ]
+    groups += [[(RULES[name].key, _write(settings, name)) for name in names] for names in _GROUPS]
+    groups.append([("_hardcodedExcludes", list(hardcoded_excludes))])
+    groups.append([("_availableOptions", {rule.key: rule.about for rule in RULES.values()})])
+    body = ",\n\n".join(",\n".join(_render(*entry) for entry in group) for group in groups)
+    return f"{{\n{body}\n}}\n"
+
+
+def _write(settings: Settings, name: str) -> Any:
+    value = getattr(settings, name)
+    if name != "max_file_size":
+        return value
+    kilobytes = -(-value // 1024)
+    return f"{kilobytes // 1024}MB" if kilobytes and kilobytes % 1024 == 0 else f"{kilobytes}KB"
+
+
+def _render(key: str, value: Any) -> str:
+    long = key in ("_hardcodedExcludes", "_availableOptions")
+    text = json.dumps(value, ensure_ascii=False, indent=2 if long else None)
+    return f"  {json.dumps(key)}: " + text.replace("\n", "\n  ")

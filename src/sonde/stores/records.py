@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import SondeError
-from sonde.stores.json_files import read_json, write_json, write_text
-from sonde.stores.migrations import refuse_newer
+from sonde.stores.files import read_json, write_json, write_text
+from sonde.stores.formats import refuse_newer
 from sonde.types import FileState, IndexReport, Kind, StoreCounts
 
 __all__ = [

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import InvalidRequest, StorageUnusable
-from sonde.stores.json_files import read_json, write_json
-from sonde.stores.migrations import refuse_newer
-from sonde.stores.sqlite import translate_errors
-from sonde.work import try_lock
+from sonde.runtime.work import try_lock
+from sonde.stores.database import translate_errors
+from sonde.stores.files import read_json, write_json
+from sonde.stores.formats import refuse_newer
 
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _FORMAT = 1

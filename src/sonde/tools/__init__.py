@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sonde.projects.views import cortex_search
 from sonde.tools.code import search_by_path, search_code, search_docs
-from sonde.tools.contexts import cortex_search
 from sonde.tools.file_tools import FILE_TOOLS
 from sonde.tools.index import (
     create_index,

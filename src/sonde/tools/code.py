@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 
 from sonde.app import App
 from sonde.errors import DocsIndexNotFound
-from sonde.searching.paths import match_paths, read_folder
-from sonde.tools.arguments import Param
-from sonde.tools.contexts import TagsParam, TypesParam
-from sonde.tools.scanning import Scan, scan_project
-from sonde.tools.scope import find_project, indexed_project, projects_in_scope
-from sonde.tools.searching import Request, answer_search
+from sonde.projects.find import find_project, indexed_project, projects_in_scope
+from sonde.projects.lines import Scan, scan_project
+from sonde.projects.search import Request, answer_search
+from sonde.projects.update import rebuilding
+from sonde.projects.views import TagsParam, TypesParam
+from sonde.runtime.work import Work
+from sonde.searching.filters import match_paths, read_folder
+from sonde.tools.schema import Param
 from sonde.tools.shapes.rfc import GrepAnswer, PathAnswer, SearchAnswer
-from sonde.tools.updating import rebuilding
-from sonde.work import Work
 
 _MOST_LINES = 10_000
 

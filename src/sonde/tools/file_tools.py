@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sonde.tools.file_queries import query_get, query_list, query_run
-from sonde.tools.file_sets import Op, fix_op, resource_set_ops
-from sonde.tools.files import cd, inspect, job_progress, scan_folder, session_preferences
+from sonde.disk.queries import query_get, query_list, query_run
+from sonde.disk.sets import Op, fix_op, resource_set_ops
+from sonde.tools.disk import cd, inspect, job_progress, scan_folder, session_preferences
 from sonde.tools.tool import Tool
 
 _DOCUMENTED: tuple[Op, ...] = ("create", "list", "get", "delete", "add", "remove")

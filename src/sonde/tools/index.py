@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from sonde.app import App, Project
 from sonde.errors import (
@@ -15,25 +15,37 @@ from sonde.errors import (
     FileLimitWarning,
     FileMissing,
     FileNotAdmitted,
+    IndexBusy,
     SondeError,
 )
 from sonde.indexing.diff import compare_tree
-from sonde.languages import language_of
 from sonde.policy.admit import REASONS
-from sonde.policy.hooks import remove_hook
+from sonde.policy.git import remove_hook
 from sonde.policy.roots import resolve_inside
-from sonde.stores.records import Metadata, load_metadata, measure_folder, project_folder
-from sonde.stores.sqlite import translate_errors
-from sonde.tools.arguments import Param
-from sonde.tools.checking import describe_checks
-from sonde.tools.following import describe_following, follow_project
-from sonde.tools.scope import (
+from sonde.projects.check import check_soon, describe_checks
+from sonde.projects.find import (
     find_project,
     indexed_project,
     known_roots,
     require_consent,
     require_index,
 )
+from sonde.projects.follow import describe_following, follow_project
+from sonde.projects.update import (
+    index_job,
+    rebuilding,
+    refine_later,
+    refine_soon,
+    tell_other_model,
+    update_project,
+)
+from sonde.runtime.jobs import Job
+from sonde.runtime.work import Work
+from sonde.stores.database import translate_errors
+from sonde.stores.records import Metadata, load_metadata, measure_folder, project_folder
+from sonde.text.languages import language_of
+from sonde.tools.route import Route
+from sonde.tools.schema import Param
 from sonde.tools.shapes.rfc import (
     DeleteAnswer,
     FileAnswer,
@@ -43,16 +55,8 @@ from sonde.tools.shapes.rfc import (
     show_duration,
     show_size,
 )
-from sonde.tools.updating import (
-    index_job,
-    rebuilding,
-    refine_later,
-    refine_soon,
-    tell_other_model,
-    update_project,
-)
+from sonde.tools.shapes.shell import show_job
 from sonde.types import FileState, IndexReport, Skipped
-from sonde.work import Work
 
 ProjectParam = Annotated[str | None, Param("Folder of the project; default: here", max_length=4096)]
 ConfirmParam = Annotated[str | None, Param("Token of the answer that asked", max_length=100)]
@@ -325,3 +329,57 @@ def list_projects(app: App, *, work: Work) -> ProjectsAnswer:
             }
         )
     return {"projects": rows, "totalProjects": len(rows)}
+
+
+Action = Literal["index", "rebuild", "check"]
+
+
+def start_project_job(
+    app: App,
+    project: Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)],
+    action: Annotated[Action, Param("Index what changed, everything anew, or check")] = "index",
+    confirm: ConfirmParam = None,
+    *,
+    work: Work,
+) -> dict[str, Any]:
+    """Index a project, build its index anew, or check it, in the background."""
+    if action == "index":
+        found = find_project(app, project, work)
+        agree_to_index(app, found, work, confirm)
+        job = _index(app, found)
+    else:
+        found = indexed_project(app, project)
+        if action == "check":
+            job = check_soon(app, found, asked=True)
+        else:
+            agree_to_rebuild(app, found, work, confirm)
+            job = _index(app, found, force=True)
+    return show_job(job.record(), work.caller)
+
+
+def _index(app: App, project: Project, *, force: bool = False) -> Job:
+    key = f"index:{project.key}"
+    running = app.jobs.find(key)
+    if force and running and running.status == "running":
+        raise IndexBusy("to join a job that is running would rebuild nothing")
+    app.jobs.cancel(f"refine:{project.key}")
+
+    def run(inner: Work) -> IndexReport:
+        report = update_project(app, project, inner, force=force)
+        go_on(app, project)
+        if app.static is None:
+            refine_later(app, project)  # a provider was named: it embeds what is new or other
+        return report
+
+    return app.jobs.submit(key, "index", run, lasting=True)
+
+
+PROJECT_ROUTES: tuple[Route, ...] = (
+    Route(
+        "projects",
+        start_project_job,
+        "Index a project, build its index anew, or check it",
+        method="POST",
+        status=202,
+    ),
+)

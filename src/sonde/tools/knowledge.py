@@ -6,41 +6,38 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from sonde.app import App
-from sonde.knowledge.getting import find_entry, read_page
+from sonde.knowledge.getting import find_entry, read_page, write_transcript
 from sonde.knowledge.retrieval import Mode, read_retrieval
-from sonde.knowledge.transcripts import write_transcript
-from sonde.stores.knowledge_base import Conditions, Source
-from sonde.tools.arguments import Param
-from sonde.tools.knowing import (
-    Inquiry,
-    View,
-    answer_get,
-    answer_search,
-    find_session,
-    list_defaults,
-)
-from sonde.tools.knowledge_filters import (
+from sonde.knowledge.service import (
     ByParam,
     CharacterParam,
     FieldsParam,
     FromParam,
+    Inquiry,
     KeywordsParam,
     Order,
     OrderParam,
     SenderParam,
     ToParam,
     TypesParam,
+    View,
+    answer_get,
+    answer_search,
     filter_chats,
     filter_media,
     filter_notes,
     filter_prompts,
+    find_session,
+    list_defaults,
     list_recent,
     read_filters,
     read_sources,
 )
+from sonde.runtime.work import Work
+from sonde.stores.knowledge.base import Conditions, Source
+from sonde.tools.schema import Param
 from sonde.tools.shapes.know import GetAnswer, KnowAnswer, TranscriptAnswer, show_got
 from sonde.tools.tool import Tool
-from sonde.work import Work
 
 QueryParam = Annotated[str, Param("Words or a question", max_length=100_000, terse=True)]
 LimitParam = Annotated[int, Param("Results in a page", minimum=1, maximum=100)]

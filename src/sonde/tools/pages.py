@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Annotated, Literal
 
 from sonde.app import App
-from sonde.tools.arguments import Param
-from sonde.tools.contexts import TagsParam, TypesParam
-from sonde.tools.page_answers import answer_page
+from sonde.projects.pages import answer_page
+from sonde.projects.views import TagsParam, TypesParam
+from sonde.runtime.work import Work
+from sonde.tools.schema import Param
 from sonde.tools.shapes.page import PageAnswer
-from sonde.work import Work
 
 QueryParam = Annotated[
     str, Param("The question or the words to search for", max_length=100_000, terse=True)

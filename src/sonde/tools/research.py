@@ -11,32 +11,30 @@ from urllib.parse import quote, unquote
 
 from sonde.app import App
 from sonde.errors import CatalogError, EmptyQuery, InvalidRequest
-from sonde.knowledge.questions import read_question
-from sonde.knowledge.ranking import KnowledgeHit, merge_sources, sort_recent
-from sonde.knowledge.retrieval import read_retrieval, show_text
-from sonde.knowledge.sharing import save_session
-from sonde.knowledge.snippets import clamp_length
-from sonde.knowledge.times import show_time
-from sonde.paging.budget import count_tokens
-from sonde.ranking.words import read_question as read_code_question
-from sonde.stores.knowledge_base import SOURCES, Conditions, Entry, Piece, Source
-from sonde.tools.arguments import Param
-from sonde.tools.knowing import (
+from sonde.knowledge.library import save_session
+from sonde.knowledge.ranking import KnowledgeHit, merge_sources, read_question, sort_recent
+from sonde.knowledge.retrieval import clamp_length, read_retrieval, show_text
+from sonde.knowledge.service import (
     Inquiry,
     answer_get,
     find_ranking,
     find_session,
     list_defaults,
     rank,
+    read_filters,
     read_opening,
 )
-from sonde.tools.knowledge_filters import read_filters
-from sonde.tools.scope import indexed_project
-from sonde.tools.searching import Request, rank_everywhere
+from sonde.paging.results import count_tokens
+from sonde.projects.find import indexed_project
+from sonde.projects.search import Request, rank_everywhere
+from sonde.ranking.question import read_question as read_code_question
+from sonde.runtime.work import Work
+from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, Piece, Source
+from sonde.text.times import show_time
+from sonde.tools.schema import Param
 from sonde.tools.shapes.know import GetAnswer, KnowAnswer, show_compact, show_hit
 from sonde.tools.tool import Tool
 from sonde.types import Kind, Skipped
-from sonde.work import Work
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 EVERYWHERE = (*SOURCES, *KINDS)

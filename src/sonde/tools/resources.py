@@ -11,14 +11,14 @@ from sonde.app import App, Project
 from sonde.errors import FileMissing, FileNotAdmitted, IndexNotFound, InvalidRequest, NoSuchAddress
 from sonde.policy.admit import REASONS
 from sonde.policy.walk import Entry
+from sonde.projects.find import find_project, indexed_project, known_roots
+from sonde.projects.update import rebuilding
+from sonde.runtime.work import Work
 from sonde.tools import TOOLS
-from sonde.tools.arguments import Param
 from sonde.tools.route import Content
-from sonde.tools.scope import find_project, indexed_project, known_roots
+from sonde.tools.schema import Param
 from sonde.tools.tool import find_tool
-from sonde.tools.updating import rebuilding
 from sonde.types import Chunk, Skipped
-from sonde.work import Work
 
 _MOST = 101
 """A client shows at most 100 completions; one more says that there are more."""

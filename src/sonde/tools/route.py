@@ -15,7 +15,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, unquote
 
 from sonde.errors import InvalidRequest, NoSuchAddress
-from sonde.tools.arguments import Argument, bind
+from sonde.tools.schema import Argument, bind
 from sonde.tools.tool import read_answer, read_arguments
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]

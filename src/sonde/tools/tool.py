@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, NotRequired, Required, Union
 
 from sonde.errors import UnknownArgument
-from sonde.tools.arguments import Argument, Kind, Param, bind
+from sonde.tools.schema import Argument, Kind, Param, bind
 
 __all__ = [
     "TOOLSETS",

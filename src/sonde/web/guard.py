@@ -33,12 +33,12 @@ from sonde.errors import (
     TooManyRequests,
     UnknownHost,
 )
-from sonde.knowledge.sessions import read_defaults
+from sonde.knowledge.library import read_defaults
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.limits import Buckets
 from sonde.types import LOCAL, Caller
-from sonde.web.refusing import is_person, refuse
-from sonde.web.tokens import Tokens
+from sonde.web.accounts import Tokens
+from sonde.web.pages.errors import is_person, refuse
 
 COOKIE = "sonde_token"
 MOST_BYTES = 4 * 1024 * 1024

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sonde.knowledge.formats.reading import File, Refused, make_entry
-from sonde.stores.knowledge_base import Entry
+from sonde.stores.knowledge.base import Entry
 
 MAGIC = b"SQLite format 3\0"
 _EPOCH_S = 978_307_200

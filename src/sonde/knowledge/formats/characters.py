@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sonde.knowledge.formats.reading import File, Refused, make_fields, read_json
-from sonde.knowledge.times import read_time
-from sonde.stores.knowledge_base import Entry
+from sonde.stores.knowledge.base import Entry
+from sonde.text.times import read_time
 
 FIELDS = (
     "description", "personality", "scenario", "first_mes", "mes_example", "creator_notes",

@@ -2,16 +2,112 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sonde.knowledge.formats.branches import Node, make_branches
 from sonde.knowledge.formats.reading import File, Refused, make_chat, read_html, read_json
-from sonde.knowledge.formats.slack import make_slack
-from sonde.knowledge.times import read_time
-from sonde.stores.knowledge_base import Entry, Piece
+from sonde.policy.read import decode_text
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.text.times import read_time
+
+PEOPLE = "users.json"
+_MARK = re.compile(r"<([@#!]?)([^<>|]*+)(?:\|([^<>]*+))?>")
+
+
+def make_slack(file: File, rows: list[Any]) -> Entry:
+    """A day of a channel; the folder is the channel's name."""
+    names = _read_people(file.beside)
+    messages = []
+    for row in rows:
+        if not isinstance(row, dict) or not str(row.get("text") or "").strip():
+            continue
+        if str(row.get("subtype") or "").endswith(("_join", "_leave")):
+            continue
+        profile = row.get("user_profile") or {}
+        user = str(row.get("user") or "")
+        known = profile.get("real_name") or names.get(user) or row.get("username") or user
+        stamp = str(row.get("ts"))
+        when = read_time(float(stamp)) if re.fullmatch(r"\d+(\.\d+)?", stamp) else None
+        key = str(row.get("client_msg_id") or row.get("ts") or "")
+        text = _write_plain(str(row["text"]), names)
+        messages.append(Piece(text, uuid=key, sender=str(known), created_at=when))
+    channel = file.path.split("/")[-2] if "/" in file.path else "Slack"
+    if not messages:
+        raise Refused("no_text")
+    return make_chat(f"#{channel} {file.stem}", messages, file, facts={"app": "Slack"})
+
+
+def _read_people(data: bytes) -> Mapping[str, str]:
+    try:
+        rows = json.loads(decode_text(data) or "[]")
+    except (ValueError, RecursionError):
+        return {}
+    names: dict[str, str] = {}
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and isinstance(row.get("id"), str):
+            profile = row.get("profile") if isinstance(row.get("profile"), dict) else {}
+            assert isinstance(profile, dict)
+            named = profile.get("real_name") or row.get("real_name") or row.get("name")
+            names[row["id"]] = str(named or row["id"])
+    return names
+
+
+def _write_plain(text: str, names: Mapping[str, str]) -> str:
+    """Slack's own marks as they are read: @name, #channel, label (address)."""
+
+    def show(found: re.Match[str]) -> str:
+        mark, what, label = found.groups()
+        if mark == "@":
+            return f"@{label or names.get(what, what)}"
+        if mark:
+            return f"{'#' if mark == '#' else '@'}{label or what}"
+        return f"{label} ({what})" if label and label not in what else what
+
+    return html.unescape(_MARK.sub(show, text))
+
+
+class Node(NamedTuple):
+    """A message, or nothing, behind another."""
+
+    parent: str
+    said: tuple[Piece, ...]
+
+
+def make_branches(
+    title: str, nodes: Mapping[str, Node], shown: str, file: File, **facts: Any
+) -> Iterator[Entry]:
+    """The branch that ends in the leaf `shown`; then each other one, from where it forks off."""
+    parents = {node.parent for node in nodes.values()}
+    leaves = [key for key in nodes if key not in parents]
+    taken: set[str] = set()
+    first = shown if shown in nodes else next(iter(leaves), "")
+    main = _climb(nodes, first, taken)[0]
+    yield make_chat(title, main, file, **facts)
+    key, number = facts.get("path", ""), 1
+    for leaf in leaves:
+        if leaf in taken:
+            continue
+        said, fork = _climb(nodes, leaf, taken)
+        if said:
+            number += 1
+            known = {**facts.get("facts", {}), "branch_of": key, "branches_from": fork}
+            own = facts | {"path": f"{key}/{leaf}", "facts": known}
+            yield make_chat(f"{title} (branch {number})", said, file, **own)
+
+
+def _climb(nodes: Mapping[str, Node], leaf: str, taken: set[str]) -> tuple[list[Piece], str]:
+    """What was said on the way to a leaf, and the message behind which that way begins."""
+    said: list[Piece] = []
+    while leaf in nodes and leaf not in taken:
+        taken.add(leaf)
+        said += reversed(nodes[leaf].said)
+        leaf = nodes[leaf].parent
+    return said[::-1], leaf
+
 
 _WHATSAPP = re.compile(
     r"\u200e?\[?(\d{1,4})[./-](\d{1,2})[./-](\d{2,4}),? +(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"

@@ -15,9 +15,9 @@ from sonde.knowledge.formats import (
     logs,
     notes,
     prompts,
-    slack,
     speech,
 )
+from sonde.knowledge.formats import chats as slack
 from sonde.knowledge.formats.reading import (
     MOST_UNPACKED,
     File,
@@ -28,7 +28,7 @@ from sonde.knowledge.formats.reading import (
 )
 from sonde.policy.admit import find_denied
 from sonde.policy.roots import show_path
-from sonde.stores.knowledge_base import Entry, Source
+from sonde.stores.knowledge.base import Entry, Source
 from sonde.types import Skipped
 
 Parser = Callable[[File], list[Entry]]

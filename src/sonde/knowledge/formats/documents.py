@@ -18,8 +18,8 @@ from sonde.knowledge.formats.reading import (
     read_html,
     read_member,
 )
-from sonde.knowledge.times import read_time
-from sonde.stores.knowledge_base import Entry
+from sonde.stores.knowledge.base import Entry
+from sonde.text.times import read_time
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sonde.knowledge.formats.reading import File, Refused, make_chat, read_lines
-from sonde.knowledge.times import read_time
-from sonde.stores.knowledge_base import Entry, Piece
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.text.times import read_time
 
 _TITLE_CHARS = 80
 _SHOWN = {"user_message": "user", "agent_message": "assistant"}

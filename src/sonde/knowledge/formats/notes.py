@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from sonde.knowledge.formats.reading import File, Refused, make_entry, parse_xml, read_html
-from sonde.knowledge.times import read_time
-from sonde.stores.knowledge_base import Entry
+from sonde.stores.knowledge.base import Entry
+from sonde.text.times import read_time
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _PROPERTY = re.compile(r"\A(?:[ \t]*[\w-]+:: .*\n)+")

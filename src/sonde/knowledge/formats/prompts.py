@@ -10,7 +10,7 @@ from typing import Any
 
 from sonde.knowledge.formats.notes import load_yaml, split_front, to_json
 from sonde.knowledge.formats.reading import File, Refused, make_fields, read_json
-from sonde.stores.knowledge_base import Entry
+from sonde.stores.knowledge.base import Entry
 
 _NAMES = {
     "name": ("name", "title", "act", "id", "prompt_name"),

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
 
-from sonde.knowledge.cutting import cut_pieces
-from sonde.policy.decode import decode_text
-from sonde.stores.knowledge_base import Entry, Piece, Source
+from sonde.knowledge.retrieval import cut_pieces
+from sonde.policy.read import decode_text
+from sonde.stores.knowledge.base import Entry, Piece, Source
 
 _MOST_MEMBERS = 20_000
 MOST_UNPACKED = 1 << 29

@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from sonde.knowledge.formats.reading import File, Refused, make_entry, read_html, read_json
-from sonde.knowledge.times import read_time
-from sonde.stores.knowledge_base import Entry, Piece
+from sonde.stores.knowledge.base import Entry, Piece
+from sonde.text.times import read_time
 
 _CUE = re.compile(
     r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})[ \t]*+-->[ \t]*+"

@@ -7,9 +7,9 @@ from typing import Any, NotRequired, TypedDict
 
 from sonde.knowledge.getting import Got
 from sonde.knowledge.ranking import KnowledgeHit, make_uri
-from sonde.knowledge.snippets import cut_snippet, find_offset
-from sonde.knowledge.times import show_time
-from sonde.stores.knowledge_base import NUMBERED, TITLE, Entry, Piece
+from sonde.knowledge.retrieval import cut_snippet, find_offset
+from sonde.stores.knowledge.base import NUMBERED, TITLE, Entry, Piece
+from sonde.text.times import show_time
 
 
 class KnowAnswer(TypedDict):

@@ -7,10 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NotRequired, TypedDict, TypeVar
 
-from sonde.handles import join_node
 from sonde.policy.roots import show_path
-from sonde.stores.saved_base import ResourceSet, SavedQuery
-from sonde.stores.tree_base import FOLDER, KINDS, LINK, OK, STATES, Node, Totals
+from sonde.runtime.jobs import join_node
+from sonde.stores.disk.base import (
+    FOLDER,
+    KINDS,
+    LINK,
+    OK,
+    STATES,
+    Node,
+    ResourceSet,
+    SavedQuery,
+    Totals,
+)
 from sonde.types import Caller, JobRecord
 
 MOST_BYTES = 4_000

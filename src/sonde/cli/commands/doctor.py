@@ -1,0 +1,224 @@
+"""`sonde doctor`: look at everything sonde stands on, and say what is wrong."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sonde.cli.commands.config import find_project_config, list_settings, render_settings
+from sonde.cli.render import format_bytes
+from sonde.cli.session import Session
+from sonde.cli.terminal import Screen, escape_controls
+from sonde.errors import IndexBusy, IndexNotFound, SondeError
+from sonde.policy.roots import MARKERS
+from sonde.settings import Settings, apply_project_config
+
+_LEAST_FREE = 200 * 1024 * 1024
+HEALTHY, UNWELL = 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; advice means that something is wrong with it."""
+
+    name: str
+    found: str
+    advice: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Nothing needs to be done about it."""
+        return not self.advice
+
+
+def run_doctor(session: Session) -> int:
+    """Print every check; the exit code says whether all is well."""
+    checks = list(check_everything(session))
+    healthy = all(check.ok for check in checks)
+    settings = _settings_here(session)
+    if session.args.json:
+        session.print_json(
+            {
+                "healthy": healthy,
+                "checks": [{**asdict(check), "ok": check.ok} for check in checks],
+                "settings": list_settings(settings) if settings else {},
+                "warnings": list(settings.warnings) if settings else [],
+            }
+        )
+    else:
+        session.print_lines(_render(checks, settings, session.out))
+    return HEALTHY if healthy else UNWELL
+
+
+def check_everything(session: Session) -> Iterator[Check]:
+    """The checks from the ground up; the first broken floor ends them."""
+    yield from _check_programs()
+    try:
+        home = session.settings.home
+        yield _check_home(home)
+        yield from _check_models(session)
+        yield _check_project(session)
+        if session.is_inside_project():
+            yield from _check_index(session)
+        yield from _check_agents(session)
+    except SondeError as error:
+        yield Check(error.code, error.user_message, error.next_action)
+
+
+def _check_programs() -> Iterator[Check]:
+    from sonde.version import __version__
+
+    yield Check("sonde", __version__)
+    yield Check("python", f"{platform.python_version()} on {platform.platform(terse=True)}")
+    import apsw
+
+    with_fts = "ENABLE_FTS5" in apsw.compile_options
+    yield Check(
+        "sqlite",
+        apsw.sqlite_lib_version() + ("" if with_fts else " without FTS5"),
+        "" if with_fts else "Install apsw from PyPI: pip install --force-reinstall apsw.",
+    )
+
+
+def _check_home(home: Path) -> Check:
+    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+        free = shutil.disk_usage(existing).free
+    except OSError as error:
+        advice = "Set SONDE_HOME to a folder you can write to."
+        return Check("home", f"{home} cannot be written: {error.strerror}", advice)
+    roomy = free >= _LEAST_FREE
+    advice = "" if roomy else "Free some space, or set SONDE_HOME to another disk."
+    return Check("home", f"{home}, {format_bytes(free)} free", advice)
+
+
+def _check_models(session: Session) -> Iterator[Check]:
+    for label, embedder in (("static", session.app.static), ("deep", session.app.deep)):
+        if embedder is None:
+            yield Check(f"{label} model", f"off (embedding = {session.settings.embedding})")
+            continue
+        began = time.perf_counter()
+        try:
+            embedder.embed(["def check(): ..."], "query")
+        except SondeError as error:
+            yield Check(f"{label} model", error.developer_message, error.next_action)
+            continue
+        took = (time.perf_counter() - began) * 1000
+        found = f"{embedder.name}, {embedder.dimensions} dimensions, loaded in {took:.0f} ms"
+        yield Check(f"{label} model", found)
+
+
+def _check_project(session: Session) -> Check:
+    if not session.is_inside_project():
+        return Check("project", "none here (no marker in this folder or above)")
+    root = session.opened.root
+    marker = next((name for name in MARKERS if (root / name).exists()), None)
+    how = "named" if session.args.project else f"found by {marker}" if marker else "indexed before"
+    return Check("project", f"{root} ({how})")
+
+
+def _check_index(session: Session) -> Iterator[Check]:
+    from sonde.runtime.work import Work
+    from sonde.tools.index import get_index_status
+
+    try:
+        status = get_index_status(session.app, project=session.project, work=Work())
+    except IndexNotFound:
+        yield Check("index", "none yet; `sonde index` makes one")
+        return
+    found = (
+        f"{status['status']}, {status['totalFiles']:,} files, {status['totalChunks']:,} chunks, "
+        f"{status['storageSize']}, updated {status['lastUpdated'] or 'never'}"
+    )
+    yield Check("index", found)
+    yield _check_writer(session)
+    yield from _check_watches(session)
+    for kind, store in session.opened.stores().items():
+        broken = store.verify()
+        advice = "Run `sonde reindex` to build the index anew." if broken else ""
+        yield Check(f"{kind} store", "; ".join(broken) or "sound", advice)
+
+
+def _check_writer(session: Session) -> Check:
+    try:
+        with session.opened.lock.held(wait_s=0):
+            return Check("writer", "nobody is writing the index")
+    except IndexBusy:
+        return Check("writer", "another process is writing the index; searches go on meanwhile")
+
+
+def _check_watches(session: Session) -> Iterator[Check]:
+    """On Linux every watched folder counts against a limit of the user's."""
+    try:
+        limit = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text("ascii"))
+    except (OSError, ValueError):
+        return
+    paths = {path for store in session.opened.stores().values() for path in store.files()}
+    folders = len({path.rpartition("/")[0] for path in paths})
+    advice = f"Allow more: sysctl fs.inotify.max_user_watches={max(524_288, folders * 4)}."
+    found = f"{folders:,} folders to watch, {limit:,} allowed"
+    yield Check("watches", found, "" if folders < limit else advice)
+
+
+def _check_agents(session: Session) -> Iterator[Check]:
+    """Agents that are not set up are no fault; those that start something that is gone are."""
+    from sonde.agents.machine import Machine, find_setups
+
+    machine = Machine(Path.home(), session.environ)
+    project = session.opened.root if session.is_inside_project() else None
+    setups = list(find_setups(machine, project))
+    for agent in machine.find_agents():
+        ours = [setup for setup in setups if setup.agent is agent]
+        known = [setup for setup in ours if setup.command]
+        advice = f"Run `sonde setup {agent.name}` to put it right."
+        if lost := next((setup for setup in known if not setup.works), None):
+            found = f"{lost.path} starts {lost.command}, which is not there"
+            advice += "" if lost.scope == "user" else " With --scope project."
+            yield Check(agent.title, found, advice)
+        elif known:
+            yield Check(agent.title, "set up: " + ", ".join(str(setup.path) for setup in known))
+        else:
+            faults = [f"{setup.path}: {setup.problem}" for setup in ours if setup.problem]
+            unset = f"not set up; `sonde setup {agent.name}` does it"
+            yield Check(agent.title, "; ".join(faults) or unset)
+
+
+def _settings_here(session: Session) -> Settings | None:
+    """Settings with the project's own, as far as they can be read."""
+    try:
+        settings = session.settings
+    except SondeError:
+        return None
+    try:
+        path = find_project_config(session)
+    except SondeError:
+        path = None
+    return apply_project_config(settings, path) if path else settings
+
+
+def _render(checks: list[Check], settings: Settings | None, screen: Screen) -> Iterator[str]:
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        mark = screen.paint("good", "✓") if check.ok else screen.paint("bad", "✗")
+        yield f"{mark} {check.name:<{width}}  {escape_controls(check.found)}"
+        if check.advice:
+            yield f"  {'':<{width}}  {screen.paint('warn', '→')} {escape_controls(check.advice)}"
+    if settings is None:
+        return
+    chosen = list(render_settings(settings, screen, chosen_only=True))
+    if chosen:
+        yield from (
+            "",
+            "Settings that are not at their default (`sonde config` lists all):",
+            *chosen,
+        )
+    if settings.warnings:
+        yield ""
+        yield from (f"{screen.paint('warn', '!')} {escape_controls(w)}" for w in settings.warnings)

@@ -1,0 +1,186 @@
+"""The commands that serve agents: over stdin and stdout, and over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sonde.cli.session import Session
+from sonde.errors import InvalidRequest, StorageUnusable
+from sonde.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from sonde.app import App
+    from sonde.mcp.listing import Listing
+    from sonde.web.accounts import Issuer
+
+
+log = logging.getLogger(__name__)
+
+
+def run_mcp(session: Session) -> int:
+    """Serve agents until stdin closes; stdout carries nothing but the protocol."""
+    from sonde.mcp.manifest import load_manifest
+    from sonde.mcp.stdio.serve import serve_stdio
+
+    settings = _read_settings(session)
+    enhanced = settings.enhanced_tool_descriptions
+    early = load_manifest(settings.toolsets, settings.tool_names, enhanced=enhanced)
+    open_app = _open_later(session, settings)
+    if sys.stdin and sys.stdin.isatty():
+        told = "sonde speaks MCP here, on stdin and stdout, to the agent that starts it"
+        session.note(f"{told}; `sonde setup` tells your agents to. Ctrl-C ends it.")
+    serve_stdio(open_app, lambda: _make_listing(settings), _begin, early)
+    return 0
+
+
+def run_serve(session: Session) -> int:
+    """Serve over HTTP until interrupted."""
+    from sonde.mcp.server import end_if_busy
+    from sonde.stores.users import Users
+    from sonde.web.accounts import Keyring, load_tokens
+    from sonde.web.application import build_application, check_access, serve_http
+    from sonde.web.guard import Access
+    from sonde.web.pages.table import PAGES
+
+    args = session.args
+    settings = _read_settings(
+        session,
+        host=args.host,
+        port=args.port,
+        token=args.token,
+        token_file=args.token_file,
+        public_url=args.public_url,
+    )
+    file = Path(settings.token_file).expanduser() if settings.token_file else None
+    access = Access(
+        host=settings.host,
+        port=settings.port,
+        tokens=Keyring(
+            load_tokens(settings.token or None, file),
+            Users(settings.home / "users.json"),
+            _find_issuer(settings),
+        ),
+        public_url=settings.public_url,
+        rate_limit=settings.rate_limit,
+    )
+    check_access(access)
+    app = build_application(
+        _open_later(session, settings),
+        _make_listing(settings),
+        access,
+        pages=PAGES,
+        begin=_begin,
+    )
+
+    def tell(address: str) -> None:
+        address = settings.public_url.rstrip("/") or address
+        if args.json:
+            session.print_json({"url": address, "mcp": f"{address}/mcp"})
+        else:
+            session.print_lines(
+                [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C ends it)"]
+            )
+        session.flush()
+
+    serve_http(app, access, tell)
+    end_if_busy()
+    return 0
+
+
+def _begin(app: Any) -> None:
+    from sonde.projects.follow import begin_following
+
+    begin_following(app)
+
+
+def _find_issuer(settings: Settings) -> Issuer | None:
+    from sonde.web.accounts import Issuer
+
+    if not settings.jwt_keys:
+        return None
+    if not settings.jwt_issuer:
+        raise InvalidRequest(
+            "jwtKeys without jwtIssuer",
+            user_message="Whoever signs tokens must be named.",
+            next_action="Set SONDE_JWT_ISSUER to what `iss` of the tokens is.",
+        )
+    return Issuer(Path(settings.jwt_keys).expanduser(), settings.jwt_issuer, settings.jwt_audience)
+
+
+def _read_settings(session: Session, **given: Any) -> Settings:
+    """The settings with what the command line says, and a log as they want it."""
+    names = session.args.toolsets
+    settings = load_settings(
+        session.environ,
+        assume_yes=True if session.args.yes else None,
+        toolsets=[name.strip() for name in names.split(",")] if names else None,
+        **given,
+    )
+    logging.getLogger().setLevel(settings.log_level.upper())
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    return settings
+
+
+def _make_listing(settings: Settings) -> Listing:
+    from sonde.mcp.listing import Listing
+    from sonde.tools import TOOLS
+    from sonde.tools.routes import ROUTES
+
+    listing = Listing(
+        TOOLS,
+        toolsets=settings.toolsets,
+        spelling=settings.tool_names,
+        enhanced=settings.enhanced_tool_descriptions,
+        routes=ROUTES,
+        tool_limits=settings.tool_limits,
+    )
+    _ = listing.limits  # a name that is wrong is told at the start
+    return listing
+
+
+def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
+    named = session.args.project or "."
+    if named.startswith("${"):  # a variable that the agent had no folder to put in for
+        named = "."
+    start = Path(named).expanduser().absolute()
+
+    def open_app() -> App:
+        from sonde.wiring import build_app
+
+        return build_app(settings, start=start, stays=True)
+
+    return open_app
+
+
+def run_embed(session: Session) -> int:
+    """Serve `POST /embed` on this machine until interrupted."""
+    from sonde.embedding.base import load_provider
+    from sonde.embedding.shared.server import PORT, EmbeddingServer
+
+    port = PORT if session.args.port is None else session.args.port
+    embedder = load_provider("deep")
+    try:
+        server = EmbeddingServer(embedder, port)
+    except (OSError, OverflowError) as error:
+        raise StorageUnusable(
+            f"127.0.0.1:{port}: {error}",
+            user_message="The port for embedding is not free.",
+            next_action="Choose another with --port, or 0 for any.",
+        ) from error
+    with server:
+        facts = {"url": server.address, "model": embedder.name, "dimensions": embedder.dimensions}
+        if session.args.json:
+            session.print_json(facts)
+        else:
+            session.print_lines([f"{embedder.name} at {server.address}  (Ctrl-C ends it)"])
+        session.flush()
+        try:
+            server.serve_forever()
+        finally:
+            embedder.close()
+    return 0

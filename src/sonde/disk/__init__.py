@@ -1,0 +1,1 @@
+"""Scanned disks: scans, handles, listings, reports, resource sets, saved queries."""

@@ -1,0 +1,359 @@
+"""Disk -> tree: one walk that writes what differs from the last one, and keeps the ids of the rest.
+
+A folder is read whole, its children compared with what is stored, and only then are its
+subfolders entered, one after another; so what is stored is a tree at any moment, and totals are
+written when a folder is done. Nothing but metadata is looked at, and nothing that goes wrong with
+one folder stops the walk.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sonde.disk.nodes import ScanReport, make_node, tell_kind, tell_state
+from sonde.errors import FileMissing
+from sonde.policy.metadata import Descent, measure_blocks
+from sonde.runtime.work import Work
+from sonde.stores.disk.base import (
+    FILE,
+    FOLDER,
+    LINK,
+    LINKED,
+    LOOP,
+    MOUNT,
+    OK,
+    OUTSIDE,
+    PENDING,
+    ROOT_ID,
+    STATES,
+    TOO_DEEP,
+    Batch,
+    Node,
+    TreeStore,
+    sort_names,
+)
+from sonde.types import Progress
+
+_CHUNK = 10_000
+"""Names of a folder that are compared at a time; a folder may have millions."""
+_FLUSH_ROWS = 10_000
+_FLUSH_S = 0.5
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A folder that is being walked."""
+
+    node: Node
+    """With what it takes itself as its bytes on disk."""
+    stored: Node | None
+    """As the last scan left it."""
+    device: int
+    weight: float
+    """The share of the whole tree that it is taken for, until it is known better."""
+    identity: tuple[int, int] = (0, 0)
+    todo: list[tuple[Node, Node | None, os.stat_result]] = field(default_factory=list)
+    """Subfolders to enter, the last one first."""
+    size: int = 0
+    disk: int = 0
+    files: int = 0
+    folders: int = 0
+    children: int = 0
+    state: int = OK
+
+
+def scan_tree(
+    store: TreeStore,
+    root: Path,
+    work: Work,
+    *,
+    depth_limit: int | None = None,
+    follow: Sequence[Path] = (),
+) -> ScanReport:
+    """Bring a tree up to date with the disk; `follow` names the roots that links may lead into."""
+    return _Walk(store, root, work, depth_limit, tuple(follow)).run()
+
+
+class _Walk:
+    """One scan under way."""
+
+    def __init__(
+        self,
+        store: TreeStore,
+        root: Path,
+        work: Work,
+        depth_limit: int | None,
+        follow: tuple[Path, ...],
+    ) -> None:
+        self._store = store
+        self._root = root
+        self._work = work
+        self._depth_limit = depth_limit
+        self._follow = follow
+        self._began = self._flushed_at = time.monotonic()
+        self._batch = Batch()
+        self._report = ScanReport()
+        self._names: dict[tuple[int, int], int] = {}
+        """Files with several names that were met: how many of the names are still to come."""
+        self._above: set[tuple[int, int]] = set()
+        self._entered: set[tuple[int, int]] = set()
+        """Every folder that was walked; kept only where links are followed."""
+        self._finished = 0.0
+        self._seen = 0
+        self._expected = 0
+
+    def run(self) -> ScanReport:
+        """Walk the whole tree."""
+        self._expected = next((s.nodes for s in self._store.scans() if s.finished_ms), 0)
+        descent = Descent(self._root)
+        try:
+            self._scan, self._next_id = self._store.begin_scan(_now_ms())
+            self._walk(descent)
+        finally:
+            descent.close()
+            self._flush()
+        self._work.report(Progress("scanning", self._seen, self._seen))
+        report = self._report
+        report.seconds = time.monotonic() - self._began
+        self._store.finish_scan(self._scan, _now_ms(), nodes=self._seen, size=report.size)
+        return report
+
+    def _walk(self, descent: Descent) -> None:
+        stored = self._store.get(ROOT_ID)
+        here = descent.look_here()
+        born = stored.born if stored else self._scan
+        node = make_node((ROOT_ID, 0, "", FOLDER, 0), here, PENDING, "", born)
+        if stored is None:
+            self._batch.inserted[ROOT_ID] = node
+        self._report.folders += 1
+        self._seen += 1
+        first = _Frame(node, stored, here.st_dev, 1.0, (here.st_dev, here.st_ino))
+        self._read_folder(descent, first)
+        stack = [first]
+        while stack:
+            frame = stack[-1]
+            if frame.todo:
+                inner = self._enter(descent, frame, *frame.todo.pop())
+                if inner:
+                    stack.append(inner)
+                continue
+            stack.pop()
+            self._above.discard(frame.identity)
+            if stack:
+                descent.leave()
+            self._finish(frame, stack[-1] if stack else None)
+
+    def _enter(
+        self,
+        descent: Descent,
+        above: _Frame,
+        node: Node,
+        stored: Node | None,
+        seen: os.stat_result,
+    ) -> _Frame | None:
+        """The frame of a folder, or None with its state written when it is not walked."""
+        device = seen.st_dev
+        inner = _Frame(node, stored, device, above.weight)
+        linked = node.kind == LINK
+        state = OUTSIDE if linked else TOO_DEEP
+        deep = self._depth_limit is not None and node.depth >= self._depth_limit
+        if not linked and device != above.device:
+            inner.node, state = node._replace(disk=0), MOUNT
+        elif not deep:
+            try:
+                inside = False
+                if linked:
+                    inside = descent.follow(node.name, self._follow).is_relative_to(self._root)
+                else:
+                    descent.enter(node.name)
+            except (OSError, RuntimeError) as error:
+                state = tell_state(error, linked=linked)
+            else:
+                try:
+                    # a link was looked at itself, a folder is what was looked at
+                    here = descent.look_here() if linked else seen
+                    inner.identity = (here.st_dev, here.st_ino)
+                    state = self._judge(inner, counted=inside)
+                    if state == OK:
+                        inner.device = here.st_dev
+                        inner.disk = measure_blocks(here) if linked else 0
+                        self._read_folder(descent, inner)
+                        return inner
+                except (OSError, FileMissing) as error:
+                    state = tell_state(error, linked=linked)
+                descent.leave()
+        self._leave_out(inner, above, state)
+        return None
+
+    def _judge(self, inner: _Frame, *, counted: bool) -> int:
+        """Whether a folder that could be opened is to be walked."""
+        if inner.identity in self._above:
+            return LOOP
+        if counted or inner.identity in self._entered:
+            return LINKED
+        if self._follow:
+            self._entered.add(inner.identity)
+        return OK
+
+    def _leave_out(self, frame: _Frame, above: _Frame, state: int) -> None:
+        frame.state = state
+        if frame.stored and self._store.children(frame.node.id, 1):
+            self._batch.emptied.append(frame.node.id)
+        if frame.node.kind == FOLDER or state != OUTSIDE:
+            self._count_problem(state)
+        self._finished += frame.weight
+        self._finish(frame, above)
+
+    def _read_folder(self, descent: Descent, frame: _Frame) -> None:
+        """Compare what is in a folder with what is stored of it."""
+        names = sort_names(descent.list_names())
+        self._above.add(frame.identity)
+        for start in range(0, max(len(names), 1), _CHUNK):
+            end = start + _CHUNK
+            known: dict[str, Node] = {}
+            if frame.stored:
+                low = names[start] if start else None
+                high = names[end] if end < len(names) else None
+                known = dict(self._store.between(frame.node.id, low, high))
+            self._compare(descent, frame, names[start:end], known)
+            self._pause()
+        frame.todo.reverse()
+        share = frame.weight / (len(frame.todo) + 1)
+        self._finished += share
+        frame.weight = share
+
+    def _compare(
+        self, descent: Descent, frame: _Frame, names: Sequence[str], known: dict[str, Node]
+    ) -> None:
+        parent, depth = frame.node.id, frame.node.depth + 1
+        inserted, first_free = self._batch.inserted, self._next_id
+        seen = files = folders = size = disk = 0
+        for name, facts in descent.look_at(names):
+            seen += 1
+            kind = tell_kind(facts)
+            state, target = OK, ""
+            if kind != FILE:
+                state, target = self._read_other(descent, name, kind)
+            elif facts.st_nlink > 1:
+                state = self._count_name(facts)
+            stored = known.pop(name, None)
+            if stored is not None and stored.kind != kind:
+                self._batch.removed.append(stored.id)
+                self._report.removed += 1
+                stored = None
+            number, born = (stored.id, stored.born) if stored else (self._next_id, self._scan)
+            node = make_node((number, parent, name, kind, depth), facts, state, target, born)
+            if stored is None:
+                inserted[number] = node
+                self._next_id += 1
+            elif state != PENDING and node != stored:
+                self._note_change(stored, node)
+            if state == PENDING:
+                frame.todo.append((node, stored, facts))
+            if kind == FILE:
+                files += 1
+                size += node.size if state == OK else 0
+            if kind == FOLDER:
+                folders += 1
+            elif state != LINKED:
+                disk += node.disk
+        self._seen += seen
+        self._report.files += files
+        self._report.folders += folders
+        self._report.added += self._next_id - first_free
+        self._report.removed += len(known)
+        self._batch.removed.extend(node.id for node in known.values())
+        frame.children += seen
+        frame.files += files
+        frame.folders += folders
+        frame.size += size
+        frame.disk += disk
+
+    def _read_other(self, descent: Descent, name: str, kind: int) -> tuple[int, str]:
+        """State and target of what is no file; folders, and links if followed, are yet to do."""
+        if kind == LINK:
+            return PENDING if self._follow else OK, descent.read_target(name)
+        return PENDING if kind == FOLDER else OK, ""
+
+    def _note_change(self, stored: Node, node: Node) -> None:
+        self._report.changed += 1
+        self._batch.updated.append(node)
+        if stored.kind == LINK and (stored.children or stored.state == PENDING):
+            self._batch.emptied.append(stored.id)  # it was followed last time
+        if node.size != stored.size:
+            self._batch.past.append((stored.id, stored.size, stored.disk))
+
+    def _count_name(self, facts: os.stat_result) -> int:
+        """A file with several names counts under the first one that is met."""
+        key = (facts.st_dev, facts.st_ino)
+        left = self._names.get(key)
+        if left is None:
+            self._names[key] = facts.st_nlink - 1
+            return OK
+        if left > 1:
+            self._names[key] = left - 1
+        else:
+            del self._names[key]
+        self._count_problem(LINKED)
+        return LINKED
+
+    def _finish(self, frame: _Frame, above: _Frame | None) -> None:
+        """Write a folder's totals and add them to those of the folder above."""
+        node, stored = frame.node, frame.stored
+        if node.kind == LINK and frame.state != OK:
+            done = node._replace(state=frame.state)
+        else:
+            done = node._replace(
+                size=frame.size,
+                disk=frame.disk + node.disk,
+                files=frame.files,
+                folders=frame.folders,
+                children=frame.children,
+                state=frame.state,
+            )
+            if above:
+                above.size += frame.size
+                # what a link takes itself was counted when it was met
+                above.disk += frame.disk + (node.disk if node.kind == FOLDER else 0)
+                above.files += frame.files
+                above.folders += frame.folders
+            else:
+                self._report.size, self._report.disk = done.size, done.disk
+        if done.id in self._batch.inserted:
+            self._batch.inserted[done.id] = done
+        elif stored is None or done != stored:
+            self._batch.updated.append(done)
+        if stored and (done.size, done.disk) != (stored.size, stored.disk):
+            self._batch.past.append((stored.id, stored.size, stored.disk))
+        self._pause()
+
+    def _count_problem(self, state: int) -> None:
+        name = STATES[state]
+        self._report.problems[name] = self._report.problems.get(name, 0) + 1
+
+    def _pause(self) -> None:
+        """Write what has gathered and tell how far the walk is."""
+        now = time.monotonic()
+        if len(self._batch) < _FLUSH_ROWS and now - self._flushed_at < _FLUSH_S:
+            return
+        self._flush()
+        total = self._expected
+        if total < self._seen:
+            total = max(self._seen, int(self._seen / max(self._finished, 0.001)))
+        rate = self._seen / max(now - self._began, 0.001)
+        left = (total - self._seen) / rate
+        self._work.report(Progress("scanning", self._seen, total, "", rate, left))
+
+    def _flush(self) -> None:
+        if len(self._batch):
+            self._store.apply(self._scan, self._batch)
+            self._batch = Batch()
+        self._flushed_at = time.monotonic()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

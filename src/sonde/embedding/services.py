@@ -1,0 +1,328 @@
+"""What every provider behind an address shares: sending with patience, checking what comes back.
+
+Redirects are refused, since a key or a text must reach the host that was named and no other;
+proxies are not used for this machine itself. No error repeats what was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+from sonde.embedding.base import Identity, Mode, make_units
+from sonde.errors import EmbeddingFailed
+
+if TYPE_CHECKING:
+    from sonde.embedding.base import Vectors
+if TYPE_CHECKING:
+    from sonde.embedding.base import Vectors
+if TYPE_CHECKING:
+    from sonde.embedding.base import Vectors
+
+
+_MOST_BYTES = 256 << 20
+_LONGEST_PAUSE_S = 20.0
+_BATCH_TEXTS = 64
+_BATCH_CHARS = 200_000
+_REPEATED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+ODD = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+"""What comes of an answer in another shape than the documented one."""
+_CODE = re.compile(r"[a-z][a-z_]{0,59}")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one answer may take, how often it is asked for, and the first pause in between."""
+
+    timeout_s: float
+    tries: int
+    pause_s: float = 0.5
+
+
+ASKING: Mapping[Mode, Patience] = {"query": Patience(10.0, 2, 0.2), "passage": Patience(60.0, 5)}
+"""Somebody waits for a query; passages are embedded in the background."""
+
+
+class _Stay(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Nothing is sent on to another address."""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a URL leads to this machine."""
+    name = urlsplit(address).hostname or ""
+    try:
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def show_address(address: str) -> str:
+    """A URL without anything that could be a secret."""
+    parts = urlsplit(address)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+
+
+def post_json(
+    address: str, body: Mapping[str, Any], headers: Mapping[str, str], patience: Patience
+) -> Any:
+    """The JSON that answers, asked for again while the other side is busy or out of reach."""
+    request = Request(  # noqa: S310 - the setting's rule lets only http and https through
+        address,
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json", "Accept": "application/json", **headers},
+    )
+    proxies = ProxyHandler({}) if is_loopback(address) else ProxyHandler()
+    opener = build_opener(_Stay, proxies)
+    for attempt in range(1, patience.tries + 1):
+        pause = patience.pause_s * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311
+        try:
+            with opener.open(request, timeout=patience.timeout_s) as answer:
+                data = answer.read(_MOST_BYTES + 1)
+            if len(data) > _MOST_BYTES:
+                raise _fail(address, "the answer is too large")
+            return json.loads(data)
+        except HTTPError as error:
+            with error:
+                what = f"HTTP {error.code}{_read_code(error, headers)}"
+            pause = _read_pause(error) or pause
+            if error.code not in _REPEATED or attempt == patience.tries:
+                raise _fail(address, what, error.code) from None
+        except (OSError, HTTPException) as error:
+            if attempt == patience.tries:
+                reason = getattr(error, "reason", None) or error
+                raise _fail(address, f"{type(error).__name__}: {reason}") from None
+        except (ValueError, RecursionError):
+            raise _fail(address, "the answer is not JSON") from None
+        time.sleep(min(pause, _LONGEST_PAUSE_S))
+    raise _fail(address, "it was never asked")
+
+
+def embed_in_batches(
+    texts: Sequence[str],
+    dimensions: int,
+    ask: Callable[[list[str]], Sequence[Sequence[float]]],
+) -> Vectors:
+    """Unit rows for all texts, a few at a time; blank texts are not sent and get a zero row.
+
+    `dimensions` 0 takes whatever comes first.
+    """
+    import numpy as np
+
+    made: dict[int, Any] = {}
+    for places in _plan_batches(texts):
+        try:
+            rows = np.asarray(ask([texts[at] for at in places]), np.float32)
+        except ODD as error:
+            raise EmbeddingFailed(
+                f"the embedding service answered in another shape: {type(error).__name__}",
+                user_message="The embedding service answered in a way that is not understood.",
+                next_action="Check that `embeddingEndpoint` is the address of such a service.",
+            ) from None
+        dimensions = dimensions or (rows.shape[1] if rows.ndim == 2 else 0)
+        if rows.shape != (len(places), dimensions):
+            raise EmbeddingFailed(
+                f"the embedding service gave {rows.shape}, not {(len(places), dimensions)}",
+                user_message="The embedding service gave vectors of another size.",
+                next_action="Set `embeddingDimensions` to the size of its vectors.",
+            )
+        if not np.isfinite(rows).all():
+            raise EmbeddingFailed("the embedding service gave vectors that are no numbers")
+        made |= zip(places, rows, strict=True)
+    return make_units(made, len(texts), dimensions)
+
+
+def _plan_batches(texts: Sequence[str]) -> Iterator[list[int]]:
+    batch: list[int] = []
+    size = 0
+    for at, text in enumerate(texts):
+        if not text.strip():
+            continue
+        if batch and (len(batch) == _BATCH_TEXTS or size + len(text) > _BATCH_CHARS):
+            yield batch
+            batch, size = [], 0
+        batch.append(at)
+        size += len(text)
+    if batch:
+        yield batch
+
+
+def _read_pause(error: HTTPError) -> float:
+    """How long the other side wants to be left alone, if it says so in seconds."""
+    try:
+        return max(0.0, float(error.headers.get("Retry-After") or 0))
+    except (ValueError, AttributeError):
+        return 0.0
+
+
+def _read_code(error: HTTPError, sent: Mapping[str, str]) -> str:
+    """The word for what went wrong; the message itself may repeat parts of a key."""
+    try:
+        found = json.loads(error.read(100_000))["error"]
+        code = found.get("code") or found.get("type")
+    except (OSError, HTTPException, *ODD):
+        return ""
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        return ""
+    return "" if any(code in value for value in sent.values()) else f" ({code})"
+
+
+def _fail(address: str, what: str, status: int = 0) -> EmbeddingFailed:
+    actions = {
+        401: "Check the key in the environment.",
+        403: "Check the key in the environment.",
+        404: "Correct `embeddingEndpoint` or `embeddingModel`.",
+        429: "Wait a moment, or check the account's limits.",
+    }
+    return EmbeddingFailed(
+        f"{show_address(address)}: {what}",
+        user_message="The embedding service did not answer.",
+        next_action=actions.get(status, "Start it, or correct `embeddingEndpoint`."),
+    )
+
+
+class EndpointEmbedder:
+    """An `Embedder` behind an HTTP address.
+
+    Which model answers there is up to that server; one that says so, as `model` in its answers, is
+    held to the model that was named.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        dimensions: int,
+        name: str = "",
+        model: str = "",
+        place: Path | None = None,
+        asking: Mapping[Mode, Patience] = ASKING,
+    ) -> None:
+        self._address, self._dimensions = address, dimensions
+        self._identity = Identity(name, model, place) if name else None
+        self._model, self._asking = model, asking
+
+    @property
+    def name(self) -> str:
+        """Identifies the vectors; empty where nobody says what they are."""
+        return self._identity.name if self._identity else ""
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers per vector, as they were announced."""
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
+        """One unit row per text."""
+        told: set[str] = set()
+
+        def ask(batch: list[str]) -> Sequence[Sequence[float]]:
+            body = {"texts": batch, "mode": mode}
+            answer = post_json(self._address, body, {}, self._asking[mode])
+            told.add(str(answer.get("model") or ""))
+            rows: Sequence[Sequence[float]] = answer["embeddings"]
+            return rows
+
+        vectors = embed_in_batches(texts, self._dimensions, ask)
+        if self._model and told - {self._model, ""}:
+            raise EmbeddingFailed(
+                f"the service embeds with {', '.join(sorted(told))}, not with {self._model}",
+                user_message="The embedding service uses another model than the one named.",
+                next_action="Correct `embeddingModel`, then embed the index anew.",
+            )
+        if self._identity and told:
+            self._identity.learn(told, self._dimensions)
+        return vectors
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+ADDRESS = "https://api.openai.com/v1"
+MODEL = "text-embedding-3-small"
+_LONGEST_TEXT = 16_000
+"""Characters of a text that are sent: within 8,191 tokens for all but the oddest."""
+
+
+class OpenAIEmbedder:
+    """An `Embedder` behind an OpenAI-compatible address.
+
+    The key is asked for with each request and kept nowhere.
+    """
+
+    def __init__(
+        self,
+        address: str = ADDRESS,
+        model: str = MODEL,
+        dimensions: int = 0,
+        read_key: Callable[[], str] = str,
+        place: Path | None = None,
+        asking: Mapping[Mode, Patience] = ASKING,
+    ) -> None:
+        base = address.rstrip("/")
+        self._address = base if base.endswith("/embeddings") else f"{base}/embeddings"
+        self._model, self._asked_dimensions = model, dimensions
+        self._read_key, self._asking = read_key, asking
+        self._dimensions = dimensions
+        base = f"openai:{urlsplit(self._address).netloc}/{model}"
+        # the same name at another host, or cut to another size, may be another model
+        self._identity = Identity(f"{base}@{dimensions}" if dimensions else base, model, place)
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """Identifies the vectors."""
+        return self._identity.name
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers per vector; a service that was not told is asked."""
+        with self._lock:
+            if not self._dimensions:
+                self._dimensions = self.embed(["size"], "query").shape[1]
+            return self._dimensions
+
+    def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
+        """One unit row per text, in order."""
+        told: set[str] = set()
+
+        def ask(batch: list[str]) -> Sequence[Sequence[float]]:
+            body: dict[str, Any] = {
+                "model": self._model,
+                "input": [text[:_LONGEST_TEXT] for text in batch],
+                "encoding_format": "float",
+            }
+            if self._asked_dimensions:
+                body["dimensions"] = self._asked_dimensions
+            key = self._read_key()
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            answer = post_json(self._address, body, headers, self._asking[mode])
+            told.add(str(answer.get("model") or ""))
+            rows = {int(row["index"]): row["embedding"] for row in answer["data"]}
+            if sorted(rows) != list(range(len(batch))):
+                raise EmbeddingFailed(f"{len(batch)} texts were sent, {len(rows)} vectors came")
+            return [rows[at] for at in range(len(batch))]
+
+        known = self._asked_dimensions
+        if not known and not any(text.strip() for text in texts):
+            known = self.dimensions
+        vectors = embed_in_batches(texts, known, ask)
+        if told:
+            self._dimensions = vectors.shape[1]
+            self._identity.learn(told, self._dimensions)
+        return vectors
+
+    def close(self) -> None:
+        """Nothing is held."""

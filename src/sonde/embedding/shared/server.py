@@ -1,0 +1,224 @@
+"""An embedder as a server on this machine: `POST /embed`, `GET /health`.
+
+    POST /embed {"texts": ["..."], "mode": "query" or "passage"}
+    -> {"embeddings": [[...]], "dimensions": 384, "model": "..."}
+
+It listens on loopback only, refuses the pages of browsers and hosts that are not its own, takes
+bodies up to a bound, and where it has a token it wants that too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sonde.embedding.base import load_provider
+from sonde.embedding.services import is_loopback
+from sonde.errors import SondeError
+from sonde.runtime.work import try_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sonde.embedding.base import Embedder
+
+
+PORT = 8121
+MOST_BYTES = 16 << 20
+MOST_TEXTS = 2_048
+_SILENT_S = 60.0
+_NONCE = "Sonde-Nonce"
+
+
+def prove(token: str, nonce: str) -> str:
+    """What only a server that has the token can answer to a nonce."""
+    return hmac.new(token.encode(), nonce.encode(), hashlib.sha256).hexdigest()
+
+
+class EmbeddingServer(ThreadingHTTPServer):
+    """Listens once made; port 0 takes a free one."""
+
+    daemon_threads = True
+
+    def __init__(self, embedder: Embedder, port: int = PORT, token: str = "") -> None:
+        self.embedder, self.token = embedder, token
+        self._guard = threading.Lock()
+        self._busy = 0
+        self._used_at = time.monotonic()
+        super().__init__(("127.0.0.1", port), _Exchange)
+
+    @property
+    def address(self) -> str:
+        """Where texts are posted to."""
+        return f"http://127.0.0.1:{self.server_port}/embed"
+
+    @property
+    def idle_s(self) -> float:
+        """How long nobody has asked for anything."""
+        with self._guard:
+            return 0.0 if self._busy else time.monotonic() - self._used_at
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Around an answer, during which the server is not idle."""
+        with self._guard:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._busy -= 1
+                self._used_at = time.monotonic()
+
+    def handle_error(self, *_: Any) -> None:
+        """A caller that went away is no error of ours."""
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _Exchange(BaseHTTPRequestHandler):
+    server: EmbeddingServer
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "sonde", ""
+    timeout = _SILENT_S
+    _codes: ClassVar[dict[str, str]] = {"GET": "/health", "POST": "/embed"}
+
+    def do_GET(self) -> None:
+        """Say that we are there, and prove it to whoever shares the token."""
+        self._answer(self._tell_health)
+
+    def do_POST(self) -> None:
+        """Embed."""
+        self._answer(self._embed)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing of a request is written down."""
+
+    def _answer(self, make: Any) -> None:
+        try:
+            self._check()
+            status, body = 200, make()
+        except _RefusedError as error:
+            status, body = error.status, {"error": str(error)}
+            self.close_connection = True  # what is left of the body is not read
+        except SondeError as error:
+            status, body = 503, {"error": error.user_message}
+        except MemoryError:
+            status, body = 503, {"error": "out of memory"}
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Cache-Control", "no-store")
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _check(self) -> None:
+        hosts = self.headers.get_all("Host") or []
+        if len(hosts) != 1 or not is_loopback(f"http://{hosts[0]}"):
+            raise _RefusedError(421, "this is not the host you are looking for")
+        if "Origin" in self.headers or self.headers.get("Sec-Fetch-Site", "none") != "none":
+            raise _RefusedError(403, "pages of browsers are not answered")
+        if self.path != self._codes[self.command]:
+            raise _RefusedError(404, "POST texts to /embed; GET /health")
+        given = self.headers.get("Authorization", "")
+        wanted = f"Bearer {self.server.token}"
+        posts = self.command == "POST" and self.server.token
+        if posts and not hmac.compare_digest(given.encode(), wanted.encode()):
+            raise _RefusedError(401, "a token is needed")
+
+    def _tell_health(self) -> dict[str, Any]:
+        embedder, token = self.server.embedder, self.server.token
+        told = {"status": "ok", "model": embedder.name, "dimensions": embedder.dimensions}
+        nonce = self.headers.get(_NONCE, "")
+        return {**told, "proof": prove(token, nonce)} if token and nonce else told
+
+    def _embed(self) -> dict[str, Any]:
+        with self.server.working():
+            texts, mode = self._read_request()
+            embedder = self.server.embedder
+            vectors = embedder.embed(texts, mode)  # type: ignore[arg-type]
+            return {
+                "embeddings": vectors.tolist(),
+                "dimensions": embedder.dimensions,
+                "model": embedder.name,
+            }
+
+    def _read_request(self) -> tuple[list[str], str]:
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdigit() or "Transfer-Encoding" in self.headers:
+            raise _RefusedError(411, "Content-Length is needed")
+        if len(length) > 12 or int(length) > MOST_BYTES:
+            raise _RefusedError(413, f"a body may have {MOST_BYTES} bytes")
+        try:
+            body = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            raise _RefusedError(400, "the body is not JSON") from None
+        texts = body.get("texts") if isinstance(body, dict) else None
+        mode = body.get("mode", "query") if isinstance(body, dict) else None
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise _RefusedError(400, "`texts` must be a list of strings")
+        if len(texts) > MOST_TEXTS:
+            raise _RefusedError(400, f"at most {MOST_TEXTS} texts at once")
+        if mode not in ("query", "passage"):
+            raise _RefusedError(400, "`mode` must be query or passage")
+        return texts, mode
+
+
+def place_of(folder: Path, model: str) -> Path:
+    """The file that says where the process of a model listens."""
+    return folder / f"{model}.json"
+
+
+def serve_until_idle(folder: Path, idle_s: float) -> bool:
+    """Serve the bundled model until it is idle; false when another process does already."""
+    embedder = load_provider("deep")
+    place = place_of(folder, embedder.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if not try_lock(lock):
+            return False
+        with EmbeddingServer(embedder, 0, secrets.token_hex(16)) as server:
+            serving = threading.Thread(target=server.serve_forever, args=(0.05,))
+            serving.start()
+            try:
+                _announce(place, {"port": server.server_port, "token": server.token})
+                waiting = threading.Event()
+                while (left := idle_s - server.idle_s) > 0:
+                    waiting.wait(left)
+            finally:
+                place.unlink(missing_ok=True)
+                server.shutdown()
+                serving.join()
+        return True
+    finally:
+        os.close(lock)
+
+
+def _announce(place: Path, facts: dict[str, object]) -> None:
+    temporary = place.with_suffix(f".{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump({**facts, "pid": os.getpid()}, file)
+    temporary.replace(place)
+
+
+if __name__ == "__main__":
+    serve_until_idle(Path(sys.argv[1]), float(sys.argv[2]))

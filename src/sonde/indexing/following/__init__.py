@@ -1,0 +1,1 @@
+"""Keeping an index current: watcher, strategies, leader and followers."""

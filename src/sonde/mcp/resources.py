@@ -1,0 +1,99 @@
+"""Resources: an address is read by the verb of its route, and its parts can be completed."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress
+from sonde.mcp.calls import Calls, Context, dump_answer, translate_error
+from sonde.mcp.limits import ToolLimits
+from sonde.runtime.work import Work
+from sonde.tools.route import Content, Route, find_route
+
+MOST_COMPLETIONS = 100
+NOT_FOUND_BEFORE_2026 = -32002
+
+
+class Opened(Protocol):
+    """Where the app comes from."""
+
+    def get(self) -> Any:
+        """The app."""
+
+
+class Reader:
+    """Reads resources and completes their addresses."""
+
+    def __init__(
+        self, routes: Sequence[Route], app: Opened, calls: Calls, limits: ToolLimits
+    ) -> None:
+        self._routes = routes
+        self._limits = limits
+        self._app = app
+        self._calls = calls
+
+    async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+        """The content at an address."""
+        uri = str(params.uri)
+        try:
+            route, texts = find_route(self._routes, uri)
+            arguments = route.bind(texts)
+            self._limits.take(route.name, self._calls.read_caller(ctx).user)
+            answer = await self._run(
+                ctx, lambda work: route.call(self._app.get(), **arguments, work=work)
+            )
+        except Exception as error:
+            raise _translate(error, ctx) from error
+        content = (
+            answer if isinstance(answer, Content) else Content(dump_answer(answer), route.mime)
+        )
+        body = (
+            {"text": content.body}
+            if isinstance(content.body, str)
+            else {"blob": base64.b64encode(content.body).decode()}
+        )
+        return {
+            "resultType": "complete",
+            "contents": [{"uri": uri, "mimeType": content.mime, **body}],
+        }
+
+    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> dict[str, Any]:
+        """Values that begin like the one a person is typing."""
+        template = getattr(params.ref, "uri", None)
+        route = next((r for r in self._routes if r.complete and r.template == template), None)
+        values: Sequence[str] = ()
+        if route is not None and route.complete is not None:
+            complete, asked = route.complete, params.argument
+            given = (params.context.arguments if params.context else None) or {}
+            try:
+                values = await self._run(
+                    ctx, lambda _work: complete(self._app.get(), asked.name, asked.value, given)
+                )
+            except (CatalogError, InvalidRequest):
+                values = ()  # nothing to offer is no error to whoever is still typing
+        shown = list(values[:MOST_COMPLETIONS])
+        completion = {"values": shown, "hasMore": len(values) > len(shown)}
+        return {"resultType": "complete", "completion": completion}
+
+    async def _run(self, ctx: Context, verb: Callable[[Work], Any]) -> Any:
+        work = Work(caller=self._calls.read_caller(ctx))
+        return await self._calls.run_work(verb, work)
+
+
+def _translate(error: Exception, ctx: Context) -> MCPError:
+    """What a client gets when an address cannot be read: there are no error results here."""
+    if isinstance(error, CatalogError | NoSuchAddress):
+        modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        code = types.INVALID_PARAMS if modern else NOT_FOUND_BEFORE_2026
+        return MCPError(code, f"{error.user_message} {error.next_action}", error.as_dict())
+    try:
+        translate_error(error)
+    except MCPError as translated:
+        return translated
+    raise AssertionError(error)

@@ -1,0 +1,1 @@
+"""MCP over stdin and stdout, with early answers before the SDK is imported."""

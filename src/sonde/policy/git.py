@@ -1,0 +1,174 @@
+"""Where a repository's HEAD stands, from the few small files of git that say it.
+
+Of all that lies in `.git` nothing else is opened. A worktree and a submodule have a file in the
+place of the folder, which names it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from sonde.errors import InvalidRequest, PermissionDenied
+
+_MOST_BYTES = 4096
+_MOST_PACKED = 16 * 1024 * 1024
+_REWRITING = ("rebase-merge", "rebase-apply", "sequencer")
+
+
+class Repository(NamedTuple):
+    """A working tree; `git` is its own part of the repository, `shared` what worktrees share."""
+
+    place: Path
+    git: Path
+    shared: Path
+
+
+def find_repository(place: Path) -> Repository | None:
+    """The repository whose working tree begins in this folder."""
+    git = place / ".git"
+    if not os.path.lexists(git):
+        return None
+    if not git.is_dir():
+        key, _, named = _read(git).partition(":")
+        if key != "gitdir":
+            return None
+        git = place / named.strip()
+    if not (git / "HEAD").is_file():
+        return None
+    return Repository(place, git, git / _read(git / "commondir"))
+
+
+def find_repository_around(place: Path) -> Repository | None:
+    """The same, of this folder or the nearest above it."""
+    found = (find_repository(folder) for folder in (place, *place.parents))
+    return next(filter(None, found), None)
+
+
+def read_head(repository: Repository) -> str:
+    """The branch and commit that are checked out, as one text; empty when nothing says it."""
+    head = _read(repository.git / "HEAD")
+    name = head.removeprefix("ref:").strip()
+    if name == head:
+        return head  # detached
+    if name == "refs/heads/.invalid":  # the newer format, in which every change renames a table
+        return _read(repository.shared / "reftable" / "tables.list")
+    if not name.startswith("refs/") or ".." in name:
+        return ""
+    commit = _read(repository.shared / name) or _find_packed(repository, name)
+    return f"{name} {commit}"
+
+
+def is_rewriting(repository: Repository) -> bool:
+    """Whether a rebase or the like is under way, and HEAD about to move again."""
+    return any((repository.git / name).exists() for name in _REWRITING)
+
+
+def _find_packed(repository: Repository, name: str) -> str:
+    for line in _read(repository.shared / "packed-refs", _MOST_PACKED).splitlines():
+        commit, _, packed = line.partition(" ")
+        if packed == name:
+            return commit
+    return ""
+
+
+def _read(path: Path, most: int = _MOST_BYTES) -> str:
+    try:
+        if not path.is_file():  # a pipe would make us wait for whoever writes into it
+            return ""
+        with path.open("rb") as file:
+            return file.read(most).decode("utf-8", "surrogateescape").strip()
+    except OSError:
+        return ""
+
+
+_BEGIN, _END = "# >>> sonde", "# <<< sonde"
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "busybox")
+
+
+def install_hook(root: Path, command: Sequence[str]) -> Path:
+    """Make commits run this command, in the background and silently; returns the hook's file."""
+    path = find_hook(root)
+    text = _read_hooks(path)
+    if text and not _is_shell(text):
+        raise InvalidRequest(
+            f"{path} is not a shell script",
+            user_message="The repository has a post-commit hook that is not a shell script.",
+            next_action=f"Add to it yourself: {shlex.join(command)}",
+        )
+    block = f"{_BEGIN}\n({shlex.join(command)} </dev/null >/dev/null 2>&1 &)\n{_END}\n"
+    kept = _without_block(text)
+    if kept and not kept.endswith("\n"):
+        block = f"\n{block}"
+    _write(path, f"{kept or '#!/bin/sh' + chr(10)}{block}")
+    return path
+
+
+def remove_hook(root: Path) -> bool:
+    """Take the block out again; whether there was one."""
+    path = find_hook(root)
+    text = _read_hooks(path)
+    kept = _without_block(text)
+    if kept == text:
+        return False
+    if kept.strip() in ("", "#!/bin/sh"):
+        path.unlink(missing_ok=True)
+    else:
+        _write(path, kept)
+    return True
+
+
+def has_hook(root: Path) -> bool:
+    """Whether the block is there."""
+    return _BEGIN in _read_hooks(find_hook(root))
+
+
+def find_hook(root: Path) -> Path:
+    """The post-commit file that git itself would run here, or `InvalidRequest`."""
+    command = ["git", "-C", str(root), "rev-parse", "--git-path", "hooks/post-commit"]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, timeout=30, env=kept)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InvalidRequest(
+            f"{root}: {error}",
+            user_message="This project is not in a git repository, or git is not installed.",
+            next_action="Without a hook, a running server still notices every commit.",
+        ) from error
+    return root / os.fsdecode(done.stdout).rstrip("\n")
+
+
+def _is_shell(text: str) -> bool:
+    first = text.splitlines()[0]
+    words = first.removeprefix("#!").replace("/", " ").split()
+    return not first.startswith("#!") or any(word in _SHELLS for word in words)
+
+
+def _without_block(text: str) -> str:
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(f"{_END}\n")
+    return f"{before}{after}" if begin and end else text
+
+
+def _read_hooks(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else ""
+    except OSError:
+        return ""
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.sonde")
+        temporary.write_bytes(text.encode("utf-8", "surrogateescape"))
+        mode = path.stat().st_mode if path.exists() else 0o755
+        temporary.chmod(stat.S_IMODE(mode) | 0o111)
+        temporary.replace(path)
+    except OSError as error:
+        raise PermissionDenied(f"{path}: {error}", path=str(path)) from error

@@ -1,0 +1,1 @@
+"""What happens to a project: find, update, follow, check, search."""

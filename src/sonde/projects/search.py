@@ -1,0 +1,356 @@
+"""One search from question to page: rank, check against the files, freeze, cut to the budget."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sonde.app import App, Project
+from sonde.errors import Cancelled, CatalogError, EmptyQuery, FileMissing, PermissionDenied
+from sonde.paging.results import count_tokens, fill_page, snippet_limit
+from sonde.projects.find import ALL, projects_in_scope
+from sonde.projects.follow import count_waiting, refresh
+from sonde.projects.update import mend_files, rebuilding, refine_soon, tell_other_model
+from sonde.projects.views import read_views, refresh_views
+from sonde.ranking.question import Question, read_question
+from sonde.ranking.snippets import cut_snippet
+from sonde.runtime.work import Work
+from sonde.searching.contexts import split_view
+from sonde.searching.explain import explain_nothing, explain_strangers
+from sonde.searching.filters import narrow_store, wants_views
+from sonde.searching.freshness import bring_up_to_date, find_changed
+from sonde.searching.modes import MODES, go_further
+from sonde.searching.search import Probes, Search
+from sonde.stores.chunks.base import ChunkStore
+from sonde.tools.shapes.rfc import SearchAnswer, show_hit
+from sonde.types import FileState, Filter, Hit, Kind, Span
+
+_LONGEST_QUERY = 100_000
+_SHORTEST = 20
+"""Characters of text that a row keeps, however small the budget."""
+_CHECKED = 20
+"""Best hits whose files are compared with the disk before they are shown."""
+_AT_ONCE = threading.BoundedSemaphore(4)
+"""Rankings at a time: each takes tens of megabytes, and more of them only wait for each other."""
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for; equal requests share a ranking."""
+
+    tool: str
+    query: str = ""
+    kinds: tuple[Kind, ...] = ("code", "docs")
+    top_k: int = 10
+    mode: str = "auto"
+    project: str | None = None
+    under: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    language: str | None = None
+    tags: tuple[str, ...] = ()
+    chunk_types: tuple[str, ...] = ()
+    whole: bool = False
+    """Whether to go on beyond the files that are weighed, as far as `top_k` goes."""
+
+    @property
+    def of_views(self) -> bool:
+        """Whether views of files are looked for, not the files themselves."""
+        return wants_views(self.tags, self.chunk_types)
+
+    def parameters(self) -> dict[str, Any]:
+        """What a cursor is bound to."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def list_given(self) -> dict[str, Any]:
+        """What may have been given with a cursor: everything that is not as by default."""
+        fields = self.__dataclass_fields__
+        return {k: value for k, value in self.parameters().items() if value != fields[k].default}
+
+
+def answer_search(
+    app: App,
+    request: Request,
+    work: Work,
+    *,
+    max_tokens: int | None,
+    explain: bool,
+    cursor: str | None,
+) -> SearchAnswer:
+    """The first page of a new search, or the page that a cursor points at."""
+    began = time.perf_counter()
+    metadata: dict[str, Any] = {}
+    if cursor:
+        results, offset = app.results.resume(cursor, request.list_given())
+        hits: Sequence[Hit] = results.hits
+        question = read_question(str(results.parameters["query"]))
+    else:
+        if not request.query.strip():
+            raise EmptyQuery("neither `query` nor `cursor` was given")
+        question = read_question(request.query[:_LONGEST_QUERY])
+        hits, metadata = rank_everywhere(app, request, question, work)
+        results, offset = app.results.keep(request.parameters(), hits), 0
+    several = results.parameters["project"] == ALL
+    budget = max_tokens or app.max_tokens
+    limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
+    moved = find_moved(app, hits[offset:], at_once=not cursor)
+
+    def show(hit: Hit, limit: int) -> dict[str, Any]:
+        shown = present_hit(app, question, hit, limit, moved=(hit.project, hit.path) in moved)
+        return show_hit(shown, explain=explain, name_project=several)
+
+    def answer_with(rows: list[dict[str, Any]]) -> SearchAnswer:
+        answer: SearchAnswer = {
+            "results": rows,
+            "totalResults": len(hits),
+            "searchTimeMs": round((time.perf_counter() - began) * 1000),
+            "metadata": metadata,
+        }
+        if next_cursor := app.results.cursor_at(results, offset + len(rows)):
+            answer["truncated"] = True
+            answer["nextCursor"] = next_cursor
+        return answer
+
+    rows = fill_page(hits[offset:], lambda hit: show(hit, limit), budget)
+    answer = answer_with(rows)
+    # rows are measured apart, and what JSON must escape grows: the whole decides
+    while count_tokens(answer) > budget and (len(rows) > 1 or (rows and limit > _SHORTEST)):
+        if len(rows) > 1:
+            rows.pop()
+        else:
+            limit = limit * 2 // 3
+            rows = [show(hits[offset], limit)]
+        answer = answer_with(rows)
+    return answer
+
+
+def rank_everywhere(
+    app: App, request: Request, question: Question, work: Work
+) -> tuple[list[Hit], dict[str, Any]]:
+    """The best hits in every project asked for, in total order, and how fresh they are."""
+    hits: list[Hit] = []
+    notes: list[str] = []
+    freshness = "complete"
+    failed: CatalogError | None = None
+    projects = projects_in_scope(app, request.project)
+    for project in projects:
+        vectors = Probes(question, app.static, app.deep)
+        try:
+            hits.extend(_rank_fresh(app, project, request, question, vectors, work))
+        except Cancelled:
+            raise
+        except CatalogError as error:
+            # of many projects one may be broken; alone it is the answer
+            failed = error
+            notes.append(f"{project.root}: {error.user_message}")
+            continue
+        notes.extend(vectors.notes)
+        if request.mode != "lexical" and (told := tell_other_model(app, project)):
+            notes.append(told)
+        freshness = _tell_progress(app, project) or freshness
+        refine_soon(app, project)
+    if failed and (request.project != ALL or not hits):
+        raise failed
+    hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
+    metadata: dict[str, Any] = {"freshness": freshness}
+    if not hits:
+        notes.append(_tell_nothing(projects, request, question))
+    elif not notes and request.mode in ("auto", "hybrid"):
+        stores = [project.stores()[kind] for project in projects for kind in request.kinds]
+        notes += filter(None, [explain_strangers(stores, question)])
+    if notes:
+        metadata["note"] = notes[0]
+    return hits[: request.top_k], metadata
+
+
+def _tell_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
+    """Why there is no hit in any of these projects."""
+    stores = [project.stores()[kind] for project in projects for kind in request.kinds]
+    every = [store for project in projects for store in project.stores().values()]
+    if not any(store.counts().files for store in stores) and any(s.counts().files for s in every):
+        if request.kinds == ("docs",):
+            return "No documentation is indexed here; search the code instead."
+        return "No code is indexed here; search the documentation instead."
+    filters = [
+        *([f"the folder {request.under}"] if request.under else []),
+        *([f"the language {request.language}"] if request.language else []),
+        *([f"include {', '.join(request.include)}"] if request.include else []),
+        *([f"exclude {', '.join(request.exclude)}"] if request.exclude else []),
+        *([f"tags {', '.join(request.tags)}"] if request.tags else []),
+        *([f"chunk_types {', '.join(request.chunk_types)}"] if request.chunk_types else []),
+    ]
+    wheres = [
+        _narrow(project.views() if request.of_views else project.stores()[kind], kind, request)
+        for project in projects
+        for kind in request.kinds
+        if filters
+    ]
+    allowed = sum(len(where.paths or ()) for where in wheres)
+    return explain_nothing(stores, question, filters, allowed)
+
+
+def _tell_progress(app: App, project: Project) -> str:
+    """How much of the project the index covers, as far as that is not all of it."""
+    job = app.jobs.find(f"index:{project.key}")
+    if job and job.status == "running" and job.progress.stage == "indexing":
+        return f"indexing, {job.progress.done} of {job.progress.total} changed files done"
+    if waiting := count_waiting(project):
+        return f"complete; {waiting} changed files wait (strategy {project.strategy})"
+    if app.deep:
+        pairs = [store.coverage(app.deep.name) for store in project.stores().values()]
+        have, total = (sum(column) for column in zip(*pairs, strict=True))
+        if 0 < have < total:
+            return f"complete; deeper vectors for {100 * have // total} % of chunks"
+    return ""
+
+
+def _rank_fresh(
+    app: App,
+    project: Project,
+    request: Request,
+    question: Question,
+    vectors: Probes,
+    work: Work,
+) -> list[Hit]:
+    with rebuilding(app, project):
+        refresh(app, project, work, follow=request.project != ALL)
+
+        def rank() -> list[Hit]:
+            work.check()  # whoever asked may be gone by now
+            return _rank_project(project, request, question, vectors, work)
+
+        if request.of_views:
+            refresh_views(app, project, work, again=True)
+        ranked = read_views(app, project, work, rank) if request.of_views else rank()
+        best = ranked[:_CHECKED]
+        changed = _find_changed_hits(project, best)
+        if changed and mend_files(app, project, changed, work):
+            if request.of_views:
+                refresh_views(app, project, work, again=True)
+            return rank()
+        compared = [replace(hit, compared=hit.path not in changed) for hit in best]
+        return compared + ranked[_CHECKED:]
+
+
+def _rank_project(
+    project: Project, request: Request, question: Question, vectors: Probes, work: Work
+) -> list[Hit]:
+    hits = []
+    rank = MODES["hybrid" if request.mode == "auto" else request.mode]
+    for kind in request.kinds:
+        store = project.views() if request.of_views else project.stores()[kind]
+        where = _narrow(store, kind, request)
+        probe = None if request.mode == "lexical" else vectors.probe(store)
+        deep = vectors.deep(store, kind, probe) if probe else None
+        generation = store.generation()
+        search = Search(store, where, request.top_k, probe, deep)
+        with _take_turn(work):
+            found_here = rank(search, question)
+            if request.whole:
+                found_here = go_further(search, question, found_here)
+        states = store.states({found.chunk.path for found in found_here})
+        steady = store.generation() == generation
+        for found in found_here:
+            state, path = states.get(found.chunk.path), found.chunk.path
+            if request.of_views:
+                path = split_view(path)[1]
+                state = state and replace(state, path=path)
+            hits.append(
+                Hit(
+                    project=str(project.root),
+                    kind=kind,
+                    path=path,
+                    span=found.chunk.span,
+                    text=found.chunk.text,
+                    score=found.score,
+                    score_type=found.score_type,
+                    language=state.language if state else "",
+                    symbol=found.chunk.symbol,
+                    why=found.why,
+                    state=state if steady else None,
+                )
+            )
+    return hits
+
+
+@contextmanager
+def _take_turn(work: Work) -> Iterator[None]:
+    """Around a ranking; whoever goes away while waiting is not waited for."""
+    while not _AT_ONCE.acquire(timeout=_POLL_S):
+        work.check()
+    try:
+        yield
+    finally:
+        _AT_ONCE.release()
+
+
+def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
+    return narrow_store(
+        store,
+        kind,
+        under=request.under,
+        include=request.include,
+        exclude=request.exclude,
+        language=request.language,
+        tags=request.tags,
+        chunk_types=request.chunk_types,
+    )
+
+
+def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
+    """Which files among these hits are no longer as they were indexed."""
+    states = {hit.path: hit.state for hit in hits if hit.state}
+    lacking = {hit.path for hit in hits} - states.keys()
+    for store in project.stores().values() if lacking else ():
+        states |= store.states(lacking)
+    return find_changed(lacking | states.keys(), states, project.tree.check_all)
+
+
+def find_moved(app: App, hits: Iterable[Hit], *, at_once: bool) -> set[tuple[str, str]]:
+    """Project and path of those hits whose files are no longer as they were when searched;
+    `at_once` when that was in this very call."""
+    moved: set[tuple[str, str]] = set()
+    states: dict[str, dict[str, FileState]] = {}
+    for hit in hits:
+        known = states.setdefault(hit.project, {})
+        if hit.state is None:
+            moved.add((hit.project, hit.path))
+        elif not (at_once and hit.compared):
+            known[hit.path] = hit.state
+    for project, known in states.items():
+        try:
+            tree = app.projects.get(Path(project)).tree
+            changed: Collection[str] = find_changed(known, known, tree.check_all)
+        except (FileMissing, PermissionDenied):  # the project's folder itself is gone
+            changed = known
+        moved |= {(project, path) for path in changed}
+    return moved
+
+
+def present_hit(app: App, question: Question, hit: Hit, limit: int, *, moved: bool) -> Hit:
+    """The hit as the file is now, cut to the lines that answer."""
+    project = app.projects.get(Path(hit.project))
+    project.searched[hit.path] += 1
+    if moved:
+        try:
+            hit = bring_up_to_date(hit, project.tree.read)
+        except (FileMissing, PermissionDenied):
+            hit = replace(hit, stale=True)
+    text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)
+    # an overview has lines of its own: they say nothing about where in the file it is
+    lines = hit.text.count("\n", 0, -1)
+    kept = lines == hit.span.end_line - hit.span.start_line
+    symbol = "" if kept and _begins_below(hit, span) else hit.symbol
+    return replace(hit, text=text, span=span if kept else hit.span, symbol=symbol)
+
+
+def _begins_below(hit: Hit, shown: Span) -> bool:
+    """Whether the definition that a hit is named after starts only after the lines shown of it."""
+    before, name, _ = hit.text.partition(hit.symbol.rpartition(".")[2] or "\0")
+    return bool(name) and hit.span.start_line + before.count("\n") > shown.end_line

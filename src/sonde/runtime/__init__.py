@@ -1,0 +1,1 @@
+"""What long work stands on: callers, jobs, child processes, locks, memory."""

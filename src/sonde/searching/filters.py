@@ -1,0 +1,94 @@
+"""Search by path: files whose name fits a glob."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from sonde.chunking.tags import fold_tag, tag_file
+from sonde.errors import OutsideRoots
+from sonde.searching.contexts import split_view
+from sonde.stores.chunks.base import ChunkStore
+from sonde.text.globs import compile_glob
+from sonde.text.languages import find_language
+from sonde.types import Filter, Kind
+
+MOST_MATCHES = 100_000
+
+
+def match_paths(pattern: str, paths: Iterable[str]) -> list[str]:
+    """The paths that fit, sorted; at most the limit that the specification sets."""
+    glob = compile_glob(pattern)
+    fitting = (path for path in paths if glob.matches(path))
+    return sorted(islice(fitting, MOST_MATCHES))
+
+
+def read_folder(path: str | None) -> str:
+    """A folder or file as people write it (`./src/`, `.`) as the index names it (`src`, ``)."""
+    normal = posixpath.normpath(path or ".")
+    if normal == ".." or normal.startswith("../"):
+        raise OutsideRoots(f"'..' in {path!r}")
+    return "" if normal == "." else normal
+
+
+def narrow(
+    paths: Collection[str],
+    *,
+    under: str = "",
+    include: Collection[str] = (),
+    exclude: Collection[str] = (),
+) -> Filter:
+    """The filter for a folder (or one file) and globs; no condition means no filter."""
+    if not under and not include and not exclude:
+        return Filter()
+    folder = under.strip("/")
+    kept = {path for path in paths if not folder or path == folder or path.startswith(folder + "/")}
+    if include:
+        globs = [compile_glob(pattern) for pattern in include]
+        kept = {path for path in kept if any(glob.matches(path) for glob in globs)}
+    for pattern in exclude:
+        glob = compile_glob(pattern)
+        kept = {path for path in kept if not glob.matches(path)}
+    return Filter(paths=frozenset(kept))
+
+
+_TYPE_TAGS = frozenset(("symbols", "definitions", "data"))
+
+
+def wants_views(tags: Collection[str], chunk_types: Collection[str]) -> bool:
+    """Whether a search is about views of files: a type is asked for, perhaps as a tag."""
+    return bool(chunk_types) or any(fold_tag(tag) in _TYPE_TAGS for tag in tags)
+
+
+def narrow_store(
+    store: ChunkStore,
+    kind: Kind,
+    *,
+    under: str = "",
+    include: Collection[str] = (),
+    exclude: Collection[str] = (),
+    language: str | None = None,
+    tags: Collection[str] = (),
+    chunk_types: Collection[str] = (),
+) -> Filter:
+    """The filter for all conditions together; `store` holds views where they are asked for."""
+    views = wants_views(tags, chunk_types)
+    if not (under or include or exclude or language or tags or views):
+        return Filter()
+    states = store.files()
+    named = store.tags() if tags else {}
+    wanted = {fold_tag(tag) for tag in tags}
+    spoken = find_language(language) if language else None
+    types_of: dict[str, list[str]] = {}
+    for path, state in states.items():
+        type_, file = split_view(path) if views else ("", path)
+        if (
+            (spoken is None or state.language == spoken)
+            and (not views or (state.kind == kind and (not chunk_types or type_ in chunk_types)))
+            and (not wanted or wanted <= {*tag_file(file, kind, named.get(path, ())), type_})
+        ):
+            types_of.setdefault(file, []).append(path)
+    where = narrow(types_of, under=under, include=include, exclude=exclude)
+    kept = types_of if where.paths is None else where.paths
+    return Filter(paths=frozenset(path for file in kept for path in types_of[file]))

@@ -1,0 +1,1 @@
+"""Search by regular expression, line by line, with ripgrep's results."""

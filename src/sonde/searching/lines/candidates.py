@@ -1,0 +1,121 @@
+"""Which files can match: those whose trigrams fit, and those that no index knows as they are now.
+
+What was found out is kept from one search to the next, as long as neither the files nor the index
+have changed; that they have not is asked each time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sonde.policy.admit import Source
+from sonde.policy.census import Census
+from sonde.policy.walk import Entry
+from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.records import load_refused, stamp_refused
+from sonde.types import Needs
+
+_SETTLED_NS = 2_000_000_000
+"""A file written so lately may change again without its time showing it, so it is read."""
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The files of a project at one moment."""
+
+    entries: Mapping[str, Entry]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """What an index says of the files that were seen."""
+
+    key: object
+    known: frozenset[str]
+    """Those that it knows as they are."""
+    unknown: frozenset[str]
+    """Those that must be read: neither known, nor read once and refused."""
+    recent: tuple[str, ...]
+    """Known ones that may have changed in the moment they were read."""
+
+
+class Sightings:
+    """The files of one project, and what its index knows of them."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._sources: tuple[Source, ...] = ()
+        self._census = Census(())
+        self._index: _Index | None = None
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether another look at everything is cheap."""
+        return self._census.version > 0
+
+    def look(self, sources: Sequence[Source]) -> Sight:
+        """Every admitted file as it is now."""
+        with self._guard:
+            if self._sources != tuple(sources):
+                self._sources, self._index = tuple(sources), None
+                self._census = Census(sources)
+            entries = self._census.look()
+            return Sight(entries, self._census.version)
+
+    def choose(
+        self, sight: Sight, needs: Needs | None, folder: Path, stores: Collection[ChunkStore]
+    ) -> tuple[Collection[str], Collection[str]]:
+        """The files to read, and those whose content the index (in `folder`) has admitted."""
+        for _ in range(_TRIES):
+            index = self._recall(sight, folder, stores)
+            trusted = index.known.difference(self._list_recent(sight, index))
+            if needs is None:
+                return index.known | index.unknown, trusted
+            fitting = {path for store in stores for path in store.trigram_candidates(needs)}
+            # an index that changed meanwhile may have lost files that were known
+            if index.key == _read_key(sight, folder, stores):
+                return (fitting & trusted) | (index.known - trusted) | index.unknown, trusted
+        return sight.entries.keys(), ()
+
+    @staticmethod
+    def _list_recent(sight: Sight, index: _Index) -> list[str]:
+        since = time.time_ns() - _SETTLED_NS
+        return [path for path in index.recent if sight.entries[path].mtime_ns > since]
+
+    def _recall(self, sight: Sight, folder: Path, stores: Collection[ChunkStore]) -> _Index:
+        key = _read_key(sight, folder, stores)
+        index = self._index
+        if index and index.key == key:
+            return index
+        entries = sight.entries
+        since = time.time_ns() - _SETTLED_NS
+        known = {
+            path
+            for store in stores
+            for path, state in store.files().items()
+            if (entry := entries.get(path))
+            and (entry.size, entry.mtime_ns) == (state.size, state.mtime_ns)
+        }
+        refused = {
+            path
+            for path, (size, mtime, _) in load_refused(folder).items()
+            if (entry := entries.get(path)) and (entry.size, entry.mtime_ns) == (size, mtime)
+        }
+        self._index = index = _Index(
+            key,
+            frozenset(known),
+            frozenset(entries.keys() - known - refused),
+            tuple(path for path in known if entries[path].mtime_ns > since),
+        )
+        return index
+
+
+def _read_key(sight: Sight, folder: Path, stores: Collection[ChunkStore]) -> object:
+    generations = tuple((id(store), store.generation()) for store in stores)
+    return sight.version, generations, stamp_refused(folder)

@@ -1,0 +1,255 @@
+"""Search by regular expression: exact, line by line, in linear time, with ripgrep's results.
+
+RE2 does the matching, so no pattern can hang. The pattern is read by `pattern`, which refuses what
+cannot be matched in linear time, and written for RE2 by `translate`; the lines that RE2 would not
+judge exactly go to `stepping`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from sonde.errors import InvalidPattern
+from sonde.policy.read import FileText
+from sonde.runtime.work import Work
+from sonde.searching.lines.pattern import Node, parse_pattern, spell_literal
+from sonde.searching.lines.stepping import Stepper
+from sonde.searching.lines.translate import enclose_word, list_looks, list_needs, write_re2
+from sonde.types import Needs
+
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
+_MEMORY = 64 << 20
+_REMEMBERED = 8
+"""Expressions kept for the next page; each may have taken that much memory."""
+_RE2_WORDS = ("word", "not_word")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One matching line: its number from 1, its bytes without the line break, and what matches.
+
+    Spans count bytes from the beginning of the line."""
+
+    number: int
+    start: int
+    end: int
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LineMatch:
+    """One matching line with the columns (in characters) that match, and its surroundings."""
+
+    path: str
+    line: int
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    start_byte: int = 0
+    """Where the line begins in the file's text as UTF-8."""
+
+
+def _go_on() -> None:
+    pass
+
+
+class Expression:
+    """A compiled pattern."""
+
+    def __init__(self, node: Node, pattern: str) -> None:
+        looks = list(list_looks(node))
+        self.needs: Needs | None = list_needs(node)
+        """What every file with a match holds; None when nothing is sure."""
+        self._splits_words = bool(looks)
+        self._loose = _compile(write_re2(node, edges=False), pattern)
+        self._strict = self._loose
+        self._ascii = all(look.kind in _RE2_WORDS for look in looks)
+        if looks and self._ascii:
+            self._strict = _compile(write_re2(node), pattern)
+        self._stepper = Stepper(node) if looks else None
+
+    def find_lines(
+        self, data: bytes, check: Callable[[], None] = _go_on, *, spans: bool = True
+    ) -> Iterator[Line]:
+        """The lines of a text in UTF-8 that match, from the first on; without `spans`, only the
+        first match of each is told."""
+        if not self._splits_words or (self._ascii and data.isascii()):
+            return self._group(data, self._strict, spans=spans)
+        return self._judge_lines(data, check)
+
+    def find_spans(self, line: str) -> list[tuple[int, int]]:
+        """The characters of one line that match."""
+        if self._stepper and not (self._ascii and line.isascii()):
+            return list(self._stepper.find(line, _go_on))
+        data = line.encode("utf-8", "surrogatepass")
+        spans = _list_spans(self._strict, data, 0, len(data))
+        if line.isascii():
+            return spans
+        return [
+            (
+                len(data[:start].decode("utf-8", "replace")),
+                len(data[:end].decode("utf-8", "replace")),
+            )
+            for start, end in spans
+        ]
+
+    def _group(self, data: bytes, expression: Any, *, spans: bool) -> Iterator[Line]:
+        """Matches of the whole text, line by line: no match holds a line break."""
+        number = 1
+        counted = at = 0
+        size = len(data)
+        while at < size:
+            found = expression.search(data, at)
+            if found is None or (found.start() == size and data.endswith(b"\n")):
+                return
+            start = data.rfind(b"\n", 0, found.start()) + 1
+            end = data.find(b"\n", found.start())
+            end = size if end < 0 else end
+            number += data.count(b"\n", counted, start)
+            counted = start
+            listed = _list_spans(expression, data, start, end) if spans else [found.span()]
+            yield Line(number, start, end, tuple((a - start, b - start) for a, b in listed))
+            at = end + 1
+
+    def _judge_lines(self, data: bytes, check: Callable[[], None]) -> Iterator[Line]:
+        """Lines that may match, each judged by whoever judges it exactly."""
+        for line in self._group(data, self._loose, spans=False):
+            text = data[line.start : line.end]
+            if self._ascii and text.isascii():
+                spans = _list_spans(self._strict, text, 0, len(text))
+            else:
+                decoded = text.decode("utf-8", "surrogatepass")
+                spans = _count_bytes(decoded, list(self._stepper.find(decoded, check)))  # type: ignore[union-attr]
+            if spans:
+                yield Line(line.number, line.start, line.end, tuple(spans))
+
+
+def compile_pattern(
+    pattern: str, *, ignore_case: bool = False, whole_word: bool = False, fixed_string: bool = False
+) -> Expression:
+    """The compiled expression; `InvalidPattern` says what is wrong and where."""
+    return _compile_cached(pattern, ignore_case, whole_word, fixed_string)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _compile_cached(
+    pattern: str, ignore_case: bool, whole_word: bool, fixed_string: bool
+) -> Expression:
+    half = _HALF_A_CHARACTER.search(pattern)
+    if half:
+        raise InvalidPattern(f"half a character at position {half.start()}", pattern=ascii(pattern))
+    read = spell_literal if fixed_string else parse_pattern
+    node = read(pattern, ignore_case=ignore_case)
+    return Expression(enclose_word(node) if whole_word else node, pattern)
+
+
+def grep_text(
+    expression: Expression,
+    text: FileText,
+    work: Work,
+    *,
+    before: int = 0,
+    after: int = 0,
+    max_count: int | None = None,
+    spans: bool = True,
+) -> Iterator[LineMatch]:
+    """Matching lines of one file."""
+    for line in islice(expression.find_lines(text.data, work.check, spans=spans), max_count):
+        yield _show_line(text.path, text.data, line, before, after)
+
+
+def _show_line(path: str, data: bytes, line: Line, before: int, after: int) -> LineMatch:
+    raw = data[line.start : line.end]
+    text = raw.decode("utf-8", "surrogatepass")
+    spans = line.spans
+    if not raw.isascii():
+        places = {at: _count_characters(raw[:at]) for span in spans for at in span}
+        spans = tuple((places[start], places[end]) for start, end in spans)
+    return LineMatch(
+        path,
+        line.number,
+        text,
+        spans,
+        _lines_before(data, line.start, before),
+        _lines_after(data, line.end, after),
+        line.start,
+    )
+
+
+def _count_characters(data: bytes) -> int:
+    return len(data.decode("utf-8", "surrogatepass"))
+
+
+def _lines_before(data: bytes, start: int, count: int) -> tuple[str, ...]:
+    begin = start
+    for _ in range(count):
+        begin = data.rfind(b"\n", 0, max(begin - 1, 0)) + 1
+    lines = data[begin:start].decode("utf-8", "surrogatepass").split("\n")
+    return tuple(lines[:-1])
+
+
+def _lines_after(data: bytes, end: int, count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    stop = end
+    for _ in range(count):
+        following = data.find(b"\n", stop + 1)
+        stop = len(data) if following < 0 else following
+    lines = data[end + 1 : stop].decode("utf-8", "surrogatepass").split("\n")
+    return tuple(lines if lines[-1] or stop < len(data) else lines[:-1])
+
+
+def _compile(source: str, pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = _MEMORY
+    try:
+        # not by `re2.compile`, which would keep 128 of them with all their memory
+        return type(re2.compile(""))(f"(?m){source}".encode(), options)
+    except re2.error as error:
+        message = error.args[0] if error.args else error
+        told = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+        told = told.partition(":")[0]
+        raise InvalidPattern(
+            f"the pattern is too large: {told}",
+            pattern=pattern,
+            next_action="Make it smaller: fewer or shorter repetitions.",
+        ) from error
+
+
+def _list_spans(expression: Any, data: bytes, start: int, end: int) -> list[tuple[int, int]]:
+    """Matches in the line between two places; none lies empty at the end of another."""
+    spans: list[tuple[int, int]] = []
+    last = -1
+    for found in expression.finditer(data, start, end):
+        span = found.span()
+        if span[0] == span[1] and (span[1] == last or _is_inside(data, span[1])):
+            continue
+        last = span[1]
+        spans.append(span)
+    return spans
+
+
+def _is_inside(data: bytes, at: int) -> bool:
+    """Whether a place lies within a character."""
+    return at < len(data) and data[at] & 0xC0 == 0x80
+
+
+def _count_bytes(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in characters as spans in bytes."""
+    places = {0: 0}
+    at = size = 0
+    for place in sorted({place for span in spans for place in span}):
+        size += len(text[at:place].encode("utf-8", "surrogatepass"))
+        at = place
+        places[place] = size
+    return [(places[start], places[end]) for start, end in spans]

@@ -1,1 +1,0 @@
-"""A disk as a shell: scans, handles, places, selections, reports."""

@@ -1,0 +1,270 @@
+"""Whether the tables of a chunk index fit together: files, chunks, words, names and trigrams.
+
+Every look is a short read of its own, so that a writer's log is not kept from shrinking. That
+works because the id of a chunk is never given out twice: what was seen of it stays true.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from sonde.stores.chunks import grams, lexicon, tables
+from sonde.stores.chunks.tables import read_number, read_state
+from sonde.stores.database import read_text
+from sonde.types import Chunk, FileState, ParsedFile, Symbol
+
+Read = Callable[[], AbstractContextManager[apsw.Connection]]
+Check = Callable[[], None]
+Complete = Callable[[list[Chunk]], list[Chunk]]
+_BLOCK_FILES, _BLOCK_TERMS = 256, 2_000
+
+_OUTSIDE = (
+    "NOT EXISTS (SELECT 1 FROM files AS f WHERE f.id = c.file_id AND c.id >= f.first_chunk"
+    " AND c.id < f.first_chunk + f.chunk_count)"
+)
+_STRAYS = {
+    "chunks": f"SELECT c.id FROM chunks AS c WHERE {_OUTSIDE}",  # noqa: S608 - our own names
+    "lex": "SELECT id FROM lex_docsize WHERE id NOT IN (SELECT id FROM chunks)",
+    "names": "SELECT id FROM names_docsize WHERE id NOT IN (SELECT id FROM files)",
+    "grams": "SELECT id FROM grams_docsize WHERE id NOT IN (SELECT id FROM files)",
+}
+_INCOMPLETE = (
+    "SELECT path FROM files AS f WHERE chunk_count != (SELECT count(*) FROM chunks AS c"
+    " WHERE c.id >= first_chunk AND c.id < first_chunk + chunk_count AND c.file_id = f.id)"
+    " OR id NOT IN (SELECT id FROM names_docsize) OR id NOT IN (SELECT id FROM grams_docsize)"
+    " UNION SELECT path FROM chunks AS c JOIN files AS f ON f.id = c.file_id"
+    " WHERE c.id NOT IN (SELECT id FROM lex_docsize)"
+)
+_COUNTERS = {
+    "chunks": "SELECT count(*) FROM chunks",
+    "next_chunk": "SELECT max(value, (SELECT ifnull(max(id), 0) + 1 FROM chunks),"
+    " (SELECT ifnull(max(id), 0) + 1 FROM lex_docsize)) FROM state WHERE key = 'next_chunk'",
+}
+
+
+def find_strays(connection: apsw.Connection) -> dict[str, list[int]]:
+    """Rows that belong to no file, by table."""
+    found = {
+        table: [int(key) for (key,) in connection.execute(query)]
+        for table, query in _STRAYS.items()
+    }
+    return {table: keys for table, keys in found.items() if keys}
+
+
+def find_incomplete(connection: apsw.Connection) -> set[str]:
+    """Files that lack chunks, words, names or trigrams."""
+    return {read_text(path) for (path,) in connection.execute(_INCOMPLETE)}
+
+
+def find_miscounts(connection: apsw.Connection) -> dict[str, int]:
+    """Counters that are wrong, and what they should say."""
+    right = {key: read_number(connection, query) for key, query in _COUNTERS.items()}
+    query = "SELECT value FROM state WHERE key = ?"
+    return {key: n for key, n in right.items() if read_number(connection, query, (key,)) != n}
+
+
+def remove_strays(connection: apsw.Connection) -> int:
+    """Delete rows that belong to no file and set the counters right; returns how many."""
+    removed = 0
+    # words of a chunk that is itself deleted here become strays only then
+    while strays := find_strays(connection):
+        for table, keys in strays.items():
+            column = "id" if table == "chunks" else "rowid"
+            connection.executemany(
+                f"DELETE FROM {table} WHERE {column} = ?",  # noqa: S608 - our own names
+                [(key,) for key in keys],
+            )
+            removed += len(keys)
+        generation = read_state(connection, "generation")
+        connection.executemany(
+            "INSERT INTO removed VALUES (?, ?, 1)",
+            [(generation, key) for key in strays.get("chunks", ())],
+        )
+    for key, value in find_miscounts(connection).items():
+        connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
+        removed += 1
+    return removed
+
+
+def list_contradictions(connection: apsw.Connection) -> list[str]:
+    """The same in words."""
+    broken = [
+        f"{table} that belong to no file: {len(k)}" for table, k in find_strays(connection).items()
+    ]
+    if incomplete := find_incomplete(connection):
+        broken.append(f"files that lack chunks, words, names or trigrams: {len(incomplete)}")
+    return broken + [f"{key} counted wrongly" for key in find_miscounts(connection)]
+
+
+def find_altered(read: Read, complete: Complete, check: Check, *, words: bool) -> set[str]:
+    """Files whose rows are not as they were written; with `words`, whose words are not either."""
+    with read() as connection:
+        known = _sum_all_words(connection, check) if words else {}
+    sums = _Checksums()
+    altered: set[str] = set()
+    last = 0
+    while True:
+        check()
+        with read() as connection:
+            block = list(_read_block(connection, last))
+            for stored in block:
+                chunks = complete(stored.chunks)
+                if not stored.is_intact(chunks) or any(
+                    not table.agrees(key, made)
+                    for table, rows in stored.describe(known, chunks, sums)
+                    for key, made in rows
+                ):
+                    altered.add(stored.file.state.path)
+        if not block:
+            return altered
+        last = block[-1].id
+
+
+class _Stored:
+    """One file as its rows tell."""
+
+    def __init__(self, row: Sequence[Any]) -> None:
+        self.id, path, hash_, size, mtime_ns, language, kind, self.first, symbols, self.seal = row
+        self.symbols = str(symbols)
+        self.chunks: list[Chunk] = []
+        self.digests: list[bytes] = []
+        state = FileState(read_text(path), hash_, size, mtime_ns, language, kind)
+        self.file = ParsedFile(state, ())
+
+    def is_intact(self, chunks: Sequence[Chunk]) -> bool:
+        """Whether texts fit their digests and everything else the file's seal."""
+        if [chunk.digest for chunk in chunks] != self.digests:
+            return False
+        return self.seal is None or self.seal == tables.seal_file(self.symbols, chunks)
+
+    def describe(
+        self, known: Mapping[str, _WordSums], chunks: Sequence[Chunk], sums: _Checksums
+    ) -> Iterator[tuple[_WordSums, list[tuple[int, int]]]]:
+        """For each table of words: the rows that stand for this file, and their sums."""
+        if not known:
+            return
+        # a file that was replaced since the words were read has other chunks under its id
+        if known["files"].first_of(self.id) == self.first:
+            named = ParsedFile(self.file.state, tuple(chunks), _parse_symbols(self.symbols))
+            held = grams.describe_file(named).split()
+            yield known["grams"], [(self.id, sums.add(held))]
+            yield known["names"], [(self.id, sums.add(lexicon.list_names(named)))]
+        words = ((chunk.id, " ".join(lexicon.describe_chunk(chunk))) for chunk in chunks)
+        yield known["lex"], [(key, sums.add(terms.split())) for key, terms in words]
+
+
+def _parse_symbols(text: str) -> tuple[Symbol, ...]:
+    try:
+        return tuple(Symbol(*each) for each in json.loads(text))
+    except (ValueError, TypeError):
+        return ()
+
+
+def _read_block(connection: apsw.Connection, after: int) -> Iterator[_Stored]:
+    query = (
+        "SELECT id, path, hash, size, mtime_ns, language, kind, first_chunk, symbols, seal"
+        " FROM files WHERE id > ? ORDER BY id LIMIT ?"
+    )
+    for row in connection.execute(query, (after, _BLOCK_FILES)).fetchall():
+        stored = _Stored(row)
+        where = f"{tables.OF_FILES} WHERE f.id = ? ORDER BY c.id"
+        stored.chunks = list(tables.select_chunks(connection, where, (stored.id,)))
+        rows = connection.execute(
+            "SELECT digest FROM files AS f JOIN chunks AS c ON c.id >= f.first_chunk"
+            " AND c.id < f.first_chunk + f.chunk_count WHERE f.id = ? ORDER BY c.id",
+            (stored.id,),
+        )
+        stored.digests = [bytes(digest) for (digest,) in rows]
+        yield stored
+
+
+class _WordSums:
+    """For each row of a table of words, the sum of the checksums of its words."""
+
+    def __init__(self, ids: NDArray[np.int64]) -> None:
+        self._ids = ids
+        self._sums = np.zeros(len(ids), np.float64)
+
+    def add(self, rows: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Count words of these rows."""
+        if len(self._ids):
+            places = np.searchsorted(self._ids, rows)
+            places[places == len(self._ids)] = 0
+            np.add.at(self._sums, places, np.where(self._ids[places] == rows, values, 0.0))
+
+    def agrees(self, key: int, expected: int) -> bool:
+        """Whether a row holds what it should; one that came later is not known."""
+        place = int(np.searchsorted(self._ids, key))
+        if place == len(self._ids) or self._ids[place] != key:
+            return True
+        return int(self._sums[place]) == expected
+
+    def first_of(self, key: int) -> int | None:
+        """The number that was added for one row; None when the row is not known."""
+        place = int(np.searchsorted(self._ids, key))
+        known = place < len(self._ids) and self._ids[place] == key
+        return int(self._sums[place]) if known else None
+
+
+def _sum_all_words(connection: apsw.Connection, check: Check) -> dict[str, _WordSums]:
+    firsts = connection.execute("SELECT id, first_chunk FROM files ORDER BY id").fetchall()
+    pairs = np.array(firsts, np.int64).reshape(-1, 2)
+    known = {"files": _WordSums(np.ascontiguousarray(pairs[:, 0]))}
+    known["files"].add(pairs[:, 0], pairs[:, 1].astype(np.float64))
+    for table, owners in (("lex", "chunks"), ("names", "files"), ("grams", "files")):
+        query = f"SELECT id FROM {owners} ORDER BY id"  # noqa: S608 - our own names
+        ids = np.array([key for (key,) in connection.execute(query)], np.int64)
+        known[table] = _WordSums(ids)
+        for words, rows in _walk_words(connection, table, "known" if table == "names" else None):
+            check()
+            known[table].add(rows, words)
+    return known
+
+
+def _walk_words(
+    connection: apsw.Connection, table: str, column: str | None
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    """Blocks of (checksum of the word, row that holds it), once for every place it stands in."""
+    view = f"{table}_words"
+    connection.execute(
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{view} USING fts5vocab(main, {table}, instance)"
+    )
+    where = "WHERE col = ?" if column else ""
+    # the rows of a word come together, so that nothing has to be sorted
+    query = f"SELECT term, json_group_array(doc) FROM temp.{view} {where} GROUP BY term"  # noqa: S608
+    words: list[int] = []
+    rows: list[NDArray[np.int64]] = []
+    for term, docs in connection.execute(query, (column,) if column else ()):
+        words.append(zlib.crc32(read_text(term).encode("utf-8", "surrogatepass")))
+        rows.append(np.array(json.loads(docs), np.int64))
+        if len(words) >= _BLOCK_TERMS:
+            yield _spread(words, rows)
+            words, rows = [], []
+    if words:
+        yield _spread(words, rows)
+
+
+def _spread(
+    words: list[int], rows: list[NDArray[np.int64]]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    return np.repeat(np.array(words, np.float64), [len(r) for r in rows]), np.concatenate(rows)
+
+
+class _Checksums(dict[str, int]):
+    """The checksum of each word, worked out once."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = value = zlib.crc32(word.encode("utf-8", "surrogatepass"))
+        return value
+
+    def add(self, words: Iterable[str]) -> int:
+        """The sum over these words."""
+        return sum(map(self.__getitem__, words))

@@ -1,0 +1,232 @@
+"""Ranking chunks by words in SQLite: BM25 of FTS5, bounded work, filters inside."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from sonde.stores.chunks import lexicon
+from sonde.stores.chunks.tables import read_state, select_files
+from sonde.stores.database import Value, read_text
+from sonde.types import Filter, Scored
+
+Ranges = NDArray[np.int64]
+"""Rows of (first chunk id, end), ascending and disjoint."""
+
+_FEW = 5_000
+"""Up to so many allowed chunks SQLite is told which they are, beyond it ranks them all."""
+_SPARE = 64
+"""So many more results are fetched than asked for, because the last ones may tie."""
+_BLOCK = 1_000
+_RANKED = (
+    "SELECT rowid, -bm25(lex, {0}, {1}, {2}) AS score FROM lex WHERE lex MATCH ? {3}"
+    " ORDER BY score DESC {4}"
+)
+_ALL = _RANKED.format(*lexicon.WEIGHTS, "", "")
+_FIRST = _RANKED.format(*lexicon.WEIGHTS, "", "LIMIT ?")
+_AMONG = _RANKED.format(
+    *lexicon.WEIGHTS,
+    # the plus keeps FTS5 from starting anew for every single id
+    "AND rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))",
+    "",
+)
+_REMEMBERED_COUNTS = 20_000
+_RARE, _COMMON = 3, 1.5
+"""The rarest terms are tried alone where they find this many times as many chunks as are asked for
+and the others find this many times as many as they do."""
+
+State = tuple[int, int]
+"""Differs whenever the words of any chunk do."""
+
+
+class LexicalIndex:
+    """Ranks by words; remembers how common words and which chunks filters are."""
+
+    def __init__(self, postings: float) -> None:
+        self._postings = postings
+        self._lock = threading.Lock()
+        self._counts: dict[str, tuple[int, State]] = {}
+        self._counted_at = 0
+        self._ranges: tuple[int, frozenset[str], Ranges] | None = None
+
+    def rank(
+        self, connection: apsw.Connection, terms: Sequence[str], limit: int, where: Filter
+    ) -> list[Scored]:
+        """The best chunks for these terms among those allowed."""
+        counts = self._recall_counts(connection, lexicon.list_query_terms(terms))
+        allowed = self.allow(connection, where)
+        kept = lexicon.choose_terms(counts, self._postings)
+        if allowed is None and (best := self._rank_by_rarest(connection, kept, limit)):
+            return best
+        ranked = _rank(connection, kept, limit, allowed)
+        if allowed is not None and len(ranked) < limit:
+            every = lexicon.choose_terms(counts, float("inf"))
+            if every != kept:
+                ranked = _rank(connection, every, limit, allowed)
+        return ranked
+
+    def rest(self) -> None:
+        """Forget what is remembered."""
+        with self._lock:
+            self._counts, self._ranges = {}, None
+
+    def allow(self, connection: apsw.Connection, where: Filter) -> Ranges | None:
+        """The chunks that a filter lets through; None means all."""
+        if where.paths is None:
+            return None
+        generation = read_state(connection, "generation")
+        known = self._ranges
+        if known and known[0] == generation and known[1] == where.paths:
+            return known[2]
+        files = select_files(connection, where.paths)
+        rows = ((file.first, file.first + file.size) for file in files if file.size)
+        ranges = np.array(sorted(rows), np.int64).reshape(-1, 2)
+        self._ranges = (generation, where.paths, ranges)
+        return ranges
+
+    def _recall_counts(self, connection: apsw.Connection, terms: Iterable[str]) -> dict[str, int]:
+        """Roughly how many chunks hold each term: enough to tell rare from common."""
+        state = _read_state(connection)
+        with self._lock:
+            grown = abs(state[0] - self._counted_at) * 20 > self._counted_at
+            if grown or len(self._counts) > _REMEMBERED_COUNTS:
+                self._counts, self._counted_at = {}, state[0]
+            known = self._counts
+        counts = {}
+        for term in terms:
+            counts[term], _ = known.get(term) or (count_term(connection, term), state)
+            if counts[term] and term not in known:
+                # a word that nobody uses yet may come with the next edit
+                known[term] = (counts[term], state)
+        return counts
+
+    def _count_now(self, connection: apsw.Connection, term: str, state: State) -> int:
+        """How many chunks hold a term in this very state."""
+        count, then = self._counts.get(term, (0, None))
+        if then != state:
+            count = count_term(connection, term)
+            self._counts[term] = (count, state)
+        return count
+
+    def _rank_by_rarest(
+        self, connection: apsw.Connection, terms: Sequence[str], limit: int
+    ) -> list[Scored]:
+        """The best chunks among those that hold one of the rarest terms, with the score that all
+        terms give them; nothing where a chunk without any of these could be as good.
+
+        What a term can add to a score is bounded, and by little for a common one, while ranking
+        takes time for every chunk that holds it.
+        """
+        state = _read_state(connection)
+        counts = {term: self._count_now(connection, term, state) for term in terms}
+        rare, common = lexicon.split_rarest(counts, state[1], _RARE * limit, _COMMON)
+        if not rare or limit < 1:
+            return []
+        found = dict(_select_scores(connection, _ALL, (_spell(rare),)))
+        both = f"({_spell(rare)}) AND ({_spell(common)})"
+        found.update(_select_scores(connection, _ALL, (both,)))
+        ranking = sorted(found.items(), key=lambda pair: -pair[1])
+        bound = sum(lexicon.bound_term(counts[term], state[1]) for term in common)
+        if len(ranking) < limit or ranking[limit - 1][1] < bound:
+            return []
+        return order_ties(connection, _take_best(ranking, limit), limit)
+
+
+def _read_state(connection: apsw.Connection) -> State:
+    return read_state(connection, "next_chunk"), read_state(connection, "chunks")
+
+
+def count_term(connection: apsw.Connection, term: str) -> int:
+    """How many chunks hold a term."""
+    row = connection.execute("SELECT doc FROM lex_terms WHERE term = ?", (term,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def contains(ranges: Ranges, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of these ids lie in one of the ranges, none of which is empty."""
+    if not len(ranges):
+        return np.zeros(len(ids), np.bool_)
+    place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
+    inside: NDArray[np.bool_] = (place >= 0) & (ids < ranges[place, 1])
+    return inside
+
+
+def order_ties(
+    connection: apsw.Connection, scored: Sequence[tuple[int, float]], limit: int
+) -> list[Scored]:
+    """The best of these by score, then path, then place in the file."""
+    counts = Counter(score for _, score in scored)
+    if len(counts) < len(scored):
+        path_of = read_paths(connection, [key for key, score in scored if counts[score] > 1])
+        scored = sorted(scored, key=lambda pair: (-pair[1], path_of.get(pair[0], ""), pair[0]))
+    return [Scored(key, score) for key, score in scored[:limit]]
+
+
+def read_paths(connection: apsw.Connection, ids: Collection[int]) -> Mapping[int, str]:
+    """The path of each of these chunks."""
+    query = (
+        "SELECT c.id, f.path FROM json_each(?) JOIN chunks AS c ON c.id = value"
+        " JOIN files AS f ON f.id = c.file_id"
+    )
+    rows = connection.execute(query, (json.dumps(list(ids)),))
+    return {key: read_text(path) for key, path in rows}
+
+
+def _rank(
+    connection: apsw.Connection, terms: Sequence[str], limit: int, allowed: Ranges | None
+) -> list[Scored]:
+    if not terms or limit < 1 or (allowed is not None and not allowed.size):
+        return []
+    best = _take_best(_walk_ranking(connection, _spell(terms), allowed, limit), limit)
+    return order_ties(connection, best, limit)
+
+
+def _spell(terms: Iterable[str]) -> str:
+    return " OR ".join(f'"{term}"' for term in terms)
+
+
+def _take_best(ranking: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, float]]:
+    """The first `limit`, and whatever ties with the last of them."""
+    best: list[tuple[int, float]] = []
+    for pair in ranking:
+        if len(best) >= limit and pair[1] != best[limit - 1][1]:
+            break
+        best.append(pair)
+    return best
+
+
+def _walk_ranking(
+    connection: apsw.Connection, query: str, allowed: Ranges | None, limit: int
+) -> Iterator[tuple[int, float]]:
+    """Chunk ids and scores, best first."""
+    if allowed is None:
+        # the first rows come cheaper when not all are asked for
+        top = list(_select_scores(connection, _FIRST, (query, limit + _SPARE)))
+        if len(top) < limit + _SPARE or top[-1][1] != top[limit - 1][1]:
+            yield from top
+            return
+    elif int((allowed[:, 1] - allowed[:, 0]).sum()) <= _FEW:
+        ids = [key for first, end in allowed.tolist() for key in range(first, end)]
+        yield from _select_scores(connection, _AMONG, (query, ids[0], ids[-1], json.dumps(ids)))
+        return
+    rows = _select_scores(connection, _ALL, (query,))
+    while block := list(itertools.islice(rows, _BLOCK)):
+        if allowed is None:
+            yield from block
+            continue
+        inside = contains(allowed, np.array([key for key, _ in block], np.int64))
+        yield from itertools.compress(block, inside.tolist())
+
+
+def _select_scores(
+    connection: apsw.Connection, query: str, values: tuple[Value, ...]
+) -> Iterator[tuple[int, float]]:
+    rows: Iterator[tuple[int, float]] = iter(connection.execute(query, values))
+    return rows

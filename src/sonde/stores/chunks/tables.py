@@ -1,0 +1,379 @@
+"""How files, chunks and names are written to and read from a chunk index in SQLite."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from sonde.stores.chunks import grams, lexicon
+from sonde.stores.database import Value, bind_text, read_text
+from sonde.stores.formats import Format
+from sonde.types import Chunk, FileState, Needs, ParsedFile, Span, Symbol
+
+LOGGED = 1_000
+"""For how many generations it is remembered which chunks went."""
+
+_SCHEMA = """
+CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO state VALUES
+    ('generation', 0), ('chunks', 0), ('next_chunk', 1), ('next_vector_file', 1);
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE,
+    hash TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    language TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    first_chunk INTEGER NOT NULL,
+    chunk_count INTEGER NOT NULL,
+    symbols TEXT NOT NULL
+);
+CREATE INDEX files_by_time ON files (mtime_ns DESC, path);
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL DEFAULT (randomblob(16)),
+    file_id INTEGER NOT NULL,
+    start_line INTEGER NOT NULL,
+    end_line INTEGER NOT NULL,
+    start_byte INTEGER NOT NULL,
+    end_byte INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    symbol TEXT NOT NULL,
+    header TEXT NOT NULL,
+    text TEXT NOT NULL
+);
+CREATE INDEX chunks_by_digest ON chunks (digest);
+CREATE TABLE removed (
+    generation INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL
+);
+CREATE INDEX removed_by_generation ON removed (generation);
+CREATE TABLE models (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+    dimensions INTEGER NOT NULL, file TEXT NOT NULL
+);
+CREATE TABLE vectors (
+    model_id INTEGER NOT NULL, digest BLOB NOT NULL, slot INTEGER NOT NULL,
+    speaks INTEGER NOT NULL, PRIMARY KEY (model_id, digest)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX vectors_by_slot ON vectors (model_id, slot);
+CREATE VIRTUAL TABLE lex USING fts5 (
+    path, name, body, content='', contentless_delete=1, tokenize='ascii'
+);
+CREATE VIRTUAL TABLE lex_terms USING fts5vocab (lex, 'row');
+CREATE VIRTUAL TABLE names USING fts5 (
+    known, imports, content='', contentless_delete=1, tokenize='ascii', detail='column'
+);
+CREATE VIRTUAL TABLE grams USING fts5 (
+    held, content='', contentless_delete=1, tokenize='ascii', detail='none'
+);
+CREATE VIEW project_docs AS
+SELECT
+    lower(
+        substr(hex(c.uuid), 1, 8) || '-' || substr(hex(c.uuid), 9, 4) || '-4'
+        || substr(hex(c.uuid), 14, 3) || '-a' || substr(hex(c.uuid), 18, 3) || '-'
+        || substr(hex(c.uuid), 21)
+    ) AS id,
+    f.path, c.text, c.start_line, c.end_line, f.hash AS content_hash
+FROM chunks AS c JOIN files AS f ON f.id = c.file_id;
+"""
+
+
+def _create_tables(connection: apsw.Connection) -> None:
+    connection.execute(_SCHEMA)
+
+
+def _add_checksums(connection: apsw.Connection) -> None:
+    """What was written before has none; it is checked in every other way."""
+    connection.execute(
+        "ALTER TABLE files ADD COLUMN seal INTEGER; ALTER TABLE vectors ADD COLUMN sum INTEGER"
+    )
+
+
+def _add_tags(connection: apsw.Connection) -> None:
+    connection.execute("ALTER TABLE files ADD COLUMN tags TEXT NOT NULL DEFAULT ''")
+
+
+CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_create_tables, _add_checksums, _add_tags))
+
+
+def read_number(connection: apsw.Connection, query: str, values: Sequence[Value] = ()) -> int:
+    """The one number a query gives; 0 when it gives nothing."""
+    row = connection.execute(query, values).fetchone()
+    return int(row[0] or 0) if row else 0
+
+
+def read_state(connection: apsw.Connection, key: str) -> int:
+    """One of the database's counters."""
+    return read_number(connection, "SELECT value FROM state WHERE key = ?", (key,))
+
+
+def advance_state(connection: apsw.Connection, key: str, by: int = 1) -> int:
+    """Move a counter on and return what it was before."""
+    query = "UPDATE state SET value = value + ? WHERE key = ? RETURNING value"
+    return read_number(connection, query, (by, key)) - by
+
+
+def count_chunks(connection: apsw.Connection) -> int:
+    """How many chunks there are."""
+    return read_state(connection, "chunks")
+
+
+class StoredFile(NamedTuple):
+    """A file's key and the ids of its chunks, which are consecutive."""
+
+    id: int
+    first: int
+    size: int
+
+
+def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[StoredFile]:
+    """The files with these paths, where there are such files."""
+    valid: list[str] = []
+    for path in paths:
+        bound = bind_text(path)
+        if isinstance(bound, str):
+            valid.append(bound)
+        else:
+            query = "SELECT id, first_chunk, chunk_count FROM files WHERE path = ?"
+            yield from itertools.starmap(StoredFile, connection.execute(query, (bound,)))
+    query = (
+        "SELECT f.id, f.first_chunk, f.chunk_count"
+        " FROM json_each(?) JOIN files AS f ON f.path = value"
+    )
+    yield from itertools.starmap(StoredFile, connection.execute(query, (json.dumps(valid),)))
+
+
+def write_files(
+    connection: apsw.Connection, files: Sequence[ParsedFile], *, keep_text: bool = True
+) -> None:
+    """Store these files, replacing their predecessors, with everything that finds them.
+
+    Without `keep_text` the texts are somewhere else; only those that are no valid Unicode stay.
+    """
+    latest = {file.state.path: file for file in files}
+    delete_files(connection, latest)
+    count = sum(len(file.chunks) for file in latest.values())
+    next_chunk = advance_state(connection, "next_chunk", count)
+    advance_state(connection, "chunks", count)
+    chunk_rows: list[tuple[Value, ...]] = []
+    term_rows: list[tuple[Value, ...]] = []
+    name_rows: list[tuple[Value, ...]] = []
+    gram_rows: list[tuple[Value, ...]] = []
+    for file in latest.values():
+        chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
+        file_id = _insert_file(connection, file, chunks, next_chunk)
+        words = file.words or lexicon.describe_file(file)
+        for chunk, terms in zip(chunks, words.chunks, strict=True):
+            chunk_rows.append(_make_row(chunk, next_chunk, file_id, keep_text))
+            term_rows.append((next_chunk, *terms))
+            next_chunk += 1
+        name_rows.append((file_id, words.names, words.imports))
+        gram_rows.append((file_id, words.grams))
+    connection.executemany(
+        "INSERT INTO chunks (id, file_id, start_line, end_line, start_byte, end_byte, digest,"
+        " symbol, header, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        chunk_rows,
+    )
+    connection.executemany(
+        "INSERT INTO lex (rowid, path, name, body) VALUES (?, ?, ?, ?)", term_rows
+    )
+    connection.executemany("INSERT INTO names (rowid, known, imports) VALUES (?, ?, ?)", name_rows)
+    connection.executemany("INSERT INTO grams (rowid, held) VALUES (?, ?)", gram_rows)
+
+
+def _insert_file(
+    connection: apsw.Connection, file: ParsedFile, chunks: Sequence[Chunk], first_chunk: int
+) -> int:
+    state = file.state
+    symbols = json.dumps([[each.name, each.kind, each.line] for each in file.symbols])
+    connection.execute(
+        "INSERT INTO files (path, hash, size, mtime_ns, language, kind, first_chunk,"
+        " chunk_count, symbols, seal, tags) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            bind_text(state.path),
+            state.hash,
+            state.size,
+            state.mtime_ns,
+            state.language,
+            state.kind,
+            first_chunk,
+            len(file.chunks),
+            symbols,
+            seal_file(symbols, chunks),
+            json.dumps(file.tags) if file.tags else "",
+        ),
+    )
+    return connection.last_insert_rowid()
+
+
+def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
+    """A checksum of a file's rows; digests stand for the texts."""
+    seal = zlib.crc32(symbols.encode())
+    for chunk in chunks:
+        span = chunk.span
+        numbers = struct.pack("<4q", span.start_line, span.end_line, span.start_byte, span.end_byte)
+        symbol = chunk.symbol.encode("utf-8", "surrogatepass")
+        seal = zlib.crc32(b"".join((numbers, chunk.digest, symbol)), seal)
+    return seal
+
+
+def _make_row(chunk: Chunk, chunk_id: int, file_id: int, keep_text: bool) -> tuple[Value, ...]:
+    span = chunk.span
+    header, text = bind_text(chunk.header), bind_text(chunk.text)
+    if not keep_text and isinstance(header, str) and isinstance(text, str):
+        header = text = ""
+    return (
+        chunk_id, file_id, span.start_line, span.end_line, span.start_byte, span.end_byte,
+        chunk.digest, bind_text(chunk.symbol), header, text,
+    )  # fmt: skip
+
+
+def delete_files(connection: apsw.Connection, paths: Iterable[str]) -> None:
+    """Remove these files and everything that finds them."""
+    found = list(select_files(connection, paths))
+    if not found:
+        return
+    generation = read_state(connection, "generation")
+    ranges = [(file.first, file.first + file.size) for file in found]
+    connection.executemany("DELETE FROM chunks WHERE id >= ? AND id < ?", ranges)
+    every = ((chunk,) for first, end in ranges for chunk in range(first, end))
+    connection.executemany("DELETE FROM lex WHERE rowid = ?", every)
+    advance_state(connection, "chunks", -sum(file.size for file in found))
+    ids = [(file.id,) for file in found]
+    connection.executemany("DELETE FROM names WHERE rowid = ?", ids)
+    connection.executemany("DELETE FROM grams WHERE rowid = ?", ids)
+    connection.executemany("DELETE FROM files WHERE id = ?", ids)
+    connection.executemany(
+        "INSERT INTO removed VALUES (?, ?, ?)",
+        [(generation, file.first, file.size) for file in found if file.size],
+    )
+    connection.execute("DELETE FROM removed WHERE generation < ?", (generation - LOGGED,))
+
+
+def delete_everything(connection: apsw.Connection) -> None:
+    """Remove all files and everything that finds them; ids and generations go on."""
+    connection.execute(
+        "DELETE FROM files; DELETE FROM chunks; DELETE FROM lex; DELETE FROM names;"
+        " DELETE FROM grams; UPDATE state SET value = 0 WHERE key = 'chunks'"
+    )
+    generation, end = read_state(connection, "generation"), read_state(connection, "next_chunk")
+    # one range in place of all others: they are disjoint
+    connection.execute("DELETE FROM removed")
+    connection.execute("INSERT INTO removed VALUES (?, 0, ?)", (generation, end))
+
+
+def merge_words(connection: apsw.Connection) -> None:
+    """Merge what many small writes left in the word indexes, a bounded piece of it."""
+    connection.execute(
+        "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
+        " INSERT INTO names (names, rank) VALUES ('merge', 500);"
+        " INSERT INTO grams (grams, rank) VALUES ('merge', 2000)"
+    )
+
+
+_STATES = "SELECT path, hash, size, mtime_ns, language, kind FROM files"
+_AMONG = "WHERE path IN (SELECT value FROM json_each(?))"
+
+
+def read_files(
+    connection: apsw.Connection, paths: Collection[str] | None = None
+) -> dict[str, FileState]:
+    """The state of every file, or of the known ones among these."""
+    if paths is None:
+        rows: Iterable[tuple[Any, ...]] = connection.execute(_STATES)
+    else:
+        bound = [bind_text(path) for path in paths]
+        valid = json.dumps([path for path in bound if isinstance(path, str)])
+        among = f"{_STATES} {_AMONG}"
+        others = [(path,) for path in bound if not isinstance(path, str)]
+        alone = connection.executemany(f"{_STATES} WHERE path = ?", others)
+        rows = itertools.chain(connection.execute(among, (valid,)), alone)
+    return {(path := read_text(row[0])): FileState(path, *row[1:]) for row in rows}
+
+
+def update_states(connection: apsw.Connection, states: Iterable[FileState]) -> None:
+    """Record new states of known files."""
+    connection.executemany(
+        "UPDATE files SET hash = ?, size = ?, mtime_ns = ?, language = ?, kind = ? WHERE path = ?",
+        [(s.hash, s.size, s.mtime_ns, s.language, s.kind, bind_text(s.path)) for s in states],
+    )
+
+
+_CHUNK = (
+    "SELECT f.path, c.text, c.start_line, c.end_line, c.start_byte, c.end_byte, c.header,"
+    " c.symbol, c.id"
+)
+OF_CHUNKS = f"{_CHUNK} FROM chunks AS c JOIN files AS f ON f.id = c.file_id"
+OF_FILES = (
+    f"{_CHUNK} FROM files AS f CROSS JOIN chunks AS c"
+    " ON c.id >= f.first_chunk AND c.id < f.first_chunk + f.chunk_count"
+)
+
+
+def select_chunks(
+    connection: apsw.Connection, query: str, values: Sequence[Value]
+) -> Iterator[Chunk]:
+    """The chunks that a query of the form `OF_CHUNKS` or `OF_FILES` finds."""
+    for path, text, l1, l2, b1, b2, header, symbol, key in connection.execute(query, values):
+        words = (path, text, header, symbol)
+        if bytes in map(type, words):  # one that is no valid Unicode
+            path, text, header, symbol = map(read_text, words)
+        yield Chunk(path, text, Span(l1, l2, b1, b2), header, symbol, key)
+
+
+def read_symbols(connection: apsw.Connection, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
+    """What each of these files defines."""
+    defined = {}
+    for path in paths:
+        query = "SELECT symbols FROM files WHERE path = ?"
+        for (symbols,) in connection.execute(query, (bind_text(path),)):
+            defined[path] = list(itertools.starmap(Symbol, json.loads(str(symbols))))
+    return defined
+
+
+def read_tags(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
+    """The tags of each file whose content names some."""
+    query = "SELECT path, tags FROM files WHERE tags <> ''"
+    return {
+        read_text(path): tuple(json.loads(str(tags))) for path, tags in connection.execute(query)
+    }
+
+
+def find_named(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
+    """Paths of files known by one of these names."""
+    folded = sorted({lexicon.fold_name(name) for name in names} - {""})
+    if not folded:
+        return set()
+    query = "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ?"
+    wanted = " OR ".join(f'"{name}"' for name in folded)
+    return {read_text(path) for (path,) in connection.execute(query, (f"known : ({wanted})",))}
+
+
+def count_importers(connection: apsw.Connection, stems: Iterable[str]) -> Mapping[str, int]:
+    """How many files import each of these."""
+    counted = {}
+    for stem in {lexicon.fold_name(stem) for stem in stems} - {""}:
+        query = "SELECT count(*) FROM names WHERE names MATCH ?"
+        count = read_number(connection, query, (f'imports : "{stem}"',))
+        if count:
+            counted[stem] = count
+    return counted
+
+
+def find_grams(connection: apsw.Connection, needs: Needs) -> Iterator[str]:
+    """Paths of files that can hold what is needed."""
+    wanted = grams.spell_query(needs)
+    query = (
+        "SELECT path FROM grams JOIN files ON files.id = grams.rowid WHERE grams MATCH ?"
+        if wanted
+        else "SELECT path FROM files"
+    )
+    for (path,) in connection.execute(query, (wanted,) if wanted else ()):
+        yield read_text(path)

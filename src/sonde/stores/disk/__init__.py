@@ -1,0 +1,1 @@
+"""Scanned disk trees, selections of their nodes, saved queries and sessions."""

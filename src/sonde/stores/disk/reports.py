@@ -1,0 +1,217 @@
+"""Reports over a disk tree: each one statement, cut by the key of the last row seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from sonde.stores.database import bind_text, read_text
+from sonde.stores.disk.base import FILE, FOLDER, LINKED, OK, Node, Past, Scan
+
+_LONGEST_EXTENSION = 16
+
+COLUMNS = (
+    "n.id, n.parent, n.name, n.kind, n.depth, n.size, n.disk, n.mtime, n.mode, n.links, n.state, "
+    "n.files, n.folders, n.children, ifnull(n.target, ''), n.born"
+)
+WIDTH = len(Node._fields)
+
+
+def to_node(row: Sequence[Any]) -> Node:
+    """The node of a row of `COLUMNS`."""
+    if isinstance(row[2], str) and isinstance(row[14], str):
+        return Node._make(row)
+    return Node._make((*row[:2], read_text(row[2]), *row[3:14], read_text(row[14]), row[15]))
+
+
+def to_row(node: Node) -> tuple[Any, ...]:
+    """The row of a node, its extension last."""
+    if node.name.isascii() and not node.target:
+        return (*node[:14], None, node.born, _ending(node))
+    name = bind_text(node.name)
+    return (*node[:2], name, *node[3:14], bind_text(node.target) or None, node.born, _ending(node))
+
+
+def _ending(node: Node) -> str:
+    """The extension that a file is counted under: short, lower-case, and plain text."""
+    if node.kind:
+        return ""
+    stem, _, ending = node.name.rpartition(".")
+    if not stem or len(ending) > _LONGEST_EXTENSION or not ending.isalnum():
+        return ""
+    return ending.lower()
+
+
+def get_node(db: apsw.Connection, id_: int) -> Node | None:
+    """One node."""
+    row = db.execute(f"SELECT {COLUMNS} FROM nodes n WHERE n.id = ?", (id_,)).fetchone()  # noqa: S608
+    return to_node(row) if row else None
+
+
+_DAY_MS = 86_400_000
+_AGES = (
+    ("under a day", 1),
+    ("under a week", 7),
+    ("under a month", 30),
+    ("under a quarter", 91),
+    ("under a year", 365),
+    ("under three years", 1_096),
+    ("older", None),
+)
+RANKED: Mapping[str, tuple[str, str]] = {
+    "largest": ("-n.size", f"n.kind = {FILE} AND n.state <> {LINKED}"),
+    "oldest": ("n.mtime", f"n.kind = {FILE}"),
+    "newest": ("-n.mtime", f"n.kind = {FILE}"),
+    "empty": ("n.depth", f"n.kind = {FOLDER} AND n.children = 0 AND n.state = {OK}"),
+}
+"""Report -> the expression it is ordered by, and which nodes it is about."""
+
+
+def rank(
+    db: apsw.Connection, report: str, limit: int, after: Sequence[Any] | None
+) -> list[tuple[Node, list[Any]]]:
+    """Nodes of a ranked report and the key of each."""
+    key, where = RANKED[report]
+    later = f" AND ({key}, n.id) > (?, ?)" if after else ""
+    found = db.execute(
+        f"SELECT {COLUMNS}, {key} FROM nodes n WHERE {where}{later} "  # noqa: S608
+        f"ORDER BY {key}, n.id LIMIT ?",
+        (*(after or ()), limit),
+    )
+    return [(to_node(row[:WIDTH]), [row[WIDTH], row[0]]) for row in found]
+
+
+def by_extension(
+    db: apsw.Connection, limit: int, after: Sequence[Any] | None
+) -> list[dict[str, Any]]:
+    """Files and bytes per extension, the largest first."""
+    later = "HAVING (-sum(n.size), n.ext) > (?, ?)" if after else ""
+    found = db.execute(
+        "SELECT n.ext, count(*), sum(n.size), sum(n.disk) FROM nodes n "  # noqa: S608
+        f"WHERE n.kind = {FILE} AND n.state <> {LINKED} GROUP BY n.ext {later} "
+        "ORDER BY -sum(n.size), n.ext LIMIT ?",
+        (*(after or ()), limit),
+    )
+    return [
+        {"extension": ext, "files": files, "size": size, "sizeOnDisk": disk}
+        for ext, files, size, disk in found
+    ]
+
+
+def by_age(db: apsw.Connection, now_ms: int) -> list[dict[str, Any]]:
+    """Files and bytes per span of age."""
+    bounds = [now_ms - days * _DAY_MS for _, days in _AGES if days]
+    arms = " ".join(f"WHEN n.mtime >= ? THEN {number}" for number in range(len(bounds)))
+    found = db.execute(
+        f"SELECT CASE {arms} ELSE {len(bounds)} END AS span, count(*), sum(n.size) "  # noqa: S608
+        f"FROM nodes n WHERE n.kind = {FILE} AND n.state <> {LINKED} GROUP BY span",
+        bounds,
+    )
+    counted = {span: (files, size) for span, files, size in found}
+    rows: list[dict[str, Any]] = []
+    for number, (name, days) in enumerate(_AGES):
+        files, size = counted.get(number, (0, 0))
+        rows.append({"age": name, "maxDays": days, "files": files, "size": size})
+    return rows
+
+
+def growth(
+    db: apsw.Connection, since_scan: int, limit: int, after: Sequence[Any] | None
+) -> list[Past]:
+    """What changed in size since a scan, what grew most first.
+
+    A node's size at that time is what the first later scan that changed it found before; what was
+    born since had none, what is gone since has none now.
+    """
+    columns = COLUMNS.replace("n.", "m.")
+    later = "WHERE (before - now, id) > (?, ?)" if after else ""
+    found = db.execute(
+        f"""
+        WITH first(node, scan) AS (SELECT node, min(scan) FROM past WHERE scan > ?1 GROUP BY node),
+        changed(id, before, now, name) AS (
+            SELECT n.id, p.size, n.size, n.name FROM first f
+            JOIN past p ON p.node = f.node AND p.scan = f.scan JOIN nodes n ON n.id = f.node
+            WHERE n.born <= ?1 AND p.size <> n.size
+            UNION ALL
+            SELECT n.id, 0, n.size, n.name FROM nodes n WHERE n.born > ?1 AND n.size > 0
+            UNION ALL
+            SELECT g.id, coalesce(p.size, g.size), 0, g.name FROM gone g
+            LEFT JOIN first f ON f.node = g.id LEFT JOIN past p ON p.node = g.id AND p.scan = f.scan
+            WHERE g.scan > ?1 AND g.born <= ?1 AND coalesce(p.size, g.size) > 0
+        )
+        SELECT c.before, c.now, c.name, c.id, {columns} FROM (
+            SELECT * FROM changed {later} ORDER BY before - now, id LIMIT ?
+        ) c LEFT JOIN nodes m ON m.id = c.id ORDER BY c.before - c.now, c.id
+        """,  # noqa: S608
+        (since_scan, *(after or ()), limit),
+    )
+    return [
+        Past(
+            to_node(row[4:]) if row[4] is not None else None,
+            read_text(name),
+            before=before,
+            now=now,
+            id=id_,
+        )
+        for row in found
+        for before, now, name, id_ in (row[:4],)
+    ]
+
+
+def history(db: apsw.Connection, id_: int) -> list[tuple[Scan, int]]:
+    """The size that each kept scan found, the newest first; from when it was first seen."""
+    node = get_node(db, id_)
+    if node is None:
+        return []
+    found: Any = db.execute("SELECT scan, size FROM past WHERE node = ?", (id_,)).fetchall()
+    past: dict[int, int] = dict(found)
+    size, rows = node.size, []
+    found = db.execute("SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC")
+    for scan in map(Scan._make, found.fetchall()):
+        if scan.id < node.born:
+            break
+        if scan.finished_ms:
+            rows.append((scan, size))
+        size = past.get(scan.id, size)
+    return rows
+
+
+def undigested(db: apsw.Connection, smallest: int) -> list[int]:
+    """Files that share their size with another and have no digest of what they are now."""
+    found = db.execute(
+        "SELECT n.id FROM nodes n LEFT JOIN digests d "  # noqa: S608
+        "ON d.node = n.id AND d.size = n.size AND d.mtime = n.mtime "
+        f"WHERE n.kind = {FILE} AND n.state <> {LINKED} AND n.size >= ?1 AND d.node IS NULL "
+        f"AND n.size IN (SELECT size FROM nodes WHERE kind = {FILE} AND state <> {LINKED} "
+        "AND size >= ?1 GROUP BY size HAVING count(*) > 1) ORDER BY n.size DESC, n.id",
+        (smallest,),
+    )
+    return [int(row[0]) for row in found]
+
+
+def duplicates(
+    db: apsw.Connection, limit: int, after: Sequence[Any] | None
+) -> list[tuple[bytes, int, int]]:
+    """Digest, size and number of files with equal contents, the most wasteful first."""
+    later = "AND (-(count(*) - 1) * n.size, d.digest) > (?, ?)" if after else ""
+    found = db.execute(
+        "SELECT d.digest, n.size, count(*) FROM digests d "  # noqa: S608
+        "JOIN nodes n ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime "
+        f"GROUP BY d.digest HAVING count(*) > 1 {later} "
+        "ORDER BY -(count(*) - 1) * n.size, d.digest LIMIT ?",
+        (*(after or ()), limit),
+    )
+    return [(bytes(digest), size, count) for digest, size, count in found]
+
+
+def twins(db: apsw.Connection, digest: bytes, size: int, limit: int) -> list[Node]:
+    """Files of one content."""
+    found = db.execute(
+        f"SELECT {COLUMNS} FROM digests d JOIN nodes n ON n.id = d.node "  # noqa: S608
+        "AND n.size = d.size AND n.mtime = d.mtime "
+        "WHERE d.digest = ? AND n.size = ? ORDER BY n.id LIMIT ?",
+        (digest, size, limit),
+    )
+    return [to_node(row) for row in found]

@@ -1,0 +1,353 @@
+"""Filters and selections over a disk tree.
+
+A filter becomes a statement whose text is made of constants of this file alone; everything that
+a caller wrote is bound as a parameter. Globs and expressions run on RE2 through two functions
+that are registered with the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import apsw
+
+from sonde.errors import InvalidPattern
+from sonde.stores.database import Value, bind_text, read_text
+from sonde.stores.disk.base import (
+    FILE,
+    FOLDER,
+    KINDS,
+    LINKED,
+    OK,
+    PENDING,
+    ROOT_ID,
+    Context,
+    Member,
+    Totals,
+)
+from sonde.stores.disk.filters import (
+    And,
+    Condition,
+    Filter,
+    Not,
+    Or,
+    list_conditions,
+    render_filter,
+)
+from sonde.stores.disk.reports import COLUMNS, WIDTH, to_node
+from sonde.text.globs import compile_glob
+
+_COMPARED: Mapping[str, str] = {"size": "n.size", "depth": "n.depth", "modified": "n.mtime"}
+_OPERATORS: Mapping[str, str] = {op: op for op in ("<", "<=", ">", ">=", "=")}
+_FLIPPED: Mapping[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+_TRAITS: Mapping[str, str] = {
+    "duplicate": "n.id IN (SELECT node FROM temp.copies)",
+    "empty": f"((n.kind = {FOLDER} AND n.children = 0 AND n.state = {OK}) "
+    f"OR (n.kind = {FILE} AND n.size = 0))",
+    "hidden": "substr(n.name, 1, 1) = '.'",
+    "unreadable": f"n.state NOT IN ({OK}, {PENDING}, {LINKED})",
+}
+_FITS = {
+    ("name", ":"): "fits_name(?, n.name)",
+    ("name", "~"): "fits_regex(?, n.name)",
+    ("path", ":"): "fits_path(?, n.parent, n.name)",
+    ("path", "~"): "fits_path_regex(?, n.parent, n.name)",
+}
+_UNDER = (
+    "n.id IN (WITH RECURSIVE below(id) AS (SELECT x.id FROM nodes x WHERE x.parent = ? "
+    "UNION SELECT x.id FROM nodes x JOIN below ON x.parent = below.id) SELECT id FROM below)"
+)
+_FOUND = "n.id IN (SELECT node FROM temp.found WHERE test = ?)"
+
+
+class Statement:
+    """The condition of a filter as SQL, and its parameters."""
+
+    def __init__(self, db: apsw.Connection, where: Filter, context: Context) -> None:
+        self._db = db
+        self._context = context
+        self._tests = list(dict.fromkeys(list_conditions(where)))
+        self.values: list[Value] = []
+        self.text = self._render(where)
+
+    def _render(self, tree: Filter) -> str:
+        if isinstance(tree, Condition):
+            return self._render_test(tree)
+        if isinstance(tree, Not):
+            return f"NOT ({self._render(tree.item)})"
+        if not tree.items:
+            return "1"
+        word = " AND " if isinstance(tree, And) else " OR "
+        assert isinstance(tree, And | Or)
+        return "(" + word.join(self._render(item) for item in tree.items) + ")"
+
+    def _render_test(self, test: Condition) -> str:
+        field, op, value = test.field, test.op, test.value
+        if field in _COMPARED:
+            self.values.append(value)
+            return f"{_COMPARED[field]} {_OPERATORS[op]} ?"
+        if field == "age" and isinstance(value, int):
+            self.values.append(self._context.now_ms - value * 1000)
+            return f"n.mtime {_FLIPPED[op]} ?"
+        if field == "is":
+            return _TRAITS[str(value)]
+        if field == "kind":
+            self.values.append(KINDS.index(str(value)))
+            return "n.kind = ?"
+        if field == "ext":
+            self.values.append(bind_text(str(value)))
+            return f"(n.kind = {FILE} AND n.ext = ?)"
+        if field == "under":
+            self.values.append(self._find_folder(str(value)))
+            return _UNDER
+        if (field, op) in _FITS:
+            # what cannot be compiled is told now, not when a row happens to come to it
+            compile_glob(str(value)) if op == ":" else _compile(str(value))
+            self.values.append(bind_text(str(value)))
+            return _FITS[field, op]
+        self.values.append(self._tests.index(test))
+        return _FOUND
+
+    def _find_folder(self, path: str) -> int:
+        """The id of a folder, or one that no node has."""
+        node = ROOT_ID
+        for name in path.strip("/").split("/"):
+            if name in ("", "."):
+                continue
+            row = self._db.execute(
+                "SELECT id FROM nodes WHERE parent = ? AND name = ?", (node, bind_text(name))
+            ).fetchone()
+            if row is None:
+                return -1
+            node = int(row[0])
+        return node
+
+    def prepare(self) -> None:
+        """Bring what the statement refers to into the connection."""
+        _register(self._db)
+        self._db.execute(
+            "CREATE TEMP TABLE IF NOT EXISTS found (test INTEGER, node INTEGER, "
+            "PRIMARY KEY (test, node)) WITHOUT ROWID;"
+            "CREATE TEMP TABLE IF NOT EXISTS copies (node INTEGER PRIMARY KEY);"
+            "DELETE FROM temp.found; DELETE FROM temp.copies"
+        )
+        for number, test in enumerate(self._tests):
+            nodes = self._context.found.get(test, ())
+            self._db.executemany(
+                "INSERT OR IGNORE INTO temp.found VALUES (?, ?)", ((number, n) for n in nodes)
+            )
+        if any(test == Condition("is", ":", "duplicate") for test in self._tests):
+            self._db.execute(
+                "INSERT INTO temp.copies SELECT n.id FROM digests d JOIN nodes n "
+                "ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime WHERE d.digest IN "
+                "(SELECT e.digest FROM digests e JOIN nodes m ON m.id = e.node "
+                "AND m.size = e.size AND m.mtime = e.mtime GROUP BY e.digest HAVING count(*) > 1)"
+            )
+
+
+def select(db: apsw.Connection, selection: str, where: Filter, context: Context) -> int:
+    """Make a selection of the nodes that fit; how many."""
+    statement = Statement(db, where, context)
+    statement.prepare()
+    db.execute("DELETE FROM members WHERE selection = ?", (selection,))
+    db.execute(
+        "INSERT INTO members SELECT ?, n.id, n.size, n.mtime FROM nodes n "  # noqa: S608
+        f"WHERE n.id <> {ROOT_ID} AND {statement.text}",
+        (selection, *statement.values),
+    )
+    return db.changes()
+
+
+def explain(db: apsw.Connection, where: Filter, context: Context) -> dict[str, Any]:
+    """The statement, its parameters and the plan of a filter."""
+    statement = Statement(db, where, context)
+    statement.prepare()
+    text = f"SELECT n.id FROM nodes n WHERE n.id <> {ROOT_ID} AND {statement.text}"  # noqa: S608
+    plan = db.execute(f"EXPLAIN QUERY PLAN {text}", statement.values)
+    return {
+        "filter": render_filter(where),
+        "sql": text,
+        "parameters": [read_text(v) if isinstance(v, bytes) else v for v in statement.values],
+        "plan": [str(row[3]) for row in plan],
+    }
+
+
+def add(db: apsw.Connection, selection: str, nodes: Iterable[int]) -> int:
+    """Add nodes to a selection; how many of them exist."""
+    found = 0
+    for node in dict.fromkeys(nodes):
+        db.execute(
+            "INSERT OR REPLACE INTO members SELECT ?, id, size, mtime FROM nodes WHERE id = ?",
+            (selection, node),
+        )
+        found += db.changes()
+    return found
+
+
+def discard(db: apsw.Connection, selection: str, nodes: Iterable[int] | None) -> int:
+    """Take nodes, or all, out of a selection; how many were in it."""
+    if nodes is None:
+        db.execute("DELETE FROM members WHERE selection = ?", (selection,))
+        return db.changes()
+    found = 0
+    for node in dict.fromkeys(nodes):
+        db.execute("DELETE FROM members WHERE selection = ? AND node = ?", (selection, node))
+        found += db.changes()
+    return found
+
+
+_COMBINED: Mapping[str, str] = {
+    "union": "INSERT OR IGNORE INTO members SELECT ?1, node, size, mtime FROM members "
+    "WHERE selection = ?2",
+    "intersection": "DELETE FROM members WHERE selection = ?1 AND node NOT IN "
+    "(SELECT node FROM members WHERE selection = ?2)",
+    "difference": "DELETE FROM members WHERE selection = ?1 AND node IN "
+    "(SELECT node FROM members WHERE selection = ?2)",
+}
+
+
+def combine(
+    db: apsw.Connection,
+    selection: str,
+    how: Literal["union", "intersection", "difference"],
+    other: str,
+) -> None:
+    """Make a selection what it and another are together."""
+    db.execute(_COMBINED[how], (selection, other))
+
+
+def members(db: apsw.Connection, selection: str, limit: int, after: int) -> list[Member]:
+    """Entries of a selection by id."""
+    found = db.execute(
+        f"SELECT {COLUMNS}, s.node, s.size, s.mtime, g.name FROM members s "  # noqa: S608
+        "LEFT JOIN nodes n ON n.id = s.node LEFT JOIN gone g ON g.id = s.node "
+        "WHERE s.selection = ? AND s.node > ? ORDER BY s.node LIMIT ?",
+        (selection, after, limit),
+    )
+    rows: list[Member] = []
+    for row in found:
+        id_, size, mtime, gone = row[WIDTH:]
+        if row[0] is None:
+            rows.append(Member(id_, None, read_text(gone or ""), size, "gone"))
+            continue
+        node = to_node(row[:WIDTH])
+        same = (node.size, node.mtime_ms) == (size, mtime)
+        rows.append(Member(id_, node, node.name, node.size, "" if same else "changed"))
+    return rows
+
+
+def totals(db: apsw.Connection, selection: str) -> Totals:
+    """How much a selection holds as things are now.
+
+    What lies below a folder that is selected too is in the folder's size already.
+    """
+    row = db.execute(
+        f"""
+        SELECT count(*), total(n.kind = {FILE}), total(n.kind = {FOLDER}),
+            total(n.id IS NULL OR n.size <> s.size OR n.mtime <> s.mtime)
+        FROM members s LEFT JOIN nodes n ON n.id = s.node WHERE s.selection = ?
+        """,  # noqa: S608
+        (selection,),
+    ).fetchone()
+    assert row
+    size = _measure(db, selection, folders=bool(row[2]))
+    return Totals(int(row[0]), int(row[1]), int(row[2]), size, int(row[3]))
+
+
+def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:
+    counted = f"n.state <> {LINKED} AND n.kind IN ({FILE}, {FOLDER})"
+    if not folders:
+        row = db.execute(
+            f"SELECT coalesce(sum(n.size), 0) FROM members s JOIN nodes n ON n.id = s.node "  # noqa: S608
+            f"WHERE s.selection = ? AND {counted}",
+            (selection,),
+        ).fetchone()
+        return int(row[0]) if row else 0
+    chosen = {int(row[0]) for row in db.execute(
+        "SELECT node FROM members WHERE selection = ?", (selection,)
+    )}  # fmt: skip
+    covered: dict[int, bool] = {0: False}
+
+    def is_covered(id_: int) -> bool:
+        """Whether a folder is selected, or one above it."""
+        way: list[int] = []
+        while id_ not in covered and id_ not in chosen:
+            way.append(id_)
+            row = db.execute("SELECT parent FROM nodes WHERE id = ?", (id_,)).fetchone()
+            id_ = int(row[0]) if row else 0
+        answer = id_ in chosen or covered[id_]
+        covered.update(dict.fromkeys(way, answer))
+        return answer
+
+    rows: list[Any] = db.execute(
+        "SELECT n.parent, n.size FROM members s JOIN nodes n ON n.id = s.node "  # noqa: S608
+        f"WHERE s.selection = ? AND {counted}",
+        (selection,),
+    ).fetchall()
+    return sum(own for parent, own in rows if not is_covered(parent))
+
+
+def _register(db: apsw.Connection) -> None:
+    """The functions that filters use; patterns are compiled once for each statement."""
+    folders: dict[int, str] = {ROOT_ID: "", 0: ""}
+    globs: dict[str, Any] = {}
+    expressions: dict[str, Any] = {}
+
+    def read_folder(id_: int) -> str:
+        way: list[tuple[int, str]] = []
+        while id_ not in folders:
+            row = db.execute("SELECT parent, name FROM nodes WHERE id = ?", (id_,)).fetchone()
+            if row is None:
+                return ""
+            way.append((id_, read_text(row[1])))
+            id_ = int(row[0])
+        path = folders[id_]
+        for number, name in reversed(way):
+            path = folders[number] = f"{path}{name}/"
+        return path
+
+    def glob(pattern: Value) -> Any:
+        text = read_text(pattern)
+        if text not in globs:
+            globs[text] = compile_glob(text)
+        return globs[text]
+
+    def expression(pattern: Value) -> Any:
+        text = read_text(pattern)
+        if text not in expressions:
+            expressions[text] = _compile(text)
+        return expressions[text]
+
+    def path_of(parent: int, name: Value) -> str:
+        return _plain(read_folder(parent) + read_text(name))
+
+    functions: dict[str, tuple[int, Callable[..., bool]]] = {
+        "fits_name": (2, lambda p, name: bool(glob(p).matches(_plain(read_text(name))))),
+        "fits_regex": (2, lambda p, name: bool(expression(p).search(_plain(read_text(name))))),
+        "fits_path": (3, lambda p, parent, name: bool(glob(p).matches(path_of(parent, name)))),
+        "fits_path_regex": (
+            3,
+            lambda p, parent, name: bool(expression(p).search(path_of(parent, name))),
+        ),
+    }
+    for name, (count, function) in functions.items():
+        db.create_scalar_function(name, function, count, deterministic=True)
+
+
+def _plain(text: str) -> str:
+    """The text as the engine takes it: bytes that are no Unicode as escapes."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _compile(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise InvalidPattern(f"regex {pattern!r}: {error}", pattern=pattern) from error

@@ -1,0 +1,342 @@
+"""A disk tree in one SQLite file: nodes by parent and name, their past, and selections of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import apsw
+
+from sonde.stores.database import Database, Value, bind_text
+from sonde.stores.disk import reports as tree_reports
+from sonde.stores.disk import selections as tree_selections
+from sonde.stores.disk.base import ROOT_ID, Batch, Context, Member, Node, Past, Scan, Sort, Totals
+from sonde.stores.disk.filters import Filter
+from sonde.stores.disk.reports import COLUMNS, get_node, to_node, to_row
+from sonde.stores.formats import Format
+
+_APPLICATION_ID = 0x736E6474
+_KEPT_SCANS = 100
+
+_KEYS: Mapping[Sort, str] = {"name": "n.name", "size": "-n.size", "modified": "-n.mtime"}
+"""What a listing is ordered by; ids decide among equals."""
+
+
+def _create(connection: apsw.Connection) -> None:
+    connection.execute("""
+        CREATE TABLE nodes (
+            id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name NOT NULL, kind INTEGER NOT NULL,
+            depth INTEGER NOT NULL, size INTEGER NOT NULL, disk INTEGER NOT NULL,
+            mtime INTEGER NOT NULL, mode INTEGER NOT NULL, links INTEGER NOT NULL,
+            state INTEGER NOT NULL, files INTEGER NOT NULL, folders INTEGER NOT NULL,
+            children INTEGER NOT NULL, target, born INTEGER NOT NULL, ext TEXT NOT NULL
+        );
+        CREATE UNIQUE INDEX nodes_by_name ON nodes(parent, name);
+        CREATE TABLE gone (
+            id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name NOT NULL, kind INTEGER NOT NULL,
+            size INTEGER NOT NULL, born INTEGER NOT NULL, scan INTEGER NOT NULL
+        );
+        CREATE TABLE scans (
+            id INTEGER PRIMARY KEY, started INTEGER NOT NULL, finished INTEGER,
+            nodes INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL DEFAULT 0
+        );
+        CREATE TABLE past (
+            node INTEGER NOT NULL, scan INTEGER NOT NULL, size INTEGER NOT NULL,
+            disk INTEGER NOT NULL, PRIMARY KEY (node, scan)
+        ) WITHOUT ROWID;
+        CREATE TABLE digests (
+            node INTEGER PRIMARY KEY, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
+            digest BLOB NOT NULL
+        );
+        CREATE INDEX digests_by_content ON digests(digest);
+        CREATE TABLE members (
+            selection TEXT NOT NULL, node INTEGER NOT NULL, size INTEGER NOT NULL,
+            mtime INTEGER NOT NULL, PRIMARY KEY (selection, node)
+        ) WITHOUT ROWID;
+        CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+        INSERT INTO facts VALUES ('last_id', 1);
+    """)
+
+
+def _order(connection: apsw.Connection) -> None:
+    """A folder of a hundred thousand names lists at once in every order."""
+    connection.execute("""
+        CREATE INDEX nodes_by_size ON nodes(parent, -size, id);
+        CREATE INDEX nodes_by_time ON nodes(parent, -mtime, id);
+    """)
+
+
+FORMAT = Format(_APPLICATION_ID, (_create, _order))
+
+
+class SqliteTreeStore:
+    """One index of a disk; see `TreeStore`."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path, FORMAT)
+
+    def begin_scan(self, started_ms: int) -> tuple[int, int]:
+        """Open a scan; its number, and the first id that is free."""
+        with self._database.write() as db:
+            db.execute("INSERT INTO scans (started) VALUES (?)", (started_ms,))
+            scan = db.last_insert_rowid()
+            row = db.execute("SELECT value FROM facts WHERE name = 'last_id'").fetchone()
+            return scan, int(row[0] if row else ROOT_ID) + 1
+
+    def finish_scan(self, scan: int, finished_ms: int, *, nodes: int, size: int) -> None:
+        """Close a scan and drop what history no longer needs."""
+        with self._database.write() as db:
+            db.execute(
+                "UPDATE scans SET finished = ?, nodes = ?, size = ? WHERE id = ?",
+                (finished_ms, nodes, size, scan),
+            )
+            oldest = db.execute(
+                "SELECT id FROM scans WHERE finished IS NOT NULL ORDER BY id DESC LIMIT 1 OFFSET ?",
+                (_KEPT_SCANS,),
+            ).fetchone()
+            if oldest:
+                db.execute("DELETE FROM scans WHERE id <= ?", oldest)
+                db.execute("DELETE FROM past WHERE scan <= ?", oldest)
+                db.execute(
+                    "DELETE FROM gone WHERE scan <= ? AND id NOT IN (SELECT node FROM members)",
+                    oldest,
+                )
+        self._database.shrink()
+
+    def scans(self) -> list[Scan]:
+        """Every kept scan, the newest first."""
+        with self._database.read() as db:
+            found = "SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC"
+            return [Scan(*row) for row in db.execute(found)]
+
+    def apply(self, scan: int, batch: Batch) -> None:
+        """Write a batch."""
+        with self._database.write() as db:
+            _remove(db, scan, [(node,) for node in batch.removed], whole=True)
+            _remove(db, scan, [(node,) for node in batch.emptied], whole=False)
+            db.executemany(
+                "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                map(to_row, batch.inserted.values()),
+            )
+            db.executemany(
+                "UPDATE nodes SET kind = ?, size = ?, disk = ?, mtime = ?, mode = ?, links = ?, "
+                "state = ?, files = ?, folders = ?, children = ?, target = ? WHERE id = ?",
+                (
+                    (node.kind, *node[5:14], bind_text(node.target) or None, node.id)
+                    for node in batch.updated
+                ),
+            )
+            db.executemany(
+                "INSERT OR IGNORE INTO past VALUES (?, ?, ?, ?)",
+                ((node, scan, size, disk) for node, size, disk in batch.past),
+            )
+            if batch.inserted:
+                newest = max(batch.inserted)
+                db.execute(
+                    "UPDATE facts SET value = max(value, ?) WHERE name = 'last_id'", (newest,)
+                )
+
+    def between(self, parent: int, low: str | None, high: str | None) -> Mapping[str, Node]:
+        """Children by name from `low` on and before `high`."""
+        where = "n.parent = ?"
+        values: list[Value] = [parent]
+        if low is not None:
+            where, values = f"{where} AND n.name >= ?", [*values, bind_text(low)]
+        if high is not None:
+            where, values = f"{where} AND n.name < ?", [*values, bind_text(high)]
+        with self._database.read() as db:
+            found = db.execute(f"SELECT {COLUMNS} FROM nodes n WHERE {where}", values)  # noqa: S608
+            return {node.name: node for node in map(to_node, found)}
+
+    def get(self, id_: int) -> Node | None:
+        """One node."""
+        with self._database.read() as db:
+            return get_node(db, id_)
+
+    def find(self, names: Sequence[str]) -> Node | None:
+        """The node at these names from the root down."""
+        with self._database.read() as db:
+            node = get_node(db, ROOT_ID)
+            for name in names:
+                if node is None:
+                    return None
+                row = db.execute(
+                    f"SELECT {COLUMNS} FROM nodes n WHERE n.parent = ? AND n.name = ?",  # noqa: S608
+                    (node.id, bind_text(name)),
+                ).fetchone()
+                node = to_node(row) if row else None
+            return node
+
+    def trail(self, id_: int) -> list[Node]:
+        """The nodes from the root down to this one; empty when it is gone."""
+        nodes: list[Node] = []
+        with self._database.read() as db:
+            while id_:
+                node = get_node(db, id_)
+                if node is None:
+                    return []
+                nodes.append(node)
+                id_ = node.parent
+        return nodes[::-1]
+
+    def children(
+        self, parent: int, limit: int, sort: Sort = "name", after: Sequence[Any] | None = None
+    ) -> list[Node]:
+        """Children in the order asked for, from after a key on."""
+        key = _KEYS[sort]
+        steps: list[tuple[str, list[Any]]] = [(f"ORDER BY {key}, n.id", [])]
+        if after and sort == "name":
+            steps = [(f"AND {key} > ? ORDER BY {key}", [bind_text(after[0])])]
+        elif after:
+            # in two steps, each a seek: among many equals one comparison would read them all
+            steps = [
+                (f"AND {key} = ? AND n.id > ? ORDER BY n.id", [*after]),
+                (f"AND {key} > ? ORDER BY {key}, n.id", [after[0]]),
+            ]
+        found: list[Node] = []
+        with self._database.read() as db:
+            for step, values in steps:
+                rows = db.execute(
+                    f"SELECT {COLUMNS} FROM nodes n WHERE n.parent = ? {step} LIMIT ?",  # noqa: S608
+                    (parent, *values, limit - len(found)),
+                )
+                found += [to_node(row) for row in rows]
+        return found
+
+    def rank(
+        self, report: str, limit: int, after: Sequence[Any] | None = None
+    ) -> list[tuple[Node, list[Any]]]:
+        """Nodes of a ranked report and the key of each."""
+        with self._database.read() as db:
+            return tree_reports.rank(db, report, limit, after)
+
+    def by_extension(self, limit: int, after: Sequence[Any] | None = None) -> list[dict[str, Any]]:
+        """Files and bytes per extension, the largest first."""
+        with self._database.read() as db:
+            return tree_reports.by_extension(db, limit, after)
+
+    def by_age(self, now_ms: int) -> list[dict[str, Any]]:
+        """Files and bytes per span of age."""
+        with self._database.read() as db:
+            return tree_reports.by_age(db, now_ms)
+
+    def growth(self, since_scan: int, limit: int, after: Sequence[Any] | None = None) -> list[Past]:
+        """What changed most in size since a scan, the largest growth first."""
+        with self._database.read() as db:
+            return tree_reports.growth(db, since_scan, limit, after)
+
+    def explain_reading(self, read: Callable[[], object]) -> dict[str, Any]:
+        """The statement that a reading runs, its parameters and plan."""
+        with self._database.tracing() as ran:
+            read()
+        text, values = next((one for one in ran if "FROM nodes" in one[0]), ran[0])
+        with self._database.read() as db:
+            plan = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+        shown = [value.hex() if isinstance(value, bytes) else value for value in values]
+        return {"sql": " ".join(text.split()), "parameters": shown, "plan": plan}
+
+    def history(self, id_: int) -> list[tuple[Scan, int]]:
+        """The size that each kept scan found, the newest first; from when it was first seen."""
+        with self._database.read() as db:
+            return tree_reports.history(db, id_)
+
+    def select(self, selection: str, where: Filter, context: Context) -> int:
+        """Make a selection of the nodes that fit; how many."""
+        with self._database.write() as db:
+            return tree_selections.select(db, selection, where, context)
+
+    def explain(self, where: Filter, context: Context) -> dict[str, Any]:
+        """The statement, its parameters and the plan of a filter."""
+        with self._database.write() as db:
+            return tree_selections.explain(db, where, context)
+
+    def add(self, selection: str, nodes: Iterable[int]) -> int:
+        """Add nodes to a selection; how many of them exist."""
+        with self._database.write() as db:
+            return tree_selections.add(db, selection, nodes)
+
+    def discard(self, selection: str, nodes: Iterable[int] | None = None) -> int:
+        """Take nodes, or all, out of a selection; how many were in it."""
+        with self._database.write() as db:
+            return tree_selections.discard(db, selection, nodes)
+
+    def combine(
+        self, selection: str, how: Literal["union", "intersection", "difference"], other: str
+    ) -> None:
+        """Make a selection what it and another are together."""
+        with self._database.write() as db:
+            tree_selections.combine(db, selection, how, other)
+
+    def members(self, selection: str, limit: int, after: int = 0) -> list[Member]:
+        """Entries of a selection by id."""
+        with self._database.read() as db:
+            return tree_selections.members(db, selection, limit, after)
+
+    def totals(self, selection: str) -> Totals:
+        """How much a selection holds."""
+        with self._database.read() as db:
+            return tree_selections.totals(db, selection)
+
+    def undigested(self, smallest: int) -> Iterator[Node]:
+        """Files that share their size with another and have no digest of what they are now."""
+        with self._database.read() as db:
+            wanted = tree_reports.undigested(db, smallest)
+        for start in range(0, len(wanted), 500):
+            with self._database.read() as db:
+                found = [get_node(db, id_) for id_ in wanted[start : start + 500]]
+            yield from (node for node in found if node)
+
+    def keep_digests(self, digests: Iterable[tuple[int, int, int, bytes]]) -> None:
+        """Remember the digests of (node, size, time)."""
+        with self._database.write() as db:
+            db.executemany("INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)", digests)
+
+    def digest(self, node: Node) -> bytes | None:
+        """The digest of a file as it is now, when it is known."""
+        with self._database.read() as db:
+            row = db.execute(
+                "SELECT digest FROM digests WHERE node = ? AND size = ? AND mtime = ?",
+                (node.id, node.size, node.mtime_ms),
+            ).fetchone()
+            return bytes(row[0]) if row else None
+
+    def duplicates(
+        self, limit: int, after: Sequence[Any] | None = None
+    ) -> list[tuple[bytes, int, int]]:
+        """Digest, size and number of files with equal contents, the most wasteful first."""
+        with self._database.read() as db:
+            return tree_reports.duplicates(db, limit, after)
+
+    def twins(self, digest: bytes, size: int, limit: int) -> list[Node]:
+        """Files of one content."""
+        with self._database.read() as db:
+            return tree_reports.twins(db, digest, size, limit)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._database.close()
+
+
+def _remove(db: apsw.Connection, scan: int, nodes: list[tuple[int]], *, whole: bool) -> None:
+    """Move nodes, or what is below them, to what is gone."""
+    if not nodes:
+        return
+    db.execute("CREATE TEMP TABLE IF NOT EXISTS doomed (id INTEGER PRIMARY KEY)")
+    db.execute("DELETE FROM temp.doomed")
+    for node in nodes:
+        db.execute(
+            "WITH RECURSIVE below(id) AS (VALUES (?) UNION SELECT n.id FROM nodes n "
+            "JOIN below ON n.parent = below.id) INSERT OR IGNORE INTO temp.doomed "
+            "SELECT id FROM below",
+            node,
+        )
+    if not whole:
+        db.executemany("DELETE FROM temp.doomed WHERE id = ?", nodes)
+    db.execute(
+        "INSERT OR REPLACE INTO gone SELECT id, parent, name, kind, size, born, ? FROM nodes "
+        "WHERE id IN (SELECT id FROM temp.doomed)",
+        (scan,),
+    )
+    for table, column in (("nodes", "id"), ("digests", "node")):
+        db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM temp.doomed)")  # noqa: S608

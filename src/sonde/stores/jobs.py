@@ -1,0 +1,131 @@
+"""Jobs in one SQLite file that every process of the installation shares."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from sonde.runtime.work import read_birth
+from sonde.stores.database import Database, bind_text, read_text
+from sonde.stores.formats import Format
+from sonde.types import JobRecord
+
+_APPLICATION_ID = 0x736E646A
+_KEPT = 500
+_SILENT_MS = 60_000
+"""Where the system does not tell whether a process lives: a job that says nothing for so long."""
+
+_DEAD_MS = 24 * 3_600_000
+"""One that says nothing for so long is not waited for by anyone."""
+
+_COLUMNS = tuple(each.name for each in fields(JobRecord))
+
+
+def _create(connection: apsw.Connection) -> None:
+    connection.execute("""
+        CREATE TABLE jobs (
+            id TEXT PRIMARY KEY, kind TEXT NOT NULL, status TEXT NOT NULL,
+            started_ms INTEGER NOT NULL, owner NOT NULL, subject NOT NULL, finished_ms INTEGER,
+            stage NOT NULL, done INTEGER NOT NULL, total INTEGER, eta_s REAL, report TEXT,
+            error TEXT, process TEXT NOT NULL, updated_ms INTEGER NOT NULL,
+            ended INTEGER NOT NULL DEFAULT 0
+        );
+        CREATE INDEX jobs_by_start ON jobs(started_ms);
+    """)
+
+
+FORMAT = Format(_APPLICATION_ID, (_create,))
+
+
+class SqliteJobStore:
+    """What became of long work; see `JobStore`."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path, FORMAT)
+
+    def put(self, record: JobRecord) -> bool:
+        """Keep a job as it is now; true when somebody has asked for its end."""
+        row = [_to_column(getattr(record, name)) for name in _COLUMNS]
+        marks = ", ".join("?" for _ in _COLUMNS)
+        changed = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])
+        with self._database.write() as db:
+            db.execute(
+                f"INSERT INTO jobs ({', '.join(_COLUMNS)}) VALUES ({marks}) "  # noqa: S608
+                f"ON CONFLICT (id) DO UPDATE SET {changed}",
+                row,
+            )
+            if record.finished_ms:
+                db.execute(
+                    "DELETE FROM jobs WHERE (status <> 'running' OR updated_ms < ?) AND id IN "
+                    "(SELECT id FROM jobs ORDER BY started_ms DESC LIMIT -1 OFFSET ?)",
+                    (record.finished_ms - _DEAD_MS, _KEPT),
+                )
+            found = db.execute("SELECT ended FROM jobs WHERE id = ?", (record.id,)).fetchone()
+            return bool(found and found[0])
+
+    def get(self, id_: str) -> JobRecord | None:
+        """One job; `interrupted` when its process died with it."""
+        with self._database.read() as db:
+            row = db.execute(
+                f"SELECT {', '.join(_COLUMNS)} FROM jobs WHERE id = ?",  # noqa: S608
+                (bind_text(id_),),
+            ).fetchone()
+        return _settle(_to_record(row)) if row else None
+
+    def recent(self, limit: int, after: tuple[int, str] | None = None) -> list[JobRecord]:
+        """Jobs, the newest first."""
+        later = "WHERE (-started_ms, id) > (?, ?)" if after else ""
+        with self._database.read() as db:
+            found = db.execute(
+                f"SELECT {', '.join(_COLUMNS)} FROM jobs {later} "  # noqa: S608
+                "ORDER BY -started_ms, id LIMIT ?",
+                (*(after or ()), limit),
+            ).fetchall()
+        return [_settle(_to_record(row)) for row in found]
+
+    def cancel(self, id_: str) -> bool:
+        """Ask for the end of a job that another process runs; whether it was running."""
+        with self._database.write() as db:
+            db.execute(
+                "UPDATE jobs SET ended = 1 WHERE id = ? AND status = 'running'", (bind_text(id_),)
+            )
+            return db.changes() > 0
+
+    def close(self) -> None:
+        """Release the file."""
+        self._database.close()
+
+
+def _settle(record: JobRecord) -> JobRecord:
+    """A job whose process is gone did not end: it was interrupted."""
+    if record.status != "running" or _is_alive(record):
+        return record
+    return replace(record, status="interrupted", finished_ms=record.updated_ms, eta_s=None)
+
+
+def _is_alive(record: JobRecord) -> bool:
+    number, _, birth = record.process.partition(":")
+    if birth:
+        return read_birth(int(number)) == birth
+    return time.time() * 1000 - record.updated_ms < _SILENT_MS
+
+
+def _to_column(value: Any) -> Any:
+    if isinstance(value, str):
+        return bind_text(value)
+    return value if value is None or isinstance(value, int | float) else json.dumps(dict(value))
+
+
+def _to_record(row: tuple[Any, ...]) -> JobRecord:
+    values: dict[str, Any] = {}
+    for name, value in zip(_COLUMNS, row, strict=True):
+        if name in ("report", "error"):
+            values[name] = json.loads(value) if value else None
+        else:
+            values[name] = read_text(value) if isinstance(value, str | bytes) else value
+    return JobRecord(**values)

@@ -1,0 +1,1 @@
+"""Personal knowledge: one protocol, the SQLite and PostgreSQL stores behind it."""

@@ -1,0 +1,1 @@
+"""Everybody's knowledge in one PostgreSQL database."""

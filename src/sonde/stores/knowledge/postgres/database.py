@@ -1,0 +1,306 @@
+"""Connections to the PostgreSQL database that holds everybody's knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from sonde.errors import IndexTooNew, MissingExtra, SondeError, StorageUnusable
+from sonde.stores.knowledge.base import SOURCES, Source
+from sonde.stores.knowledge.postgres.rows import fill_words
+
+LOCK = "SELECT pg_advisory_xact_lock(1397706308)"
+FIND_VERSION = "SELECT to_regclass('sonde.format')"
+READ_VERSION = "SELECT version FROM sonde.format"
+_FIND_TRIGRAMS = "SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'"
+_MAKE_TRIGRAMS = "CREATE EXTENSION IF NOT EXISTS pg_trgm"
+
+_SHARED = """
+CREATE SCHEMA IF NOT EXISTS sonde;
+SET LOCAL search_path TO sonde, public;
+CREATE TABLE format (version bigint NOT NULL);
+INSERT INTO format VALUES (0);
+CREATE TABLE counters (
+    owner text NOT NULL, source text NOT NULL,
+    generation bigint NOT NULL DEFAULT 0, next_id bigint NOT NULL DEFAULT 1,
+    PRIMARY KEY (owner, source)
+);
+CREATE UNLOGGED TABLE memory (
+    owner text NOT NULL, key text NOT NULL, value text NOT NULL, expires timestamptz NOT NULL,
+    PRIMARY KEY (owner, key)
+);
+"""
+_ENTRIES = """
+CREATE TABLE {0} (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    owner text NOT NULL,
+    id text NOT NULL,
+    title text NOT NULL,
+    folded text NOT NULL,
+    created_at bigint NOT NULL,
+    last_modified bigint NOT NULL,
+    version bigint NOT NULL,
+    tags text NOT NULL,
+    folded_tags text[] NOT NULL,
+    media_type text NOT NULL,
+    url text NOT NULL,
+    character text NOT NULL,
+    facts text NOT NULL,
+    origin text NOT NULL,
+    path text NOT NULL,
+    hash text NOT NULL,
+    UNIQUE (owner, id)
+);
+CREATE INDEX ON {0} (owner, md5(folded));
+CREATE INDEX ON {0} (owner, md5(origin)) WHERE origin <> '';
+CREATE TABLE {0}_pieces (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    owner text NOT NULL,
+    item bigint NOT NULL REFERENCES {0} (number) ON DELETE CASCADE,
+    place bigint NOT NULL,
+    start bigint NOT NULL,
+    field text NOT NULL,
+    uuid text NOT NULL,
+    sender text NOT NULL,
+    created_at bigint,
+    begins bigint,
+    ends bigint,
+    text text NOT NULL,
+    model text,
+    vector bytea
+);
+CREATE INDEX ON {0}_pieces (item, place);
+CREATE INDEX ON {0}_pieces (owner);
+CREATE TABLE {0}_words (
+    number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
+    owner text NOT NULL,
+    folded text NOT NULL,
+    words tsvector NOT NULL
+);
+"""
+_BURIED = """
+CREATE TABLE buried (
+    owner text NOT NULL, source text NOT NULL, origin text NOT NULL, path text NOT NULL,
+    hash text NOT NULL
+);
+CREATE INDEX ON buried (owner, source);
+"""
+_OWNERS = """
+CREATE TABLE owners (
+    number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE
+);
+ALTER TABLE counters ADD COLUMN pieces bigint NOT NULL DEFAULT 0,
+    ADD COLUMN length bigint NOT NULL DEFAULT 0, ADD COLUMN removed bigint NOT NULL DEFAULT 0;
+"""
+_WORDS = """
+DROP TABLE {0}_words;
+CREATE TABLE {0}_words (
+    number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
+    length bigint NOT NULL,
+    words tsvector NOT NULL
+);
+ALTER TABLE {0}_words ALTER COLUMN words SET STORAGE EXTERNAL, SET (toast_tuple_target = 8160);
+CREATE TABLE {0}_terms (
+    owner integer NOT NULL, term text COLLATE "C" NOT NULL, holders bigint NOT NULL,
+    PRIMARY KEY (owner, term)
+) WITH (fillfactor = 70);
+CREATE TABLE {0}_vectors (
+    number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
+    owner text NOT NULL,
+    model text NOT NULL,
+    stamp bigint NOT NULL,
+    vector bytea
+);
+INSERT INTO {0}_vectors
+    SELECT number, owner, coalesce(model, ''), CASE WHEN model IS NULL THEN 0 ELSE 1 END, vector
+    FROM {0}_pieces;
+ALTER TABLE {0}_pieces DROP COLUMN model, DROP COLUMN vector;
+"""
+_INDEXES = """
+CREATE INDEX ON {0}_words USING gin (words);
+CREATE INDEX ON {0}_vectors (owner, model, number);
+CREATE INDEX ON {0}_vectors (owner, stamp);
+"""
+_TRIGRAMS = "CREATE INDEX ON {0}_terms USING gin (term gin_trgm_ops)"
+_GUARD = """
+ALTER TABLE {0} ENABLE ROW LEVEL SECURITY;
+ALTER TABLE {0} FORCE ROW LEVEL SECURITY;
+CREATE POLICY own ON {0}
+    USING ({1} = current_setting('sonde.owner', true))
+    WITH CHECK ({1} = current_setting('sonde.owner', true));
+"""
+Fill = Callable[[Any, str, Source], None]
+"""Writes the words of all that an owner has in a source."""
+
+
+def upgrade(cursor: Any, found: int, fill: Fill) -> None:
+    """Bring the tables from the version found to the newest."""
+    steps = (_make_first, _make_buried, _give_words_their_tables)
+    for step in steps[found:]:
+        step(cursor, fill)
+    cursor.execute("UPDATE sonde.format SET version = %s", [VERSION])
+
+
+def _make_first(cursor: Any, _fill: Fill) -> None:
+    cursor.execute(_SHARED)
+    for source in SOURCES:
+        cursor.execute(_ENTRIES.format(source))
+    for table in ("counters", "memory", *_list_tables("", "_pieces")):
+        cursor.execute(_GUARD.format(table, "owner"))
+
+
+def _make_buried(cursor: Any, _fill: Fill) -> None:
+    cursor.execute("SET LOCAL search_path TO sonde, public")
+    cursor.execute(_BURIED)
+    cursor.execute(_GUARD.format("buried", "owner"))
+
+
+def _give_words_their_tables(cursor: Any, fill: Fill) -> None:
+    """Terms counted and words under their owner's number; vectors apart, where they can change."""
+    cursor.execute("SET LOCAL search_path TO sonde, public")
+    query = " UNION ".join(f"SELECT owner FROM {source}_words" for source in SOURCES)
+    owners = [row[0] for row in cursor.execute(query).fetchall()]
+    cursor.execute(_OWNERS)
+    for source in SOURCES:
+        for table in (source, f"{source}_pieces"):
+            # the guard holds for the table's owner, too: it is lifted to see everybody's rows
+            cursor.execute(f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY")
+        cursor.execute(_WORDS.format(source))
+        for table in (source, f"{source}_pieces"):
+            cursor.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+        if _has_trigrams(cursor):
+            cursor.execute(_TRIGRAMS.format(source))
+    cursor.execute(_GUARD.format("owners", "name"))
+    for table in _list_tables("_vectors"):
+        cursor.execute(_GUARD.format(table, "owner"))
+    for owner in owners:
+        cursor.execute("SELECT set_config('sonde.owner', %s, true)", [owner])
+        for source in SOURCES:
+            fill(cursor, owner, source)
+    for source in SOURCES:
+        cursor.execute(_INDEXES.format(source))
+
+
+def _list_tables(*ends: str) -> Sequence[str]:
+    return [source + end for source in SOURCES for end in ends]
+
+
+def _has_trigrams(cursor: Any) -> bool:
+    if cursor.execute(_FIND_TRIGRAMS).fetchone() is not None:
+        return True
+    cursor.execute("SAVEPOINT before")
+    try:
+        cursor.execute(_MAKE_TRIGRAMS)
+    except Exception:  # noqa: BLE001 - without the right to it, partial words are slower
+        cursor.execute("ROLLBACK TO SAVEPOINT before")
+        return False
+    return True
+
+
+VERSION = 3
+
+
+_MOST_CONNECTIONS = 10
+_WAIT_S = 20.0
+_BEGIN = (
+    "SELECT set_config('sonde.owner', %s, true), set_config('search_path', 'sonde, public', true),"
+    # to compile a query, or to share it among processes, costs more than any of ours
+    " set_config('jit', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)"
+)
+_AGAIN = "Try again; nothing that was stored is lost."
+_PROBLEMS = {
+    "PoolTimeout": (
+        "The database with the knowledge has no free connection.",
+        "Try again in a moment, or check that PostgreSQL runs and takes enough connections.",
+    ),
+    "TooManyConnections": (
+        "The database with the knowledge takes no more connections.",
+        "Try again in a moment, or raise max_connections of PostgreSQL.",
+    ),
+    "AdminShutdown": ("The database with the knowledge is being restarted.", _AGAIN),
+    "CrashShutdown": ("The database with the knowledge is being restarted.", _AGAIN),
+    "CannotConnectNow": ("The database with the knowledge is being restarted.", _AGAIN),
+    "DiskFull": (
+        "The database with the knowledge has no room left.",
+        "Free space on the disk of PostgreSQL; nothing that was stored is lost.",
+    ),
+}
+"""What a failure is called, and what people are told of it."""
+
+
+class PostgresDatabase:
+    """A pool of connections to one database; makes its tables when they are not there."""
+
+    def __init__(
+        self, url: str, *, most_connections: int = _MOST_CONNECTIONS, wait_s: float = _WAIT_S
+    ) -> None:
+        try:
+            import psycopg
+            from psycopg_pool import ConnectionPool
+        except ImportError as error:
+            raise MissingExtra(str(error), extra="postgres") from error
+        self._failure: Any = psycopg.Error
+        self._snapshot = psycopg.IsolationLevel.REPEATABLE_READ
+        try:
+            with psycopg.connect(url, connect_timeout=max(int(wait_s), 2)) as connection:
+                _prepare(connection)
+        except psycopg.Error as error:
+            raise self._translate(error) from error
+        self._pool = ConnectionPool(
+            url,
+            # a plan made once for any value is a bad one where a word may be rare or common
+            kwargs={"prepare_threshold": None},
+            min_size=0,
+            max_size=most_connections,
+            open=True,
+            timeout=wait_s,
+            check=ConnectionPool.check_connection,
+        )
+
+    def transact(self, owner: str) -> AbstractContextManager[Any]:
+        """A cursor inside a transaction that sees and changes only what this owner has."""
+        return self._begin(owner, changes=True)
+
+    def read(self, owner: str) -> AbstractContextManager[Any]:
+        """A cursor that sees one committed state of what this owner has."""
+        return self._begin(owner, changes=False)
+
+    @contextmanager
+    def _begin(self, owner: str, *, changes: bool) -> Iterator[Any]:
+        try:
+            with self._pool.connection() as connection, connection.cursor() as cursor:
+                connection.read_only = not changes
+                connection.isolation_level = None if changes else self._snapshot
+                cursor.execute(_BEGIN, [owner])
+                yield cursor
+        except self._failure as error:
+            raise self._translate(error) from error
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+
+    def _translate(self, error: Exception) -> SondeError:
+        # what the driver says may quote the address with its password: only its kind is told
+        kind = type(error).__name__
+        message, action = _PROBLEMS.get(
+            kind,
+            (
+                "The database with the knowledge cannot be used.",
+                "Check that PostgreSQL runs and that SONDE_KNOWLEDGE_STORE is right.",
+            ),
+        )
+        return StorageUnusable(f"PostgreSQL: {kind}", user_message=message, next_action=action)
+
+
+def _prepare(connection: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK)
+        found = 0
+        if cursor.execute(FIND_VERSION).fetchone()[0] is not None:
+            found = int(cursor.execute(READ_VERSION).fetchone()[0])
+        if found > VERSION:
+            raise IndexTooNew(f"the database has format {found}")
+        if found < VERSION:
+            upgrade(cursor, found, fill_words)

@@ -1,0 +1,240 @@
+"""Pieces of knowledge by their words in PostgreSQL: BM25 out of what `ts_rank` says of each term.
+
+For one term at n places of equal weight `ts_rank` is the sum of 1/1 + 1/4 … 1/n², divided by the
+endless sum. What is lacking then is close to 1/(n + 1/2) of the series, so n can be read from it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Any
+
+from sonde.stores.chunks import lexicon
+from sonde.stores.chunks.base import Vectors
+from sonde.stores.knowledge.base import ANYTHING, Conditions, Source
+from sonde.stores.knowledge.rows import WEIGHTS, fold_tags
+from sonde.stores.knowledge.words import LAST, MOST_FORMS, Match, narrow
+from sonde.stores.vectors import NOTHING, PackedRows, pack_rows, pack_text
+from sonde.types import Scored
+
+_MOST_PLACES = 255
+_MOST_CHARS = 700_000
+"""Of a text-search vector, which PostgreSQL holds up to a megabyte."""
+_COUNT = "round(0.6079271018540267 / (1 - ts_rank('{{1,1,1,1}}', w.words, {0})::float8) - 0.5)"
+_MOST_SCORED = 20_000
+
+
+def write_vector(owner: int, parts: Sequence[Sequence[str]]) -> str:
+    """The terms of a piece as a text-search vector: as many places as a term counts."""
+    counts: Counter[str] = Counter()
+    for weight, terms in zip(WEIGHTS, parts, strict=True):
+        for term in terms:
+            counts[term] += int(weight)
+    written: list[str] = []
+    room = _MOST_CHARS
+    for term, count in counts.items():
+        places = ",".join(map(str, range(1, min(count, _MOST_PLACES) + 1)))
+        written.append(f"{quote_term(owner, term)}:{places}")
+        room -= len(written[-1].encode()) + 1
+        if room < 0:
+            break
+    return " ".join(written)
+
+
+def quote_term(owner: int, term: str) -> str:
+    """A term of an owner as it stands in a vector or a query."""
+    return f"'{owner}/" + term.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def condition_sql(where: Conditions) -> tuple[str, list[Any]]:
+    """What a row p of the pieces and a row e of the entries must fulfil besides the owner."""
+    parts: list[str] = []
+    values: list[Any] = []
+
+    def need(sql: str, *given: Any) -> None:
+        parts.append(f" AND {sql}")
+        values.extend(given)
+
+    if where.media_types:
+        need("e.media_type = ANY(%s)", [pack_text(kind.casefold()) for kind in where.media_types])
+    if where.since is not None:
+        need("e.created_at >= %s", where.since)
+    if where.until is not None:
+        need("e.created_at <= %s", where.until)
+    if where.tags:
+        need("e.folded_tags @> %s", fold_tags(where.tags))
+    if where.fields:
+        need("p.field = ANY(%s)", [pack_text(field) for field in where.fields])
+    if where.sender:
+        need("lower(p.sender) = lower(%s)", pack_text(where.sender))
+    if where.character:
+        need("e.character = %s", pack_text(where.character))
+    return "".join(parts), values
+
+
+def select_allowed(
+    cursor: Any, owner: str, source: Source, where: Conditions, numbers: Sequence[int] | None
+) -> set[int]:
+    """Which pieces fulfil the conditions: of these, or of all."""
+    condition, values = condition_sql(where)
+    among = "" if numbers is None else " AND p.number = ANY(%s)"
+    query = (
+        f"SELECT p.number FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
+        f" WHERE p.owner = %s{among}{condition}"
+    )
+    given = [] if numbers is None else [list(numbers)]
+    return {row[0] for row in cursor.execute(query, [owner, *given, *values])}
+
+
+class PostgresWords:
+    """The words of one source of one owner under some conditions."""
+
+    postings = 15_000
+
+    def __init__(
+        self, cursor: Any, owner: tuple[int, str], source: Source, where: Conditions
+    ) -> None:
+        self._cursor = cursor
+        self._number, self._owner = owner
+        self._source = source
+        self._where = where
+        self._counts: dict[str, int] = {}
+        query = "SELECT pieces, length FROM counters WHERE owner = %s AND source = %s"
+        row = cursor.execute(query, [self._owner, source]).fetchone()
+        self._pieces, self._length = map(int, row or (0, 0))
+
+    def count_terms(self, terms: Sequence[str]) -> dict[str, int]:
+        """How many pieces hold each of these terms; unknown ones are left out."""
+        return self._list_terms("term = ANY(%s)", [list(terms)], len(terms))
+
+    def list_forms(self, start: str) -> dict[str, int]:
+        """The commonest terms that begin so, and how many pieces hold each."""
+        return self._list_terms("term >= %s AND term < %s", [start, start + LAST], MOST_FORMS)
+
+    def list_holders(self, part: str) -> dict[str, int]:
+        """The commonest terms that hold this inside, and how many pieces hold each."""
+        return self._list_terms("term LIKE %s", [f"%{part}%"], MOST_FORMS)
+
+    def count_all(self) -> int:
+        """How many pieces there are."""
+        return self._pieces
+
+    def allow(self, numbers: Sequence[int]) -> Collection[int]:
+        """Which of these pieces fulfil the conditions."""
+        return select_allowed(self._cursor, self._owner, self._source, self._where, numbers)
+
+    def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
+        """The best pieces by BM25, best first; `inside`: of those that fulfil the conditions."""
+        join, condition = "", ""
+        given: list[Any] = []
+        if inside:
+            join = (
+                f" JOIN {self._source}_pieces AS p ON p.number = w.number"
+                f" JOIN {self._source} AS e ON e.number = p.item"
+            )
+            condition, given = condition_sql(self._where)
+            condition = f" AND p.owner = %s{condition}"
+            given = [self._owner, *given]
+        terms = [quote_term(self._number, term) for term in (*match.terms, *match.others)]
+        weights = [self._weigh(term) for term in (*match.terms, *match.others)]
+        counts = ", ".join(f"{_COUNT.format('%s::tsquery')} AS n{at}" for at in range(len(terms)))
+        score = " + ".join(f"%s * n{at} / (n{at} + damping)" for at in range(len(terms)))
+        lead = (" & " if match.every else " | ").join(terms[: len(match.terms)])
+        cut = f" LIMIT {_MOST_SCORED}" if match.every else ""
+        query = (
+            f"SELECT number, ({score})::float8 AS score FROM (SELECT w.number,"
+            f" {lexicon.K1} * (1 - {lexicon.B} + {lexicon.B} * w.length / %s) AS damping, {counts}"
+            f" FROM {self._source}_words AS w{join} WHERE w.words @@ %s::tsquery{condition}{cut}"
+            " OFFSET 0) AS counted ORDER BY score DESC, number LIMIT %s"
+        )
+        mean = max(self._length, 1) / max(self._pieces, 1)
+        rows = self._cursor.execute(query, [*weights, mean, *terms, lead, *given, limit])
+        return [Scored(number, value) for number, value in rows]
+
+    def _weigh(self, term: str) -> float:
+        return lexicon.weigh_term(self._counts[term], self._pieces) * (lexicon.K1 + 1.0)
+
+    def _list_terms(self, condition: str, given: list[Any], most: int) -> dict[str, int]:
+        query = (
+            f"SELECT term, holders FROM {self._source}_terms WHERE owner = %s AND {condition}"
+            " ORDER BY holders DESC, term LIMIT %s"
+        )
+        found = dict(self._cursor.execute(query, [self._number, *given, most]))
+        self._counts |= found
+        return found
+
+
+NO_MODEL = ""
+"""The model of a piece that has no vector yet."""
+
+
+class OwnerVectors:
+    """The vectors of one source of one owner."""
+
+    def __init__(self, owner: str, source: Source) -> None:
+        self._owner = owner
+        self._source = source
+        self._lock = threading.Lock()
+        self._known: tuple[str, int, PackedRows] = ("", 0, NOTHING)
+        """Of which model, as of which generation, what."""
+
+    def nearest(
+        self, cursor: Any, model: str, vector: Vectors, limit: int, where: Conditions
+    ) -> list[Scored]:
+        """The pieces whose vectors are nearest, nearest first."""
+        rows = self._follow(cursor, model)
+        if where == ANYTHING:
+            return rows.find(vector, limit)
+        select = partial(select_allowed, cursor, self._owner, self._source, where)
+        found = narrow(partial(rows.find, vector), select, limit)
+        return rows.find(vector, limit, select(None)) if found is None else found
+
+    def list_bare(self, cursor: Any, model: str, limit: int) -> list[int]:
+        """Pieces that have no vector of this model, the oldest first."""
+        # two ranges of an index, where `model <> …` would look at every row
+        query = " UNION ALL ".join(
+            f"(SELECT number FROM {self._source}_vectors WHERE owner = %s AND model {sign} %s"
+            " ORDER BY number LIMIT %s)"
+            for sign in "<>"
+        )
+        values = [self._owner, model, limit]
+        return sorted(row[0] for row in cursor.execute(query, values * 2))[:limit]
+
+    def write(
+        self, cursor: Any, model: str, stamp: int, numbers: Sequence[int], rows: Vectors
+    ) -> None:
+        """Keep a vector for each of these pieces; those that are gone are passed over."""
+        query = (
+            f"UPDATE {self._source}_vectors AS v SET model = %s, stamp = %s, vector = given.vector"
+            " FROM unnest(%s::bigint[], %s::bytea[]) AS given (number, vector)"
+            " WHERE v.owner = %s AND v.number = given.number"
+        )
+        cursor.execute(query, [model, stamp, list(numbers), pack_rows(rows), self._owner])
+
+    def _follow(self, cursor: Any, model: str) -> PackedRows:
+        """What there is now, reading only what changed since the last look."""
+        with self._lock:
+            query = "SELECT generation, removed FROM counters WHERE owner = %s AND source = %s"
+            row = cursor.execute(query, [self._owner, self._source]).fetchone()
+            generation, removed = row or (0, 0)
+            known_model, since, rows = self._known
+            # a generation that went back belongs to another database than the one known
+            if known_model != model or generation < since:
+                since, rows = 0, NOTHING
+            if generation == since:
+                return rows
+            query = (
+                f"SELECT number, vector FROM {self._source}_vectors"
+                " WHERE owner = %s AND stamp > %s AND model = %s ORDER BY number"
+            )
+            changed = cursor.execute(query, [self._owner, since, model], binary=True).fetchall()
+            if removed > since and len(rows):
+                query = f"SELECT number FROM {self._source}_vectors WHERE owner = %s AND model = %s"
+                live = cursor.execute(query, [self._owner, model], binary=True)
+                rows = rows.keep({number for (number,) in live})
+            rows = rows.add(changed)
+            self._known = (model, generation, rows)
+            return rows

@@ -1,0 +1,229 @@
+"""Entries into PostgreSQL, with their words and the counts of their terms, and out of it again.
+
+Whoever writes first takes the row of the counters: writers of one owner's source follow each other.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sonde.stores.knowledge.base import NUMBERED, Entry, Piece, Source
+from sonde.stores.knowledge.postgres.retrieval import NO_MODEL, write_vector
+from sonde.stores.knowledge.rows import (
+    HEAD,
+    HEADS,
+    PIECE,
+    PIECES,
+    Tally,
+    bind_head,
+    bind_piece,
+    find_number,
+    fold_tags,
+    list_stored,
+    read_head,
+    read_piece,
+)
+from sonde.stores.vectors import pack_text, unpack_row
+
+_AT_ONCE = 1_000
+
+Owner = tuple[int, str]
+"""The number under which an owner's words stand, and the name."""
+
+
+def find_owner(cursor: Any, name: str) -> int:
+    """The number of an owner; a new one where there was none."""
+    cursor.execute("INSERT INTO owners (name) VALUES (%s) ON CONFLICT DO NOTHING", [name])
+    row = cursor.execute("SELECT number FROM owners WHERE name = %s", [name]).fetchone()
+    return int(row[0])
+
+
+def advance(cursor: Any, owner: str, source: Source) -> int:
+    """Begin a change: nobody else can change this source until it is done; its generation."""
+    query = (
+        "INSERT INTO counters (owner, source, generation) VALUES (%s, %s, 1)"
+        " ON CONFLICT (owner, source) DO UPDATE SET generation = counters.generation + 1"
+        " RETURNING generation"
+    )
+    return int(cursor.execute(query, [owner, source]).fetchone()[0])
+
+
+def put_entries(cursor: Any, owner: Owner, source: Source, entries: Sequence[Entry]) -> list[str]:
+    """Store these, each in place of the one with its id; the ids."""
+    tally = Tally()
+    generation = advance(cursor, owner[1], source)
+    named = _give_ids(cursor, owner[1], source, entries)
+    given = [entry.id for entry in entries if entry.id]
+    if given:
+        _drop(cursor, owner[1], source, generation, given, tally)
+    # the last of several with one id is the one that stays
+    kept = list({entry.id: entry for entry in named}.values())
+    numbers = _insert_heads(cursor, owner[1], source, kept)
+    _insert_pieces(cursor, owner, source, zip(numbers, kept, strict=True), tally)
+    _write_tally(cursor, owner, source, tally)
+    return [entry.id for entry in named]
+
+
+def remove_entries(cursor: Any, owner: Owner, source: Source, ids: Sequence[str]) -> int:
+    """Forget these; how many there were."""
+    tally = Tally()
+    generation = advance(cursor, owner[1], source)
+    gone = _drop(cursor, owner[1], source, generation, ids, tally)
+    _write_tally(cursor, owner, source, tally)
+    return gone
+
+
+def fill_words(cursor: Any, name: str, source: Source) -> None:
+    """Write the words of all that an owner has."""
+    owner = (find_owner(cursor, name), name)
+    tally, after = Tally(), 0
+    query = (
+        f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
+        " ON e.number = p.item WHERE p.owner = %s AND p.number > %s ORDER BY p.number LIMIT %s"
+    )
+    while rows := cursor.execute(query, [name, after, _AT_ONCE]).fetchall():
+        _copy_words(cursor, owner, source, (read_found(source, row) for row in rows), tally)
+        after = rows[-1][0]
+    if after:
+        advance(cursor, name, source)
+        _write_tally(cursor, owner, source, tally)
+
+
+def read_found(source: Source, row: Sequence[Any]) -> tuple[Entry, Piece]:
+    """A head and a piece out of the columns of a piece and its entry."""
+    texts = unpack_row(row)
+    return read_head(source, texts[PIECE.count(",") + 1 :]), read_piece(texts)
+
+
+def _give_ids(cursor: Any, owner: str, source: Source, entries: Sequence[Entry]) -> list[Entry]:
+    if source not in NUMBERED:
+        return [entry if entry.id else replace(entry, id=str(uuids.uuid4())) for entry in entries]
+    given = max((find_number(entry.id) or 0 for entry in entries), default=0)
+    wanted = sum(not entry.id for entry in entries)
+    query = (
+        "UPDATE counters SET next_id = greatest(next_id, %s) + %s WHERE owner = %s AND source = %s"
+        " RETURNING next_id"
+    )
+    row = cursor.execute(query, [given + 1, wanted, owner, source]).fetchone()
+    free = iter(range(row[0] - wanted, row[0]))
+    return [entry if entry.id else replace(entry, id=str(next(free))) for entry in entries]
+
+
+def _drop(
+    cursor: Any, owner: str, source: Source, generation: int, ids: Iterable[str], tally: Tally
+) -> int:
+    query = f"SELECT {HEAD} FROM {source} WHERE owner = %s AND id = ANY(%s)"
+    rows = cursor.execute(query, [owner, [pack_text(each) for each in ids]]).fetchall()
+    heads = {row[0]: read_head(source, unpack_row(row)) for row in rows}
+    if not heads:
+        return 0
+    query = f"SELECT p.item, {PIECES} FROM {source}_pieces AS p WHERE owner = %s AND item = ANY(%s)"
+    for item, *row in cursor.execute(query, [owner, list(heads)]).fetchall():
+        tally.drop(heads[item], read_piece(unpack_row(row)))
+    query = f"DELETE FROM {source} WHERE owner = %s AND number = ANY(%s)"
+    cursor.execute(query, [owner, list(heads)])
+    query = "UPDATE counters SET removed = %s WHERE owner = %s AND source = %s"
+    cursor.execute(query, [generation, owner, source])
+    return len(heads)
+
+
+def _insert_heads(cursor: Any, owner: str, source: Source, entries: Sequence[Entry]) -> list[int]:
+    columns = HEAD.removeprefix("number, ").replace("title,", "title, folded,")
+    query = (
+        f"INSERT INTO {source} (owner, folded_tags, {columns})"
+        f" VALUES ({', '.join(['%s'] * 16)}) RETURNING number"
+    )
+    rows = [[owner, fold_tags(entry.tags), *_pack(bind_head(entry))] for entry in entries]
+    cursor.executemany(query, rows, returning=True)
+    numbers: list[int] = []
+    while len(numbers) < len(rows):
+        numbers.append(int(cursor.fetchone()[0]))
+        cursor.nextset()
+    return numbers
+
+
+def _insert_pieces(
+    cursor: Any,
+    owner: Owner,
+    source: Source,
+    items: Iterable[tuple[int, Entry]],
+    tally: Tally,
+) -> None:
+    pieces = [(item, entry, piece) for item, entry in items for piece in list_stored(entry)]
+    if not pieces:
+        return
+    query = "SELECT nextval(pg_get_serial_sequence(%s, 'number')) FROM generate_series(1, %s)"
+    rows = cursor.execute(query, [f"{source}_pieces", len(pieces)]).fetchall()
+    numbers = [int(row[0]) for row in rows]
+    kinds = "bigint bigint bigint bigint text text text bigint bigint bigint text".split()
+    arrays = ", ".join(f"%s::{kind}[]" for kind in kinds)
+    query = (
+        f"INSERT INTO {source}_pieces (owner, number, item, {PIECE.removeprefix('number, ')})"
+        f" OVERRIDING SYSTEM VALUE SELECT %s, given.* FROM unnest({arrays}) AS given"
+    )
+    columns = zip(
+        *(
+            (number, item, *_pack(bind_piece(piece)))
+            for number, (item, _, piece) in zip(numbers, pieces, strict=True)
+        ),
+        strict=True,
+    )
+    cursor.execute(query, [owner[1], *map(list, columns)])
+    query = (
+        f"INSERT INTO {source}_vectors (number, owner, model, stamp)"
+        " SELECT number, %s, %s, 0 FROM unnest(%s::bigint[]) AS given (number)"
+    )
+    cursor.execute(query, [owner[1], NO_MODEL, numbers])
+    stored = (
+        (entry, replace(piece, number=number))
+        for number, (_, entry, piece) in zip(numbers, pieces, strict=True)
+    )
+    _copy_words(cursor, owner, source, stored, tally)
+
+
+def _copy_words(
+    cursor: Any,
+    owner: Owner,
+    source: Source,
+    found: Iterable[tuple[Entry, Piece]],
+    tally: Tally,
+) -> None:
+    rows = []
+    for entry, piece in found:
+        terms = tally.add(entry, piece)
+        rows.append((piece.number, sum(map(len, terms)), write_vector(owner[0], terms)))
+    with cursor.copy(f"COPY {source}_words (number, length, words) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def _write_tally(cursor: Any, owner: Owner, source: Source, tally: Tally) -> None:
+    change = {term: count for term, count in tally.terms.items() if count}
+    query = (
+        f"INSERT INTO {source}_terms SELECT %s, given.* FROM unnest(%s::text[], %s::bigint[])"
+        " AS given ON CONFLICT (owner, term)"
+        f" DO UPDATE SET holders = {source}_terms.holders + excluded.holders"
+    )
+    if change:
+        cursor.execute(query, [owner[0], list(change), list(change.values())])
+    fewer = [term for term, count in change.items() if count < 0]
+    if fewer:
+        query = f"DELETE FROM {source}_terms WHERE owner = %s AND term = ANY(%s) AND holders <= 0"
+        cursor.execute(query, [owner[0], fewer])
+    query = (
+        "UPDATE counters SET pieces = pieces + %s, length = length + %s"
+        " WHERE owner = %s AND source = %s"
+    )
+    cursor.execute(query, [tally.pieces, tally.length, owner[1], source])
+
+
+def _pack(values: Sequence[Any]) -> list[Any]:
+    return [
+        pack_text(value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value)
+        if isinstance(value, str | bytes)
+        else value
+        for value in values
+    ]

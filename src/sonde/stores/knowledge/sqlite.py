@@ -1,0 +1,380 @@
+"""One user's knowledge in SQLite: `media.db`, `chacha.db` and `prompts.db` in one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+
+from sonde.errors import IndexCorrupt
+from sonde.stores.chunks.base import Vectors
+from sonde.stores.chunks.tables import read_number
+from sonde.stores.database import Database, bind_text, read_text
+from sonde.stores.knowledge.base import (
+    ANYTHING,
+    NUMBERED,
+    SOURCES,
+    TITLE,
+    Conditions,
+    Entry,
+    Found,
+    Piece,
+    Place,
+    Source,
+)
+from sonde.stores.knowledge.rows import (
+    DATABASES,
+    HEAD,
+    HEADS,
+    PIECE,
+    PIECES,
+    Tally,
+    bind_head,
+    bind_piece,
+    find_number,
+    fold_tags,
+    list_stored,
+    make_format,
+    read_head,
+    read_piece,
+)
+from sonde.stores.knowledge.vectors import PieceVectors
+from sonde.stores.knowledge.words import SqliteWords, count_words, rank_words
+from sonde.stores.records import measure_folder
+from sonde.stores.vectors import VectorFile
+from sonde.text.words import fold_text
+from sonde.types import Scored
+
+_log = logging.getLogger(__name__)
+
+
+class SqliteKnowledge:
+    """Opens its three files at once; everything else on demand."""
+
+    shared = False
+    scale = "range"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._databases: dict[str, Database] = {}
+        self._of: dict[Source, Database] = {}
+        self._vectors: dict[Source, PieceVectors] = {}
+        self._memory: dict[str, tuple[float, str]] = {}
+        try:
+            for name, sources in DATABASES.items():
+                database = Database(folder / f"{name}.db", make_format(name))
+                self._databases[name] = database
+                for source in sources:
+                    self._of[source] = database
+                    self._vectors[source] = PieceVectors(folder / f"{name}.vectors", source)
+        except BaseException:
+            self.close()
+            raise
+
+    def generation(self, source: Source) -> int:
+        """A number that grows with every committed change of a source."""
+        with self._of[source].read() as connection:
+            return _read_generation(connection, source)
+
+    def count(self, source: Source) -> tuple[int, int]:
+        """How many entries, how many pieces."""
+        with self._of[source].read() as connection:
+            entries = read_number(connection, f"SELECT count(*) FROM {source}")
+            return entries, read_number(connection, f"SELECT count(*) FROM {source}_pieces")
+
+    def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
+        """Store these just as they are, each in place of the one with its id; the ids."""
+        with self._of[source].write() as connection:
+            tally = Tally()
+            ids = [_put(connection, source, entry, tally) for entry in entries]
+            count_words(connection, source, tally.terms)
+            _advance(connection, source)
+        return ids
+
+    def remove(self, source: Source, ids: Collection[str]) -> int:
+        """Forget these; how many there were."""
+        replaced: VectorFile | None = None
+        with self._of[source].write() as connection:
+            tally = Tally()
+            gone = sum(_remove(connection, source, each, tally) is not None for each in ids)
+            if gone:
+                count_words(connection, source, tally.terms)
+                _advance(connection, source)
+                replaced = self._vectors[source].tidy(connection)
+        if replaced:
+            replaced.delete()
+        return gone
+
+    def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
+        """An entry by its id, whole or only its head."""
+        with self._of[source].read() as connection:
+            query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
+            row = connection.execute(query, (bind_text(id),)).fetchone()
+            if row is None:
+                return None
+            head = read_head(source, row)
+            return _complete(connection, head) if pieces else head
+
+    def find_title(self, source: Source, title: str) -> Entry | None:
+        """The head of the newest entry with this title, letter case and accents apart."""
+        query = (
+            f"SELECT {HEAD} FROM {source} WHERE folded = ?"
+            " ORDER BY last_modified DESC, number DESC LIMIT 1"
+        )
+        with self._of[source].read() as connection:
+            row = connection.execute(query, (bind_text(fold_text(title)),)).fetchone()
+        return read_head(source, row) if row else None
+
+    def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
+        """So many pieces of an entry from a place on, without its title."""
+        query = (
+            f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
+            f" (SELECT number FROM {source} WHERE id = ?) AND place >= ? ORDER BY place LIMIT ?"
+        )
+        with self._of[source].read() as connection:
+            rows = connection.execute(query, (bind_text(id), max(first, 0), count))
+            return [read_piece(row) for row in rows]
+
+    def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
+        """How many pieces an entry has, without its title."""
+        query = (
+            f"SELECT count(*) FROM {source}_pieces WHERE item ="
+            f" (SELECT number FROM {source} WHERE id = ?) AND place >= 0"
+        )
+        with self._of[source].read() as connection:
+            return read_number(connection, query, (bind_text(id),))
+
+    def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
+        """The piece of an entry with this uuid."""
+        query = (
+            f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
+            f" (SELECT number FROM {source} WHERE id = ?) AND uuid = ? AND place >= 0"
+        )
+        with self._of[source].read() as connection:
+            row = connection.execute(query, (bind_text(id), bind_text(uuid))).fetchone()
+        return read_piece(row) if row else None
+
+    def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
+        """Whole entries in the order of their keys, from behind this id on."""
+        query = (
+            f"SELECT {HEAD} FROM {source} WHERE number >"
+            f" coalesce((SELECT number FROM {source} WHERE id = ?), 0) ORDER BY number LIMIT ?"
+        )
+        with self._of[source].read() as connection:
+            rows = connection.execute(query, (bind_text(after), limit))
+            heads = [read_head(source, row) for row in rows]
+            return [_complete(connection, head) for head in heads]
+
+    def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
+        """The heads of what was imported from an origin, by path."""
+        query = f"SELECT {HEAD} FROM {source} WHERE origin = ? AND origin != ''"
+        with self._of[source].read() as connection:
+            rows = connection.execute(query, (bind_text(origin),))
+            heads = [read_head(source, row) for row in rows]
+        return {head.path: head for head in heads}
+
+    def bury(self, source: Source, places: Mapping[Place, str]) -> None:
+        """Remember that what came from these places was deleted, and the hash it had there."""
+        rows = [(source, *map(bind_text, place), text) for place, text in places.items()]
+        with self._of[source].write() as connection:
+            connection.executemany("INSERT OR REPLACE INTO buried VALUES (?, ?, ?, ?)", rows)
+
+    def unbury(self, source: Source, places: Collection[Place]) -> None:
+        """Forget that."""
+        query = "DELETE FROM buried WHERE source = ? AND origin = ? AND path = ?"
+        with self._of[source].write() as connection:
+            connection.executemany(query, [(source, *map(bind_text, place)) for place in places])
+
+    def list_buried(self, source: Source) -> Mapping[Place, str]:
+        """The places of what was deleted, with its hashes."""
+        query = "SELECT origin, path, hash FROM buried WHERE source = ? ORDER BY 1, 2"
+        with self._of[source].read() as connection:
+            rows = connection.execute(query, (source,)).fetchall()
+        return {(read_text(row[0]), read_text(row[1])): read_text(row[2]) for row in rows}
+
+    def list_media_types(self) -> list[str]:
+        """Every kind of medium there is."""
+        query = "SELECT DISTINCT media_type FROM media WHERE media_type != '' ORDER BY 1"
+        with self._of["media"].read() as connection:
+            return [row[0] for row in connection.execute(query)]
+
+    def rank(
+        self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
+    ) -> list[Scored]:
+        """The best pieces for these terms."""
+        with self._of[source].read() as connection:
+            index = SqliteWords(connection, source, where)
+            return rank_words(index, terms, limit, narrowed=where != ANYTHING)
+
+    def nearest(
+        self,
+        source: Source,
+        model: str,
+        vector: Vectors,
+        limit: int,
+        where: Conditions = ANYTHING,
+    ) -> list[Scored]:
+        """The pieces nearest to a vector; none where the vectors are damaged, and made anew."""
+        vectors = self._vectors[source]
+        for _ in range(2):  # another process may have written the file anew meanwhile
+            with contextlib.suppress(IndexCorrupt), self._of[source].read() as connection:
+                generation = _read_generation(connection, source)
+                return vectors.nearest(connection, generation, model, vector, limit, where)
+        with self._of[source].write() as connection:
+            damaged = vectors.forget(connection)
+            _advance(connection, source)
+        _log.warning("the vectors of %s in %s are damaged and made anew", source, self.folder)
+        if damaged:
+            damaged.delete()
+        return []
+
+    def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, Found]:
+        """Pieces by their keys, each with the head of its entry; those that are gone are not."""
+        query = (
+            f"SELECT {PIECES}, {HEADS} FROM json_each(?)"
+            f" CROSS JOIN {source}_pieces AS p ON p.number = value"
+            f" CROSS JOIN {source} AS e ON e.number = p.item"
+        )
+        with self._of[source].read() as connection:
+            rows = connection.execute(query, (json.dumps(list(numbers)),)).fetchall()
+        width = PIECE.count(",") + 1
+        found = [Found(read_head(source, row[width:]), read_piece(row)) for row in rows]
+        return {each.piece.number: each for each in found}
+
+    def list_bare(self, source: Source, model: str, limit: int) -> list[Found]:
+        """Pieces that have no vector of this model yet."""
+        with self._of[source].read() as connection:
+            current = self._vectors[source].is_current(connection, model)
+            condition = f"{source}_pieces.slot IS NULL" if current else "1"
+            query = f"SELECT number FROM {source}_pieces WHERE {condition} ORDER BY number LIMIT ?"
+            numbers = [row[0] for row in connection.execute(query, (limit,))]
+        return list(self.locate(source, numbers).values())
+
+    def put_vectors(
+        self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
+    ) -> None:
+        """Keep a vector for each of these pieces; those that are gone are passed over."""
+        with self._of[source].write() as connection:
+            self._vectors[source].write(connection, model, numbers, rows)
+            _advance(connection, source)
+
+    def remember(self, key: str, value: str, seconds: float) -> None:
+        """Keep something small for a while, in this process."""
+        now = time.monotonic()
+        kept = {name: each for name, each in self._memory.items() if each[0] > now}
+        self._memory = kept | {key: (now + seconds, value)}
+
+    def recall(self, key: str) -> str | None:
+        """What was kept under a key, unless it is too long ago."""
+        expires, value = self._memory.get(key, (0.0, ""))
+        return value if expires > time.monotonic() else None
+
+    def measure_bytes(self) -> int:
+        """How much room everything takes."""
+        size = sum(database.measure_bytes() for database in self._databases.values())
+        folders = (self.folder / f"{name}.vectors" for name in DATABASES)
+        return size + sum(measure_folder(each) for each in folders if each.is_dir())
+
+    def close(self) -> None:
+        """Let go of every file."""
+        for database in self._databases.values():
+            database.close()
+
+
+def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally) -> str:
+    number: int | None = None
+    if entry.id:
+        number = _remove(connection, source, entry.id, tally)
+        if number is None and source in NUMBERED:
+            number = _find_free(connection, source, entry.id)
+    elif source not in NUMBERED:
+        entry = replace(entry, id=str(uuid.uuid4()))
+    columns = HEAD.replace("title,", "title, folded,")
+    connection.execute(
+        f"INSERT INTO {source} ({columns}) VALUES ({', '.join('?' * 15)})",
+        (number, *bind_head(entry)),
+    )
+    if number is None:
+        number = connection.last_insert_rowid()
+    if not entry.id:
+        entry = replace(entry, id=str(number))
+        connection.execute(f"UPDATE {source} SET id = ? WHERE number = ?", (entry.id, number))
+    connection.executemany(
+        f"INSERT INTO {source}_tags VALUES (?, ?)",
+        [(tag, number) for tag in fold_tags(entry.tags)],
+    )
+    for piece in list_stored(entry):
+        connection.execute(
+            f"INSERT INTO {source}_pieces (item, {PIECE.removeprefix('number, ')})"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, *bind_piece(piece)),
+        )
+        terms = tally.add(entry, piece)
+        connection.execute(
+            f"INSERT INTO {source}_words (rowid, title, tags, body) VALUES (?, ?, ?, ?)",
+            (connection.last_insert_rowid(), *map(" ".join, terms)),
+        )
+    return entry.id
+
+
+def _find_free(connection: apsw.Connection, source: Source, id: str) -> int | None:  # noqa: A002
+    """The number that an id is, unless an entry with another id has it."""
+    number = find_number(id)
+    query = f"SELECT count(*) FROM {source} WHERE number = ?"
+    return None if number is None or read_number(connection, query, (number,)) else number
+
+
+def _remove(
+    connection: apsw.Connection,
+    source: Source,
+    id: str,  # noqa: A002
+    tally: Tally,
+) -> int | None:
+    """Forget an entry; its number, so that what takes its place can have it."""
+    query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
+    row = connection.execute(query, (bind_text(id),)).fetchone()
+    if row is None:
+        return None
+    head = read_head(source, row)
+    pieces = f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item = ?"
+    for piece in map(read_piece, connection.execute(pieces, (head.number,))):
+        tally.drop(head, piece)
+    connection.execute(
+        f"DELETE FROM {source}_words WHERE rowid IN"
+        f" (SELECT number FROM {source}_pieces WHERE item = ?)",
+        (head.number,),
+    )
+    for table, column in (
+        (f"{source}_pieces", "item"),
+        (f"{source}_tags", "item"),
+        (source, "number"),
+    ):
+        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (head.number,))
+    return head.number
+
+
+def _complete(connection: apsw.Connection, head: Entry) -> Entry:
+    query = (
+        f"SELECT {PIECES} FROM {head.source}_pieces AS p WHERE item = ? AND field != ?"
+        " ORDER BY place"
+    )
+    rows = connection.execute(query, (head.number, TITLE))
+    return replace(head, pieces=tuple(read_piece(row) for row in rows))
+
+
+def _read_generation(connection: apsw.Connection, source: Source) -> int:
+    return read_number(connection, "SELECT value FROM state WHERE key = ?", (source,))
+
+
+def _advance(connection: apsw.Connection, source: Source) -> None:
+    connection.execute("UPDATE state SET value = value + 1 WHERE key = ?", (source,))
+
+
+assert set(SOURCES) == {source for sources in DATABASES.values() for source in sources}

@@ -1,0 +1,1 @@
+"""Words, globs, languages, times and safe cuts of text; pure."""

@@ -1,0 +1,178 @@
+"""Downloads with ranges, and the live events of a job: what no verb can answer."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
+
+from sonde.app import App
+from sonde.disk.scope import find_node
+from sonde.errors import HandleUnknown, NodeMissing
+from sonde.mcp.calls import SCOPE_CALLER, dump_answer
+from sonde.policy.content import ShownFile, open_shown
+from sonde.runtime.work import Work
+from sonde.tools.job_routes import read_job
+from sonde.types import Caller
+from sonde.web.application import Parts
+from sonde.web.errors import shape_error
+from sonde.web.rest import DescribedRoute
+
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+_TICK_S = 0.25
+_QUIET_S = 15.0
+"""A comment is sent so often where nothing changes, so that nobody takes the line for dead."""
+
+
+def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
+    """The routes of downloads and events."""
+
+    async def download(request: Request) -> Response:
+        return await _answer(lambda: _open_download(parts, request))
+
+    async def follow(request: Request) -> Response:
+        return await _answer(lambda: _open_events(parts, request))
+
+    return (
+        DescribedRoute(
+            "/api/indexes/{indexId}/nodes/{nodeId}/download",
+            download,
+            "A file, or the bytes of it that `Range` asks for",
+            {"*/*": "its bytes, with the type that its name says"},
+        ),
+        DescribedRoute(
+            "/api/jobs/{jobId}/events",
+            follow,
+            "A job whenever it changes, until it has ended",
+            {"text/event-stream": "events `progress` and `end`; the data is the job"},
+        ),
+    )
+
+
+async def _answer(open_: Callable[[], Response]) -> Response:
+    try:
+        return await anyio.to_thread.run_sync(open_)
+    except Exception as error:  # noqa: BLE001 - turned into HTTP as every route's
+        return shape_error(error)
+
+
+def _app_of(parts: Parts) -> App:
+    app = parts.app.get()
+    assert isinstance(app, App)
+    return app
+
+
+def _open_download(parts: Parts, request: Request) -> Response:
+    app, caller = _app_of(parts), request.scope[SCOPE_CALLER]
+    handle = request.path_params["nodeId"]
+    index, node = find_node(app, caller, handle)
+    if index.id != request.path_params["indexId"]:
+        raise HandleUnknown(f"node {handle!r} is in another index", what="node", handle=handle)
+    names = [step.name for step in app.disk.tree(index.id).trail(node.id)[1:]]
+    if not names:
+        raise NodeMissing("a folder has no contents", what="file", path=handle)
+    file = open_shown(Path(index.root), "/".join(names))
+    etag = f'"{file.mtime_ns:x}-{file.size:x}"'
+    headers = {
+        "etag": etag,
+        "accept-ranges": "bytes",
+        "cache-control": "private, no-cache",
+        "content-disposition": f"attachment; filename*=UTF-8''{_quote_name(names[-1])}",
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "sandbox; default-src 'none'",
+    }
+    if etag in request.headers.get("if-none-match", ""):
+        file.close()
+        return Response(status_code=304, headers=headers)
+    found = _read_range(request, file, etag)
+    if found is None:
+        file.close()
+        return Response(status_code=416, headers={"content-range": f"bytes */{file.size}"})
+    start, end = found
+    partial = "range" in request.headers and (start, end) != (0, file.size)
+    if partial:
+        headers["content-range"] = f"bytes {start}-{end - 1}/{file.size}"
+    headers["content-length"] = str(end - start)
+    mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
+    body = (b"",) if request.method == "HEAD" else file.read(start, end)
+    return _Download(file, body, 206 if partial else 200, headers, media_type=mime)
+
+
+def _quote_name(name: str) -> str:
+    return quote(name.encode("utf-8", "surrogateescape"), safe="")
+
+
+def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int] | None:
+    """The bytes asked for, all where nothing valid is asked for, None where none of them exist."""
+    whole = (0, file.size)
+    asked = _RANGE.fullmatch(request.headers.get("range", ""))
+    if asked is None or not (asked[1] or asked[2]) or request.headers.get("if-range", etag) != etag:
+        return whole
+    if not asked[1]:
+        length = int(asked[2])
+        return (max(file.size - length, 0), file.size) if length and file.size else None
+    start = int(asked[1])
+    end = min(int(asked[2]) + 1, file.size) if asked[2] else file.size
+    if asked[2] and int(asked[2]) < start:
+        return whole
+    return (start, end) if start < file.size else None
+
+
+class _Download(StreamingResponse):
+    """The bytes of a file, which is closed also where nobody waits for them any more."""
+
+    def __init__(self, file: ShownFile, body: Iterable[bytes], *args: Any, **options: Any) -> None:
+        super().__init__(body, *args, **options)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
+
+
+def _open_events(parts: Parts, request: Request) -> Response:
+    app, caller = _app_of(parts), request.scope[SCOPE_CALLER]
+    handle = request.path_params["jobId"]
+    _read(app, handle, caller)
+    return StreamingResponse(
+        _follow(app, handle, caller, parts.ending),
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        media_type="text/event-stream",
+    )
+
+
+async def _follow(app: App, handle: str, caller: Caller, ending: anyio.Event) -> AsyncIterator[str]:
+    """The job whenever it changed, until it has ended or the server is to."""
+    shown, quiet = "", 0.0
+    while True:
+        answer = await anyio.to_thread.run_sync(_read, app, handle, caller)
+        text = dump_answer(answer)
+        ended = answer["status"] != "running"
+        if text != shown:
+            yield f"event: {'end' if ended else 'progress'}\ndata: {text}\n\n"
+            shown, quiet = text, 0.0
+        if ended or ending.is_set():
+            return
+        if quiet >= _QUIET_S:
+            yield ": still running\n\n"
+            quiet = 0.0
+        with anyio.move_on_after(_TICK_S):
+            await ending.wait()
+        quiet += _TICK_S
+
+
+def _read(app: App, handle: str, caller: Caller) -> dict[str, Any]:
+    return read_job(app, handle, work=Work(caller=caller))

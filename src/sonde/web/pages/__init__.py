@@ -1,0 +1,1 @@
+"""The web pages: one file per page."""

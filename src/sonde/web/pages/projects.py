@@ -1,0 +1,230 @@
+"""The pages of projects: how each index stands, and the long work under way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Any
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from sonde.app import App
+from sonde.errors import IndexNotFound, InvalidRequest
+from sonde.projects.find import find_project
+from sonde.runtime.work import Work
+from sonde.tools.index import (
+    Action,
+    ConfirmParam,
+    delete_index,
+    get_index_status,
+    list_projects,
+    start_project_job,
+)
+from sonde.tools.job_routes import JobParam, list_jobs, read_job, stop_job
+from sonde.tools.route import Content
+from sonde.tools.schema import Param
+from sonde.web.application import Parts
+from sonde.web.pages.endpoints import lead_to, serve_form, serve_page
+from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, tag
+from sonde.web.pages.widgets import count, name_folder, show_bars, show_jobs, show_status
+
+_SHOWN_JOBS = 20
+_INDEX = "Index "
+"""How the question begins that naming a folder has answered."""
+
+ProjectParam = Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)]
+
+
+def add_project_pages(parts: Parts) -> Sequence[BaseRoute]:
+    """All projects with their jobs, and one project whole."""
+    return [
+        serve_page("/projects", show_projects, parts),
+        serve_form("/projects", begin, parts),
+        serve_page("/project", show_project, parts),
+        serve_form("/project/forget", forget, parts),
+        serve_form("/jobs/{job_id}/stop", stop, parts),
+    ]
+
+
+def begin(
+    app: App,
+    project: ProjectParam,
+    action: Annotated[Action, Param("What to do")] = "index",
+    confirm: ConfirmParam = None,
+    *,
+    work: Work,
+) -> Response:
+    """Begin long work on a project; naming a folder is consent, save for a very large one."""
+    agreed = Work(ask=lambda asked: asked.startswith(_INDEX) or None, caller=work.caller)
+    root = project.strip()
+    start_project_job(app, root, action, confirm, work=agreed)
+    return lead_to(link_to("/project", project=root))
+
+
+def forget(
+    app: App, project: ProjectParam, confirm: ConfirmParam = None, *, work: Work
+) -> Response:
+    """Delete an index, once confirmed; the files stay."""
+    delete_index(app, project, confirm, work=work)
+    return lead_to("/projects")
+
+
+def stop(app: App, job_id: JobParam, *, work: Work) -> Response:
+    """Stop a job; one that has ended meanwhile is no mistake of whoever pressed the button."""
+    with suppress(InvalidRequest):
+        stop_job(app, job_id, work=work)
+    return _lead_to_subject(app, job_id, work)
+
+
+def _lead_to_subject(app: App, job_id: str, work: Work) -> Response:
+    job = read_job(app, job_id, work=work)
+    if "indexUrl" in job or job["kind"] == "duplicates":
+        return lead_to(f"/disk/{job['subject']}")
+    if job["subject"] in {row["projectPath"] for row in list_projects(app, work=work)["projects"]}:
+        return lead_to(link_to("/project", project=job["subject"]))
+    return lead_to("/projects")
+
+
+def show_projects(app: App, *, work: Work) -> Content:
+    """Every project, and what is being done."""
+    rows = list_projects(app, work=work)["projects"]
+    jobs = _read_jobs(app, work)
+    running = {
+        job["subject"] for job in jobs if (job["kind"], job["status"]) == ("index", "running")
+    }
+    cards = [_show_card(row, row["projectPath"] in running) for row in rows]
+    nothing = show_note(
+        "No project is indexed yet",
+        tag("p", "Name its folder above, or go there and let sonde read it once."),
+        tag("pre", tag("code", "cd your/project\nsonde index")),
+    )
+    form = tag(
+        "form",
+        tag("label", "Folder to index", for_="folder", class_="hidden"),
+        tag("input", name="project", id="folder", required=True, placeholder="~/code/project",
+            class_="field", autocapitalize="none", spellcheck="false"),
+        tag("button", "Index"),
+        method="post", action="/projects", class_="inline",
+    )  # fmt: skip
+    return frame(
+        "Projects",
+        "/projects",
+        tag("div", tag("h1", "Projects"), form, class_="head split"),
+        tag("ul", cards, class_="cards") if cards else nothing,
+        tag("h2", "Work"),
+        show_jobs(jobs, reload=True),
+        kind="projects",
+    )
+
+
+def show_project(
+    app: App,
+    project: ProjectParam,
+    *,
+    work: Work,
+) -> Content:
+    """One project: size, freshness, coverage, what was left out, its jobs."""
+    try:
+        status = get_index_status(app, project, work=work)
+    except IndexNotFound:
+        jobs = _jobs_of(app, str(find_project(app, project).root), work)
+        if any(job["status"] == "running" for job in jobs):
+            return _show_first_index(jobs)  # it has begun, and nothing is stored yet
+        status = get_index_status(app, project, work=work)
+    root, details = status["projectPath"], status["details"]
+    following = details["following"]
+    facts: list[tuple[str, Any]] = [
+        ("Files", f"{status['totalFiles']:,}"),
+        ("Chunks", f"{status['totalChunks']:,}"),
+        ("On disk", status["storageSize"]),
+        ("Updated", show_age(status["lastUpdated"])),
+        ("Changes", following["strategy"] if status["watcherActive"] else "when searched"),
+        ("Store", details["store"]),
+    ]
+    skipped = details.get("skipped") or {}
+    jobs = _jobs_of(app, root, work)
+    return frame(
+        name_folder(root),
+        "/projects",
+        tag("div",
+            tag("div", tag("h1", name_folder(root), " ", show_status(status["status"])),
+                tag("p", tag("code", root), tag("a", "Search it", href=link_to("/", project=root)),
+                    class_="facts")),
+            None if status["status"] == "indexing" else _show_actions(root),
+            class_="head split"),
+        tag("dl", [tag("div", tag("dt", name), tag("dd", fact)) for name, fact in facts],
+            class_="facts-grid"),
+        [tag("p", warning, class_="note") for warning in details.get("warnings", ())],
+        [tag("h2", "Vectors"), show_bars(_read_shares(details["vectors"]))]
+        if details["vectors"] else None,
+        [tag("h2", "Left out"), show_bars(_read_counts(skipped))] if skipped else None,
+        tag("h2", "Work"),
+        show_jobs(jobs, reload=True),
+        kind="projects",
+    )  # fmt: skip
+
+
+def _show_first_index(jobs: list[dict[str, Any]]) -> Content:
+    root = jobs[0]["subject"]
+    return frame(
+        name_folder(root),
+        "/projects",
+        tag("h1", name_folder(root), " ", show_status("indexing")),
+        tag("p", tag("code", root)),
+        tag("h2", "Work"),
+        show_jobs(jobs, reload=True),
+        kind="projects",
+    )
+
+
+def _show_actions(root: str) -> Markup:
+    """What can be done with an index; what takes something away is asked once more."""
+    actions = {"index": "Update", "check": "Check", "rebuild": "Rebuild"}
+    named = tag("input", type="hidden", name="project", value=root)
+    return tag(
+        "form", named,
+        [tag("button", name, name="action", value=action, class_="quiet")
+         for action, name in actions.items()],
+        tag("button", "Delete", formaction="/project/forget", class_="quiet danger-text"),
+        method="post", action="/projects", class_="below",
+    )  # fmt: skip
+
+
+def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
+    root = row["projectPath"]
+    return tag(
+        "li",
+        tag("h2",
+            tag("a", name_folder(root), href=link_to("/project", project=root), class_="open"),
+            show_status("indexing" if busy else row["status"])),
+        tag("p", tag("code", root)),
+        tag("p", f"{count(row['totalFiles'], 'file')} · {count(row['totalChunks'], 'chunk')} · "
+            f"{row['storageSize']} · ", show_age(row["lastUpdated"]), class_="faint"),
+        tag("p", tag("a", "Search", href=link_to("/", project=root),
+                     aria_label=f"Search {name_folder(root)}")),
+    )  # fmt: skip
+
+
+def _read_jobs(app: App, work: Work) -> list[dict[str, Any]]:
+    rows = list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
+    return [read_job(app, row["jobId"], work=work) for row in rows]
+
+
+def _jobs_of(app: App, root: str, work: Work) -> list[dict[str, Any]]:
+    return [job for job in _read_jobs(app, work) if job["subject"] == root]
+
+
+def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:
+    """How many of the chunks each model has seen (`120/150`)."""
+    rows = []
+    for name, share in vectors.items():
+        have, _, total = share.partition("/")
+        rows.append((name, int(have) / max(int(total), 1), f"{int(have):,} of {int(total):,}"))
+    return rows
+
+
+def _read_counts(counts: Mapping[str, int]) -> list[tuple[str, float, str]]:
+    most = max(counts.values())
+    ordered = sorted(counts.items(), key=lambda pair: -pair[1])
+    return [(name.replace("_", " "), count / most, f"{count:,}") for name, count in ordered]

@@ -1,0 +1,283 @@
+"""The pages of saved queries: write a filter, see how it is answered, run it into a set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from sonde.app import App
+from sonde.errors import InvalidPattern
+from sonde.runtime.work import Work
+from sonde.tools.disk_routes import ConfirmParam, list_indexes
+from sonde.tools.route import Content
+from sonde.tools.schema import Param
+from sonde.tools.set_routes import (
+    QueryParam,
+    edit_query,
+    make_query,
+    read_entries,
+    read_queries,
+    read_query,
+    read_set,
+    remove_query,
+    start_run,
+)
+from sonde.web.application import Parts
+from sonde.web.pages.disk import CursorParam, show_next
+from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
+from sonde.web.pages.html import Markup, frame, show_age, show_note, tag
+from sonde.web.pages.sets import show_entries, tell_counts
+from sonde.web.pages.widgets import name_folder, show_size
+
+_SAMPLE = 10
+_HELP = (
+    ("name:*.log", "the name fits a glob; path:build/** the whole path"),
+    ("name~^test_", "the name holds a match of a regular expression; path~ too"),
+    ("ext:py  kind:file  under:src", "the ending, the kind, the folder it is below"),
+    ("size>10MB  depth<=3", "compared with < <= > >= ="),
+    ("age>30d  modified<2026-01-31", "changed longer ago; before a day"),
+    ("is:duplicate", "or empty, hidden, unreadable"),
+    ('content~"TODO|FIXME"', "a line of the file matches"),
+    ('hybrid:"where prices are made"', "among the best answers; lexical: and semantic: too"),
+    ("not ext:log  (a or b)", "and may be left out; or binds loosest"),
+)
+
+FilterParam = Annotated[str, Param("The filter", max_length=4000)]
+NameParam = Annotated[str, Param("Its name", max_length=200)]
+ThenParam = Annotated[Literal["run"] | None, Param("What to do next")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What stands in the form, and what is wrong with it."""
+
+    filter: str = ""
+    name: str = ""
+    index: str = ""
+    problem: InvalidPattern | None = None
+
+
+def add_query_pages(parts: Parts) -> Sequence[BaseRoute]:
+    """All queries, one query, and the forms that change them."""
+    return [
+        serve_page("/queries", show_queries, parts),
+        serve_form("/queries", save, parts),
+        serve_page("/queries/{query_id}", show_query, parts),
+        serve_form("/queries/{query_id}", change, parts),
+        serve_form("/queries/{query_id}/run", run, parts),
+        serve_form("/queries/{query_id}/forget", forget, parts),
+    ]
+
+
+def save(
+    app: App,
+    index_id: Annotated[str, Param("The folder it is about", min_length=1, max_length=64)],
+    filter: FilterParam = "",  # noqa: A002 - the word that the form uses
+    name: NameParam = "",
+    then: ThenParam = None,
+    *,
+    work: Work,
+) -> Response:
+    """Keep a new query; what cannot be read is shown again, with what is wrong beside it."""
+    try:
+        made = make_query(app, index_id, filter.strip(), None, name.strip() or None, work=work)
+    except InvalidPattern as error:
+        return _show_again(_list(app, _Draft(filter, name, index_id, error), None, work))
+    return _go_on(app, made["queryId"], then, work)
+
+
+def change(
+    app: App,
+    query_id: QueryParam,
+    filter: FilterParam = "",  # noqa: A002
+    name: NameParam = "",
+    then: ThenParam = None,
+    *,
+    work: Work,
+) -> Response:
+    """Change a query, in the same way."""
+    try:
+        edit_query(app, query_id, filter.strip(), None, name.strip() or None, work=work)
+    except InvalidPattern as error:
+        return _show_again(_show_one(app, query_id, _Draft(filter, name, "", error), work))
+    return _go_on(app, query_id, then, work)
+
+
+def _show_again(page: Content) -> Response:
+    return Response(page.body, 400, {"cache-control": "no-store"}, page.mime)
+
+
+def _go_on(app: App, query: str, then: str | None, work: Work) -> Response:
+    return run(app, query, work=work) if then else lead_to(f"/queries/{query}")
+
+
+def run(app: App, query_id: QueryParam, *, work: Work) -> Response:
+    """Find what fits, and show it."""
+    start_run(app, query_id, work=work)
+    return lead_to(f"/queries/{query_id}")
+
+
+def forget(app: App, query_id: QueryParam, confirm: ConfirmParam = None, *, work: Work) -> Response:
+    """Forget a query, once confirmed; the set that it made stays."""
+    remove_query(app, query_id, confirm, work=work)
+    return lead_to("/queries")
+
+
+def show_queries(
+    app: App,
+    index: Annotated[str, Param("The folder that a new one is about", max_length=64)] = "",
+    filter: FilterParam = "",  # noqa: A002
+    cursor: CursorParam = None,
+    *,
+    work: Work,
+) -> Content:
+    """Every saved query, and the form for a new one."""
+    return _list(app, _Draft(filter, index=index), cursor, work)
+
+
+def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
+    roots = {row["indexId"]: row["root"] for row in list_indexes(app, work=work)["indexes"]}
+    answer = read_queries(app, 50, cursor, work=work)
+    cards = [_show_card(row, roots) for row in _read_whole(app, answer["queries"], work)]
+    if not roots:
+        return frame("Queries", "/queries", tag("h1", "Queries"), show_note(
+            "No folder is scanned yet",
+            tag("p", "A query looks through the names, sizes and times that a scan has read."),
+            tag("p", tag("a", "Scan a folder", href="/disk")),
+        ))  # fmt: skip
+    places = [
+        tag("option", name_folder(root), value=key, selected=key == draft.index, title=root)
+        for key, root in roots.items()
+    ]
+    place = tag("label", tag("span", "In"), tag("select", places, name="index_id"))
+    return frame(
+        "Queries",
+        "/queries",
+        tag("h1", "Queries"),
+        _show_form("/queries", draft, place, "Save and run"),
+        tag("h2", "Saved"),
+        tag("ul", cards, class_="cards") if cards else show_note(
+            "Nothing is saved yet", tag("p", "Write a filter above; what it finds is kept as a "
+                                        "set that you can look through.")),
+        show_next(answer["nextPageUrl"], "/queries", {}),
+    )  # fmt: skip
+
+
+def _read_whole(app: App, cards: Sequence[Mapping[str, Any]], work: Work) -> list[dict[str, Any]]:
+    return [dict(card) | read_query(app, card["queryId"], work=work) for card in cards]
+
+
+def _show_card(row: Mapping[str, Any], roots: Mapping[str, str]) -> Markup:
+    address, root = f"/queries/{row['queryId']}", roots.get(row["indexId"], "")
+    ran = row["lastExecutedAt"]
+    return tag(
+        "li",
+        tag("h2", tag("a", row["name"], href=address, class_="open")),
+        tag("p", tag("code", row["filter"] or "everything")),
+        tag("p", f"in {name_folder(root)} · ", ["run ", show_age(ran)] if ran else "not run yet",
+            class_="faint"),
+        tag("div", show_button(f"{address}/run", "Run", label=f"Run {row['name']}"),
+            class_="below"),
+    )  # fmt: skip
+
+
+def show_query(app: App, query_id: QueryParam, *, work: Work) -> Content:
+    """One query: its filter, what its last run found, and how it is answered."""
+    return _show_one(app, query_id, None, work)
+
+
+def _show_one(app: App, query_id: str, draft: _Draft | None, work: Work) -> Content:
+    query = read_query(app, query_id, "explain", work=work)
+    roots = {row["indexId"]: row["root"] for row in list_indexes(app, work=work)["indexes"]}
+    root, address = roots.get(query["indexId"], ""), f"/queries/{query_id}"
+    shown = draft or _Draft(query["filter"], query["name"])
+    return frame(
+        query["name"],
+        "/queries",
+        tag("div",
+            tag("div", tag("h1", query["name"]),
+                tag("p", tag("a", name_folder(root), href=f"/disk/{query['indexId']}", title=root),
+                    _tell_run(query), class_="facts")),
+            tag("div", show_button(f"{address}/run", "Run", kind=""),
+                show_button(f"{address}/forget", "Forget"), class_="below"),
+            class_="head split"),
+        _show_form(address, shown, None, "Save"),
+        tag("h2", "Found"),
+        _show_found(app, query, work),
+        tag("details", tag("summary", "How it is answered"), _show_plan(query), class_="more"),
+    )  # fmt: skip
+
+
+def _tell_run(query: Mapping[str, Any]) -> Markup:
+    ran = query["lastExecutedAt"]
+    return tag("span", ["run ", show_age(ran)] if ran else "not run since it was written")
+
+
+def _show_found(app: App, query: Mapping[str, Any], work: Work) -> Markup:
+    selection = query.get("selectionId")
+    if not selection or not query["lastExecutedAt"]:
+        return show_note("It was not run yet", tag("p", "Run it, and what it finds is kept here."))
+    found = read_set(app, selection, work=work)
+    rows = read_entries(app, selection, _SAMPLE, work=work)["entries"]
+    if not rows:
+        return show_note("Nothing fits", tag("p", "No file or folder of the scan is like that."))
+    return tag(
+        "div",
+        tag("p", tag("strong", show_size(found["totalSize"])), " in ",
+            tell_counts(found["counts"]), class_="summary"),
+        show_entries(query["indexId"], rows, ticks=False),
+        tag("p", tag("a", "The whole set", href=f"/sets/{selection}"), class_="below"),
+    )  # fmt: skip
+
+
+def _show_plan(query: Mapping[str, Any]) -> Markup:
+    values = ", ".join(repr(value) for value in query["parameters"]) or "none"
+    return tag(
+        "div",
+        tag("h3", "Statement"), tag("pre", tag("code", query["sql"]), tabindex="0"),
+        tag("h3", "Values"), tag("pre", tag("code", values), tabindex="0"),
+        tag("h3", "Steps"), tag("ol", [tag("li", tag("code", step)) for step in query["plan"]]),
+        tag("p", "What is said of contents is searched for first; the statement then takes the "
+            "files that were found.", class_="faint"),
+    )  # fmt: skip
+
+
+def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) -> Markup:
+    wrong = draft.problem
+    told = wrong and tag("p", f"{wrong.facts['problem']} ", _point_at(draft.filter, wrong),
+                         id="problem", class_="problem", role="alert")  # fmt: skip
+    box = tag("input", name="filter", id="filter", value=draft.filter, maxlength=4000,
+              placeholder="size>10MB ext:log not path:build/**", class_="field mono",
+              autocomplete="off", autocapitalize="none", spellcheck="false",
+              aria_invalid="true" if wrong else None, autofocus=bool(wrong),
+              aria_describedby="problem" if wrong else None)  # fmt: skip
+    name = tag("input", name="name", value=draft.name, maxlength=200, class_="field",
+               autocomplete="off", placeholder="the filter itself")  # fmt: skip
+    return tag(
+        "form",
+        tag("label", "Filter", for_="filter"), box, told,
+        tag("div", place, tag("label", tag("span", "Name"), name),
+            tag("button", "Save and run", name="then", value="run") if button != "Save" else
+            [tag("button", "Save", class_="quiet"),
+             tag("button", "Save and run", name="then", value="run", class_="quiet")],
+            class_="below"),
+        tag("details", tag("summary", "What can be written"), _show_help(), class_="more",
+            open=bool(wrong)),
+        method="post", action=action, class_="sheet",
+    )  # fmt: skip
+
+
+def _point_at(text: str, wrong: InvalidPattern) -> Markup:
+    """The text, marked at the word that cannot be read."""
+    at = min(int(wrong.facts.get("at") or 0), len(text))
+    word = text[at:].split(" ", 1)[0]
+    return tag("code", text[:at], tag("mark", word or "…"), text[at + len(word) :])
+
+
+def _show_help() -> Markup:
+    rows = [tag("div", tag("dt", tag("code", text)), tag("dd", about)) for text, about in _HELP]
+    return tag("dl", rows, class_="help")
