@@ -19,25 +19,25 @@ from sonde.wiring import build_app
 
 root, limit_s = Path(sys.argv[1]), float(sys.argv[2])
 app = build_app(load_settings(os.environ), start=root)
-project = app.projects.get(root)
-assert app.deep, "the settings switch the deep model off"
-app.deep.embed(["loads the model"], "passage")
+project = app.workspace.projects.get(root)
+assert app.workspace.deep, "the settings switch the deep model off"
+app.workspace.deep.embed(["loads the model"], "passage")
 began, used = time.perf_counter(), time.process_time()
-before = sum(have for have, _ in coverage_of(project.stores(), app.deep))
+before = sum(have for have, _ in coverage_of(project.stores(), app.workspace.deep))
 work = Work()
 timer = threading.Timer(limit_s, work.cancel)
 timer.start()
 with contextlib.suppress(Cancelled):
-    refine_vectors(project.stores(), app.deep, project.lock, work)
+    refine_vectors(project.stores(), app.workspace.deep, project.lock, work)
 timer.cancel()
-done = sum(have for have, _ in coverage_of(project.stores(), app.deep)) - before
+done = sum(have for have, _ in coverage_of(project.stores(), app.workspace.deep)) - before
 print(
     json.dumps(
         {
             "chunks": done,
             "wall_s": time.perf_counter() - began,
             "cpu_s": time.process_time() - used,
-            "coverage": coverage_of(project.stores(), app.deep),
+            "coverage": coverage_of(project.stores(), app.workspace.deep),
         }
     )
 )

@@ -144,7 +144,7 @@ class Sonde:
 
     def searcher(self) -> ContextSearcher:
         """Finds context chunks of the project by type and tag."""
-        return ProjectSearcher(self._app, self._project)
+        return ProjectSearcher(self._app.workspace, self._project)
 
     def projects(self) -> list[dict[str, Any]]:
         """Every indexed project of this machine."""

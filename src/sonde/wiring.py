@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sonde.app import App, Project, Projects
+from sonde.app import App
 from sonde.disk.trees import Disk
 from sonde.embedding.background import ApartEmbedder
 from sonde.embedding.base import Embedder, load_provider
@@ -30,6 +30,8 @@ from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, Source, public_deny_list
 from sonde.policy.roots import resolve_inside
+from sonde.projects.project import Project, Projects
+from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Jobs, JobStore
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import name_process, require_memory, share_heap
@@ -81,24 +83,23 @@ def build_app(
     if stays:
         results.start_sweeping()
         sys.setswitchinterval(_SWITCH_S)
-    return App(
+    workspace = Workspace(
         home=settings.home,
         start=start,
         key=key,
         projects=Projects(lambda root: open_project(settings, root)),
         jobs=_open_jobs(settings.home / "files"),
         results=results,
-        disk=_open_disk(settings, start),
-        knowledge=_open_library(settings),
         static=load_provider("static")
         if settings.embedding in ("auto", "static", "local")
         else None,
         deep=_open_provider(settings, tell),
-        deep_apart=ApartEmbedder if settings.embedding in ("auto", "deep") else None,
+        background_deep=ApartEmbedder if settings.embedding in ("auto", "deep") else None,
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
         stays=stays,
     )
+    return App(workspace, disk=_open_disk(settings, start), knowledge=_open_library(settings))
 
 
 def _open_jobs(folder: Path) -> Jobs:

@@ -53,7 +53,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 @pytest.fixture(scope="module")
 def folder(app: App, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("chunks")
-    answer = export_chunks(app, str(made), work=Work())
+    answer = export_chunks(app.workspace, str(made), work=Work())
     assert sorted(answer["files"]) == sorted(path.name for path in made.iterdir())
     return made
 
@@ -61,7 +61,7 @@ def folder(app: App, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=["index", "chunk files"])
 def searcher(request: pytest.FixtureRequest, app: App, folder: Path) -> ContextSearcher:
     if request.param == "index":
-        return ProjectSearcher(app)
+        return ProjectSearcher(app.workspace)
     return ChunkFiles(folder, StaticEmbedder())
 
 
@@ -96,7 +96,7 @@ def test_the_best_answer_comes_first(searcher: ContextSearcher) -> None:
 def test_what_was_exported_gives_the_same_answers(
     app: App, folder: Path, options: SearchOptions
 ) -> None:
-    here, there = ProjectSearcher(app), ChunkFiles(folder, StaticEmbedder())
+    here, there = ProjectSearcher(app.workspace), ChunkFiles(folder, StaticEmbedder())
     for query in QUERIES:
         ours, theirs = here.query(query, options), there.query(query, options)
         assert [one.chunk for one in ours] == [one.chunk for one in theirs]

@@ -36,7 +36,7 @@ def work_on(work):
         number += 1
         work.report(Progress("waiting", min(number, 90), 100, eta_s=5.0))
         time.sleep(0.02)
-job = app.jobs.submit("slow", "scan", work_on, owner="local", subject="x", lasting=True)
+job = app.workspace.jobs.submit("slow", "scan", work_on, owner="local", subject="x", lasting=True)
 print(job.id, flush=True)
 job.wait()
 print(job.status, flush=True)
@@ -52,7 +52,7 @@ def start_elsewhere(home: Path, disk: Path) -> tuple[subprocess.Popen[str], str]
 
 
 def test_another_process_follows_and_stops_a_job(app: App, disk: Path, work: Work) -> None:
-    process, handle = start_elsewhere(app.home, disk)
+    process, handle = start_elsewhere(app.workspace.home, disk)
     try:
         wait_until(lambda: "progressPct" in job_progress(app, handle, work=work))
         answer = job_progress(app, handle, work=work)
@@ -70,7 +70,7 @@ def test_another_process_follows_and_stops_a_job(app: App, disk: Path, work: Wor
 
 
 def test_a_job_whose_process_is_killed_is_interrupted(app: App, disk: Path, work: Work) -> None:
-    process, handle = start_elsewhere(app.home, disk)
+    process, handle = start_elsewhere(app.workspace.home, disk)
     assert job_progress(app, handle, work=work)["status"] == "running"
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
@@ -81,7 +81,7 @@ def test_indexing_is_a_job_like_any_other(open_app: Callable[[], App], disk: Pat
     app = open_app()
     (disk / "pyproject.toml").write_text("")
     create_index(app, str(disk), work=Work(ask=lambda _question: True))
-    job = app.jobs.find(f"index:{disk}")
+    job = app.workspace.jobs.find(f"index:{disk}")
     assert job
     answer = job_progress(app, job.id, work=Work(caller=Caller("anybody")))
     assert answer["status"] == "done"
@@ -102,15 +102,15 @@ def test_what_came_of_a_job_is_there_after_a_restart(
 
 
 def test_a_moment_of_work_leaves_no_record_but_a_failure_does(app: App) -> None:
-    quick = app.jobs.submit("quick", "refresh", lambda _work: 1)
+    quick = app.workspace.jobs.submit("quick", "refresh", lambda _work: 1)
     assert quick.wait(timeout_s=BOUND_S)
 
     def fill(_work: Work) -> None:
         raise DiskFull("full")
 
-    failed = app.jobs.submit("bad", "index", fill)
+    failed = app.workspace.jobs.submit("bad", "index", fill)
     assert failed.wait(timeout_s=BOUND_S)
-    assert [record.id for record in app.jobs.recent(10)] == [failed.id]
+    assert [record.id for record in app.workspace.jobs.recent(10)] == [failed.id]
     assert find_job(app, Caller(), quick.id).status == "done"
     report = job_progress(app, failed.id, work=Work())["report"]
     assert report["code"] == "DISK_FULL"
@@ -133,17 +133,19 @@ def test_nobody_sees_another_users_job(app: App, disk: Path) -> None:
 def test_a_home_that_cannot_be_written_costs_the_record_not_the_work(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app.home.mkdir(parents=True, exist_ok=True)
-    (app.home / "files").write_text("in the way")
-    job = app.jobs.submit("k", "scan", lambda work: work.report(Progress("x", 1)), lasting=True)
+    app.workspace.home.mkdir(parents=True, exist_ok=True)
+    (app.workspace.home / "files").write_text("in the way")
+    job = app.workspace.jobs.submit(
+        "k", "scan", lambda work: work.report(Progress("x", 1)), lasting=True
+    )
     assert job.wait(timeout_s=BOUND_S)
     assert job.status == "done"
-    assert [record.id for record in app.jobs.recent(5)] == [job.id]
+    assert [record.id for record in app.workspace.jobs.recent(5)] == [job.id]
 
 
 def test_the_command_line_lists_and_stops_jobs(app: App, disk: Path) -> None:
-    process, handle = start_elsewhere(app.home, disk)
-    environ = {**os.environ, "SONDE_HOME": str(app.home)}
+    process, handle = start_elsewhere(app.workspace.home, disk)
+    environ = {**os.environ, "SONDE_HOME": str(app.workspace.home)}
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sonde.cli.main", "jobs", *args]

@@ -183,7 +183,7 @@ def test_what_the_scan_has_not_reached_is_listed_live_and_marked(
     detail = inspect(app, path="main.py", work=work)
     assert (detail["nodeId"], detail["size"], detail["state"]) == (None, 1500, "pending")
     free.set()
-    job = app.jobs.find(f"scan:{answer['indexId']}")
+    job = app.workspace.jobs.find(f"scan:{answer['indexId']}")
     assert job
     assert job.wait(timeout_s=60)
     assert "state" not in cd(app, ".", work=work)

@@ -82,7 +82,7 @@ def expect(root: Path) -> dict[str, Any]:
 
 def read(app: App, root: Path) -> dict[str, Any]:
     known = {}
-    for kind, store in app.projects.get(root).stores().items():
+    for kind, store in app.workspace.projects.get(root).stores().items():
         broken = store.verify()
         assert broken == [], broken
         for path in store.files():
@@ -93,7 +93,7 @@ def read(app: App, root: Path) -> dict[str, Any]:
 
 def work_until_killed(app: App, root: Path, scenario: str, touched: set[str], ready: int) -> None:
     """What the victim does, over and over."""
-    project = app.projects.get(root)
+    project = app.workspace.projects.get(root)
     stores = project.stores()
     os.write(ready, b"x")
     turn = 0
@@ -101,12 +101,12 @@ def work_until_killed(app: App, root: Path, scenario: str, touched: set[str], re
         turn += 1
         if scenario == "index":
             create_index(app, work=Work())
-            update_project(app, project, Work(), force=True)
+            update_project(app.workspace, project, Work(), force=True)
         elif scenario == "update":
-            update_project(app, project, Work(), paths=touched, force=True)
+            update_project(app.workspace, project, Work(), paths=touched, force=True)
         elif scenario == "compact":
             for store in stores.values():
-                update_project(app, project, Work(), paths=touched, force=True)
+                update_project(app.workspace, project, Work(), paths=touched, force=True)
                 store.compact()
         elif scenario == "vectors":
             for store in stores.values():
@@ -116,7 +116,7 @@ def work_until_killed(app: App, root: Path, scenario: str, touched: set[str], re
                     store.put_vectors(f"m{turn % 3}", [c.digest for c in chunks], rows)
                     store.drop_broken()
         elif scenario == "check":
-            check_project(app, project, Work(), thorough=True)
+            check_project(app.workspace, project, Work(), thorough=True)
         else:
             metadata = load_metadata(project.folder)
             assert metadata
@@ -170,20 +170,25 @@ def look(home: Path, root: Path, store: str, before: dict[str, Any], scenario: s
         found = read_left(app, root)
         lost = {n for n, rows in before.items() if expected.get(n) == rows and n not in found}
         assert not lost, f"{scenario}: lost {lost}"
-        if not app.projects.get(root).is_indexed():
+        if not app.workspace.projects.get(root).is_indexed():
             assert not before  # the first index was not begun yet
             create_index(app, work=Work())
-        check_project(app, app.projects.get(root), Work(), thorough=True)
+        check_project(app.workspace, app.workspace.projects.get(root), Work(), thorough=True)
         assert read(app, root) == expected, f"{scenario}: not equal to a new index after a check"
-        assert check_project(app, app.projects.get(root), Work(), thorough=True).drift == 0
-        metadata = load_metadata(app.projects.get(root).folder)
+        assert (
+            check_project(
+                app.workspace, app.workspace.projects.get(root), Work(), thorough=True
+            ).drift
+            == 0
+        )
+        metadata = load_metadata(app.workspace.projects.get(root).folder)
         assert metadata
         assert metadata.total_files == len(expected)
         assert metadata.last_full_index
         prints = {
             f"{kind}:{path}"
-            for kind in app.projects.get(root).stores()
-            for path in load_fingerprints(app.projects.get(root).folder, kind)
+            for kind in app.workspace.projects.get(root).stores()
+            for path in load_fingerprints(app.workspace.projects.get(root).folder, kind)
         }
         assert prints == set(expected)
     finally:
@@ -193,7 +198,7 @@ def look(home: Path, root: Path, store: str, before: dict[str, Any], scenario: s
 def read_left(app: App, root: Path) -> set[str]:
     """The files that are indexed; what SQLite itself says of its files must be good."""
     known = set()
-    for kind, store in app.projects.get(root).stores().items():
+    for kind, store in app.workspace.projects.get(root).stores().items():
         broken = [each for each in store.verify() if "counted wrongly" not in each]
         assert broken == [], broken
         known |= {f"{kind}:{path}" for path in store.files()}

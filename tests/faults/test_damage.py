@@ -70,7 +70,7 @@ def search(app: App) -> Any:
 
 def settle(app: App, root: Path) -> None:
     for kind in ("index", "check"):
-        if job := app.jobs.find(f"{kind}:{root}"):
+        if job := app.workspace.jobs.find(f"{kind}:{root}"):
             assert job.wait(timeout_s=120)
             assert job.error is None, job.error
 
@@ -127,11 +127,11 @@ def test_damage_costs_at_most_a_rebuild_and_docs_answer_meanwhile(
     reopened: bool,
 ) -> None:
     app = start(store)
-    project = app.projects.get(root)
+    project = app.workspace.projects.get(root)
     assert search(app)["results"][0]["path"] == "m7.py"
     settle(app, root)
     if reopened:
-        app.projects.forget(root)
+        app.workspace.projects.forget(root)
     harmed = list(project.folder.glob(pattern))
     assert harmed
     for path in harmed:
@@ -141,9 +141,9 @@ def test_damage_costs_at_most_a_rebuild_and_docs_answer_meanwhile(
     found = search_docs(app, "how functions are called", work=Work())["results"]
     assert found[0]["path"] == "guide.md"
     settle(app, root)
-    project = app.projects.get(root)
-    check_project(app, project, Work(), thorough=True)
-    assert check_project(app, project, Work(), thorough=True).drift == 0
+    project = app.workspace.projects.get(root)
+    check_project(app.workspace, project, Work(), thorough=True)
+    assert check_project(app.workspace, project, Work(), thorough=True).drift == 0
     assert len(project.stores()["code"].files()) == 21
     # what was not harmed was not thrown away either
     assert not list(project.folder.glob("docs.*.bak"))
@@ -153,8 +153,8 @@ def test_damage_costs_at_most_a_rebuild_and_docs_answer_meanwhile(
 def spoilt(start: Callable[[str], App], root: Path) -> App:
     """A server whose index cannot be opened."""
     app = start("sqlite")
-    folder = app.projects.get(root).folder
-    app.projects.forget(root)
+    folder = app.workspace.projects.get(root).folder
+    app.workspace.projects.forget(root)
     (folder / "index.db").write_bytes(b"garbage!" * 4000)
     return app
 
@@ -188,7 +188,7 @@ def test_a_database_deleted_under_a_server_fills_up_again_in_silence(
     start: Callable[[str], App], root: Path
 ) -> None:
     app = start("sqlite")
-    for path in app.projects.get(root).folder.glob("index.db*"):
+    for path in app.workspace.projects.get(root).folder.glob("index.db*"):
         path.unlink()
     assert answer_in_the_end(app, root) == set()
 
@@ -196,8 +196,8 @@ def test_a_database_deleted_under_a_server_fills_up_again_in_silence(
 @needs_lance
 def test_a_stale_lock_of_lance_holds_nobody_up(start: Callable[[str], App], root: Path) -> None:
     app = start("lance")
-    folder = app.projects.get(root).folder
-    app.projects.forget(root)
+    folder = app.workspace.projects.get(root).folder
+    app.workspace.projects.forget(root)
     for place in ("index.lancedb", "index.lancedb/project_docs.lance"):
         for name in (".lock", "project_docs.lock"):
             (folder / place / name).write_bytes(b"4194304\n")

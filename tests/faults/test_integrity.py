@@ -47,7 +47,7 @@ def app(request: pytest.FixtureRequest, open_app: Callable[..., App], root: Path
 
 @pytest.fixture
 def project(app: App, root: Path) -> Project:
-    return app.projects.get(root)
+    return app.workspace.projects.get(root)
 
 
 def read_all(project: Project) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def alter(project: Project, statements: str, kind: str = "code") -> None:
 
 
 def check(app: App, project: Project, **options: bool) -> Findings:
-    return check_project(app, project, Work(), **({"thorough": True} | options))
+    return check_project(app.workspace, project, Work(), **({"thorough": True} | options))
 
 
 def drift_of(findings: Findings) -> dict[str, int]:
@@ -110,7 +110,7 @@ def test_what_others_have_mended_meanwhile_takes_no_lock(
         def mend_and_hold(progress: Progress) -> None:
             # files have been compared, the stores not yet
             if progress.message == "code":
-                update_project(app, project, Work(), existing=True)
+                update_project(app.workspace, project, Work(), existing=True)
                 stack.enter_context(WriterLock(project.folder).held())
 
         work = Work(report=mend_and_hold)
@@ -118,7 +118,7 @@ def test_what_others_have_mended_meanwhile_takes_no_lock(
         giving_up.start()
         stack.callback(giving_up.cancel)
         lock = WriterLock(project.folder)
-        found = check_index(project.tree, project.stores(), app.static, lock, work)
+        found = check_index(project.tree, project.stores(), app.workspace.static, lock, work)
     assert drift_of(found) == {}
 
 
@@ -261,7 +261,7 @@ def test_what_was_found_is_counted_in_the_status(app: App, project: Project, roo
 @pytest.mark.parametrize("torn", [b"", b"[1]", b'{"checks": "x", "repaired": 3}', b"\xff"])
 def test_a_torn_record_of_checks_is_begun_anew(app: App, project: Project, torn: bytes) -> None:
     (project.folder / "integrity.json").write_bytes(torn)
-    check_project(app, project, Work())
+    check_project(app.workspace, project, Work())
     assert get_index_status(app, work=Work())["details"]["integrity"]["checks"] == 1
 
 
@@ -275,10 +275,10 @@ def test_a_clock_that_jumped_does_not_put_a_thorough_check_off(
 ) -> None:
     check(app, project)
     record = project.folder / "integrity.json"
-    assert check_project(app, project, Work()).thorough is False
+    assert check_project(app.workspace, project, Work()).thorough is False
     last = get_index_status(app, work=Work())["details"]["integrity"]["lastThorough"]
     record.write_text(record.read_text().replace(last, stamp))
-    assert check_project(app, project, Work()).thorough is thorough
+    assert check_project(app.workspace, project, Work()).thorough is thorough
 
 
 @pytest.mark.parametrize("app", ["sqlite"], indirect=True)
@@ -309,7 +309,7 @@ def test_a_check_can_be_called_off_and_holds_nobody_up(
 
     def run() -> None:
         try:
-            check_project(app, project, work)
+            check_project(app.workspace, project, work)
         except Cancelled as error:
             ended.append(error)
 
@@ -317,7 +317,7 @@ def test_a_check_can_be_called_off_and_holds_nobody_up(
     thread.start()
     assert reached.wait(30)
     # in the middle of a check, searching and writing go on
-    update_project(app, project, Work(), paths={"new.py"})
+    update_project(app.workspace, project, Work(), paths={"new.py"})
     assert search_code(app, "newcomer", work=Work())["results"][0]["path"] == "new.py"
     work.cancel()
     go_on.set()
@@ -328,6 +328,6 @@ def test_a_check_can_be_called_off_and_holds_nobody_up(
 
 @pytest.mark.parametrize("app", ["sqlite"], indirect=True)
 def test_a_background_check_ends_with_its_project(app: App, project: Project) -> None:
-    job = check_soon(app, project)
+    job = check_soon(app.workspace, project)
     assert delete_index(app, work=Work())["status"] == "success"
     assert job.wait(timeout_s=30)

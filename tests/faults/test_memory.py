@@ -61,8 +61,8 @@ def test_an_index_made_in_halves_is_the_same(
     assert create_index(app, work=Work())["filesIndexed"] == 31
     assert max(sizes) > 5 > min(sizes)
     monkeypatch.undo()
-    project = app.projects.get(sonde.project)
-    assert check_project(app, project, Work(), thorough=True).drift == 0
+    project = app.workspace.projects.get(sonde.project)
+    assert check_project(app.workspace, project, Work(), thorough=True).drift == 0
 
 
 def index_under(megabytes: int, sonde: Any) -> str:

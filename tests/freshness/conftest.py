@@ -39,7 +39,7 @@ class Served:
     @property
     def folder(self) -> Path:
         """Where the project's index lies."""
-        return self.app.projects.get(self.root).folder
+        return self.app.workspace.projects.get(self.root).folder
 
     def write(self, name: str, text: str) -> Path:
         path = self.root / name
@@ -79,7 +79,7 @@ class Served:
 
     def holds(self, path: str) -> str | None:
         """The hash under which the index knows a file."""
-        for store in self.app.projects.get(self.root).stores().values():
+        for store in self.app.workspace.projects.get(self.root).stores().values():
             if state := store.states([path]).get(path):
                 return state.hash
         return None
@@ -90,7 +90,7 @@ class Served:
         app = self.open(name, stays=False)
         try:
             create_index(app, work=Work())
-            return read_index(app.projects.get(self.root).folder)
+            return read_index(app.workspace.projects.get(self.root).folder)
         finally:
             app.close()
 

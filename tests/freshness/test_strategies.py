@@ -110,7 +110,7 @@ def test_what_waits_survives_the_process(serve: Callable[..., Any]) -> None:
     again = serve(indexing_strategy="lazy", lazy_idle_threshold=3600)
     told = wait_until(lambda: t if (t := again.following()).get("pendingFiles") else None)
     assert told["pendingFiles"] == 1
-    flush_index(again.app, work=Work())
+    flush_index(again.app.workspace, work=Work())
     assert not waits(again)
     assert "pkg/m1.py" in again.finds("left_behind")
 
@@ -230,7 +230,7 @@ def test_a_file_indexed_in_the_moment_it_was_written_is_read_once_more_and_not_e
     create_index(served.app, work=Work())
 
     def known_time() -> int:
-        store = served.app.projects.get(served.root).stores()["code"]
+        store = served.app.workspace.projects.get(served.root).stores()["code"]
         return int(store.states(["pkg/m1.py"])["pkg/m1.py"].mtime_ns)
 
     if known_time() == 0:  # it was indexed within those two seconds
@@ -245,7 +245,7 @@ def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]
     reader, other = served.open(), served.open(stays=False)
     try:
         wait_until(lambda: served.following(reader).get("current"), "a reader")
-        answer = choose_strategy(other, "lazy", work=Work())
+        answer = choose_strategy(other.workspace, "lazy", work=Work())
         assert (answer["strategy"], answer["hook"]) == ("lazy", False)
         wait_until(lambda: served.following()["strategy"] == "lazy", "switched")
         wait_until(lambda: reader.projects.get(served.root).strategy == "lazy", "everywhere")
@@ -256,7 +256,7 @@ def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]
     edit(served, "while_lazy")
     wait_until(lambda: waits(served), "it waits")
     assert served.holds("pkg/m1.py") == before
-    choose_strategy(served.app, "realtime", work=Work())
+    choose_strategy(served.app.workspace, "realtime", work=Work())
     wait_until(lambda: served.holds("pkg/m1.py") != before, "indexed after the switch")
     config = json.loads((served.folder / "config.json").read_text())
     assert config["indexingStrategy"] == "realtime"
@@ -276,17 +276,17 @@ def test_the_hook_is_installed_with_consent_and_removed_without_a_trace(committe
 
     polite = committed.open(stays=False)
     object.__setattr__(polite, "assume_yes", False)
-    answer = choose_strategy(polite, "git", work=Work(ask=decline))
+    answer = choose_strategy(polite.workspace, "git", work=Work(ask=decline))
     assert asked
     assert (answer["hook"], hook.read_text()) == (False, own)
-    answer = choose_strategy(polite, "git", work=Work(ask=lambda _: True))
+    answer = choose_strategy(polite.workspace, "git", work=Work(ask=lambda _: True))
     assert answer["hook"]
     assert hook.read_text().startswith(own)
     committed.app.close()
     edit(committed, "by_the_hook")
     commit(committed, "two")
     wait_until(lambda: "pkg/m1.py" in committed.finds("by_the_hook", polite), "the hook ran")
-    choose_strategy(polite, hook=False, work=Work())
+    choose_strategy(polite.workspace, hook=False, work=Work())
     assert hook.read_text().rstrip("\n") == own
     polite.close()
 

@@ -27,7 +27,7 @@ def test_a_saved_file_is_found_and_a_touched_one_is_left_alone(served: Any) -> N
     assert served.finds("walrus_walks") != ["new.py"]
     served.write("new.py", "def walrus_walks():\n    return 1\n")
     wait_until(lambda: served.finds("walrus_walks")[:1] == ["new.py"], "found")
-    store = served.app.projects.get(served.root).stores()["code"]
+    store = served.app.workspace.projects.get(served.root).stores()["code"]
     before = [chunk.id for chunk in store.chunks_of("pkg/m3.py")]
     (served.root / "pkg" / "m3.py").touch()
     facts = (served.root / "pkg" / "m3.py").stat()
@@ -100,7 +100,7 @@ def test_denied_folders_cost_no_watches(served: Any) -> None:
     served.write("node_modules/x/y/index.js", "var a\n")
     served.write("pkg/new/a.py", "a = 1\n")
     wait_until(lambda: served.holds("pkg/new/a.py"), "the other file")
-    watch = Watch(served.app.projects.get(served.root).tree, lead.Inbox())
+    watch = Watch(served.app.workspace.projects.get(served.root).tree, lead.Inbox())
     try:
         assert str(served.root / "pkg" / "new") in watch.folders
         assert not any("node_modules" in folder for folder in watch.folders)
@@ -140,7 +140,7 @@ def test_events_that_were_lost_are_made_up_for_when_it_is_quiet(
 
 def test_a_moved_project_keeps_its_index_until_it_is_back(served: Any) -> None:
     away = served.root.with_name("elsewhere")
-    follower = served.app.projects.get(served.root).follower
+    follower = served.app.workspace.projects.get(served.root).follower
     served.root.rename(away)
     wait_until(lambda: "not there" in follower.describe().get("note", ""), "told")
     assert not follower.is_current()
@@ -203,7 +203,7 @@ def test_polling_where_events_do_not_come(serve: Callable[..., Any]) -> None:
 
 
 def test_file_systems_without_events_are_known(served: Any, tmp_path: Path) -> None:
-    tree = served.app.projects.get(served.root).tree
+    tree = served.app.workspace.projects.get(served.root).tree
     mounts = tmp_path / "mountinfo"
     line = "36 35 98:0 / {} rw shared:1 - {} source rw\n"
     mounts.write_text(line.format("/", "ext4") + line.format(tmp_path, "nfs4"))
@@ -295,7 +295,7 @@ def test_any_operations_end_as_a_fresh_index(served: Any, seed: int) -> None:
 def test_an_answer_neither_compacts_nor_waits_for_whoever_does(serve: Callable[..., Any]) -> None:
     served = serve(begin=False, watching="off")
     create_index(served.app, work=Work())
-    project = served.app.projects.get(served.root)
+    project = served.app.workspace.projects.get(served.root)
     tidied: list[str] = []
     for store in project.stores().values():
         store.tidy = lambda: tidied.append("in an answer")  # type: ignore[method-assign]

@@ -84,7 +84,7 @@ def index(app: App, root: Path) -> Any:
 
 
 def read_index(app: App, root: Path) -> dict[str, Any]:
-    stores = app.projects.get(root).stores()
+    stores = app.workspace.projects.get(root).stores()
     known = read_contents(stores)
     for kind, store in stores.items():
         assert store.verify() == []
@@ -126,14 +126,17 @@ def test_a_copy_of_an_indexed_project_is_neither_cut_nor_embedded(
     assert sorted(counter.cut) == ["m3.py", "m5_renamed.py"]
     assert counter.take()[1] < 12
     made = read_index(app, other)
-    assert check_project(app, app.projects.get(other), Work(), thorough=True).drift == 0
+    assert (
+        check_project(app.workspace, app.workspace.projects.get(other), Work(), thorough=True).drift
+        == 0
+    )
     found = search_code(app, "only_in_the_copy", project=str(other), work=Work())
     assert found["results"][0]["path"] == "m3.py"
     # what a copy does to its index is nothing to the original
     assert read_index(app, root)["code:m4.py"]
-    shutil.rmtree(app.home / "indexes")
-    app.projects.forget(root)
-    app.projects.forget(other)
+    shutil.rmtree(app.workspace.home / "indexes")
+    app.workspace.projects.forget(root)
+    app.workspace.projects.forget(other)
     index(app, other)
     assert counter.take()[0] == 31
     assert read_index(app, other) == made
@@ -179,8 +182,8 @@ def test_an_original_that_is_of_no_use_costs_nothing_but_the_time(
     app: App, root: Path, counter: Counter, tmp_path: Path, damage: str
 ) -> None:
     index(app, root)
-    folder = app.projects.get(root).folder
-    app.projects.forget(root)
+    folder = app.workspace.projects.get(root).folder
+    app.workspace.projects.forget(root)
     counter.take()
     other = tmp_path / "copy"
     shutil.copytree(root, other)
@@ -197,7 +200,7 @@ def test_an_original_that_is_of_no_use_costs_nothing_but_the_time(
     assert index(app, other)["filesIndexed"] == 32
     made = read_index(app, other)
     assert made["code"][0] == made["code"][1]
-    assert not list(app.projects.get(other).folder.glob("seed.tmp"))
+    assert not list(app.workspace.projects.get(other).folder.glob("seed.tmp"))
     assert len(counter.cut) == (0 if damage == "vectors" else 32)
 
 
@@ -207,9 +210,9 @@ def test_a_project_that_is_cut_in_another_way_now_is_cut_again(
 ) -> None:
     index(app, root)
     counter.take()
-    config = app.projects.get(root).folder / "config.json"
+    config = app.workspace.projects.get(root).folder / "config.json"
     config.write_text('{"chunking": "recursive"}')
-    app.projects.forget(root)
+    app.workspace.projects.forget(root)
     index(app, root)
     assert counter.take()[0] == 32
     index(app, root)

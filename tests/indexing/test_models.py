@@ -10,11 +10,11 @@ def test_chunks_that_another_version_embedded_get_vectors_of_this_model(tmp_path
     with sonde.open(project, home=tmp_path / "home") as opened:
         opened.index()
         app = opened._app
-        store = app.projects.get(project).stores()["code"]
-        assert app.static
-        name = app.static.name
-        app.static._name = "sonde-static-of-tomorrow"  # type: ignore[attr-defined]
-        assert store.coverage(app.static.name) == (0, 1)
+        store = app.workspace.projects.get(project).stores()["code"]
+        assert app.workspace.static
+        name = app.workspace.static.name
+        app.workspace.static._name = "sonde-static-of-tomorrow"  # type: ignore[attr-defined]
+        assert store.coverage(app.workspace.static.name) == (0, 1)
         opened.index()
-        assert store.coverage(app.static.name) == (1, 1)
+        assert store.coverage(app.workspace.static.name) == (1, 1)
         assert store.coverage(name) == (1, 1)

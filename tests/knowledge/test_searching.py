@@ -243,7 +243,7 @@ def test_vectors_join_in_and_say_so(open_app):
     answer = notes_search(app, "automobile repair", work=work())
     assert uris(answer)[0] == "notes://car"
     assert answer["results"][0]["score_type"] == "fts+vector"
-    assert store.list_bare("notes", app.static.name, 10) == []
+    assert store.list_bare("notes", app.workspace.static.name, 10) == []
 
 
 def test_sources_are_merged_by_rank_and_ties_by_time(filled):

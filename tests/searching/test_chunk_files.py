@@ -283,11 +283,11 @@ def test_a_service_that_is_set_anew_is_asked_from_then_on(tmp_path: Path, endpoi
     rows = [make_chunk("x", embedding=[0, 1, 0]), make_chunk("y", embedding=[1, 1, 0])]
     write(root / ".cortex/chunks", "a.json", rows, model="another")
     app = build_app(load_settings({}, home=tmp_path / "home"), start=root)
-    config = app.projects.get(root).folder / "config.json"
+    config = app.workspace.projects.get(root).folder / "config.json"
     config.parent.mkdir(parents=True)
     for address in ("http://127.0.0.1:1/embed", endpoint):
         config.write_text(json.dumps({"embeddingEndpoint": address, "embeddingDimensions": 3}))
-        app.projects.reload(root)
+        app.workspace.projects.reload(root)
         if address != endpoint:
             with pytest.raises(EmbeddingFailed):
                 cortex_search(app, "otter", work=Work())

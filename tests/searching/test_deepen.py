@@ -177,7 +177,7 @@ def test_one_command_does_not_wait_for_the_deep_model(tmp_path: Path) -> None:
     try:
         create_index(app, str(root), work=Work())
         assert search_code(app, QUESTION, project=str(root), work=Work())["results"]
-        assert app.deep is not None
-        assert not app.deep.is_loaded  # type: ignore[attr-defined]
+        assert app.workspace.deep is not None
+        assert not app.workspace.deep.is_loaded  # type: ignore[attr-defined]
     finally:
         app.close()

@@ -200,7 +200,7 @@ def test_edits_show_in_the_next_search(app: App, root: Path) -> None:
 
 def test_exported_chunks_answer_and_are_no_part_of_the_project(app: App, root: Path) -> None:
     before = call(app, query="authentication")
-    answer = export_chunks(app, work=Work())
+    answer = export_chunks(app.workspace, work=Work())
     assert "from now on" in answer["message"]
     (root / "docs/setup.md").write_text("# Changed\n")
     create_index(app, work=Work())
@@ -214,15 +214,17 @@ def test_exported_chunks_answer_and_are_no_part_of_the_project(app: App, root: P
 def test_broken_views_are_made_anew_and_the_index_stays(app: App, tmp_path: Path) -> None:
     before = call(app, query="authentication")
     (views,) = (tmp_path / "home").glob("indexes/*/views-*/index.db")
-    generation = app.projects.get(app.start).stores()["code"].generation()
+    generation = app.workspace.projects.get(app.workspace.start).stores()["code"].generation()
     for verb in (call, lambda app, query: search_code(app, query, chunk_types=("data",),
                                                       work=Work())):  # fmt: skip
-        app.projects.forget(app.start)
+        app.workspace.projects.forget(app.workspace.start)
         for path in views.parent.glob("index.db*"):
             path.write_bytes(b"garbage" * 1_000)
         assert verb(app, query="authentication")["results"]
     assert call(app, query="authentication") == before
-    assert app.projects.get(app.start).stores()["code"].generation() == generation
+    assert (
+        app.workspace.projects.get(app.workspace.start).stores()["code"].generation() == generation
+    )
 
 
 def test_the_status_names_languages_without_a_grammar(app: App, root: Path) -> None:

@@ -64,10 +64,12 @@ OPERATIONS: dict[str, Callable[[App, Path, Work], object]] = {
     "scan": scan,
     "index": lambda app, place, work: create_index(app, work=work),
     "index anew": lambda app, place, work: reindex_project(app, work=work),
-    "index what waits": lambda app, place, work: flush_index(app, work=work),
-    "check": lambda app, place, work: check_now(app, indexed_project(app), work),
-    "convert": lambda app, place, work: convert_store(app, "lance", work=work),
-    "export": lambda app, place, work: export_chunks(app, str(place / "out"), work=work),
+    "index what waits": lambda app, place, work: flush_index(app.workspace, work=work),
+    "check": lambda app, place, work: check_now(
+        app.workspace, indexed_project(app.workspace), work
+    ),
+    "convert": lambda app, place, work: convert_store(app.workspace, "lance", work=work),
+    "export": lambda app, place, work: export_chunks(app.workspace, str(place / "out"), work=work),
     "import": lambda app, place, work: import_knowledge(app, str(place), work=work),
     "restore": export_and_restore,
 }
@@ -78,7 +80,7 @@ def test_every_long_operation_is_a_job(app: App, notes: Path, name: str) -> None
     told: list[Progress] = []
     caller = Caller()
     before = {job["jobId"] for job in list_jobs(app, work=Work(caller=caller))["jobs"]}
-    (app.start / "new.py").write_text("def brand_new():\n    return 1\n")
+    (app.workspace.start / "new.py").write_text("def brand_new():\n    return 1\n")
     OPERATIONS[name](app, notes, Work(report=told.append, caller=caller))
     assert told, "the caller sees how far it is: a bar, or notifications of progress"
     rows = list_jobs(app, work=Work(caller=caller))["jobs"]
@@ -98,7 +100,7 @@ def test_every_long_operation_is_a_job(app: App, notes: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", ["index", "check", "convert", "index what waits"])
 def test_a_job_is_stopped_by_its_handle_wherever_it_waits(app: App, notes: Path, name: str) -> None:
-    project = indexed_project(app)
+    project = indexed_project(app.workspace)
     ended: list[BaseException] = []
     (project.root / "new.py").write_text("def brand_new():\n    return 1\n")
 
@@ -111,12 +113,12 @@ def test_a_job_is_stopped_by_its_handle_wherever_it_waits(app: App, notes: Path,
     thread = threading.Thread(target=run)
     with project.lock.held():
         thread.start()
-        while not (running := [r for r in app.jobs.recent(5) if r.status == "running"]):
+        while not (running := [r for r in app.workspace.jobs.recent(5) if r.status == "running"]):
             assert thread.is_alive()
         stop_job(app, running[0].id, work=Work())
         thread.join(BOUND_S)
     assert len(ended) == 1
-    record = app.jobs.look_up(running[0].id)
+    record = app.workspace.jobs.look_up(running[0].id)
     assert record
     assert record.status == "cancelled"
 

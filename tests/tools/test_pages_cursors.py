@@ -138,7 +138,7 @@ def test_forged_foreign_and_expired_cursors_are_refused(
     with pytest.raises(BadCursor, match="another installation"):
         regex_search(open_app("other"), cursor=cursor, work=Work())
     now = [0.0]
-    aging = replace(app, results=ResultSets(app.key, lambda: now[0]))
+    aging = replace(app, results=ResultSets(app.workspace.key, lambda: now[0]))
     cursor = cursor_of(find(aging, regex_search, page_size=10))
     now[0] = TTL_S + 1
     with pytest.raises(BadCursor, match="expired"):
@@ -152,7 +152,7 @@ def test_the_hundred_and_first_search_puts_out_the_least_recently_used(app: App)
     again = regex_search(app, cursor=cursor_of(first), work=Work())
     assert again["pagination"]["current_page"] == 2
     find(app, regex_search, "walrus_101", page_size=1)
-    assert len(app.results) == 100
+    assert len(app.workspace.results) == 100
     with pytest.raises(BadCursor, match="expired"):
         regex_search(app, cursor=cursor_of(second), work=Work())
     assert regex_search(app, cursor=cursor_of(first), work=Work()) != {}
@@ -161,7 +161,7 @@ def test_the_hundred_and_first_search_puts_out_the_least_recently_used(app: App)
 def test_the_tools_of_all_documents_page_through_the_same_sets(app: App) -> None:
     rfc = search_code(app, "walrus_", top_k=50, max_tokens=400, work=Work())
     page = find(app, hybrid_search, page_size=5)
-    assert len(app.results) == 2
+    assert len(app.workspace.results) == 2
     following = search_code(app, cursor=rfc["nextCursor"], work=Work())
     shown = [row["path"] for answer in (rfc, following) for row in answer["results"]]
     assert len(shown) == len(set(shown))

@@ -75,7 +75,7 @@ def test_without_an_index_every_verb_that_needs_one_says_so(app: App) -> None:
 def test_looking_creates_nothing(app: App, root: Path) -> None:
     fails(errors.IndexNotFound, search_code, app, "alpha")
     grep(app, "alpha", work=Work())
-    assert not (app.home / "indexes").exists()
+    assert not (app.workspace.home / "indexes").exists()
     assert sorted(path.name for path in root.iterdir()) == ["a.py", "b.md", "pyproject.toml"]
 
 
@@ -151,7 +151,7 @@ def test_a_large_project_is_indexed_only_when_confirmed(
     assert "very large (15 files)" in told.user_message
     with pytest.raises(errors.Cancelled):
         create_index(app, work=Work(ask=lambda _question: False))
-    assert not app.projects.get(root).is_indexed()
+    assert not app.workspace.projects.get(root).is_indexed()
     token = told.next_action.split("'")[1]
     assert create_index(app, confirm=token, work=Work())["filesIndexed"] == 15
 

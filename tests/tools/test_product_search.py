@@ -122,7 +122,7 @@ def test_pages_outlive_the_index_and_the_project(app: App, root: Path) -> None:
     for number in range(6):
         (root / f"w{number}.py").write_text(f"walrus = '{'walrus ' * 90}{number}'\n")
     page = search(app, "walrus", max_tokens=300)
-    folder = app.projects.get(root).folder
+    folder = app.workspace.projects.get(root).folder
     delete_index(app, work=Work())
     assert_true_to_files(root, search(app, "", cursor=page["nextCursor"])["results"])
     assert not folder.exists()
@@ -217,8 +217,8 @@ def test_all_projects_are_searched_together_and_a_broken_one_is_named(
     assert {row["project"] for row in rows} == {str(root), str(second)}
     docs = search_docs(app, "walrus", project="all", work=Work())["results"]
     assert [row["path"] for row in docs] == ["guide.md"]
-    broken = app.projects.get(second).folder / "index.db"
-    app.projects.forget(second)
+    broken = app.workspace.projects.get(second).folder / "index.db"
+    app.workspace.projects.forget(second)
     broken.write_bytes(b"garbage" * 1000)
     answer = search(app, "locate_walrus", project="all")
     assert {row["path"] for row in answer["results"]} >= {"src/walrus.py"}
@@ -230,10 +230,10 @@ def test_a_rebuild_while_the_index_is_refreshed_is_a_rebuild(
 ) -> None:
     app = open_app(stays=True)
     create_index(app, work=Work())
-    before = app.projects.get(root).stores()["code"].generation()
+    before = app.workspace.projects.get(root).stores()["code"].generation()
     search(app)  # begins a refresh in the background
     assert reindex_project(app, work=Work())["filesIndexed"] == 4
-    assert app.projects.get(root).stores()["code"].generation() > before
+    assert app.workspace.projects.get(root).stores()["code"].generation() > before
 
 
 def test_paths_are_found_by_glob(app: App) -> None:

@@ -155,9 +155,9 @@ def test_status_and_list_answer_as_documented(app: App, root: Path) -> None:
 
 def test_the_files_of_an_index_are_as_documented(app: App, root: Path) -> None:
     call(app, create_index)
-    folder = app.projects.get(root).folder
+    folder = app.workspace.projects.get(root).folder
     assert re.fullmatch("[0-9a-f]{32}", folder.name)
-    assert folder.parent == app.home / "indexes"
+    assert folder.parent == app.workspace.home / "indexes"
     metadata = json.loads((folder / "metadata.json").read_text())
     assert metadata["version"] == "1.0.0"
     assert metadata["projectPath"] == str(root)

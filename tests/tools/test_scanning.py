@@ -76,7 +76,7 @@ def test_an_index_changes_no_answer_while_files_change(
         edit(root, what, name, text)
         if what == "index":
             project = server.projects.get(root)
-            update_project(server, project, Work())
+            update_project(server.workspace, project, Work())
         plain = open_app("plain")
         for pattern in PATTERNS:
             assert lines(server, pattern) == lines(plain, pattern), pattern

@@ -30,7 +30,8 @@ from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from sonde.app import App, Project
+    from sonde.app import App
+from sonde.projects.project import Project
 
 _TELL_THEMSELVES = ("doctor", "config")
 """Commands whose own output holds the warnings."""
@@ -82,11 +83,11 @@ class Session:
         from sonde.projects.find import find_project
 
         try:
-            project = find_project(self.app, self.args.project)
+            project = find_project(self.app.workspace, self.args.project)
         except ProjectNotDetected:
             if self.args.json or not is_interactive():
                 raise
-            project = find_project(self.app, str(ask_root(Path.cwd())))
+            project = find_project(self.app.workspace, str(ask_root(Path.cwd())))
         if self.args.command not in _TELL_THEMSELVES:
             for warning in project.warnings:
                 self.note(escape_controls(warning), "warn")
@@ -102,7 +103,7 @@ class Session:
         from sonde.projects.find import find_project
 
         try:
-            find_project(self.app, self.args.project)
+            find_project(self.app.workspace, self.args.project)
         except ProjectNotDetected:
             return False
         return True
@@ -143,7 +144,7 @@ class Session:
         """A path of the project as seen from the working directory."""
         if project is None and self.args.command == "search" and self.args.all_projects:
             return path
-        opened = self.app.projects.get(Path(project)) if project else self.opened
+        opened = self.app.workspace.projects.get(Path(project)) if project else self.opened
         sources = opened.tree.sources
         source = next(source for source in sources if path.startswith(source.prefix))
         place = source.root / path.removeprefix(source.prefix)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from sonde.app import App, Project
+from sonde.app import App
 from sonde.disk.scope import now_ms
 from sonde.errors import Cancelled, IndexNotFound, SondeError
 from sonde.policy.content import digest_file
 from sonde.projects.find import known_roots
 from sonde.projects.lines import Scan, scan_project
+from sonde.projects.project import Project
 from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import read_question
 from sonde.runtime.jobs import Job
@@ -69,7 +70,7 @@ def gather_context(app: App, index: DiskIndex, where: Filter, work: Work) -> Con
 
 def compare_copies(app: App, index: DiskIndex) -> Job:
     """The job that digests what may be a copy in an index."""
-    return app.jobs.submit(
+    return app.workspace.jobs.submit(
         f"duplicates:{index.id}",
         "duplicates",
         lambda inner: digest_candidates(app.disk.tree(index.id), Path(index.root), inner),
@@ -96,7 +97,7 @@ def _find(app: App, index: DiskIndex, test: Condition, work: Work) -> Collection
 
 def _grep(app: App, index: DiskIndex, pattern: str, work: Work) -> set[Path]:
     """Files below the root with a line that matches; needs no index of contents."""
-    project = app.projects.get(Path(index.root))
+    project = app.workspace.projects.get(Path(index.root))
     lines = scan_project(project, Scan(pattern), work, max_count=1)
     return {_place(project, file.path) for file, _ in lines}
 
@@ -104,7 +105,9 @@ def _grep(app: App, index: DiskIndex, pattern: str, work: Work) -> set[Path]:
 def _rank(app: App, index: DiskIndex, mode: str, query: str, work: Work) -> set[Path]:
     """Files among the best answers of the indexed projects that lie here, or that this lies in."""
     root = Path(index.root)
-    near = [p for p in known_roots(app) if p.is_relative_to(root) or root.is_relative_to(p)]
+    near = [
+        p for p in known_roots(app.workspace) if p.is_relative_to(root) or root.is_relative_to(p)
+    ]
     if not near:
         raise IndexNotFound(f"no project is indexed in {root}, below it or above it")
     places: set[Path] = set()
@@ -119,8 +122,8 @@ def _rank(app: App, index: DiskIndex, mode: str, query: str, work: Work) -> set[
             project=str(place),
             under="" if under == "." else under,
         )
-        hits, _ = rank_everywhere(app, request, read_question(query), work)
-        project = app.projects.get(place)
+        hits, _ = rank_everywhere(app.workspace, request, read_question(query), work)
+        project = app.workspace.projects.get(place)
         places |= {_place(project, hit.path) for hit in hits}
     return places
 

@@ -45,7 +45,7 @@ def list_folder(
         return _list_live(app, place, caller, limit, cursor, units, most_bytes)
     index = place.index.id
     scope = f"tree:{index}:{node.id}:{sort}"
-    after = decode_key(cursor, scope, app.key) if cursor else None
+    after = decode_key(cursor, scope, app.workspace.key) if cursor else None
     tree = app.disk.tree(index)
     found = tree.children(node.id, limit + 1, sort, after)
     trail = show_breadcrumb(index, tree.trail(node.id), place.index.root)
@@ -53,7 +53,7 @@ def list_folder(
     def shape(rows: Sequence[Node]) -> Page:
         following = None
         if rows and len(rows) < len(found):
-            key = encode_key(_key_of(rows[-1], sort), scope, app.key)
+            key = encode_key(_key_of(rows[-1], sort), scope, app.workspace.key)
             following = f"{link_folder(index, node.id, sort)}&limit=50&cursor={key}"
         page: Page = {
             "breadcrumb": trail,
@@ -88,7 +88,7 @@ def _list_live(
 ) -> Page:
     index, path = place.index.id, "/".join(place.names)
     scope = f"live:{index}:{path}"
-    after = decode_key(cursor, scope, app.key)[0] if cursor else None
+    after = decode_key(cursor, scope, app.workspace.key)[0] if cursor else None
     live = list_live(Path(place.index.root), path)
     found = [facts for facts in live if after is None or facts.name > after][: limit + 1]
     names = (Path(place.index.root).name or place.index.root, *place.names)
@@ -97,7 +97,7 @@ def _list_live(
     def shape(rows: Sequence[Facts]) -> Page:
         following = None
         if rows and len(rows) < len(found):
-            key = encode_key([rows[-1].name], scope, app.key)
+            key = encode_key([rows[-1].name], scope, app.workspace.key)
             following = f"indexes/{index}/tree?path={quote_path(path)}&limit=50&cursor={key}"
         return {
             "breadcrumb": trail,

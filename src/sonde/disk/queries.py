@@ -168,14 +168,14 @@ def query_list(
 
 def list_queries(app: App, caller: Caller, *, limit: int, cursor: str | None) -> QueriesAnswer:
     """One page of the saved queries."""
-    after = decode_key(cursor, "queries", app.key) if cursor else None
+    after = decode_key(cursor, "queries", app.workspace.key) if cursor else None
     key = (after[0], after[1]) if after else None
     found = app.disk.saved.queries(caller.user, limit + 1, key)
 
     def shape(rows: Sequence[SavedQuery]) -> QueriesAnswer:
         following = None
         if rows and len(rows) < len(found):
-            last = encode_key([-rows[-1].created_ms, rows[-1].id], "queries", app.key)
+            last = encode_key([-rows[-1].created_ms, rows[-1].id], "queries", app.workspace.key)
             following = caller.link(f"queries?limit=50&cursor={last}")
         return {"queries": [show_query(row, caller) for row in rows], "nextPageUrl": following}
 

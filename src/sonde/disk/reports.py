@@ -88,7 +88,7 @@ def read_report(
             report=report,
         )
     scope = f"report:{index.id}:{report}:{since or ''}"
-    after = decode_key(cursor, scope, app.key) if cursor else None
+    after = decode_key(cursor, scope, app.workspace.key) if cursor else None
     extra: dict[str, Any] = {}
     if report == "duplicates" and not explain:
         extra = _note_comparison(app, index, caller)
@@ -110,7 +110,7 @@ def read_report(
     rows = found[:limit]
     following = None
     if len(found) > limit:
-        key = encode_key(rows[-1][1], scope, app.key)
+        key = encode_key(rows[-1][1], scope, app.workspace.key)
         moment = f"&since={quote(since)}" if since else ""
         address = f"indexes/{index.id}/reports/{report}?limit={limit}{moment}&cursor={key}"
         following = caller.link(address)

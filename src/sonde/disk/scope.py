@@ -112,9 +112,11 @@ def find_session(app: App, caller: Caller, handle: str | None) -> ShellSession:
     if handle and found is None:
         raise HandleUnknown(f"session {handle!r}", what="session", handle=handle)
     if found is None:
-        found = ShellSession(mint_handle(), caller.user, cwd=str(app.start), updated_ms=now_ms())
+        found = ShellSession(
+            mint_handle(), caller.user, cwd=str(app.workspace.start), updated_ms=now_ms()
+        )
         app.disk.saved.put_session(found)
-    if caller.session or not app.stays:
+    if caller.session or not app.workspace.stays:
         app.disk.remember(key, found.id)
     return found
 
@@ -203,7 +205,7 @@ def walk_to(app: App, place: Place) -> Node | None:
         there = None
     if there is None:
         raise miss_node(place, "path")
-    if tree.get(ROOT_ID) is None and app.jobs.look_up(place.index.job) is None:
+    if tree.get(ROOT_ID) is None and app.workspace.jobs.look_up(place.index.job) is None:
         raise NotScanned("its scan never began", path=show_path_of(place.path))
     return None
 

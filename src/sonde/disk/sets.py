@@ -207,7 +207,7 @@ def delete_set(app: App, found: ResourceSet, work: Work, confirm: str | None) ->
     """Forget a set once somebody agreed; files are not touched."""
     totals = app.disk.tree(found.index).totals(found.id)
     question = f"Forget the resource set '{found.name}' of {totals.entries} entries?"
-    require_consent(app, work, "delete_set", found.id, question, confirm)
+    require_consent(app.workspace, work, "delete_set", found.id, question, confirm)
     app.disk.tree(found.index).discard(found.id)
     app.disk.saved.delete_set(found.id, found.owner)
     return {"selectionId": found.id, "status": "deleted"}
@@ -245,14 +245,14 @@ def list_sets(
     app: App, caller: Caller, *, limit: int, cursor: str | None, units: str = "bytes"
 ) -> SetAnswer:
     """Sets, the newest first."""
-    after = decode_key(cursor, "sets", app.key) if cursor else None
+    after = decode_key(cursor, "sets", app.workspace.key) if cursor else None
     found = app.disk.saved.sets(caller.user, limit + 1, (after[0], after[1]) if after else None)
 
     def shape(rows: Sequence[ResourceSet]) -> SetAnswer:
         following = None
         if rows and len(rows) < len(found):
             last = rows[-1]
-            key = encode_key([-last.created_ms, last.id], "sets", app.key)
+            key = encode_key([-last.created_ms, last.id], "sets", app.workspace.key)
             following = caller.link(f"resource-sets?limit=50&cursor={key}")
         cards = [
             show_set(row, app.disk.tree(row.index).totals(row.id), caller, units) for row in rows

@@ -81,11 +81,11 @@ def import_knowledge(
 ) -> ImportReport:
     """Bring in a folder or a file, and keep in step with it from then on."""
     store = app.knowledge.of(work.caller.user)
-    folder = app.start / Path(place).expanduser()
+    folder = app.workspace.start / Path(place).expanduser()
 
     def run(inner: Work) -> ImportReport:
         return import_source(
-            store, folder, inner, wanted=wanted, embedder=app.static, restore=restore,
+            store, folder, inner, wanted=wanted, embedder=app.workspace.static, restore=restore,
             refused=app.knowledge.refused.setdefault((work.caller.user, str(folder), wanted), {}),
             parsers=parsers,
         )  # fmt: skip
@@ -97,7 +97,7 @@ def import_knowledge(
 def _submit(app: App, kind: str, subject: str, function: Callable[[Work], Any], work: Work) -> Job:
     """Long work on what a user has, as a job of that user."""
     user = work.caller.user
-    return app.jobs.submit(
+    return app.workspace.jobs.submit(
         f"{kind}:{user}:{subject}",
         kind,
         function,
@@ -111,7 +111,7 @@ def follow_knowledge(
     app: App, place: str, wanted: Source | None = None, *, work: Work
 ) -> Iterator[ImportReport]:
     """Bring in a folder again whenever it may have changed; what each import did, if anything."""
-    root = (app.start / Path(place).expanduser()).resolve()
+    root = (app.workspace.start / Path(place).expanduser()).resolve()
     with contextlib.closing(Parsers()) as parsers:
         for _ in watch_source(root, work):
             report = import_knowledge(app, place, wanted, parsers=parsers, work=work)
@@ -267,8 +267,8 @@ def _put(app: App, entry: Entry, work: Work) -> Entry:
 
 
 def _embed(app: App, user: str, source: Source) -> None:
-    if app.static:
-        embed_missing(app.knowledge.of(user), source, app.static, 1 << 40)
+    if app.workspace.static:
+        embed_missing(app.knowledge.of(user), source, app.workspace.static, 1 << 40)
 
 
 def _read_pieces(source: Source, text: str) -> tuple[Piece, ...]:

@@ -108,7 +108,7 @@ def find_ranking(
     """
     key = hash_parameters(parameters)
     known = load_ranking(store, key) if offset else None
-    kept = app.results.find(parameters) if offset and known is None else None
+    kept = app.workspace.results.find(parameters) if offset and known is None else None
     if kept is None:
         if known is None:
             hits, held = rank_fresh(), 0
@@ -116,13 +116,13 @@ def find_ranking(
                 hits, held = hold_back(session, hits, name)
             save_ranking(store, key, hits, held)
             known = hits, held
-        kept = app.results.keep(parameters, known[0], {"held": known[1]})
+        kept = app.workspace.results.keep(parameters, known[0], {"held": known[1]})
     return kept
 
 
 def rank(app: App, store: KnowledgeStore, inquiry: Inquiry, work: Work) -> list[KnowledgeHit]:
     """Everything that answers, in order."""
-    asking = Asking(store, read_question(inquiry.query), app.static)
+    asking = Asking(store, read_question(inquiry.query), app.workspace.static)
     rankings = []
     for source in dict.fromkeys(inquiry.sources):
         work.check()
@@ -206,7 +206,7 @@ def _show_page(
 ) -> KnowAnswer:
     asked = defaults.get("snippet_length") if view.snippet_length is None else view.snippet_length
     length = clamp_length(asked)
-    budget = (view.max_tokens or defaults.get("max_tokens") or app.max_tokens) - _RESERVED
+    budget = (view.max_tokens or defaults.get("max_tokens") or app.workspace.max_tokens) - _RESERVED
     terms = read_question(query).terms
     earlier = list(session.recent)[:3] if session else []
     hints = [term for each in earlier for term in read_question(each).terms]

@@ -16,10 +16,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from sonde.app import App, Project
 from sonde.errors import IndexCorrupt, SondeError
 from sonde.indexing.integrity import Findings, check_index
+from sonde.projects.project import Project
 from sonde.projects.update import rebuilding, refine_soon, update_project
+from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
 from sonde.stores.records import (
@@ -46,36 +47,38 @@ _MOST_SAID = 20
 log = logging.getLogger(__name__)
 
 
-def check_soon(app: App, project: Project, *, asked: bool = False) -> Job:
+def check_soon(workspace: Workspace, project: Project, *, asked: bool = False) -> Job:
     """Check the project in the background, yielding to everything else unless somebody asked.
 
     It is done by a process of its own: what a look at every word leaves behind in a heap would
     make a third of a server that only watches.
     """
     if asked:
-        app.jobs.cancel(f"check:{project.key}")  # one that yields may take very long
-    return app.jobs.submit(
+        workspace.jobs.cancel(f"check:{project.key}")  # one that yields may take very long
+    return workspace.jobs.submit(
         f"check:{project.key}",
         "check",
-        lambda work: _check_apart(app, project, work),
+        lambda work: _check_apart(workspace, project, work),
         gently=not asked,
         lasting=asked,
     )
 
 
-def check_now(app: App, project: Project, work: Work, *, thorough: bool | None = None) -> Findings:
+def check_now(
+    workspace: Workspace, project: Project, work: Work, *, thorough: bool | None = None
+) -> Findings:
     """Check the project as a job, and wait for it."""
-    job = app.jobs.submit(
+    job = workspace.jobs.submit(
         f"check:{project.key}",
         "check",
-        lambda inner: check_project(app, project, inner, thorough=thorough),
+        lambda inner: check_project(workspace, project, inner, thorough=thorough),
         lasting=True,
     )
     findings: Findings = job.join(work)
     return findings
 
 
-def _check_apart(app: App, project: Project, work: Work) -> dict[str, Any]:
+def _check_apart(workspace: Workspace, project: Project, work: Work) -> dict[str, Any]:
     command = [
         sys.executable,
         "-P",
@@ -90,7 +93,7 @@ def _check_apart(app: App, project: Project, work: Work) -> dict[str, Any]:
     # its input closes with this process, however that ends
     with subprocess.Popen(
         [*command, "-p", str(project.root)],
-        env={**os.environ, "SONDE_HOME": str(app.home)},
+        env={**os.environ, "SONDE_HOME": str(workspace.home)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -129,7 +132,7 @@ def _read_along(lines: IO[bytes], told: deque[dict[str, Any]]) -> None:
 
 
 def check_project(
-    app: App, project: Project, work: Work, *, thorough: bool | None = None
+    workspace: Workspace, project: Project, work: Work, *, thorough: bool | None = None
 ) -> Findings:
     """Compare an index with its files and with itself, repair it, and write down what was found.
 
@@ -142,11 +145,11 @@ def check_project(
     refused = load_refused(project.folder)
     before = dict(refused)
     try:
-        with rebuilding(app, project):
+        with rebuilding(workspace, project):
             findings = check_index(
                 project.tree,
                 project.stores(),
-                app.static,
+                workspace.static,
                 project.lock,
                 work,
                 refused=refused,
@@ -155,14 +158,14 @@ def check_project(
     except IndexCorrupt as error:
         log.warning("the index of %s is built anew: %s", project.root, error)
         _save(project.folder, past, Findings(thorough=thorough), corrupt=True)
-        update_project(app, project, work, existing=True)
+        update_project(workspace, project, work, existing=True)
         return Findings()
     if refused != before:
         save_refused(project.folder, refused)
     if findings.drift:
         log.warning("the index of %s had drifted: %s", project.root, findings)
-        refine_soon(app, project)
-    _bring_records_up(app, project, work)
+        refine_soon(workspace, project)
+    _bring_records_up(workspace, project, work)
     _save(project.folder, past, findings)
     return findings
 
@@ -172,12 +175,12 @@ def was_checked_lately(folder: Path) -> bool:
     return not _is_due(_load(folder).get("lastCheck"), _LATELY)
 
 
-def _bring_records_up(app: App, project: Project, work: Work) -> None:
+def _bring_records_up(workspace: Workspace, project: Project, work: Work) -> None:
     """Write down what the index holds, if that was torn, edited or not done before a crash."""
     metadata = load_metadata(project.folder)
     whole = metadata is not None and metadata.last_full_index is not None
     project.record_after = 0.0
-    update_project(app, project, work, paths=set() if whole else None, existing=True)
+    update_project(workspace, project, work, paths=set() if whole else None, existing=True)
     for kind, store in project.stores().items():
         hashes = {path: state.hash for path, state in store.files().items()}
         if load_fingerprints(project.folder, kind) != hashes:

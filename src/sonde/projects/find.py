@@ -9,7 +9,6 @@ import logging
 import time
 from pathlib import Path
 
-from sonde.app import App, Project
 from sonde.errors import (
     Cancelled,
     ConfirmationRequired,
@@ -21,6 +20,8 @@ from sonde.errors import (
     StorageUnusable,
 )
 from sonde.policy.roots import detect_root
+from sonde.projects.project import Project
+from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work
 from sonde.stores.records import load_metadata, project_folder, read_json
 
@@ -30,7 +31,9 @@ _CONSENT_S = 120
 log = logging.getLogger(__name__)
 
 
-def find_project(app: App, project: str | None = None, work: Work | None = None) -> Project:
+def find_project(
+    workspace: Workspace, project: str | None = None, work: Work | None = None
+) -> Project:
     """The project named, or the one around the place where sonde was started.
 
     Going up from there, the first folder that has an index or that the markers show to be a root
@@ -38,20 +41,22 @@ def find_project(app: App, project: str | None = None, work: Work | None = None)
     one that is not named is taken as it is only once somebody agreed.
     """
     if project is not None:
-        folder = _named_folder(app, project)
-        return app.projects.get(folder if work else _nearest(app, folder) or folder)
-    found = _nearest(app, app.start)
-    if found is None and work and _may_use(app, app.start, work):
-        found = app.start
+        folder = _named_folder(workspace, project)
+        return workspace.projects.get(folder if work else _nearest(workspace, folder) or folder)
+    found = _nearest(workspace, workspace.start)
+    if found is None and work and _may_use(workspace, workspace.start, work):
+        found = workspace.start
     if found is None:
-        raise ProjectNotDetected(f"no markers in {app.start} or above", cwd=str(app.start))
-    return app.projects.get(found)
+        raise ProjectNotDetected(
+            f"no markers in {workspace.start} or above", cwd=str(workspace.start)
+        )
+    return workspace.projects.get(found)
 
 
-def _nearest(app: App, folder: Path) -> Path | None:
+def _nearest(workspace: Workspace, folder: Path) -> Path | None:
     marked = _marked_root(folder)
     for above in (folder, *folder.parents):
-        if above == marked or _has_index(app, above):
+        if above == marked or _has_index(workspace, above):
             return above
     return None
 
@@ -63,23 +68,23 @@ def _marked_root(folder: Path) -> Path | None:
         return None
 
 
-def _has_index(app: App, folder: Path) -> bool:
+def _has_index(workspace: Workspace, folder: Path) -> bool:
     try:
-        return (project_folder(app.home, folder) / "metadata.json").exists()
+        return (project_folder(workspace.home, folder) / "metadata.json").exists()
     except OSError as error:
-        raise StorageUnusable(f"{app.home}: {error}") from error
+        raise StorageUnusable(f"{workspace.home}: {error}") from error
 
 
-def _named_folder(app: App, project: str) -> Path:
+def _named_folder(workspace: Workspace, project: str) -> Path:
     try:
-        return (app.start / Path(project).expanduser()).resolve(strict=True)
+        return (workspace.start / Path(project).expanduser()).resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidRequest(
             f"project {project!r}: {error}", user_message="There is no folder '{p}'.", p=project
         ) from error
 
 
-def _may_use(app: App, folder: Path, work: Work) -> bool:
+def _may_use(workspace: Workspace, folder: Path, work: Work) -> bool:
     """Ask whether a folder without markers is the project; a whole home or disk never is."""
     try:
         home = Path.home()
@@ -88,12 +93,12 @@ def _may_use(app: App, folder: Path, work: Work) -> bool:
     if folder in (Path(folder.anchor), home):
         return False
     question = f"Could not detect project root. Use current directory: {folder}?"
-    return app.assume_yes or bool(work.ask(question))
+    return workspace.assume_yes or bool(work.ask(question))
 
 
-def indexed_project(app: App, project: str | None = None) -> Project:
+def indexed_project(workspace: Workspace, project: str | None = None) -> Project:
     """The same, or `IndexNotFound`; `IndexTooNew` when a newer version has written it."""
-    found = require_index(find_project(app, project))
+    found = require_index(find_project(workspace, project))
     load_metadata(found.folder)
     return found
 
@@ -105,28 +110,28 @@ def require_index(project: Project) -> Project:
     return project
 
 
-def projects_in_scope(app: App, project: str | None) -> list[Project]:
+def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project]:
     """One project, or every indexed project of this machine for `all`."""
     if project != ALL:
-        return [indexed_project(app, project)]
+        return [indexed_project(workspace, project)]
     found = []
-    for root in known_roots(app):
+    for root in known_roots(workspace):
         try:
-            found.append(app.projects.get(root))
+            found.append(workspace.projects.get(root))
         except SondeError as error:
             log.warning("%s is left out: %s", root, error)
     if not found:
-        raise IndexNotFound(f"No index under {app.home}/indexes/")
+        raise IndexNotFound(f"No index under {workspace.home}/indexes/")
     return found
 
 
-def known_roots(app: App) -> list[Path]:
+def known_roots(workspace: Workspace) -> list[Path]:
     """Roots of every project that has an index on this machine and still exists."""
     roots = []
-    for metadata in sorted((app.home / "indexes").glob("*/metadata.json")):
+    for metadata in sorted((workspace.home / "indexes").glob("*/metadata.json")):
         try:
             root = Path((read_json(metadata) or {})["projectPath"])
-            if root.is_dir() and project_folder(app.home, root) == metadata.parent:
+            if root.is_dir() and project_folder(workspace.home, root) == metadata.parent:
                 roots.append(root)
         except (OSError, ValueError, KeyError, TypeError):
             continue
@@ -134,7 +139,7 @@ def known_roots(app: App) -> list[Path]:
 
 
 def require_consent(
-    app: App,
+    workspace: Workspace,
     work: Work,
     action: str,
     project: Project | str,
@@ -146,12 +151,12 @@ def require_consent(
     What it is about is a project, or anything else that has a name.
     """
     subject = project if isinstance(project, str) else project.key
-    if app.assume_yes or _is_valid(app, action, subject, confirm):
+    if workspace.assume_yes or _is_valid(workspace, action, subject, confirm):
         return
     text = question if isinstance(question, str) else question.user_message
     answer = work.ask(text)
     if answer is None:
-        error = ConfirmationRequired(text, question=text, token=_token(app, action, subject))
+        error = ConfirmationRequired(text, question=text, token=_token(workspace, action, subject))
         if isinstance(question, str):
             raise error
         question.next_action = f"{error.next_action} {question.next_action}"
@@ -167,12 +172,12 @@ def require_consent(
         )
 
 
-def _token(app: App, action: str, subject: str) -> str:
+def _token(workspace: Workspace, action: str, subject: str) -> str:
     expires = int(time.time()) + _CONSENT_S
-    return f"{expires:x}.{_seal(app, action, subject, expires)}"
+    return f"{expires:x}.{_seal(workspace, action, subject, expires)}"
 
 
-def _is_valid(app: App, action: str, subject: str, token: str | None) -> bool:
+def _is_valid(workspace: Workspace, action: str, subject: str, token: str | None) -> bool:
     if not token:
         return False
     try:
@@ -181,12 +186,12 @@ def _is_valid(app: App, action: str, subject: str, token: str | None) -> bool:
     except ValueError:
         return False
     good = hmac.compare_digest(
-        seal.encode("utf-8", "replace"), _seal(app, action, subject, expires).encode()
+        seal.encode("utf-8", "replace"), _seal(workspace, action, subject, expires).encode()
     )
     return good and time.time() <= expires
 
 
-def _seal(app: App, action: str, subject: str, expires: int) -> str:
+def _seal(workspace: Workspace, action: str, subject: str, expires: int) -> str:
     text = f"{action}\0{subject}\0{expires}".encode("utf-8", "surrogateescape")
-    digest = hmac.new(app.key, text, hashlib.sha256).digest()[:12]
+    digest = hmac.new(workspace.key, text, hashlib.sha256).digest()[:12]
     return base64.urlsafe_b64encode(digest).decode()

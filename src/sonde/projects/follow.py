@@ -8,7 +8,6 @@ import threading
 import time
 from typing import Any
 
-from sonde.app import App, Project
 from sonde.errors import Cancelled, SondeError
 from sonde.indexing.diff import Diff, compare_paths, compare_tree, expand_folders
 from sonde.indexing.following.follower import Follower, describe_leader
@@ -16,7 +15,9 @@ from sonde.indexing.following.state import Actions
 from sonde.indexing.following.strategies import EVERYTHING
 from sonde.projects.check import check_soon, was_checked_lately
 from sonde.projects.find import find_project
+from sonde.projects.project import Project
 from sonde.projects.update import index_job, is_recorded, refine_soon, tidy_project, update_project
+from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work, trim_heap
 from sonde.stores.records import load_dirty, load_metadata, load_refused
 from sonde.types import Skipped
@@ -33,21 +34,21 @@ log = logging.getLogger(__name__)
 _starting = threading.Lock()
 
 
-def begin_following(app: App) -> None:
+def begin_following(workspace: Workspace) -> None:
     """Follow the project that a server was started in, if it has an index."""
     try:
-        follow_project(app, find_project(app))
+        follow_project(workspace, find_project(workspace))
     except SondeError as error:
         log.info("nothing is followed yet: %s", error)
 
 
-def follow_project(app: App, project: Project) -> None:
+def follow_project(workspace: Workspace, project: Project) -> None:
     """Keep a project's index in step from now on; servers only.
 
     An index that was begun and not finished is left to whoever asks for it: it may have been
     called off.
     """
-    if not app.stays or project.watching == "off":
+    if not workspace.stays or project.watching == "off":
         return
     if project.follower is not None and project.follower.is_alive():
         return
@@ -56,32 +57,32 @@ def follow_project(app: App, project: Project) -> None:
         return
     with _starting:
         if project.follower is None or not project.follower.is_alive():
-            project.follower = Follower(project, _act_on(app, project))
+            project.follower = Follower(project, _act_on(workspace, project))
             project.follower.start()
 
 
-def refresh(app: App, project: Project, work: Work, *, follow: bool = True) -> None:
+def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool = True) -> None:
     """See to it that changes are known before a search; a server makes nobody wait for it."""
     stores = project.stores()
     project.last_search = time.monotonic()
     if follow:
-        follow_project(app, project)
-    if project.was_replaced and app.stays:
+        follow_project(workspace, project)
+    if project.was_replaced and workspace.stays:
         project.was_replaced = False
-        index_job(app, project, existing=True)
+        index_job(workspace, project, existing=True)
         return
-    if _is_followed(app, project) or time.monotonic() < project.fresh_until:
+    if _is_followed(workspace, project) or time.monotonic() < project.fresh_until:
         return
     if project.strategy == "git":
         return
-    if app.stays:
-        index_job(app, project, existing=True)
+    if workspace.stays:
+        index_job(workspace, project, existing=True)
         return
     if stores["code"].counts().files > _SYNC_FILES:
         return
     try:
         with project.lock.held(work, wait_s=0):
-            update_project(app, project, work, existing=True)
+            update_project(workspace, project, work, existing=True)
     except Cancelled:
         raise
     except SondeError as error:
@@ -105,7 +106,7 @@ def describe_following(project: Project) -> tuple[bool, dict[str, Any]]:
     return follower.is_watched(), follower.describe()
 
 
-def _is_followed(app: App, project: Project) -> bool:
+def _is_followed(workspace: Workspace, project: Project) -> bool:
     """Whether changes reach the index by themselves; under `lazy`, a search makes them."""
     follower = project.follower
     if follower is None:
@@ -114,15 +115,15 @@ def _is_followed(app: App, project: Project) -> bool:
         if follower.leads():
             follower.catch_up(_CATCH_UP_S)
         elif waiting := load_dirty(project.folder):
-            app.jobs.submit(
+            workspace.jobs.submit(
                 f"flush:{project.key}",
                 "flush",
-                lambda work: _update(app, project, waiting, work),
+                lambda work: _update(workspace, project, waiting, work),
             ).wait(timeout_s=_CATCH_UP_S)
     return follower.is_current()
 
 
-def _act_on(app: App, project: Project) -> Actions:
+def _act_on(workspace: Workspace, project: Project) -> Actions:
     rested: list[object] = []
     """The last states it rested in, two: the second time gives back what the first one freed."""
 
@@ -130,11 +131,11 @@ def _act_on(app: App, project: Project) -> Actions:
         follower = project.follower
         if follower is None:
             return
-        job = app.jobs.find(f"refine:{project.key}")
+        job = workspace.jobs.find(f"refine:{project.key}")
         refined = (job.id, job.status) if job else None
         stamp = (project.last_search, follower.describe().get("updates"), refined)
         if rested != [stamp, stamp]:
-            app.jobs.submit(f"rest:{project.key}", "rest", lambda work: settle(work, stamp))
+            workspace.jobs.submit(f"rest:{project.key}", "rest", lambda work: settle(work, stamp))
 
     def settle(work: Work, stamp: object) -> None:
         leads = project.follower is not None and project.follower.leads()
@@ -143,48 +144,48 @@ def _act_on(app: App, project: Project) -> Actions:
         last = project.last_search
         since = float("inf") if last is None else time.monotonic() - last
         if since >= _IDLE_S:
-            let_go(app, project)
+            let_go(workspace, project)
             rested[:] = [*rested[-1:], stamp]
         elif leads and since < _SEARCHED_LATELY_S:
-            refine_soon(app, project)
+            refine_soon(workspace, project)
         trim_heap()
 
     def check() -> None:
         if not was_checked_lately(project.folder):
-            check_soon(app, project)
+            check_soon(workspace, project)
 
     return Actions(
-        update=lambda paths, work: _update(app, project, paths, work),
-        find_changes=lambda work: _find_changes(app, project, work),
-        reload=lambda: app.projects.reload(project.root),
+        update=lambda paths, work: _update(workspace, project, paths, work),
+        find_changes=lambda work: _find_changes(workspace, project, work),
+        reload=lambda: workspace.projects.reload(project.root),
         rest=rest,
         check=check,
     )
 
 
-def let_go(app: App, project: Project) -> None:
+def let_go(workspace: Workspace, project: Project) -> None:
     """Free what a project keeps in memory for speed; its next use takes it up again."""
     for store in project.list_open():
         store.rest()
-    if app.static:
-        app.static.close()
+    if workspace.static:
+        workspace.static.close()
     gc.collect()
 
 
-def _update(app: App, project: Project, paths: set[str], work: Work) -> None:
+def _update(workspace: Workspace, project: Project, paths: set[str], work: Work) -> None:
     """Index these files if they differ; most events lead to nothing, and to no lock."""
     everything = EVERYTHING in paths
     diff = _compare(project, None if everything else paths, work)
     changes = _name_changes(diff)
     if len(changes) > _MANY or (everything and not is_recorded(project, diff.omitted.counts)):
-        running = app.jobs.find(f"index:{project.key}")
+        running = workspace.jobs.find(f"index:{project.key}")
         if running:
             running.wait(work)  # it may have begun before these changes
-        job = index_job(app, project, existing=True)
+        job = index_job(workspace, project, existing=True)
         job.wait(work)
         job.outcome()
     elif changes:
-        update_project(app, project, work, paths=changes, existing=True)
+        update_project(workspace, project, work, paths=changes, existing=True)
 
 
 def _compare(project: Project, paths: set[str] | None, work: Work) -> Diff:
@@ -199,7 +200,7 @@ def _compare(project: Project, paths: set[str] | None, work: Work) -> Diff:
     return compare_paths(project.tree, known, refused, paths)
 
 
-def _find_changes(app: App, project: Project, work: Work) -> set[str]:
+def _find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]:
     """Paths that differ from the index. Where size and time leave it open, as with a file that was
     indexed in the moment it was written, the content decides, and the time is written down."""
     diff = _compare(project, None, work)
@@ -216,7 +217,7 @@ def _find_changes(app: App, project: Project, work: Work) -> set[str]:
         if not isinstance(content, Skipped) and content.hash == digest:
             same.add(path)
     if same:
-        update_project(app, project, work, paths=same, existing=True)
+        update_project(workspace, project, work, paths=same, existing=True)
     return (changed - same) | {path for _, path in diff.removed}
 
 

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from sonde.app import Project
 from sonde.errors import CatalogError, OutsideRoots
 from sonde.indexing.sources import TreeReader
 from sonde.policy.read import FileText
 from sonde.policy.walk import Entry
+from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.searching.filters import narrow, read_folder
 from sonde.searching.lines.candidates import Sight

@@ -13,15 +13,16 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
-from sonde.app import App, Project
 from sonde.chunking.views import VIEW_TYPES
 from sonde.embedding.base import Embedder
 from sonde.errors import EmbeddingFailed, InvalidRequest, SondeError
 from sonde.indexing.pipeline import update_index
 from sonde.policy.git import has_hook, install_hook, remove_hook
 from sonde.projects.find import indexed_project
+from sonde.projects.project import Project
 from sonde.projects.update import index_job
 from sonde.projects.views import refresh_views
+from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work
 from sonde.searching.contexts import show_view, split_view
 from sonde.stores.chunks.base import ChunkStore
@@ -50,7 +51,7 @@ class StrategyAnswer(TypedDict):
 
 
 def choose_strategy(
-    app: App,
+    workspace: Workspace,
     strategy: Annotated[
         Literal["realtime", "lazy", "git"] | None, Param("When changes are indexed")
     ] = None,
@@ -60,17 +61,17 @@ def choose_strategy(
     work: Work,
 ) -> StrategyAnswer:
     """Say, or choose, when changes are indexed; running servers switch at once."""
-    found = indexed_project(app, project)
+    found = indexed_project(workspace, project)
     if strategy and strategy != found.strategy:
         write_setting(found, "indexingStrategy", strategy)
-        app.projects.reload(found.root)
+        workspace.projects.reload(found.root)
         if found.strategy != strategy:
             raise InvalidRequest(
                 f"another source sets indexingStrategy to {found.strategy}",
                 user_message="Another setting overrides the strategy of this project.",
                 next_action="See `sonde config` for where it is set.",
             )
-    done = _see_to_hook(app, found, strategy, hook, work)
+    done = _see_to_hook(workspace, found, strategy, hook, work)
     answer: StrategyAnswer = {
         "status": "success",
         "projectPath": str(found.root),
@@ -80,13 +81,15 @@ def choose_strategy(
     return {**answer, "message": done} if done else answer
 
 
-def flush_index(app: App, project: ProjectParam = None, *, work: Work) -> dict[str, object]:
+def flush_index(
+    workspace: Workspace, project: ProjectParam = None, *, work: Work
+) -> dict[str, object]:
     """Index everything that waits, whatever the strategy."""
-    found = indexed_project(app, project)
-    running = app.jobs.find(f"index:{found.key}")
+    found = indexed_project(workspace, project)
+    running = workspace.jobs.find(f"index:{found.key}")
     if running:
         running.wait(work)  # it may have begun before the last change
-    report: IndexReport = index_job(app, found, existing=True).join(work)
+    report: IndexReport = index_job(workspace, found, existing=True).join(work)
     with found.lock.held(work):
         save_dirty(found.folder, (), load_heads(found.folder))
     return {
@@ -98,13 +101,13 @@ def flush_index(app: App, project: ProjectParam = None, *, work: Work) -> dict[s
 
 
 def _see_to_hook(
-    app: App, project: Project, strategy: str | None, hook: bool | None, work: Work
+    workspace: Workspace, project: Project, strategy: str | None, hook: bool | None, work: Work
 ) -> str:
     if hook is None and strategy == "git" and not _has_hook(project):
-        hook = app.assume_yes or bool(work.ask(_QUESTION))
+        hook = workspace.assume_yes or bool(work.ask(_QUESTION))
     if hook:
         command = [sys.executable, "-P", "-m", "sonde.cli.main", "flush", "--quiet"]
-        storage = f"SONDE_HOME={app.home}"
+        storage = f"SONDE_HOME={workspace.home}"
         path = install_hook(project.root, ["env", storage, *command, "-p", str(project.root)])
         return f"A post-commit hook is installed: {path}"
     leaves = strategy is not None and strategy != "git"
@@ -135,25 +138,25 @@ _STEP = 200
 
 
 def convert_store(
-    app: App,
+    workspace: Workspace,
     store: Annotated[Literal["sqlite", "lance"], Param("The store to move the index to")],
     project: ProjectParam = None,
     *,
     work: Work,
 ) -> DeleteAnswer:
     """Move a project's index to the other store; no text is embedded again."""
-    found = indexed_project(app, project)
+    found = indexed_project(workspace, project)
     if found.store_name == store:
         return _answer(found, f"The index is kept in {store} already")
     for kind in ("check", "refine", "index"):
-        app.jobs.cancel(f"{kind}:{found.key}")
-    app.jobs.submit(
+        workspace.jobs.cancel(f"{kind}:{found.key}")
+    workspace.jobs.submit(
         f"convert:{found.key}",
         "convert",
-        lambda inner: _convert(app, found, store, inner),
+        lambda inner: _convert(workspace, found, store, inner),
         lasting=True,
     ).join(work)
-    chosen = app.projects.get(found.root)
+    chosen = workspace.projects.get(found.root)
     if chosen.store_name != store:
         raise InvalidRequest(
             f"the environment sets the store to {chosen.store_name}",
@@ -163,20 +166,20 @@ def convert_store(
     return _answer(found, f"The index is kept in {store} now")
 
 
-def _convert(app: App, found: Project, store: str, work: Work) -> None:
+def _convert(workspace: Workspace, found: Project, store: str, work: Work) -> None:
     with found.lock.held(work):
         target = found.open_stores(store)
         try:
-            models = [embedder.name for embedder in (app.static, app.deep) if embedder]
+            models = [embedder.name for embedder in (workspace.static, workspace.deep) if embedder]
             for kind_, source in found.stores().items():
                 _copy_vectors(source, target[kind_], models, work)
-            update_index(found.tree, target, app.static, work)
+            update_index(found.tree, target, workspace.static, work)
         finally:
             for opened in target.values():
                 opened.close()
         _choose(found, store)
         found.remove_stores(found.store_name)
-        app.projects.forget(found.root)
+        workspace.projects.forget(found.root)
 
 
 def _copy_vectors(
@@ -228,7 +231,7 @@ class ExportAnswer(TypedDict):
 
 
 def export_chunks(
-    app: App,
+    workspace: Workspace,
     output: Annotated[str | None, Param("Folder to write to; default: .cortex/chunks")] = None,
     format: Annotated[Literal["cortex"], Param("How the files are laid out")] = "cortex",  # noqa: A002
     project: ProjectParam = None,
@@ -237,15 +240,15 @@ def export_chunks(
 ) -> ExportAnswer:
     """Write every view with its embedding to chunk files."""
     del format  # there is one so far
-    found = indexed_project(app, project)
-    embedder = app.static or app.deep
+    found = indexed_project(workspace, project)
+    embedder = workspace.static or workspace.deep
     if embedder is None:
         raise EmbeddingFailed("chunk files need embeddings, and embedding = none")
-    note = refresh_views(app, found, work)
+    note = refresh_views(workspace, found, work)
     if note:
         raise InvalidRequest(note, user_message="{note}.", note=note)
     folder = found.root / (Path(output).expanduser() if output else Path(".cortex", "chunks"))
-    counts: dict[str, int] = app.jobs.submit(
+    counts: dict[str, int] = workspace.jobs.submit(
         f"export:{found.key}",
         "export",
         lambda own: _write_files(found, folder, embedder, own),

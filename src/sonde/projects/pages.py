@@ -9,13 +9,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from sonde.app import App, Project
 from sonde.errors import CatalogError, EmptyQuery, InvalidRequest, OutsideRoots
 from sonde.paging.results import ResultSet, count_tokens, fill_page
 from sonde.projects.find import ALL, find_project, projects_in_scope
 from sonde.projects.lines import Scan, scan_project
+from sonde.projects.project import Project
 from sonde.projects.rows import Rows, View, settle_line, settle_ranked
 from sonde.projects.search import Request, find_moved, rank_everywhere
+from sonde.projects.workspace import Workspace
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
@@ -36,10 +37,10 @@ _MOST_CHARS = 16_000_000
 
 
 def find_ranked(
-    app: App, mode: Mode, asked: Mapping[str, Any], work: Work
+    workspace: Workspace, mode: Mode, asked: Mapping[str, Any], work: Work
 ) -> tuple[Sequence[Hit], dict[str, Any]]:
     """Chunks, best first, and what every page says of them."""
-    project, under = _place(app, asked)
+    project, under = _place(workspace, asked)
     request = Request(
         tool=asked["tool"],
         query=asked["query"],
@@ -55,25 +56,25 @@ def find_ranked(
         chunk_types=asked["chunk_types"],
         whole=mode == "hybrid",
     )
-    hits, metadata = rank_everywhere(app, request, read_question(asked["query"]), work)
+    hits, metadata = rank_everywhere(workspace, request, read_question(asked["query"]), work)
     least = asked["threshold"]
     if least is not None:
         hits = [hit for hit in hits if show_score(hit.score) >= least]
-    stats = _count_index(projects_in_scope(app, project))
+    stats = _count_index(projects_in_scope(workspace, project))
     capped = len(hits) >= asked["top_k"]
     return hits, {"index_stats": stats, "metadata": metadata, "capped": capped}
 
 
 def find_lines(
-    app: App, mode: Mode, asked: Mapping[str, Any], work: Work
+    workspace: Workspace, mode: Mode, asked: Mapping[str, Any], work: Work
 ) -> tuple[Sequence[Hit], dict[str, Any]]:
     """Lines by path and line, and what every page says of them."""
     del mode
-    project, under = _place(app, asked)
+    project, under = _place(workspace, asked)
     scan = read_scan(asked, under)
     scan.compile()  # a pattern that is wrong is told before anything is walked
     several = project == ALL
-    projects = projects_in_scope(app, ALL) if several else [find_project(app, project)]
+    projects = projects_in_scope(workspace, ALL) if several else [find_project(workspace, project)]
     hits: list[Hit] = []
     room = _MOST_CHARS
     capped = False
@@ -123,7 +124,7 @@ def read_scan(asked: Mapping[str, Any], under: str) -> Scan:
     )
 
 
-def _place(app: App, asked: Mapping[str, Any]) -> tuple[str | None, str]:
+def _place(workspace: Workspace, asked: Mapping[str, Any]) -> tuple[str | None, str]:
     """The project and the folder in it; a whole path names both."""
     project, path = asked["project"], asked["path"]
     if not path or not Path(path).is_absolute():
@@ -133,7 +134,7 @@ def _place(app: App, asked: Mapping[str, Any]) -> tuple[str | None, str]:
         project = str(real if real.is_dir() else real.parent)
     if project == ALL:
         raise InvalidRequest(f"path {path!r} with project 'all'")
-    root = find_project(app, project).root
+    root = find_project(workspace, project).root
     if not real.is_relative_to(root):
         raise OutsideRoots(f"{path} is not below {root}")
     return str(root), read_folder(real.relative_to(root).as_posix())
@@ -174,7 +175,7 @@ _OF_REGEX: dict[str, Any] = {
 
 
 def answer_page(
-    app: App,
+    workspace: Workspace,
     mode: Mode,
     query: str,
     given: Mapping[str, Any],
@@ -193,7 +194,7 @@ def answer_page(
     tool = {"tool": f"{mode}_search"}
     if cursor:
         bound = tool | named | ({"query": query} if query else {})
-        results, offset = app.results.resume(cursor, bound)
+        results, offset = workspace.results.resume(cursor, bound)
         view = {**results.facts["view"], **view}
     else:
         if not query.strip():
@@ -201,11 +202,11 @@ def answer_page(
         own = _OF_REGEX if mode == "regex" else _OF_RANKED
         asked = tool | {"query": query} | _DEFAULTS | own | named
         find = find_lines if mode == "regex" else find_ranked
-        hits, facts = find(app, mode, asked, work)
+        hits, facts = find(workspace, mode, asked, work)
         # the answer repeats what was given, not what stands for it
-        results = app.results.keep(asked, hits, facts | {"view": view, "given": named})
+        results = workspace.results.keep(asked, hits, facts | {"view": view, "given": named})
         offset = 0
-    return _cut_page(app, mode, results, offset, view, began, read_now=not cursor)
+    return _cut_page(workspace, mode, results, offset, view, began, read_now=not cursor)
 
 
 def _tidy(name: str, value: Any) -> Any:
@@ -216,7 +217,7 @@ def _tidy(name: str, value: Any) -> Any:
 
 
 def _cut_page(
-    app: App,
+    workspace: Workspace,
     mode: Mode,
     results: ResultSet,
     offset: int,
@@ -228,12 +229,14 @@ def _cut_page(
     """As many matches as the page takes; the cursor leads to the next one."""
     asked, facts = results.parameters, results.facts
     size = view.get("page_size", _PAGE_SIZE)
-    budget = view.get("max_tokens") or (None if "page_size" in view else app.max_tokens)
+    budget = view.get("max_tokens") or (None if "page_size" in view else workspace.max_tokens)
     limit = view.get("snippet_length", _SNIPPET)
     wanted = results.hits[offset : offset + size]
     # lines of a search that was just made are those of the files as they are
-    moved = set() if read_now and mode == "regex" else find_moved(app, wanted, at_once=read_now)
-    rows = _open_rows(app, mode, asked, view, moved)
+    moved = (
+        set() if read_now and mode == "regex" else find_moved(workspace, wanted, at_once=read_now)
+    )
+    rows = _open_rows(workspace, mode, asked, view, moved)
     number = results.pages.get(offset, 1)
 
     def answer_with(matches: list[dict[str, Any]]) -> PageAnswer:
@@ -258,7 +261,7 @@ def _cut_page(
                 "truncated": cut or facts["capped"],
             },
             "pagination": {
-                "next_cursor": app.results.cursor_at(results, end),
+                "next_cursor": workspace.results.cursor_at(results, end),
                 "page_size": size,
                 "current_page": number,
             },
@@ -286,7 +289,7 @@ def _cut_page(
 
 
 def _open_rows(
-    app: App,
+    workspace: Workspace,
     mode: Mode,
     asked: Mapping[str, Any],
     view: Mapping[str, Any],
@@ -298,5 +301,5 @@ def _open_rows(
         name_project=asked["project"] == ALL,
     )
     if mode == "regex":
-        return Rows(app, mode, shown, settle_line, moved, read_scan(asked, "").compile())
-    return Rows(app, mode, shown, settle_ranked(read_question(asked["query"])), moved)
+        return Rows(workspace, mode, shown, settle_line, moved, read_scan(asked, "").compile())
+    return Rows(workspace, mode, shown, settle_ranked(read_question(asked["query"])), moved)

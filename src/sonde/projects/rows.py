@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sonde.app import App
 from sonde.errors import FileMissing, PermissionDenied
 from sonde.policy.read import FileText
 from sonde.projects.search import present_hit
+from sonde.projects.workspace import Workspace
 from sonde.ranking.question import Question
 from sonde.searching.lines.grep import Expression
 from sonde.tools.shapes.page import show_match
@@ -35,7 +35,7 @@ class View:
 class Rows:
     """Renders the hits of one page; each file is read once."""
 
-    app: App
+    workspace: Workspace
     mode: str
     view: View
     settle: Callable[[Rows, Hit, int], Hit]
@@ -77,7 +77,7 @@ class Rows:
         if key not in self._texts:
             known = (hit.state.size, hit.state.mtime_ns) if hit.state else None
             try:
-                tree = self.app.projects.get(Path(hit.project)).tree
+                tree = self.workspace.projects.get(Path(hit.project)).tree
                 content = tree.read_again(hit.path, known)
             except (FileMissing, PermissionDenied):  # the project's folder itself is gone
                 self._texts[key] = None
@@ -90,7 +90,7 @@ def settle_ranked(question: Question) -> Callable[[Rows, Hit, int], Hit]:
     """For chunks: the lines that answer the question."""
 
     def settle(rows: Rows, hit: Hit, limit: int) -> Hit:
-        return present_hit(rows.app, question, hit, limit, moved=rows.has_moved(hit))
+        return present_hit(rows.workspace, question, hit, limit, moved=rows.has_moved(hit))
 
     return settle
 

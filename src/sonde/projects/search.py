@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sonde.app import App, Project
 from sonde.errors import Cancelled, CatalogError, EmptyQuery, FileMissing, PermissionDenied
 from sonde.paging.results import count_tokens, fill_page, snippet_limit
 from sonde.projects.find import ALL, projects_in_scope
 from sonde.projects.follow import count_waiting, refresh
+from sonde.projects.project import Project
 from sonde.projects.update import mend_files, rebuilding, refine_soon, tell_other_model
 from sonde.projects.views import read_views, refresh_views
+from sonde.projects.workspace import Workspace
 from sonde.ranking.question import Question, read_question
 from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
@@ -75,7 +76,7 @@ class Request:
 
 
 def answer_search(
-    app: App,
+    workspace: Workspace,
     request: Request,
     work: Work,
     *,
@@ -87,22 +88,22 @@ def answer_search(
     began = time.perf_counter()
     metadata: dict[str, Any] = {}
     if cursor:
-        results, offset = app.results.resume(cursor, request.list_given())
+        results, offset = workspace.results.resume(cursor, request.list_given())
         hits: Sequence[Hit] = results.hits
         question = read_question(str(results.parameters["query"]))
     else:
         if not request.query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
         question = read_question(request.query[:_LONGEST_QUERY])
-        hits, metadata = rank_everywhere(app, request, question, work)
-        results, offset = app.results.keep(request.parameters(), hits), 0
+        hits, metadata = rank_everywhere(workspace, request, question, work)
+        results, offset = workspace.results.keep(request.parameters(), hits), 0
     several = results.parameters["project"] == ALL
-    budget = max_tokens or app.max_tokens
+    budget = max_tokens or workspace.max_tokens
     limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
-    moved = find_moved(app, hits[offset:], at_once=not cursor)
+    moved = find_moved(workspace, hits[offset:], at_once=not cursor)
 
     def show(hit: Hit, limit: int) -> dict[str, Any]:
-        shown = present_hit(app, question, hit, limit, moved=(hit.project, hit.path) in moved)
+        shown = present_hit(workspace, question, hit, limit, moved=(hit.project, hit.path) in moved)
         return show_hit(shown, explain=explain, name_project=several)
 
     def answer_with(rows: list[dict[str, Any]]) -> SearchAnswer:
@@ -112,7 +113,7 @@ def answer_search(
             "searchTimeMs": round((time.perf_counter() - began) * 1000),
             "metadata": metadata,
         }
-        if next_cursor := app.results.cursor_at(results, offset + len(rows)):
+        if next_cursor := workspace.results.cursor_at(results, offset + len(rows)):
             answer["truncated"] = True
             answer["nextCursor"] = next_cursor
         return answer
@@ -131,18 +132,18 @@ def answer_search(
 
 
 def rank_everywhere(
-    app: App, request: Request, question: Question, work: Work
+    workspace: Workspace, request: Request, question: Question, work: Work
 ) -> tuple[list[Hit], dict[str, Any]]:
     """The best hits in every project asked for, in total order, and how fresh they are."""
     hits: list[Hit] = []
     notes: list[str] = []
     freshness = "complete"
     failed: CatalogError | None = None
-    projects = projects_in_scope(app, request.project)
+    projects = projects_in_scope(workspace, request.project)
     for project in projects:
-        vectors = Probes(question, app.static, app.deep)
+        vectors = Probes(question, workspace.static, workspace.deep)
         try:
-            hits.extend(_rank_fresh(app, project, request, question, vectors, work))
+            hits.extend(_rank_fresh(workspace, project, request, question, vectors, work))
         except Cancelled:
             raise
         except CatalogError as error:
@@ -151,10 +152,10 @@ def rank_everywhere(
             notes.append(f"{project.root}: {error.user_message}")
             continue
         notes.extend(vectors.notes)
-        if request.mode != "lexical" and (told := tell_other_model(app, project)):
+        if request.mode != "lexical" and (told := tell_other_model(workspace, project)):
             notes.append(told)
-        freshness = _tell_progress(app, project) or freshness
-        refine_soon(app, project)
+        freshness = _tell_progress(workspace, project) or freshness
+        refine_soon(workspace, project)
     if failed and (request.project != ALL or not hits):
         raise failed
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
@@ -195,15 +196,15 @@ def _tell_nothing(projects: Sequence[Project], request: Request, question: Quest
     return explain_nothing(stores, question, filters, allowed)
 
 
-def _tell_progress(app: App, project: Project) -> str:
+def _tell_progress(workspace: Workspace, project: Project) -> str:
     """How much of the project the index covers, as far as that is not all of it."""
-    job = app.jobs.find(f"index:{project.key}")
+    job = workspace.jobs.find(f"index:{project.key}")
     if job and job.status == "running" and job.progress.stage == "indexing":
         return f"indexing, {job.progress.done} of {job.progress.total} changed files done"
     if waiting := count_waiting(project):
         return f"complete; {waiting} changed files wait (strategy {project.strategy})"
-    if app.deep:
-        pairs = [store.coverage(app.deep.name) for store in project.stores().values()]
+    if workspace.deep:
+        pairs = [store.coverage(workspace.deep.name) for store in project.stores().values()]
         have, total = (sum(column) for column in zip(*pairs, strict=True))
         if 0 < have < total:
             return f"complete; deeper vectors for {100 * have // total} % of chunks"
@@ -211,28 +212,28 @@ def _tell_progress(app: App, project: Project) -> str:
 
 
 def _rank_fresh(
-    app: App,
+    workspace: Workspace,
     project: Project,
     request: Request,
     question: Question,
     vectors: Probes,
     work: Work,
 ) -> list[Hit]:
-    with rebuilding(app, project):
-        refresh(app, project, work, follow=request.project != ALL)
+    with rebuilding(workspace, project):
+        refresh(workspace, project, work, follow=request.project != ALL)
 
         def rank() -> list[Hit]:
             work.check()  # whoever asked may be gone by now
             return _rank_project(project, request, question, vectors, work)
 
         if request.of_views:
-            refresh_views(app, project, work, again=True)
-        ranked = read_views(app, project, work, rank) if request.of_views else rank()
+            refresh_views(workspace, project, work, again=True)
+        ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
         best = ranked[:_CHECKED]
         changed = _find_changed_hits(project, best)
-        if changed and mend_files(app, project, changed, work):
+        if changed and mend_files(workspace, project, changed, work):
             if request.of_views:
-                refresh_views(app, project, work, again=True)
+                refresh_views(workspace, project, work, again=True)
             return rank()
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
         return compared + ranked[_CHECKED:]
@@ -312,7 +313,7 @@ def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
     return find_changed(lacking | states.keys(), states, project.tree.check_all)
 
 
-def find_moved(app: App, hits: Iterable[Hit], *, at_once: bool) -> set[tuple[str, str]]:
+def find_moved(workspace: Workspace, hits: Iterable[Hit], *, at_once: bool) -> set[tuple[str, str]]:
     """Project and path of those hits whose files are no longer as they were when searched;
     `at_once` when that was in this very call."""
     moved: set[tuple[str, str]] = set()
@@ -325,7 +326,7 @@ def find_moved(app: App, hits: Iterable[Hit], *, at_once: bool) -> set[tuple[str
             known[hit.path] = hit.state
     for project, known in states.items():
         try:
-            tree = app.projects.get(Path(project)).tree
+            tree = workspace.projects.get(Path(project)).tree
             changed: Collection[str] = find_changed(known, known, tree.check_all)
         except (FileMissing, PermissionDenied):  # the project's folder itself is gone
             changed = known
@@ -333,9 +334,11 @@ def find_moved(app: App, hits: Iterable[Hit], *, at_once: bool) -> set[tuple[str
     return moved
 
 
-def present_hit(app: App, question: Question, hit: Hit, limit: int, *, moved: bool) -> Hit:
+def present_hit(
+    workspace: Workspace, question: Question, hit: Hit, limit: int, *, moved: bool
+) -> Hit:
     """The hit as the file is now, cut to the lines that answer."""
-    project = app.projects.get(Path(hit.project))
+    project = workspace.projects.get(Path(hit.project))
     project.searched[hit.path] += 1
     if moved:
         try:

@@ -9,12 +9,13 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from sonde.app import App, Project
 from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.refine import refine_vectors
 from sonde.indexing.seed import seed_index
+from sonde.projects.project import Project
+from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
@@ -44,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 def update_project(
-    app: App,
+    workspace: Workspace,
     project: Project,
     work: Work,
     *,
@@ -63,15 +64,21 @@ def update_project(
         if existing and not project.is_indexed():
             raise IndexNotFound(f"No index at {project.folder}/")
         try:
-            return _update(app, project, work, paths, force=force, hurried=hurried)
+            return _update(workspace, project, work, paths, force=force, hurried=hurried)
         except IndexCorrupt as error:
             log.warning("rebuilding the index of %s: %s", project.root, error)
             _set_aside(project)
-        return _update(app, project, work, None, force=False, hurried=False)
+        return _update(workspace, project, work, None, force=False, hurried=False)
 
 
 def _update(
-    app: App, project: Project, work: Work, paths: set[str] | None, *, force: bool, hurried: bool
+    workspace: Workspace,
+    project: Project,
+    work: Work,
+    paths: set[str] | None,
+    *,
+    force: bool,
+    hurried: bool,
 ) -> IndexReport:
     began = _now()
     metadata = load_metadata(project.folder) or Metadata(
@@ -93,15 +100,15 @@ def _update(
     report = update_index(
         project.tree,
         project.stores(),
-        app.static,
+        workspace.static,
         work,
         refused=refused,
         paths=paths,
         force=force,
     )
-    if app.static:
+    if workspace.static:
         # chunks of an index that another version wrote have no vectors of this model yet
-        refine_vectors(project.stores(), app.static, project.lock, work)
+        refine_vectors(project.stores(), workspace.static, project.lock, work)
     if refused != before:
         save_refused(project.folder, refused)
     if paths is None:
@@ -121,10 +128,12 @@ def _update(
     return report
 
 
-def tidy_soon(app: App, project: Project) -> None:
+def tidy_soon(workspace: Workspace, project: Project) -> None:
     """Give back the space of what was replaced; in a server nobody waits for it."""
-    if app.stays:
-        app.jobs.submit(f"tidy:{project.key}", "tidy", lambda work: tidy_project(project, work))
+    if workspace.stays:
+        workspace.jobs.submit(
+            f"tidy:{project.key}", "tidy", lambda work: tidy_project(project, work)
+        )
     else:
         tidy_project(project, Work())
 
@@ -179,25 +188,27 @@ def _record(
     )
 
 
-def index_job(app: App, project: Project, *, force: bool = False, existing: bool = False) -> Job:
+def index_job(
+    workspace: Workspace, project: Project, *, force: bool = False, existing: bool = False
+) -> Job:
     """The job that indexes this project; there is at most one in this process."""
-    return app.jobs.submit(
+    return workspace.jobs.submit(
         f"index:{project.key}",
         "index",
-        lambda work: update_project(app, project, work, force=force, existing=existing),
+        lambda work: update_project(workspace, project, work, force=force, existing=existing),
     )
 
 
 @contextmanager
-def rebuilding(app: App, project: Project) -> Iterator[None]:
+def rebuilding(workspace: Workspace, project: Project) -> Iterator[None]:
     """Around reads: an index found corrupt is set aside, so that the next run builds it anew."""
     try:
         yield
     except IndexCorrupt as error:
         with suppress(SondeError), project.lock.held(wait_s=_SET_ASIDE_S):
             _set_aside(project)
-        if app.stays:
-            index_job(app, project)
+        if workspace.stays:
+            index_job(workspace, project)
             raise
         raise IndexCorrupt(
             str(error).removeprefix(f"{error.code}: "),
@@ -206,35 +217,35 @@ def rebuilding(app: App, project: Project) -> Iterator[None]:
         ) from error
 
 
-def tell_other_model(app: App, project: Project) -> str:
+def tell_other_model(workspace: Workspace, project: Project) -> str:
     """That the vectors of the index are not of the model in use, and the way out; else nothing.
 
     Vectors of two models are never compared. Embedding everything anew may cost time and money:
     it is offered, not done.
     """
-    if app.deep is None or app.static:
+    if workspace.deep is None or workspace.static:
         return ""  # the static model embeds anew at once, unasked
     stores = project.stores().values()
-    if any(store.coverage(app.deep.name)[0] for store in stores):
+    if any(store.coverage(workspace.deep.name)[0] for store in stores):
         return ""
     others = sorted({name for store in stores for name in store.models()})
     if not others:
         return ""
     return (
         f"answered by words alone: the index was embedded by {', '.join(others)}, not by "
-        f"{app.deep.name}; `sonde index --deep` or reindex_project embeds it anew"
+        f"{workspace.deep.name}; `sonde index --deep` or reindex_project embeds it anew"
     )
 
 
-def refine_soon(app: App, project: Project) -> None:
+def refine_soon(workspace: Workspace, project: Project) -> None:
     """Fill in deeper vectors when nothing else is to be done; servers only."""
-    if app.stays and app.deep and not tell_other_model(app, project):
-        refine_later(app, project)
+    if workspace.stays and workspace.deep and not tell_other_model(workspace, project):
+        refine_later(workspace, project)
 
 
-def refine_later(app: App, project: Project, *, gently: bool = True) -> Job | None:
+def refine_later(workspace: Workspace, project: Project, *, gently: bool = True) -> Job | None:
     """Fill in deeper vectors in the background, also those of a model that is new here."""
-    deep, apart = app.deep, app.deep_apart if gently else None
+    deep, apart = workspace.deep, workspace.background_deep if gently else None
     if deep is None:
         return None
 
@@ -245,7 +256,7 @@ def refine_later(app: App, project: Project, *, gently: bool = True) -> Job | No
             return _refine(project, embedder, work)
 
     name = f"refine:{project.key}"
-    return app.jobs.submit(name, "refine", refine, gently=gently and apart is None)
+    return workspace.jobs.submit(name, "refine", refine, gently=gently and apart is None)
 
 
 def _refine(project: Project, embedder: Embedder, work: Work) -> int:
@@ -267,11 +278,11 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def mend_files(app: App, project: Project, changed: set[str], work: Work) -> bool:
+def mend_files(workspace: Workspace, project: Project, changed: set[str], work: Work) -> bool:
     """Index again the files among an answer's that changed meanwhile; whether that was possible."""
     try:
         with project.lock.held(work, wait_s=_MEND_S):
-            update_project(app, project, work, paths=changed, existing=True, hurried=True)
+            update_project(workspace, project, work, paths=changed, existing=True, hurried=True)
     except Cancelled:
         raise
     except SondeError:

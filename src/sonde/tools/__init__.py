@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.projects.views import cortex_search
-from sonde.tools.code import search_by_path, search_code, search_docs
+from sonde.tools.code import cortex_search, search_by_path, search_code, search_docs
 from sonde.tools.file_tools import FILE_TOOLS
 from sonde.tools.index import (
     create_index,

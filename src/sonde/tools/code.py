@@ -6,18 +6,23 @@ from itertools import islice
 from typing import Annotated, Literal
 
 from sonde.app import App
-from sonde.errors import DocsIndexNotFound
+from sonde.errors import DocsIndexNotFound, EmptyQuery
+from sonde.paging.results import count_tokens, fill_page
 from sonde.projects.find import find_project, indexed_project, projects_in_scope
 from sonde.projects.lines import Scan, scan_project
 from sonde.projects.search import Request, answer_search
 from sonde.projects.update import rebuilding
-from sonde.projects.views import TagsParam, TypesParam
+from sonde.projects.views import find_context
 from sonde.runtime.work import Work
+from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions
 from sonde.searching.filters import match_paths, read_folder
 from sonde.tools.schema import Param
+from sonde.tools.shapes.cortex import CortexAnswer, show_result
 from sonde.tools.shapes.rfc import GrepAnswer, PathAnswer, SearchAnswer
 
 _MOST_LINES = 10_000
+_SHORTEST_CHUNK = 200
+"""Characters of text that a chunk keeps, however small the budget."""
 
 Mode = Literal["auto", "hybrid", "semantic", "lexical"]
 ProjectsParam = Annotated[
@@ -32,6 +37,15 @@ CursorParam = Annotated[
 ]
 ModeParam = Annotated[Mode, Param("How to search")]
 TopParam = Annotated[int, Param("Number of results to return", minimum=1, maximum=50)]
+
+TagsParam = Annotated[
+    tuple[str, ...] | None,
+    Param("Only what has all of these tags (see cortex_search)", max_length=100, listed=False),
+]
+TypesParam = Annotated[
+    tuple[str, ...] | None,
+    Param("Only these views of files (see cortex_search)", max_length=100, listed=False),
+]
 
 
 def search_code(
@@ -63,7 +77,9 @@ def search_code(
         tags=tuple(tags or ()),
         chunk_types=tuple(chunk_types or ()),
     )
-    return answer_search(app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor)
+    return answer_search(
+        app.workspace, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor
+    )
 
 
 def search_docs(
@@ -85,7 +101,7 @@ def search_docs(
 ) -> SearchAnswer:
     """Search a project's documentation."""
     if not cursor:
-        for found in projects_in_scope(app, project):
+        for found in projects_in_scope(app.workspace, project):
             if project != "all" and not found.tree.index_docs:
                 raise DocsIndexNotFound(f"No docs index at {found.folder}/")
     request = Request(
@@ -99,7 +115,9 @@ def search_docs(
         tags=tuple(tags or ()),
         chunk_types=tuple(chunk_types or ()),
     )
-    return answer_search(app, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor)
+    return answer_search(
+        app.workspace, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor
+    )
 
 
 def search_by_path(
@@ -117,8 +135,8 @@ def search_by_path(
 ) -> PathAnswer:
     """Find files by a glob on their path."""
     del work
-    found = indexed_project(app, project)
-    with rebuilding(app, found):
+    found = indexed_project(app.workspace, project)
+    with rebuilding(app.workspace, found):
         paths = [path for store in found.stores().values() for path in store.files()]
     matches = match_paths(pattern, paths)
     return {"matches": matches[:limit], "totalMatches": len(matches)}
@@ -143,7 +161,7 @@ def grep(
     work: Work,
 ) -> GrepAnswer:
     """Matching lines of a project's files as they are now; needs no index."""
-    found = find_project(app, project)
+    found = find_project(app.workspace, project)
     scan = Scan(
         pattern,
         ignore_case=ignore_case,
@@ -174,3 +192,58 @@ def grep(
         "files": len({match.path for match in shown}),
         "truncated": truncated,
     }
+
+
+def cortex_search(
+    app: App,
+    query: Annotated[str, Param("What to look for", max_length=100_000, terse=True)] = "",
+    limit: Annotated[int, Param("Results", minimum=1, maximum=MOST, clamp=True)] = DEFAULT_LIMIT,
+    tags: Annotated[
+        tuple[str, ...] | None, Param("It must have all of these", max_length=100, terse=True)
+    ] = None,
+    chunk_types: Annotated[
+        tuple[str, ...] | None,
+        Param("Any of documentation, symbols, definitions, data", max_length=100),
+    ] = None,
+    project: Annotated[
+        str | None, Param("Folder of the project; default: here", max_length=4096, listed=False)
+    ] = None,
+    max_tokens: Annotated[
+        int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
+    ] = None,
+    cursor: Annotated[
+        str | None, Param("nextCursor of an answer", max_length=2_000, listed=False)
+    ] = None,
+    *,
+    work: Work,
+) -> CortexAnswer:
+    """Search for relevant context in the project codebase and documentation."""
+    # what a filter lets through is found, however little it has to do with the query
+    options = SearchOptions(limit, -1.0, tuple(tags or ()), tuple(chunk_types or ()))
+    note = ""
+    asked = {"tool": "cortex_search", "query": query, "options": repr(options)}
+    if cursor:
+        given = {"tool": "cortex_search"} | ({"query": query} if query else {})
+        kept, offset = app.workspace.results.resume(cursor, given)
+    else:
+        if not query.strip():
+            raise EmptyQuery("neither `query` nor `cursor` was given")
+        results, note = find_context(app.workspace, project, query, options, work)
+        kept, offset = app.workspace.results.keep(asked, results), 0
+    budget = max_tokens or app.workspace.max_tokens
+    rows = fill_page(kept.hits[offset:], show_result, budget)
+    while len(rows) > 1 and count_tokens(rows) + 100 > budget:
+        rows.pop()
+    while (
+        rows
+        and len(rows[0]["chunk"]["text"]) > _SHORTEST_CHUNK
+        and count_tokens(rows) + 100 > budget
+    ):
+        text = rows[0]["chunk"]["text"]
+        rows[0]["chunk"]["text"] = text[: max(_SHORTEST_CHUNK, len(text) * 2 // 3)]
+    answer: CortexAnswer = {"results": rows, "total": len(kept.hits)}
+    if next_cursor := app.workspace.results.cursor_at(kept, offset + len(rows)):
+        answer |= {"truncated": True, "nextCursor": next_cursor}
+    if note:
+        answer["note"] = note
+    return answer

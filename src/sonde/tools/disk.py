@@ -120,7 +120,7 @@ def scan_folder(
     caller = work.caller
     if cancel is not None:
         record = find_job(app, caller, cancel)
-        app.jobs.stop(record.id)
+        app.workspace.jobs.stop(record.id)
         return _show_scan(record.subject, record.id, "", caller)
     session = find_session(app, caller, session_id)
     place = read_root(app, root, session.cwd)
@@ -174,7 +174,7 @@ def start_scan(
     with app.disk.starting:
         known = next((i for i in saved.indexes(caller.user) if i.root == str(root)), None)
         handle = known.id if known else mint_handle(8)
-        job = app.jobs.submit(
+        job = app.workspace.jobs.submit(
             f"scan:{handle}",
             "scan",
             lambda inner: scan(inner, handle),
@@ -191,7 +191,7 @@ def start_scan(
 
 def find_job(app: App, caller: Caller, handle: str) -> JobRecord:
     """A job that this caller may see: its own, and those of projects."""
-    record = app.jobs.look_up(handle)
+    record = app.workspace.jobs.look_up(handle)
     if record is None or record.owner not in ("", caller.user):
         raise HandleUnknown(f"job {handle!r}", what="job", handle=handle)
     return record

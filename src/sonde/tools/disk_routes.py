@@ -100,7 +100,7 @@ def read_index(app: App, index_id: IndexParam, *, work: Work) -> Answer:
 def _show_index(app: App, index: DiskIndex, caller: Caller) -> Answer:
     root = app.disk.tree(index.id).get(ROOT_ID)
     tree = link_folder(index.id, ROOT_ID) if root else f"indexes/{index.id}/tree"
-    record = app.jobs.look_up(index.job) if index.job else None
+    record = app.workspace.jobs.look_up(index.job) if index.job else None
     answer: Answer = {
         "indexId": index.id,
         "root": show_path(index.root),
@@ -125,9 +125,9 @@ def delete_index(
     """Forget a scanned folder, its sets and queries; files are not touched."""
     index = find_index(app, work.caller, index_id)
     question = f"Forget the scan of {show_path(index.root)} with its sets and queries?"
-    require_consent(app, work, "delete_disk_index", index.id, question, confirm)
-    app.jobs.cancel(f"scan:{index.id}")
-    app.jobs.cancel(f"duplicates:{index.id}")
+    require_consent(app.workspace, work, "delete_disk_index", index.id, question, confirm)
+    app.workspace.jobs.cancel(f"scan:{index.id}")
+    app.workspace.jobs.cancel(f"duplicates:{index.id}")
     with app.disk.lock(index.id).held(work):
         app.disk.saved.delete_index(index.id, index.owner)
     app.disk.forget(index.id)

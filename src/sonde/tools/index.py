@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from sonde.app import App, Project
+from sonde.app import App
 from sonde.errors import (
     DocsIndexNotFound,
     FileLimitWarning,
@@ -31,6 +31,7 @@ from sonde.projects.find import (
     require_index,
 )
 from sonde.projects.follow import describe_following, follow_project
+from sonde.projects.project import Project
 from sonde.projects.update import (
     index_job,
     rebuilding,
@@ -71,7 +72,7 @@ def create_index(
     work: Work,
 ) -> IndexAnswer:
     """Index a project's code and docs so that they can be searched."""
-    found = find_project(app, project, work)
+    found = find_project(app.workspace, project, work)
     agree_to_index(app, found, work, confirm)
     report = _run(app, found, work)
     _embed_now(app, found, work, wait=deep)
@@ -82,7 +83,7 @@ def reindex_project(
     app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
 ) -> IndexAnswer:
     """Rebuild the whole index from the files."""
-    found = indexed_project(app, project)
+    found = indexed_project(app.workspace, project)
     agree_to_rebuild(app, found, work, confirm)
     report = _run(app, found, work, force=True)
     _embed_now(app, found, work, wait=False)
@@ -91,33 +92,33 @@ def reindex_project(
 
 def agree_to_index(app: App, project: Project, work: Work, confirm: str | None) -> None:
     """Whether a project that was not indexed before may be."""
-    if not project.is_indexed() and not app.assume_yes:
+    if not project.is_indexed() and not app.workspace.assume_yes:
         question = _limit_or(project, f"Index {project.root} for searching?", work)
-        require_consent(app, work, "create_index", project, question, confirm)
+        require_consent(app.workspace, work, "create_index", project, question, confirm)
 
 
 def agree_to_rebuild(app: App, project: Project, work: Work, confirm: str | None) -> None:
     """Whether everything may be read anew."""
     question = "This will rebuild the entire index. Continue?"
-    require_consent(app, work, "reindex_project", project, question, confirm)
+    require_consent(app.workspace, work, "reindex_project", project, question, confirm)
 
 
 def go_on(app: App, project: Project) -> None:
     """What follows once a server has indexed: changes are watched, vectors filled in."""
-    follow_project(app, project)
-    refine_soon(app, project)
+    follow_project(app.workspace, project)
+    refine_soon(app.workspace, project)
 
 
 def _embed_now(app: App, project: Project, work: Work, *, wait: bool) -> None:
     """Embed with a provider that was named, also where another did before; whoever indexes asks
     for that. A server goes on in the background, unless the caller would rather wait."""
-    named = app.static is None and app.deep is not None
-    if wait or (named and not app.stays):
-        job = refine_later(app, project, gently=False)
+    named = app.workspace.static is None and app.workspace.deep is not None
+    if wait or (named and not app.workspace.stays):
+        job = refine_later(app.workspace, project, gently=False)
         if job:
             job.join(work)
     elif named:
-        refine_later(app, project)
+        refine_later(app.workspace, project)
 
 
 def _limit_or(project: Project, question: str, work: Work) -> str | FileLimitWarning:
@@ -133,11 +134,11 @@ def _limit_or(project: Project, question: str, work: Work) -> str | FileLimitWar
 
 def _run(app: App, project: Project, work: Work, *, force: bool = False) -> IndexReport:
     """Index as a job; a caller that is cancelled takes the job with it."""
-    app.jobs.cancel(f"refine:{project.key}")
-    running = app.jobs.find(f"index:{project.key}")
+    app.workspace.jobs.cancel(f"refine:{project.key}")
+    running = app.workspace.jobs.find(f"index:{project.key}")
     if force and running:
         running.wait(work)  # to join it would be to rebuild nothing
-    report: IndexReport = index_job(app, project, force=force).join(work)
+    report: IndexReport = index_job(app.workspace, project, force=force).join(work)
     go_on(app, project)
     return report
 
@@ -169,16 +170,16 @@ def reindex_file(
     work: Work,
 ) -> FileAnswer:
     """Index one file again."""
-    found = indexed_project(app, project)
+    found = indexed_project(app.workspace, project)
     resolved = resolve_inside(found.root, path)
     relative = resolved.relative_to(found.root).as_posix()
     verdict = found.tree.check(relative)
     if isinstance(verdict, Skipped):
         if verdict.reason == "missing":
-            update_project(app, found, work, paths={relative})
+            update_project(app.workspace, found, work, paths={relative})
             raise FileMissing(f"{relative} not in index", path=relative)
         raise _not_admitted(relative, verdict.reason, verdict.detail)
-    report = update_project(app, found, work, paths={relative}, force=True)
+    report = update_project(app.workspace, found, work, paths={relative}, force=True)
     for reason in report.skipped:
         raise _not_admitted(relative, reason)
     if found.tree.kind_of(relative) is None:
@@ -201,17 +202,17 @@ def delete_index(
     app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
 ) -> DeleteAnswer:
     """Delete a project's index; the project's files are not touched."""
-    found = require_index(find_project(app, project))
+    found = require_index(find_project(app.workspace, project))
     question = "Delete the index for this project? This cannot be undone."
-    require_consent(app, work, "delete_index", found, question, confirm)
+    require_consent(app.workspace, work, "delete_index", found, question, confirm)
     found.stop_following()
     if found.strategy == "git":
         with suppress(SondeError):
             remove_hook(found.root)
     for kind in ("check", "refine", "views", "index", "flush"):
-        app.jobs.cancel(f"{kind}:{found.key}")
+        app.workspace.jobs.cancel(f"{kind}:{found.key}")
     with found.lock.held(work):
-        app.projects.forget(found.root)
+        app.workspace.projects.forget(found.root)
         # metadata first: from here on the index does not exist, whatever happens
         with translate_errors(found.folder):
             (found.folder / "metadata.json").unlink(missing_ok=True)
@@ -238,9 +239,9 @@ def _remove(path: Path) -> None:
 def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> StatusAnswer:
     """How large, how fresh and how complete the index is, and what was left out."""
     del work
-    found = indexed_project(app, project)
-    follow_project(app, found)
-    with rebuilding(app, found):
+    found = indexed_project(app.workspace, project)
+    follow_project(app.workspace, found)
+    with rebuilding(app.workspace, found):
         return _describe(app, found)
 
 
@@ -248,14 +249,14 @@ def _describe(app: App, found: Project) -> StatusAnswer:
     stores = found.stores()
     metadata = load_metadata(found.folder)
     code, docs = stores["code"].counts(), stores["docs"].counts()
-    job = app.jobs.find(f"index:{found.key}")
+    job = app.workspace.jobs.find(f"index:{found.key}")
     indexing = job is not None and job.status == "running"
     details: dict[str, Any] = {
         "store": found.store_name,
         "docs": {"totalDocs": docs.files, "totalDocChunks": docs.chunks},
         "vectors": _coverage(app, found),
     }
-    if told := tell_other_model(app, found):
+    if told := tell_other_model(app.workspace, found):
         details["otherModel"] = told
     if plain := _count_plain(stores["code"].files().values()):
         details["withoutGrammar"] = plain
@@ -299,7 +300,7 @@ def _count_plain(states: Iterable[FileState]) -> dict[str, int]:
 
 def _coverage(app: App, project: Project) -> dict[str, str]:
     shares = {}
-    for embedder in (app.static, app.deep):
+    for embedder in (app.workspace.static, app.workspace.deep):
         if embedder:
             pairs = [store.coverage(embedder.name) for store in project.stores().values()]
             have, total = (sum(column) for column in zip(*pairs, strict=True))
@@ -311,10 +312,10 @@ def list_projects(app: App, *, work: Work) -> ProjectsAnswer:
     """Every project on this machine that has an index."""
     del work
     rows: list[dict[str, Any]] = []
-    for root in known_roots(app):
+    for root in known_roots(app.workspace):
         metadata, status = Metadata(str(root), ""), "incomplete"
         try:
-            metadata = load_metadata(project_folder(app.home, root)) or metadata
+            metadata = load_metadata(project_folder(app.workspace.home, root)) or metadata
             status = "ready" if metadata.last_full_index else status
         except SondeError as error:
             status = error.code.lower()
@@ -325,7 +326,7 @@ def list_projects(app: App, *, work: Work) -> ProjectsAnswer:
                 "totalFiles": metadata.total_files,
                 "totalChunks": metadata.total_chunks,
                 "lastUpdated": metadata.last_updated,
-                "storageSize": show_size(measure_folder(project_folder(app.home, root))),
+                "storageSize": show_size(measure_folder(project_folder(app.workspace.home, root))),
             }
         )
     return {"projects": rows, "totalProjects": len(rows)}
@@ -344,13 +345,13 @@ def start_project_job(
 ) -> dict[str, Any]:
     """Index a project, build its index anew, or check it, in the background."""
     if action == "index":
-        found = find_project(app, project, work)
+        found = find_project(app.workspace, project, work)
         agree_to_index(app, found, work, confirm)
         job = _index(app, found)
     else:
-        found = indexed_project(app, project)
+        found = indexed_project(app.workspace, project)
         if action == "check":
-            job = check_soon(app, found, asked=True)
+            job = check_soon(app.workspace, found, asked=True)
         else:
             agree_to_rebuild(app, found, work, confirm)
             job = _index(app, found, force=True)
@@ -359,19 +360,21 @@ def start_project_job(
 
 def _index(app: App, project: Project, *, force: bool = False) -> Job:
     key = f"index:{project.key}"
-    running = app.jobs.find(key)
+    running = app.workspace.jobs.find(key)
     if force and running and running.status == "running":
         raise IndexBusy("to join a job that is running would rebuild nothing")
-    app.jobs.cancel(f"refine:{project.key}")
+    app.workspace.jobs.cancel(f"refine:{project.key}")
 
     def run(inner: Work) -> IndexReport:
-        report = update_project(app, project, inner, force=force)
+        report = update_project(app.workspace, project, inner, force=force)
         go_on(app, project)
-        if app.static is None:
-            refine_later(app, project)  # a provider was named: it embeds what is new or other
+        if app.workspace.static is None:
+            refine_later(
+                app.workspace, project
+            )  # a provider was named: it embeds what is new or other
         return report
 
-    return app.jobs.submit(key, "index", run, lasting=True)
+    return app.workspace.jobs.submit(key, "index", run, lasting=True)
 
 
 PROJECT_ROUTES: tuple[Route, ...] = (

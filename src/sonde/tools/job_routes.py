@@ -28,13 +28,13 @@ def list_jobs(
 ) -> Answer:
     """Long work that the caller may see, of every process, the newest first."""
     caller = work.caller
-    after = decode_key(cursor, "jobs", app.key) if cursor else None
-    known = app.jobs.recent(_MOST, (after[0], after[1]) if after else None)
+    after = decode_key(cursor, "jobs", app.workspace.key) if cursor else None
+    known = app.workspace.jobs.recent(_MOST, (after[0], after[1]) if after else None)
     found = [job for job in known if job.owner in ("", caller.user)]
     following = None
     if len(found) > limit:
         last = found[limit - 1]
-        key = encode_key([-last.started_ms, last.id], "jobs", app.key)
+        key = encode_key([-last.started_ms, last.id], "jobs", app.workspace.key)
         following = caller.link(f"jobs?limit={limit}&cursor={key}")
     rows = [show_job(job, caller) for job in found[:limit]]
     return {"jobs": rows, "nextPageUrl": following}
@@ -65,7 +65,7 @@ def read_progress(app: App, job_id: JobParam, *, work: Work) -> ProgressAnswer:
 def stop_job(app: App, job_id: JobParam, *, work: Work) -> Answer:
     """Ask a job to stop."""
     record = find_job(app, work.caller, job_id)
-    if not app.jobs.stop(record.id):
+    if not app.workspace.jobs.stop(record.id):
         raise InvalidRequest("the job has ended", user_message="This job is not running.")
     return {"jobId": record.id, "status": "stopping"}
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from sonde.app import App
 from sonde.projects.pages import answer_page
-from sonde.projects.views import TagsParam, TypesParam
 from sonde.runtime.work import Work
+from sonde.tools.code import TagsParam, TypesParam
 from sonde.tools.schema import Param
 from sonde.tools.shapes.page import PageAnswer
 
@@ -111,7 +111,7 @@ def _rank_by(mode: Literal["semantic", "lexical", "hybrid"]) -> Callable[..., Pa
             "context_lines": context_lines,
             "max_tokens": max_tokens,
         }
-        return answer_page(app, mode, query, given, view, cursor, work)
+        return answer_page(app.workspace, mode, query, given, view, cursor, work)
 
     search.__name__ = f"{mode}_search"
     return search
@@ -176,4 +176,4 @@ def regex_search(
         "context_lines": context_lines,
         "max_tokens": max_tokens,
     }
-    return answer_page(app, "regex", pattern or query or "", given, view, cursor, work)
+    return answer_page(app.workspace, "regex", pattern or query or "", given, view, cursor, work)

@@ -103,7 +103,7 @@ def search(
     wanted = kept.hits[offset : offset + limit]
     rows = [show_any(hit, terms, length, read_opening(store, hit)) for hit in wanted]
     shown = rows if mode == "full" else [show_compact(row) for row in rows]
-    budget = max_tokens or defaults.get("max_tokens") or app.max_tokens
+    budget = max_tokens or defaults.get("max_tokens") or app.workspace.max_tokens
     while len(shown) > 1 and count_tokens(shown) > budget - 60:
         shown.pop()
     behind = offset + len(shown)
@@ -232,7 +232,7 @@ def _rank_files(
     for kind in kinds:
         request = Request("search", query, (kind,), _CODE_HITS)
         try:
-            hits, _ = rank_everywhere(app, request, question, work)
+            hits, _ = rank_everywhere(app.workspace, request, question, work)
         except CatalogError:
             if required:
                 raise
@@ -260,7 +260,7 @@ def _fetch_file(
     project_text, _, path = unquote(name).rpartition("//")
     work.check()
     # only what was indexed can have been found: a pointer opens no other folder, no other file
-    project = indexed_project(app, project_text or None)
+    project = indexed_project(app.workspace, project_text or None)
     admitted = project.tree.check(path)
     content = admitted if isinstance(admitted, Skipped) else project.tree.read(path)
     if isinstance(content, Skipped):

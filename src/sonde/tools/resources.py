@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from sonde.app import App, Project
+from sonde.app import App
 from sonde.errors import FileMissing, FileNotAdmitted, IndexNotFound, InvalidRequest, NoSuchAddress
 from sonde.policy.admit import REASONS
 from sonde.policy.walk import Entry
 from sonde.projects.find import find_project, indexed_project, known_roots
+from sonde.projects.project import Project
 from sonde.projects.update import rebuilding
 from sonde.runtime.work import Work
 from sonde.tools import TOOLS
@@ -68,8 +69,8 @@ def read_chunks(
 ) -> ChunksAnswer:
     """The chunks of an indexed file, in order."""
     del work
-    found = indexed_project(app, project)
-    with rebuilding(app, found):
+    found = indexed_project(app.workspace, project)
+    with rebuilding(app.workspace, found):
         chunks = [chunk for store in found.stores().values() for chunk in store.chunks_of(path)]
         states = [store.states([path]).get(path) for store in found.stores().values()]
     verdict = found.tree.check(path)
@@ -93,7 +94,7 @@ def read_page(
     work: Work,
 ) -> dict[str, Any]:
     """The page of results that a cursor leads to, whichever tool has made it."""
-    results, _ = app.results.resume(cursor, {})
+    results, _ = app.workspace.results.resume(cursor, {})
     tool = results.parameters.get("tool")
     if not isinstance(tool, str):
         raise NoSuchAddress("the results name no tool", address=cursor)
@@ -106,12 +107,14 @@ def complete_path(
 ) -> Sequence[str]:
     """Paths and projects that begin so."""
     if argument == "project":
-        return [str(root) for root in known_roots(app) if str(root).startswith(beginning)][:_MOST]
+        return [
+            str(root) for root in known_roots(app.workspace) if str(root).startswith(beginning)
+        ][:_MOST]
     if argument != "path":
         return []
     found = _readable_project(app, given.get("project"))
     if found.is_indexed():
-        with rebuilding(app, found):
+        with rebuilding(app.workspace, found):
             paths = [path for store in found.stores().values() for path in store.files()]
         return sorted(path for path in paths if path.startswith(beginning))[:_MOST]
     walked = (entry.path for entry in found.tree.walk() if isinstance(entry, Entry))
@@ -120,9 +123,9 @@ def complete_path(
 
 def _readable_project(app: App, project: str | None) -> Project:
     """The project around here, or an indexed one: naming a folder does not open it."""
-    found = find_project(app, project)
+    found = find_project(app.workspace, project)
     if project is not None and not found.is_indexed():
-        here = find_project(app)
+        here = find_project(app.workspace)
         if here.root != found.root:
             raise IndexNotFound(f"No index at {found.folder}/")
     return found

@@ -132,11 +132,11 @@ def read_entries(
     caller = work.caller
     found = find_set(app, caller, selection_id)
     scope = f"entries:{found.id}"
-    after = decode_key(cursor, scope, app.key)[0] if cursor else 0
+    after = decode_key(cursor, scope, app.workspace.key)[0] if cursor else 0
     rows = app.disk.tree(found.index).members(found.id, limit + 1, after)
     following = None
     if len(rows) > limit:
-        key = encode_key([rows[limit - 1].id], scope, app.key)
+        key = encode_key([rows[limit - 1].id], scope, app.workspace.key)
         following = caller.link(f"resource-sets/{found.id}/entries?limit={limit}&cursor={key}")
     return {
         "selectionId": found.id,
@@ -241,7 +241,7 @@ def remove_query(
     """Forget a saved query; the sets that it made stay."""
     query = find_query(app, work.caller, query_id)
     question = f"Forget the saved query '{query.name}'?"
-    require_consent(app, work, "delete_query", query.id, question, confirm)
+    require_consent(app.workspace, work, "delete_query", query.id, question, confirm)
     app.disk.saved.delete_query(query.id, query.owner)
     return {"queryId": query.id, "status": "deleted"}
 

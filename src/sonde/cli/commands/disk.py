@@ -212,10 +212,14 @@ def run_jobs(session: Session) -> int:
     app, caller = session.app, Caller()
     if session.args.stop:
         record = find_job(app, caller, session.args.stop)
-        stopped = app.jobs.stop(record.id)
+        stopped = app.workspace.jobs.stop(record.id)
         session.note("it will stop within a second" if stopped else "it was not running")
         return FOUND if stopped else NOTHING
-    records = [r for r in app.jobs.recent(session.args.limit or 20) if r.owner in ("", caller.user)]
+    records = [
+        r
+        for r in app.workspace.jobs.recent(session.args.limit or 20)
+        if r.owner in ("", caller.user)
+    ]
     if session.args.json:
         session.print_json({"jobs": [show_job(record, caller) for record in records]})
         return FOUND if records else NOTHING

@@ -100,7 +100,10 @@ def _check_home(home: Path) -> Check:
 
 
 def _check_models(session: Session) -> Iterator[Check]:
-    for label, embedder in (("static", session.app.static), ("deep", session.app.deep)):
+    for label, embedder in (
+        ("static", session.app.workspace.static),
+        ("deep", session.app.workspace.deep),
+    ):
         if embedder is None:
             yield Check(f"{label} model", f"off (embedding = {session.settings.embedding})")
             continue

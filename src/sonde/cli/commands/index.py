@@ -79,7 +79,9 @@ def run_store(session: Session) -> int:
     from sonde.projects.maintenance import convert_store
 
     with session.working() as work:
-        answer = convert_store(session.app, session.args.store, project=session.project, work=work)
+        answer = convert_store(
+            session.app.workspace, session.args.store, project=session.project, work=work
+        )
     if session.args.json:
         session.print_json(answer)
     else:
@@ -93,7 +95,11 @@ def run_export(session: Session) -> int:
 
     with session.working() as work:
         answer = export_chunks(
-            session.app, session.args.output, session.args.format, session.project, work=work
+            session.app.workspace,
+            session.args.output,
+            session.args.format,
+            session.project,
+            work=work,
         )
     if session.args.json:
         session.print_json(answer)
@@ -111,7 +117,7 @@ def run_strategy(session: Session) -> int:
     hook = True if args.hook else False if args.no_hook else None
     with session.working() as work:
         answer = choose_strategy(
-            session.app, args.strategy, hook, project=session.project, work=work
+            session.app.workspace, args.strategy, hook, project=session.project, work=work
         )
     if session.args.json:
         session.print_json(answer)
@@ -130,15 +136,17 @@ def run_check(session: Session) -> int:
     from sonde.projects.find import indexed_project
 
     thorough = True if session.args.thorough else None
-    project = indexed_project(session.app, session.project)
+    project = indexed_project(session.app.workspace, session.project)
     if session.args.while_stdin_open:
         # for the server that began it: how far it is, line by line, then what was found
         work = Work(report=lambda at: session.print_now(asdict(at)))
         threading.Thread(target=_cancel_at_end, args=(work,), daemon=True).start()
-        session.print_now(check_project(session.app, project, work, thorough=thorough).as_dict())
+        session.print_now(
+            check_project(session.app.workspace, project, work, thorough=thorough).as_dict()
+        )
         return FOUND
     with session.working() as work:
-        findings = check_now(session.app, project, work, thorough=thorough)
+        findings = check_now(session.app.workspace, project, work, thorough=thorough)
     if session.args.json:
         session.print_json(findings.as_dict())
     elif not session.args.quiet:
@@ -193,7 +201,7 @@ def run_status(session: Session) -> int:
             "repaired": mended or "nothing",
         }
     session.print_lines(render_facts(answer, session.out))
-    if deep := session.app.deep:
+    if deep := session.app.workspace.deep:
         pairs = [store.coverage(deep.name) for store in session.opened.stores().values()]
         if any(have < total for have, total in pairs):
             session.note(

@@ -128,7 +128,7 @@ def show_project(
     try:
         status = get_index_status(app, project, work=work)
     except IndexNotFound:
-        jobs = _jobs_of(app, str(find_project(app, project).root), work)
+        jobs = _jobs_of(app, str(find_project(app.workspace, project).root), work)
         if any(job["status"] == "running" for job in jobs):
             return _show_first_index(jobs)  # it has begun, and nothing is stored yet
         status = get_index_status(app, project, work=work)

@@ -86,7 +86,7 @@ def show_search(
 def _choose_project(app: App, known: Sequence[str]) -> str:
     """The project around the place where the server was started, else the first."""
     try:
-        here = str(find_project(app).root)
+        here = str(find_project(app.workspace).root)
     except SondeError:
         here = ""
     return here if here in known else next(iter(known), here)
