@@ -23,7 +23,7 @@ from typing import Any
 
 from sonde.embedding.base import Embedder
 from sonde.embedding.static import StaticEmbedder
-from sonde.knowledge.ranking import Asking, embed_missing, read_question
+from sonde.knowledge.ranking import KnowledgeSearch, embed_missing, read_knowledge_query
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
@@ -38,7 +38,7 @@ def rank_cranfield(folder: Path, store: KnowledgeStore, embedder: Embedder | Non
     found = []
     for query in json.loads((folder / "cran_queries.json").read_text()):
         grades = wanted.get(int(query["query number"]), {})
-        hits = Asking(store, read_question(query["query"]), embedder).rank("notes")
+        hits = KnowledgeSearch(store, read_knowledge_query(query["query"]), embedder).rank("notes")
         gains = [grades.get(hit.entry.id, 0) for hit in hits[:10]]
         found.append(discount(gains) / (discount(sorted(grades.values(), reverse=True)[:10]) or 1))
     return mean(found)
@@ -90,7 +90,9 @@ def recall_locomo(
         evidence = {part.strip() for each in question["evidence"] for part in each.split(";")}
         if not evidence:
             continue
-        hits = Asking(store, read_question(question["question"]), embedder).rank("chats")
+        hits = KnowledgeSearch(store, read_knowledge_query(question["question"]), embedder).rank(
+            "chats"
+        )
         ten = [hit.message_id for hit in hits if hit.message_id][:10]
         found.append(len(evidence & set(ten)) / len(evidence))
     return found

@@ -23,7 +23,7 @@ from statistics import quantiles
 
 from sonde.embedding.base import Embedder
 from sonde.embedding.static import StaticEmbedder
-from sonde.knowledge.ranking import Asking, embed_missing, read_question
+from sonde.knowledge.ranking import KnowledgeSearch, embed_missing, read_knowledge_query
 from sonde.stores.knowledge import words as knowledge_lexical
 from sonde.stores.knowledge.base import ANYTHING, Conditions, Entry, KnowledgeStore, Piece
 
@@ -108,11 +108,11 @@ def ask(store: KnowledgeStore, texts: list[str], count: int, read_cpu: Callable[
         "filtered": (static, Conditions(media_types=("pdf",))),
     }
     for name, (embedder, where) in ways.items():
-        Asking(store, read_question("warm up"), embedder).rank("media", where)
+        KnowledgeSearch(store, read_knowledge_query("warm up"), embedder).rank("media", where)
         walls, cpus = [], []
         for text in questions:
             spent, began = read_cpu(), time.perf_counter()
-            Asking(store, read_question(text), embedder).rank("media", where)
+            KnowledgeSearch(store, read_knowledge_query(text), embedder).rank("media", where)
             walls.append(1e3 * (time.perf_counter() - began))
             cpus.append(1e3 * (read_cpu() - spent))
         print(f"{name}: {show(walls)} ms, CPU {show(cpus)} ms, {count} questions", flush=True)
@@ -125,7 +125,7 @@ def compare_exact(store: KnowledgeStore, texts: list[str], count: int) -> None:
     usual = knowledge_lexical.POSTINGS
     shares: dict[int, list[float]] = {10: [], 50: [], 200: []}
     for text in make_questions(texts, count):
-        terms = read_question(text).terms
+        terms = read_knowledge_query(text).terms
         found = store.rank("media", terms, 600)
         knowledge_lexical.POSTINGS = 1 << 60
         exact = store.rank("media", terms, 600)

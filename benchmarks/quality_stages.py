@@ -27,7 +27,7 @@ from sonde.embedding.static import StaticEmbedder
 from sonde.ranking.question import read_question
 from sonde.searching import modes as deepen
 from sonde.searching.modes import rank_hybrid
-from sonde.searching.search import Deep, Probe, Search
+from sonde.searching.search import DeepVectors, QueryVector, Search
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import Filter
 
@@ -57,12 +57,12 @@ class Veiled:
 
 
 def rank_files(
-    store: Any, query: str, static: StaticEmbedder, deep: Callable[[str], Deep | None]
+    store: Any, query: str, static: StaticEmbedder, deep: Callable[[str], DeepVectors | None]
 ) -> tuple[list[str], float]:
     """Files in order, and the seconds it took."""
     question = read_question(query)
     began = time.perf_counter()
-    probe = Probe(static.name, static.embed(question.asked, "query")[0])
+    probe = QueryVector(static.name, static.embed(question.asked, "query")[0])
     found = rank_hybrid(Search(store, Filter(), 20, probe, deep(query)), question)
     seconds = time.perf_counter() - began
     return list(dict.fromkeys(one.chunk.path for one in found)), seconds
@@ -83,15 +83,15 @@ def main() -> None:
     unseen = fit_unseen(args.corpora, args.queries, args.cache)
     static, model = StaticEmbedder(), OnnxEmbedder(idle_s=3600)
     only = set(args.only.split(",")) if args.only else None
-    stages: dict[str, tuple[float, Callable[[str], Deep | None]]] = {
+    stages: dict[str, tuple[float, Callable[[str], DeepVectors | None]]] = {
         "first stage alone": (0.0, lambda _: None)
     }
 
-    def ask(query: str, *, complete: bool, fresh: bool) -> Deep:
+    def ask(query: str, *, complete: bool, fresh: bool) -> DeepVectors:
         began = time.perf_counter()
         vector = model.embed([query], "query")[0]
         embed = partial(model.embed, mode="passage") if fresh else None
-        return Deep(model.name, vector, complete, embed, time.perf_counter() - began)
+        return DeepVectors(model.name, vector, complete, embed, time.perf_counter() - began)
 
     for share in SHARES:
         for fresh in (False, True) if share < 1 else (False,):

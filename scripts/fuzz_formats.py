@@ -28,7 +28,7 @@ from samples import SAMPLES, take_out  # noqa: E402
 from tests.knowledge.samples import write_samples  # noqa: E402
 
 from sonde.knowledge.exporting import export_lines, restore_lines  # noqa: E402
-from sonde.knowledge.formats.reading import File, Refused  # noqa: E402
+from sonde.knowledge.formats.reading import File, RefusedFormat  # noqa: E402
 from sonde.knowledge.importing import REASONS, name_entries  # noqa: E402
 from sonde.knowledge.parsing import Parsers  # noqa: E402
 from sonde.policy.admit import REASONS as ADMITTED  # noqa: E402
@@ -113,7 +113,7 @@ class Run:
             made = self._parsers.parse(File(path, mutant, 1)).entries
             self.outcomes["came in"] += 1
             self._check(made)
-        except Refused as error:
+        except RefusedFormat as error:
             self.outcomes[error.reason] += 1
             if error.reason not in {*REASONS, *ADMITTED}:
                 self._tell(path, mutant, f"a reason without words: {error.reason}", at)

@@ -20,11 +20,11 @@ from sonde.stores.disk.filters import (
     Filter,
     Not,
     Or,
+    filter_to_json,
     from_json,
     parse_filter,
     read_moment,
     render_filter,
-    to_json,
 )
 
 TEXT = st.text(st.characters(blacklist_characters="\0"), min_size=1, max_size=20)
@@ -62,7 +62,7 @@ FILTERS = st.recursive(make_conditions(), grow, max_leaves=12) | st.just(EVERYTH
 @given(FILTERS)
 def test_text_and_json_round_trip(tree: Filter) -> None:
     assert parse_filter(render_filter(tree)) == tree
-    assert from_json(json.loads(json.dumps(to_json(tree)))) == tree
+    assert from_json(json.loads(json.dumps(filter_to_json(tree)))) == tree
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(

@@ -36,7 +36,7 @@ from sonde.ranking.weights import CODE, DEEP
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
 from sonde.searching.evidence import gather_evidence
-from sonde.searching.search import Deep, Probe, Search
+from sonde.searching.search import DeepVectors, QueryVector, Search
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.text.globs import compile_glob
 from sonde.types import Filter
@@ -87,8 +87,10 @@ def gather_rows(
             for t in query["relevant"] + query.get("secondary", [])
         }
         question = read_question(query["query"])
-        probe = Probe(static.name, static.embed([question.text], "query")[0])
-        more = deep and Deep(deep.name, deep.embed([question.text], "query")[0], is_complete=True)
+        probe = QueryVector(static.name, static.embed([question.text], "query")[0])
+        more = deep and DeepVectors(
+            deep.name, deep.embed([question.text], "query")[0], is_complete=True
+        )
         files = gather_evidence(Search(store, Filter(), 20, probe, more), question)
         matrix = np.array([[f.features.get(n, 0.0) for n in NAMES] for f in files], np.float64)
         paths = [f.candidate.state.path for f in files]

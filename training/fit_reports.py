@@ -33,7 +33,7 @@ from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, REPORT
 from sonde.runtime.work import Work
 from sonde.searching.evidence import gather_evidence
-from sonde.searching.search import Probe, Search
+from sonde.searching.search import QueryVector, Search
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.text.globs import compile_glob
 from sonde.types import Filter
@@ -104,7 +104,7 @@ def measure_issue(store: SqliteChunkStore, text: str, files: set[str]) -> Any:
     question = read_question(text)
     embedder = load_provider("static")
     vectors = embedder.embed(question.asked, "query")
-    probe = Probe(embedder.name, *vectors)
+    probe = QueryVector(embedder.name, *vectors)
     ranked = gather_evidence(Search(store, Filter(), 20, probe), question)
     paths = [file.candidate.state.path for file in ranked]
     matrix = np.array([[f.features.get(n, 0.0) for n in NAMES] for f in ranked])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sonde.app import App
 from sonde.disk.trees import Disk
-from sonde.embedding.background import ApartEmbedder
+from sonde.embedding.background import BackgroundEmbedder
 from sonde.embedding.base import Embedder, load_provider
 from sonde.errors import (
     InvalidRequest,
@@ -94,7 +94,7 @@ def build_app(
         if settings.embedding in ("auto", "static", "local")
         else None,
         deep=_open_provider(settings, tell),
-        background_deep=ApartEmbedder if settings.embedding in ("auto", "deep") else None,
+        background_deep=BackgroundEmbedder if settings.embedding in ("auto", "deep") else None,
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
         stays=stays,

@@ -10,7 +10,7 @@ import pytest
 
 from sonde.chunking.grammars import parse_tree
 from sonde.chunking.packing import LARGEST
-from sonde.chunking.parse import MOST_CHUNKS, parse_text
+from sonde.chunking.parse import MOST_CHUNKS, parse_source
 from sonde.chunking.views import derive_views
 from sonde.types import Chunk
 
@@ -18,7 +18,7 @@ from .sources import SOURCES
 
 
 def chunks_of(path: str, text: str) -> tuple[Chunk, ...]:
-    return parse_text(path, text, kind="code").chunks
+    return parse_source(path, text, kind="code").chunks
 
 
 def method(name: str, lines: int) -> str:
@@ -78,14 +78,14 @@ def test_what_follows_a_large_class_is_not_mixed_with_it() -> None:
 
 
 def test_no_more_chunks_than_allowed_are_kept() -> None:
-    parsed = parse_text("a.txt", "word " * 600_000, kind="code")
+    parsed = parse_source("a.txt", "word " * 600_000, kind="code")
     assert parsed.truncated
     assert len(parsed.chunks) == MOST_CHUNKS
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\r\n", "\u2028\u3000"])
 def test_blank_text_has_no_chunks(text: str) -> None:
-    assert parse_text("a.py", text, kind="code") == parse_text("b.md", "", kind="docs")
+    assert parse_source("a.py", text, kind="code") == parse_source("b.md", "", kind="docs")
 
 
 HOSTILE = {
@@ -107,7 +107,7 @@ def test_hostile_text_is_cut_in_a_few_seconds_in_every_language(name: str) -> No
     text = HOSTILE[name]
     for path in [*SOURCES, "a.md", "a.rst"]:
         began = time.process_time()
-        parsed = parse_text(path, text, kind="code")
+        parsed = parse_source(path, text, kind="code")
         assert time.process_time() - began < 5, path
         joined = "".join(chunk.text for chunk in parsed.chunks)
         assert joined == text or (parsed.truncated and text.startswith(joined))
@@ -144,7 +144,7 @@ interface Builder {
 
 def test_a_source_on_which_the_parser_finds_no_end_is_cut_by_its_lines() -> None:
     assert parse_tree("kotlin", ENDLESS.encode()) is None
-    parsed = parse_text("Builder.kt", ENDLESS, kind="code")
+    parsed = parse_source("Builder.kt", ENDLESS, kind="code")
     assert "".join(chunk.text for chunk in parsed.chunks) == ENDLESS
     assert parsed.symbols == ()
     assert derive_views("Builder.kt", ENDLESS, "code")
@@ -155,5 +155,5 @@ def test_it_is_given_up_between_characters_wherever_that_is() -> None:
     for shift in range(8):
         source = ENDLESS.replace("# a stray line", f"# {'x' * shift}{odd}")
         assert parse_tree("kotlin", source.encode()) is None
-        parsed = parse_text("Builder.kt", source, kind="code")
+        parsed = parse_source("Builder.kt", source, kind="code")
         assert "".join(chunk.text for chunk in parsed.chunks) == source

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
 from sonde.chunking.packing import LARGEST
-from sonde.chunking.parse import MOST_CHUNKS, parse_text
+from sonde.chunking.parse import MOST_CHUNKS, parse_source
 from sonde.types import Chunk, Kind
 
 from .sources import SOURCES
@@ -39,7 +39,7 @@ def check_span(chunk: Chunk, data: bytes) -> None:
 
 
 def check_partition(path: str, text: str) -> None:
-    parsed = parse_text(path, text, kind=kind_of(path))
+    parsed = parse_source(path, text, kind=kind_of(path))
     data = text.encode("utf-8", "surrogatepass")
     if not text.strip():
         assert parsed.chunks == ()
@@ -75,4 +75,4 @@ def test_chunks_partition_damaged_sources(path: str, data: st.DataObject) -> Non
 @settings(max_examples=60)
 def test_the_same_text_is_cut_the_same_way(path: str, text: str) -> None:
     kind = kind_of(path)
-    assert parse_text(path, text, kind=kind) == parse_text(path, text, kind=kind)
+    assert parse_source(path, text, kind=kind) == parse_source(path, text, kind=kind)

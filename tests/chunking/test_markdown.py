@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sonde.chunking.parse import parse_text
+from sonde.chunking.parse import parse_source
 from sonde.types import Chunk
 
 PROSE = "This sentence stands here to take some room in the section. " * 12
 
 
 def chunks_of(path: str, text: str) -> tuple[Chunk, ...]:
-    return parse_text(path, text, kind="docs").chunks
+    return parse_source(path, text, kind="docs").chunks
 
 
 def trails(chunks: tuple[Chunk, ...]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.chunking.parse import parse_text
+from sonde.chunking.parse import parse_source
 
 from .sources import SOURCES
 
@@ -14,7 +14,7 @@ KINDS = {"t": "type", "f": "function", "v": "value"}
 @pytest.mark.parametrize("path", SOURCES)
 def test_a_source_yields_what_it_defines_and_imports(path: str) -> None:
     source = SOURCES[path]
-    parsed = parse_text(path, source.text, kind="code")
+    parsed = parse_source(path, source.text, kind="code")
     expected = [tuple(one.split(":")) for one in source.symbols.split()]
     assert [(s.name, s.kind) for s in parsed.symbols] == [(n, KINDS[k]) for n, k in expected]
     assert parsed.imports == tuple(source.imports.split())
@@ -24,7 +24,7 @@ def test_a_source_yields_what_it_defines_and_imports(path: str) -> None:
 def test_a_symbol_stands_on_the_line_it_claims(path: str) -> None:
     source = SOURCES[path]
     lines = source.text.split("\n")
-    for symbol in parse_text(path, source.text, kind="code").symbols:
+    for symbol in parse_source(path, source.text, kind="code").symbols:
         name = symbol.name.rpartition(".")[2]
         assert name in "\n".join(lines[symbol.line - 1 : symbol.line + 3])
 
@@ -34,17 +34,19 @@ def test_definitions_survive_conflict_markers_around_them() -> None:
         "def before(): pass\n\n<<<<<<< HEAD\ndef ours(): pass\n=======\ndef theirs(): pass\n"
         ">>>>>>> x\n\ndef after(): pass\n"
     )
-    names = {symbol.name for symbol in parse_text("a.py", text, kind="code").symbols}
+    names = {symbol.name for symbol in parse_source("a.py", text, kind="code").symbols}
     assert {"before", "after"} <= names
 
 
 def test_half_a_file_still_defines_its_first_half() -> None:
     text = "class A {\n  run() { return 1 }\n  stop() { if (x) {"
-    names = [symbol.name for symbol in parse_text("a.js", text, kind="code").symbols]
+    names = [symbol.name for symbol in parse_source("a.js", text, kind="code").symbols]
     assert names == ["run"]
 
 
 def test_languages_without_a_grammar_have_imports_but_no_symbols() -> None:
-    parsed = parse_text("a.vue", "<script>\nimport x from './side-bar.vue'\n</script>", kind="code")
+    parsed = parse_source(
+        "a.vue", "<script>\nimport x from './side-bar.vue'\n</script>", kind="code"
+    )
     assert parsed.imports == ("sidebar",)
     assert parsed.symbols == ()

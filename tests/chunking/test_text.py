@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
 from sonde.chunking.packing import SPLITTINGS, Splitting, split_ranges
-from sonde.chunking.parse import parse_text
+from sonde.chunking.parse import parse_source
 from sonde.types import Kind
 
 from .test_laws import check_span
@@ -80,7 +80,7 @@ def test_the_overlap_is_as_large_as_the_separators_allow(text: str) -> None:
 def test_recursive_chunks_tell_their_exact_place(kind: Kind, text: str, times: int) -> None:
     whole = text * times
     data = whole.encode()
-    chunks = parse_text("a.py", whole, kind=kind, method="recursive").chunks
+    chunks = parse_source("a.py", whole, kind=kind, method="recursive").chunks
     for chunk in chunks:
         check_span(chunk, data)
         assert len(chunk.text) <= SPLITTINGS[kind].size
@@ -90,5 +90,5 @@ def test_recursive_chunks_tell_their_exact_place(kind: Kind, text: str, times: i
 
 
 def test_recursive_chunking_still_knows_symbols() -> None:
-    parsed = parse_text("a.py", "def run(): pass\n", kind="code", method="recursive")
+    parsed = parse_source("a.py", "def run(): pass\n", kind="code", method="recursive")
     assert [symbol.name for symbol in parsed.symbols] == ["run"]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from sonde.chunking.grammars import parse_tree
-from sonde.chunking.parse import parse_text
+from sonde.chunking.parse import parse_source
 
 # while it is being edited; the lengths of names matter, and memory grows without end
 HALF_EDITED = """\
@@ -40,7 +40,7 @@ def test_a_source_that_the_parser_cannot_finish_is_cut_by_lines() -> None:
 
 def test_the_parser_is_as_good_as_new_after_that() -> None:
     assert parse_tree("kotlin", HALF_EDITED.encode()) is None
-    parsed = parse_text("b.kt", "fun second(): Int {\n    return 2\n}\n", kind="code")
+    parsed = parse_source("b.kt", "fun second(): Int {\n    return 2\n}\n", kind="code")
     assert [symbol.name for symbol in parsed.symbols] == ["second"]
 
 

@@ -6,9 +6,9 @@ from sonde.cli.terminal import (
     ProgressLine,
     Screen,
     describe_progress,
+    display_width,
     draw_bar,
     format_seconds,
-    measure,
 )
 from sonde.types import Progress
 
@@ -28,7 +28,7 @@ def test_a_line_without_a_total_counts_only() -> None:
 
 @pytest.mark.parametrize("share", [0, 0.01, 0.333, 0.5, 0.999, 1])
 def test_the_bar_is_always_as_wide_as_itself(share: float) -> None:
-    assert measure(draw_bar(share, 10)) == 12
+    assert display_width(draw_bar(share, 10)) == 12
     assert draw_bar(share, 10).count("█") == int(share * 10 + 0.06)
 
 
@@ -57,7 +57,7 @@ def test_a_terminal_sees_one_line_that_goes_away() -> None:
     assert drawn[0] == ""
     assert drawn[-1] == ""
     assert len(drawn) == 4  # the second came too soon to be drawn
-    assert all(measure(text) < 40 for text in drawn)
+    assert all(display_width(text) < 40 for text in drawn)
     assert "\n" not in stream.getvalue()
 
 

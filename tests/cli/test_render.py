@@ -2,7 +2,7 @@ import re
 from typing import Any
 
 from sonde.cli.render import (
-    Look,
+    Style,
     describe_search,
     find_query_words,
     format_bytes,
@@ -11,7 +11,7 @@ from sonde.cli.render import (
     render_projects,
     render_search,
 )
-from sonde.cli.terminal import Screen, measure
+from sonde.cli.terminal import Screen, display_width
 
 RESULT: dict[str, Any] = {
     "path": "src/auth/login.py",
@@ -36,7 +36,7 @@ def answer(*results: dict[str, Any], **more: Any) -> dict[str, Any]:
 def search(
     screen: Screen, result: dict[str, Any], query: str = "password", **look: Any
 ) -> list[str]:
-    return list(render_search(answer(result), Look(screen, **look), find_query_words(query)))
+    return list(render_search(answer(result), Style(screen, **look), find_query_words(query)))
 
 
 def test_a_result_is_a_place_and_numbered_lines() -> None:
@@ -62,7 +62,7 @@ def test_query_words_are_painted_and_the_paint_comes_off() -> None:
 
 def test_code_lines_never_pass_the_width_unless_asked_to() -> None:
     long = {**RESULT, "text": "x = '" + "密" * 200 + "'"}
-    assert all(measure(line) <= 60 for line in search(Screen(width=60), long)[1:])
+    assert all(display_width(line) <= 60 for line in search(Screen(width=60), long)[1:])
     assert search(Screen(width=60), long)[1].endswith("…")
     assert long["text"] in search(Screen(width=60), long, full=True)[1]
     assert long["text"] in search(Screen(), long)[1]
@@ -102,7 +102,7 @@ def grep(
     *matches: dict[str, Any], heading: bool = False, screen: Screen | None = None
 ) -> list[str]:
     found = {"matches": list(matches), "truncated": False}
-    look = Look(screen or Screen())
+    look = Style(screen or Screen())
     return list(render_grep(found, look, heading=heading, numbers=True))
 
 

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
-from sonde.cli.terminal import Screen, cut_line, escape_controls, measure, open_screen, prepare_line
+from sonde.cli.terminal import (
+    Screen,
+    cut_line,
+    display_width,
+    escape_controls,
+    open_screen,
+    prepare_line,
+)
 
 TEXT = draw_text(ANY, 120)
 
@@ -62,15 +69,15 @@ def test_control_characters_are_shown_as_what_they_are() -> None:
 @given(TEXT, st.integers(20, 100))
 def test_a_cut_line_fits_and_says_that_it_was_cut(text: str, width: int) -> None:
     cut = cut_line(text, width)
-    assert measure(cut) <= width
+    assert display_width(cut) <= width
     if cut != text:
         assert cut.endswith("…")
         assert text.startswith(cut[:-1])
 
 
 def test_wide_characters_count_twice_and_accents_not_at_all() -> None:
-    assert measure("检索") == 4
-    assert measure("e\u0301") == 1
+    assert display_width("检索") == 4
+    assert display_width("e\u0301") == 1
     assert cut_line("检索代码", 5) == "检索…"
 
 

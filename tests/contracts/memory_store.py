@@ -102,7 +102,7 @@ class MemoryChunkStore:
                 self._next_id += 1
                 stored.append(chunk)
             self._files[file.state.path] = replace(file, chunks=tuple(stored))
-            self._grams[file.state.path] = frozenset(grams.describe_file(file).split())
+            self._grams[file.state.path] = frozenset(grams.list_file_grams(file).split())
         self._generation += 1
 
     @_locked

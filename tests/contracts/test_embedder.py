@@ -17,7 +17,7 @@ from tests.embedding.model_folders import write_graph, write_tokenizer
 from tests.loopback import running
 
 from sonde.embedding import onnx
-from sonde.embedding.background import ApartEmbedder
+from sonde.embedding.background import BackgroundEmbedder
 from sonde.embedding.base import DEEP_NAME, PROVIDERS, Embedder, load_provider
 from sonde.embedding.model import ModelEmbedder
 from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
@@ -59,7 +59,7 @@ def write_own_model(folder: Path) -> None:
 def makers(deep: onnx.OnnxEmbedder, folder: Path) -> Iterator[dict[str, Callable[[], Embedder]]]:
     own = folder / "own"
     write_own_model(own)
-    apart = ApartEmbedder(lambda: None)
+    apart = BackgroundEmbedder(lambda: None)
     with (
         running(EmbeddingServer(deep, 0)) as plain,
         running(OpenAIServer(deep)) as openai,

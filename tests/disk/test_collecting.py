@@ -11,7 +11,7 @@ import pytest
 
 from sonde.app import App
 from sonde.disk.queries import query_get, query_list, query_run
-from sonde.disk.reports import REPORTS, read_report
+from sonde.disk.reports import REPORTS, read_disk_report
 from sonde.disk.scope import find_index
 from sonde.disk.sets import resource_set_ops
 from sonde.errors import (
@@ -271,29 +271,31 @@ def test_every_report_pages_without_gap_or_repeat(
         seen: list[str] = []
         cursor: str | None = None
         while True:
-            page = read_report(app, index, report, work.caller, limit=1, cursor=cursor, since="0d")
+            page = read_disk_report(
+                app, index, report, work.caller, limit=1, cursor=cursor, since="0d"
+            )
             seen += [str(row) for row in page["rows"]]
             if page["nextPageUrl"] is None:
                 break
             cursor = page["nextPageUrl"].partition("cursor=")[2]
         assert len(seen) == len(set(seen)), report
-        whole = read_report(app, index, report, work.caller, limit=100, since="0d")
+        whole = read_disk_report(app, index, report, work.caller, limit=100, since="0d")
         assert [str(row) for row in whole["rows"]] == seen, report
-        explained = read_report(app, index, report, work.caller, limit=5, explain=True)
+        explained = read_disk_report(app, index, report, work.caller, limit=5, explain=True)
         assert explained["plan"], report
     with pytest.raises(InvalidRequest):
-        read_report(app, index, "nothing", work.caller, limit=1)
+        read_disk_report(app, index, "nothing", work.caller, limit=1)
 
 
 def test_reports_say_what_grew_and_what_is_double(
     app: App, disk: Path, here: str, work: Work
 ) -> None:
     index = find_index(app, work.caller, here)
-    assert read_report(app, index, "growth", work.caller, limit=5)["rows"] == []
+    assert read_disk_report(app, index, "growth", work.caller, limit=5)["rows"] == []
     (disk / "src" / "main.py").write_text("x" * 9000)
     (disk / "docs" / "guide.md").unlink()
     scan(app, disk)
-    rows = read_report(app, index, "growth", work.caller, limit=50)["rows"]
+    rows = read_disk_report(app, index, "growth", work.caller, limit=50)["rows"]
     by_name = {row["name"]: row["growth"] for row in rows}
     assert by_name["main.py"] == 7500
     assert by_name["src"] == 7500
@@ -302,7 +304,7 @@ def test_reports_say_what_grew_and_what_is_double(
     assert next(row for row in rows if row["name"] == "guide.md")["state"] == "gone"
     (disk / "docs" / "guide.md").write_text((disk / "docs" / "copy.md").read_text())
     scan(app, disk)
-    copies = read_report(app, index, "duplicates", work.caller, limit=5)
+    copies = read_disk_report(app, index, "duplicates", work.caller, limit=5)
     assert copies["complete"] is True
     assert [(row["copies"], row["wasted"]) for row in copies["rows"]] == [(2, 3009)]
     assert {entry["path"] for entry in copies["rows"][0]["entries"]} == {
@@ -338,6 +340,6 @@ def test_the_next_page_of_growth_keeps_the_moment_as_it_was_given(
     scan(app, disk)
     index = find_index(app, work.caller, here)
     moment = "2026-01-31T00:00:00+00:00"
-    page = read_report(app, index, "growth", work.caller, limit=1, since=moment)
+    page = read_disk_report(app, index, "growth", work.caller, limit=1, since=moment)
     query = parse_qs(urlsplit(page["nextPageUrl"]).query)
     assert query["since"] == [moment]

@@ -16,7 +16,7 @@ from sonde.runtime.jobs import join_node
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID
 from sonde.tools import TOOLS
-from sonde.tools.shapes.shell import shorten, show_time
+from sonde.tools.shapes.shell import shorten_text, show_epoch
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.types import Caller
 
@@ -131,19 +131,19 @@ def test_every_answer_of_every_tool_is_small(app: App, horror: Path) -> None:
 
 
 def test_what_is_shortened_keeps_both_ends_and_is_unicode() -> None:
-    assert shorten("short", 10) == "short"
-    cut = shorten("a" * 500 + "end", 100)
+    assert shorten_text("short", 10) == "short"
+    cut = shorten_text("a" * 500 + "end", 100)
     assert cut.startswith("aaa")
     assert cut.endswith("end")
     assert "…" in cut
-    assert len(json.dumps(shorten("\x01" * 500, 100))) <= 120
-    shorten("\udcff" * 300, 100).encode()
+    assert len(json.dumps(shorten_text("\x01" * 500, 100))) <= 120
+    shorten_text("\udcff" * 300, 100).encode()
 
 
 def test_times_that_no_calendar_has_are_shown_as_its_ends() -> None:
-    assert show_time(-(1 << 60)) == "0001-01-01T00:00:00Z"
-    assert show_time(1 << 60) == "9999-12-31T23:59:59Z"
-    assert show_time(0) == "1970-01-01T00:00:00Z"
+    assert show_epoch(-(1 << 60)) == "0001-01-01T00:00:00Z"
+    assert show_epoch(1 << 60) == "9999-12-31T23:59:59Z"
+    assert show_epoch(0) == "1970-01-01T00:00:00Z"
 
 
 def test_a_listing_gives_the_whole_of_a_name_that_is_merely_long(app: App, disk: Path) -> None:

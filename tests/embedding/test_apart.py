@@ -15,7 +15,7 @@ import pytest
 from tests.processes import is_running
 from tests.waiting import wait_until
 
-from sonde.embedding.background import ApartEmbedder
+from sonde.embedding.background import BackgroundEmbedder
 from sonde.errors import Cancelled, EmbeddingFailed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
@@ -39,12 +39,12 @@ def find_child(parent: int) -> int:
 
 
 @pytest.fixture
-def embedder() -> Iterator[ApartEmbedder]:
-    with closing(ApartEmbedder(lambda: None)) as made:
+def embedder() -> Iterator[BackgroundEmbedder]:
+    with closing(BackgroundEmbedder(lambda: None)) as made:
         yield made
 
 
-def test_every_thread_of_it_yields_to_everything_else(embedder: ApartEmbedder) -> None:
+def test_every_thread_of_it_yields_to_everything_else(embedder: BackgroundEmbedder) -> None:
     assert not find_child(os.getpid())
     embedder.embed(["a text"], "passage")
     child = find_child(os.getpid())
@@ -54,7 +54,7 @@ def test_every_thread_of_it_yields_to_everything_else(embedder: ApartEmbedder) -
     assert os.getpriority(os.PRIO_PROCESS, 0) < 19
 
 
-def test_one_that_was_killed_is_told_of_and_replaced(embedder: ApartEmbedder) -> None:
+def test_one_that_was_killed_is_told_of_and_replaced(embedder: BackgroundEmbedder) -> None:
     before = embedder.embed(["a text"], "passage")
     os.kill(find_child(os.getpid()), signal.SIGKILL)
     with pytest.raises(EmbeddingFailed):
@@ -70,7 +70,7 @@ def test_whoever_waits_can_be_called_off() -> None:
         if len(asked) > 2:
             raise Cancelled("enough")
 
-    with closing(ApartEmbedder(stop_at_work)) as embedder:
+    with closing(BackgroundEmbedder(stop_at_work)) as embedder:
         with pytest.raises(Cancelled):
             embedder.embed(LONG, "passage")
         wait_until(lambda: not is_running(asked[0]))
@@ -87,7 +87,7 @@ def test_it_ends_when_its_parent_is_killed_in_the_middle_of_something() -> None:
     wait_until(lambda: not is_running(child))
 
 
-def test_it_is_waited_for_however_many_files_are_open(embedder: ApartEmbedder) -> None:
+def test_it_is_waited_for_however_many_files_are_open(embedder: BackgroundEmbedder) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     with ExitStack() as stack:

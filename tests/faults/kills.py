@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from sonde.app import App
-from sonde.chunking.parse import parse_text
+from sonde.chunking.parse import parse_source
 from sonde.projects.check import check_project
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work
@@ -72,7 +72,7 @@ def expect(root: Path) -> dict[str, Any]:
     expected = {}
     for path in sorted(root.glob("*.*")):
         kind: Any = "docs" if path.suffix == ".md" else "code"
-        parsed = parse_text(path.name, path.read_text(), kind=kind)
+        parsed = parse_source(path.name, path.read_text(), kind=kind)
         expected[f"{kind}:{path.name}"] = (
             [(c.text, c.span, c.header, c.symbol) for c in parsed.chunks],
             list(parsed.symbols),

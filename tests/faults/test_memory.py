@@ -15,7 +15,7 @@ from sonde.embedding.static import StaticEmbedder
 from sonde.errors import OutOfMemory
 from sonde.projects.check import check_project
 from sonde.runtime.jobs import Jobs
-from sonde.runtime.memory import do_in_halves
+from sonde.runtime.memory import retry_in_halves
 from sonde.runtime.work import Work
 from sonde.tools.index import create_index
 
@@ -34,14 +34,14 @@ def test_halves_are_taken_until_it_fits_and_everything_is_done_once() -> None:
             raise MemoryError("too many")
         done.extend(part)
 
-    do_in_halves(range(20), do)
+    retry_in_halves(range(20), do)
     assert done == list(range(20))
 
     def fail(part: Sequence[int]) -> None:
         raise MemoryError(f"{len(part)} are too many")
 
     with pytest.raises(OutOfMemory, match="1 are too many"):
-        do_in_halves(range(20), fail)
+        retry_in_halves(range(20), fail)
 
 
 def test_an_index_made_in_halves_is_the_same(

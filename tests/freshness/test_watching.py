@@ -16,7 +16,7 @@ import pytest
 from tests.waiting import wait_until
 
 from sonde.indexing.following import leader as lead
-from sonde.indexing.following.watch import Watch, WatchFailed, tell_silence
+from sonde.indexing.following.watch import Watch, WatchFailed, note_silence
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
 from sonde.tools.code import search_code
@@ -127,12 +127,12 @@ def test_a_branch_switch_of_many_files_is_one_run(serve: Callable[..., Any]) -> 
 def test_events_that_were_lost_are_made_up_for_when_it_is_quiet(
     served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = lead.Leading._take_events
+    kept = lead.Leader._take_events
 
     def lose(self: Any, places: set[str]) -> None:
         kept(self, {place for place in places if not place.endswith("lost.py")})
 
-    monkeypatch.setattr(lead.Leading, "_take_events", lose)
+    monkeypatch.setattr(lead.Leader, "_take_events", lose)
     served.write("lost.py", "def lost_event():\n    pass\n")
     served.write("seen.py", "def seen_event():\n    pass\n")
     wait_until(lambda: "lost.py" in served.finds("lost_event"), "the lost one")
@@ -174,7 +174,7 @@ def test_a_crashed_watcher_is_restarted_and_that_is_told(
     served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = threading.Event()
-    kept = lead.Leading._take_events
+    kept = lead.Leader._take_events
 
     def crash(self: Any, places: set[str]) -> None:
         if not broken.is_set():
@@ -182,7 +182,7 @@ def test_a_crashed_watcher_is_restarted_and_that_is_told(
             raise RuntimeError("a bug")
         kept(self, places)
 
-    monkeypatch.setattr(lead.Leading, "_take_events", crash)
+    monkeypatch.setattr(lead.Leader, "_take_events", crash)
     served.write("new.py", "def after_the_crash():\n    pass\n")
     assert broken.wait(30)
     wait_until(lambda: "new.py" in served.finds("after_the_crash"), "found all the same")
@@ -207,10 +207,10 @@ def test_file_systems_without_events_are_known(served: Any, tmp_path: Path) -> N
     mounts = tmp_path / "mountinfo"
     line = "36 35 98:0 / {} rw shared:1 - {} source rw\n"
     mounts.write_text(line.format("/", "ext4") + line.format(tmp_path, "nfs4"))
-    assert tell_silence(tree, mounts) == "nfs4"
+    assert note_silence(tree, mounts) == "nfs4"
     mounts.write_text(line.format("/", "nfs4") + line.format(tmp_path, "ext4"))
-    assert tell_silence(tree, mounts) is None
-    assert tell_silence(tree, tmp_path / "missing") is None
+    assert note_silence(tree, mounts) is None
+    assert note_silence(tree, tmp_path / "missing") is None
 
 
 def test_a_watch_that_cannot_be_opened_falls_back_and_says_so(

@@ -13,7 +13,7 @@ import pytest
 from sonde.errors import StorageUnusable
 from sonde.indexing.following import leader as lead
 from sonde.indexing.following import watch
-from sonde.indexing.following.state import State
+from sonde.indexing.following.state import LeaderState
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
 from sonde.runtime.work import Work
@@ -66,9 +66,9 @@ def test_what_fails_is_tried_ever_less_often_and_made_up_for(
         update=try_now, find_changes=try_now, rest=lambda: None, check=lambda: None
     )
     inbox: Any = clock
-    state = State()
+    state = LeaderState()
     told: list[str] = []
-    leading = lead.Leading(
+    leading = lead.Leader(
         project, actions, state, inbox,
         goes_on=lambda: clock.now < mended + 80.0,
         make_work=Work,

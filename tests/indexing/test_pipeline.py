@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sonde.errors import Cancelled
-from sonde.policy.read import FileContent, Reader
+from sonde.policy.read import FileContent, FileReader
 from sonde.runtime.work import Work
 from sonde.types import Progress, Skipped
 
@@ -29,13 +29,13 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that were opened, in order."""
     seen: list[str] = []
 
-    read = Reader.read
+    read = FileReader.read
 
-    def spy(reader: Reader, path: str) -> FileContent | Skipped:
+    def spy(reader: FileReader, path: str) -> FileContent | Skipped:
         seen.append(path)
         return read(reader, path)
 
-    monkeypatch.setattr(Reader, "read", spy)
+    monkeypatch.setattr(FileReader, "read", spy)
     return seen
 
 
@@ -162,7 +162,7 @@ def test_a_file_that_could_not_be_read_is_tried_again_though_nothing_else_change
 ) -> None:
     age(bench.write("a.py", "x = 1\n"))
     with monkeypatch.context() as patch:
-        patch.setattr(Reader, "read", lambda _, path: Skipped(path, "unreadable"))
+        patch.setattr(FileReader, "read", lambda _, path: Skipped(path, "unreadable"))
         assert bench.update().skipped == {"unreadable": 1}
     assert bench.update().files_indexed == 1
 
@@ -174,16 +174,16 @@ def test_a_change_within_the_same_time_stamp_and_size_is_noticed(
 ) -> None:
     now = stamp + 1_000_000
 
-    read = Reader.read
+    read = FileReader.read
 
-    def read_slowly(reader: Reader, path: str) -> FileContent | Skipped:
+    def read_slowly(reader: FileReader, path: str) -> FileContent | Skipped:
         nonlocal now
         now += 10_000_000_000 if path == "z.py" else 0
         return read(reader, path)
 
     clock = SimpleNamespace(time_ns=lambda: now, monotonic=time.monotonic)
     monkeypatch.setattr("sonde.indexing.pipeline.time", clock)
-    monkeypatch.setattr(Reader, "read", read_slowly)
+    monkeypatch.setattr(FileReader, "read", read_slowly)
     path = bench.write("a.py", first)
     os.utime(path, ns=(stamp, stamp))
     bench.write("z.py", "z = 1\n")

@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 from sonde.embedding.static import NAME, StaticEmbedder
 from sonde.indexing import preparing as workers
 from sonde.indexing.pipeline import update_index
-from sonde.indexing.preparing import Order, Workers, count_workers, prepare_files
+from sonde.indexing.preparing import PrepareOrder, Workers, count_workers, prepare_files
 from sonde.policy.read import FileContent
 from sonde.runtime.work import Work
 from sonde.types import Progress
@@ -187,7 +187,7 @@ def test_closing_ends_workers_that_took_the_place_of_others(
     monkeypatch.setattr(workers, "_WORN", 1)
     text = "def add(one, other):\n    return one + other\n" * 5_000
     content = FileContent("big.py", text, "0" * 64, len(text), 0)
-    order = Order("code", "syntax", (content,))
+    order = PrepareOrder("code", "syntax", (content,))
     with Workers(1, "") as helping:
         assert helping.submit(order).result()
         assert helping.submit(order).result()
@@ -234,7 +234,7 @@ def test_a_worker_answers_as_we_do_and_imports_nothing_from_where_it_runs(
     (tmp_path / "pickle.py").write_text("raise SystemExit\n")
     monkeypatch.chdir(tmp_path)
     content = FileContent("a.py", "def f():\n    return '\ud800'\n", "0" * 64, 27, 1)
-    order = Order("code", "syntax", (content,), frozenset({"a.py"}))
+    order = PrepareOrder("code", "syntax", (content,), frozenset({"a.py"}))
     with Workers(1, NAME) as helping:
         answer = helping.submit(order).result()
     here = prepare_files(order, StaticEmbedder())

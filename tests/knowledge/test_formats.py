@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from sonde.knowledge.formats.detect import parse_file
-from sonde.knowledge.formats.reading import File, Refused
+from sonde.knowledge.formats.reading import File, RefusedFormat
 from sonde.stores.knowledge.base import Entry
 from sonde.types import Skipped
 
@@ -161,7 +161,7 @@ def test_mail_is_known_without_its_ending():
         (mail,) = parse(name, f"{MAIL}\nthe body\n")
         assert (mail.media_type, mail.title) == ("email", "Hello")
     for text in ("From: nobody\nText", "key: value\nother: thing\n\nx"):
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedFormat):
             parse("thing", text)
 
 
@@ -210,11 +210,11 @@ def test_notion_packs_its_export_twice():
 def test_archives_in_archives_have_an_end():
     bomb = pack(**{"a.md": b"0" * (200 << 20)})
     left_out: list[Skipped] = []
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedFormat):
         parse("a.zip", pack(**{f"{at}.zip": bomb for at in range(3)}), left_out=left_out)
     assert {each.reason for each in left_out} == {"bomb"}
     left_out.clear()
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedFormat):
         parse("a.zip", pack(b__zip=pack(c__zip=pack(d__md="deep"))), left_out=left_out)
     assert "hostile" in {each.reason for each in left_out}
 
@@ -307,16 +307,16 @@ def test_another_database_is_not_taken_for_notes(tmp_path):
     other = apsw.Connection(str(tmp_path / "x.sqlite"))
     other.execute("CREATE TABLE t (a)")
     other.close()
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedFormat) as caught:
         parse("x.sqlite", (tmp_path / "x.sqlite").read_bytes())
     assert caught.value.reason == "unknown"
     data = write_store(tmp_path / "n.sqlite")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedFormat) as caught:
         parse("n.sqlite", data[: len(data) // 3])
     assert caught.value.reason == "broken"
 
 
 def test_an_empty_prompt_has_no_text():
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedFormat) as caught:
         parse("patterns/sum/user.md", " \n")
     assert caught.value.reason == "no_text"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sonde.knowledge.formats.reading import File, Refused
+from sonde.knowledge.formats.reading import File, RefusedFormat
 from sonde.knowledge.parsing import Parsers
 
 SIZE = 100_000
@@ -44,7 +44,7 @@ def test_a_line_of_anything_is_read_or_refused_in_good_time(parsers, name):
         began = time.monotonic()
         try:
             parsers.parse(File(name, text.encode(), 1))
-        except Refused as error:
+        except RefusedFormat as error:
             problems += [(part, error.reason)] * (error.reason in ("too_slow", "crashed"))
         if time.monotonic() - began > LIMIT_S / 2:
             problems.append((part, "slow"))
@@ -82,7 +82,7 @@ def test_entities_in_documents_are_not_resolved(parsers, fixtures, name, head):
     assert changed == 1
     try:
         entries = parsers.parse(File(name, packed.getvalue(), 1)).entries
-    except Refused as error:
+    except RefusedFormat as error:
         assert error.reason in ("broken", "hostile", "no_text")  # noqa: PT017 - either is right
         return
     text = "".join(piece.text for entry in entries for piece in entry.pieces)
@@ -97,7 +97,7 @@ def test_an_archive_with_a_password_is_refused(parsers):
     data = bytearray(packed.getvalue())
     for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.index(mark) + at] |= 1  # the flag that says so
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedFormat) as caught:
         parsers.parse(File("a.zip", bytes(data), 1))
     assert caught.value.reason == "encrypted"
 

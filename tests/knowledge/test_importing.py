@@ -14,7 +14,7 @@ import pytest
 
 from sonde.errors import Cancelled, FileMissing
 from sonde.knowledge.exporting import export_lines, restore_lines
-from sonde.knowledge.formats.reading import File, Refused
+from sonde.knowledge.formats.reading import File, RefusedFormat
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.parsing import Parsers
 from sonde.runtime.work import Work
@@ -309,13 +309,13 @@ def test_an_encrypted_pdf_is_refused(store, tmp_path):
 def test_a_parser_has_only_so_much_memory_and_time():
     greedy = Parsers(memory=400 << 20)
     huge = json.dumps([{"mapping": {}, "title": "x" * 100}] * 900_000).encode()
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedFormat) as caught:
         greedy.parse(File("huge.json", huge))
     assert caught.value.reason in ("too_large", "crashed")
     assert greedy.parse(File("small.md", b"fine")).entries[0].title == "small"
     greedy.close()
     hasty = Parsers(seconds=0.0)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedFormat) as caught:
         hasty.parse(File("a.md", b"x"))
     assert caught.value.reason == "too_slow"
     hasty.close()

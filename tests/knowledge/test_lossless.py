@@ -184,11 +184,11 @@ def test_subtitles_that_are_written_are_read_back(cues, form):
 
 
 def test_an_export_of_ours_is_not_taken_for_a_log(tmp_path):
-    from sonde.knowledge.formats.reading import Refused
+    from sonde.knowledge.formats.reading import RefusedFormat
 
     store = SqliteKnowledge(tmp_path / "s")
     store.put("notes", [Entry("notes", "n", (Piece("x"),))])
     text = "\n".join(export_lines(store))
     store.close()
-    with pytest.raises(Refused, match="restore"):
+    with pytest.raises(RefusedFormat, match="restore"):
         parse_file(File("backup.jsonl", text.encode(), 1))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_list, draw_text
 
-from sonde.knowledge.ranking import read_question
-from sonde.knowledge.retrieval import cut_snippet
+from sonde.knowledge.ranking import read_knowledge_query
+from sonde.knowledge.retrieval import cut_excerpt
 from sonde.text.cuts import floor_boundary, is_boundary
 from sonde.text.times import read_day_end, read_time, show_time
 from sonde.text.words import fold_text, index_text, query_terms, stem_word
@@ -53,8 +53,8 @@ def test_japanese_letters_stay_apart():
 
 
 def test_small_words_count_only_when_there_is_nothing_else():
-    assert read_question("what is the walrus").terms == ("walru",)
-    assert read_question("to be or not to be").terms
+    assert read_knowledge_query("what is the walrus").terms == ("walru",)
+    assert read_knowledge_query("to be or not to be").terms
 
 
 @given(draw_text(ANY, 80))
@@ -87,7 +87,7 @@ def test_no_cut_falls_inside_a_character(parts):
 )
 def test_snippets_are_short_flat_and_whole(parts, length):
     text = "".join(parts)
-    snippet = cut_snippet(text, ("walru",), length)
+    snippet = cut_excerpt(text, ("walru",), length)
     assert len(snippet) <= length
     assert snippet == " ".join(snippet.split())
     flat = " ".join(text.split())
@@ -102,7 +102,7 @@ def test_snippets_are_short_flat_and_whole(parts, length):
 
 def test_a_snippet_prefers_the_place_with_most_of_the_words():
     text = "walrus " + "x " * 300 + "the walrus and the sea " + "y " * 300
-    assert "walrus and the sea" in cut_snippet(text, ("walru", "sea"), 60)
+    assert "walrus and the sea" in cut_excerpt(text, ("walru", "sea"), 60)
 
 
 @pytest.mark.parametrize(

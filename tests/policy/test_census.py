@@ -14,7 +14,7 @@ from sonde.errors import FileMissing
 from sonde.policy import census as census_module
 from sonde.policy.admit import Rules, Source
 from sonde.policy.census import Census
-from sonde.policy.walk import Entry, walk_files
+from sonde.policy.walk import ListedFile, walk_files
 
 RULES = Rules(max_file_bytes=50, max_depth=3, exclude=("*.out",))
 NAMES = ("a", "b", "c.py", "d.txt", "e.out", ".env", ".gitignore", "node_modules", "x.png")
@@ -33,8 +33,8 @@ actions = st.lists(
 )  # fmt: skip
 
 
-def walk(root: Path) -> dict[str, Entry]:
-    return {found.path: found for found in walk_files(root, RULES) if isinstance(found, Entry)}
+def walk(root: Path) -> dict[str, ListedFile]:
+    return {found.path: found for found in walk_files(root, RULES) if isinstance(found, ListedFile)}
 
 
 def act(root: Path, what: str, path: str, other: str) -> None:

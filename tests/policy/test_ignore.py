@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.trees import write_files
 
 from sonde.policy.admit import Patterns, Rules
-from sonde.policy.walk import Entry, check_path, walk_files
+from sonde.policy.walk import ListedFile, check_path, walk_files
 
 _FOLDERS = ("", "a", "a/b", "a/b/q", "ab", "b", "b/a", "x y", "a/x.d")
 _NAMES = ("a.txt", "ab.md", "Ab.md", "c", "-x", "f ", "#h", "!n", "[z]", "x\\y", "é.md", "b.txt")
@@ -55,7 +55,9 @@ def list_ignored_by_git(root: Path, paths: list[str], *options: str) -> set[str]
 
 def list_ignored(root: Path, paths: list[str], rules: Rules) -> set[str]:
     verdicts = {path: check_path(root, path, rules) for path in paths}
-    return {p for p, v in verdicts.items() if not isinstance(v, Entry) and v.reason == "ignored"}
+    return {
+        p for p, v in verdicts.items() if not isinstance(v, ListedFile) and v.reason == "ignored"
+    }
 
 
 def list_paths(root: Path) -> list[str]:
@@ -74,13 +76,13 @@ def test_what_git_ignores_is_ignored(
     rules = Rules(folds_case=folds)
     ignored = list_ignored_by_git(tree, paths, "-c", f"core.ignoreCase={str(folds).lower()}")
     assert list_ignored(tree, paths, rules) == ignored
-    walked = {found.path for found in walk_files(tree, rules) if isinstance(found, Entry)}
+    walked = {found.path for found in walk_files(tree, rules) if isinstance(found, ListedFile)}
     assert walked == {path for path in paths if (tree / path).is_file()} - ignored
 
 
 def list_admitted(root: Path, rules: Rules | None = None) -> list[str]:
     found = walk_files(root, rules or Rules())
-    return [entry.path for entry in found if isinstance(entry, Entry)]
+    return [entry.path for entry in found if isinstance(entry, ListedFile)]
 
 
 def test_gitignore_can_be_switched_off_but_sondeignore_cannot(tmp_path: Path) -> None:

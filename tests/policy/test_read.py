@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
-from sonde.policy.read import FileContent, Reader, decode_text
-from sonde.policy.walk import Entry, check_path
+from sonde.policy.read import FileContent, FileReader, decode_text
+from sonde.policy.walk import ListedFile, check_path
 from sonde.types import Skipped
 
 RULES = Rules()
 
 
 def read_file(root: Path, path: str, rules: Rules) -> FileContent | Skipped:
-    with Reader(Source("", root, rules)) as reader:
+    with FileReader(Source("", root, rules)) as reader:
         return reader.read(path)
 
 
@@ -166,7 +166,7 @@ def swapped(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("part", ["src/a.py", "src"])
 def test_a_link_swapped_in_after_the_check_is_not_followed(swapped: Path, part: str) -> None:
     root = swapped / "proj"
-    assert isinstance(check_path(root, "src/a.py", RULES), Entry)
+    assert isinstance(check_path(root, "src/a.py", RULES), ListedFile)
     (root / part).rename(root / "moved")
     (root / part).symlink_to(swapped / "outside" / part)
     assert read_reason(root, "src/a.py") == "symlink"

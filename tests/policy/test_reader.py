@@ -10,7 +10,7 @@ from tests.trees import write_files
 
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
-from sonde.policy.read import FileContent, FileText, Reader
+from sonde.policy.read import FileContent, FileReader, FileText
 from sonde.types import Skipped
 
 SECRET = "key = 'AKIAIOSFODNN7ZZQWERT'\n"
@@ -34,7 +34,7 @@ RULES = Rules(max_file_bytes=10_000, max_depth=4)
 
 
 def read_alone(root: Path, path: str) -> FileContent | Skipped:
-    with Reader(Source("", root, RULES)) as reader:
+    with FileReader(Source("", root, RULES)) as reader:
         return reader.read(path)
 
 
@@ -50,7 +50,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_each_file_reads_the_same(root: Path) -> None:
     names = [*FILES, "a/link.py", "linked/e.txt", "twin.py", "pipe", "a", "gone.py", "a/b/gone/x"]
-    with Reader(Source("", root, RULES)) as reader:
+    with FileReader(Source("", root, RULES)) as reader:
         for name in [*sorted(names), *sorted(names, reverse=True)]:
             one, bare = read_alone(root, name), reader.read_utf8(name)
             assert reader.read(name) == one
@@ -61,7 +61,7 @@ def test_each_file_reads_the_same(root: Path) -> None:
 
 
 def test_a_path_is_taken_as_by_reading_alone(root: Path) -> None:
-    with Reader(Source("", root, RULES)) as reader:
+    with FileReader(Source("", root, RULES)) as reader:
         for path in ("./a/b/c.py", "a//b/d.txt", str(root / "a/e.txt")):
             assert reader.read(path) == read_alone(root, path), path
         assert reader.read("") == Skipped("", "folder")
@@ -72,7 +72,7 @@ def test_a_path_is_taken_as_by_reading_alone(root: Path) -> None:
 
 def test_only_an_unchanged_state_is_vouched_for(root: Path) -> None:
     facts = (root / "b/leak.py").stat()
-    with Reader(Source("p/", root, RULES)) as reader:
+    with FileReader(Source("p/", root, RULES)) as reader:
         known = reader.read_utf8("b/leak.py", vouched=(facts.st_size, facts.st_mtime_ns))
         assert isinstance(known, FileText)
         assert known.path == "p/b/leak.py"

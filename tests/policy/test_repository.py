@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.policy.git import find_repository, read_head
+from sonde.policy.git import find_repository, read_commit
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="named pipes")
 
@@ -25,7 +25,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path, pipe: s
 
     def look() -> None:
         found = find_repository(tmp_path)
-        told.append(read_head(found) if found else "none")
+        told.append(read_commit(found) if found else "none")
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sonde.errors import FileMissing, InvalidPattern, OutsideRoots
 from sonde.policy.admit import REASONS, Rules
-from sonde.policy.walk import Entry, check_path, walk_files, walk_folders
+from sonde.policy.walk import ListedFile, check_path, walk_files, walk_folders
 from sonde.types import Skipped
 
 
@@ -27,7 +27,7 @@ def make_files(root: Path, *paths: str, text: str = "x") -> None:
 def tell(root: Path, rules: Rules | None = None) -> dict[str, str]:
     """Path -> "ok" or the reason, in the order of the walk."""
     found = walk_files(root, rules or Rules())
-    return {one.path: "ok" if isinstance(one, Entry) else one.reason for one in found}
+    return {one.path: "ok" if isinstance(one, ListedFile) else one.reason for one in found}
 
 
 def test_files_come_in_the_order_of_their_names_with_size_and_time(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_files_come_in_the_order_of_their_names_with_size_and_time(tmp_path: Pat
     found = list(walk_files(tmp_path, Rules()))
     assert [one.path for one in found] == ["a/b/c.py", "a/z.py", "a.py", "b.py"]
     facts = (tmp_path / "b.py").stat()
-    assert found[-1] == Entry("b.py", facts.st_size, facts.st_mtime_ns)
+    assert found[-1] == ListedFile("b.py", facts.st_size, facts.st_mtime_ns)
 
 
 def test_a_denied_folder_is_one_entry_and_nothing_overrides_it(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_names_that_are_not_utf8_are_shown_readably(tmp_path: Path) -> None:
 def test_odd_names_that_round_trip_are_files_like_others(tmp_path: Path, name: str) -> None:
     make_files(tmp_path, name)
     assert tell(tmp_path) == {name: "ok"}
-    assert isinstance(check_path(tmp_path, name, Rules()), Entry)
+    assert isinstance(check_path(tmp_path, name, Rules()), ListedFile)
 
 
 def test_a_repository_inside_is_walked_without_its_git(tmp_path: Path) -> None:

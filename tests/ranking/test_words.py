@@ -8,7 +8,7 @@ from sonde.ranking.question import (
     fold_name,
     overlap_of,
     read_question,
-    shorten,
+    shorten_word,
     words_match,
 )
 from sonde.text.words import index_terms, split_identifier
@@ -82,7 +82,7 @@ def test_endings_do_not_keep_words_apart() -> None:
     st.lists(st.sampled_from(["Order", "URLs", "parsed", "migration", "a", "x", "ordinal"])),
 )
 def test_a_name_passed_over_could_not_have_matched(words: list[str], parts: list[str]) -> None:
-    matches = Matches([shorten(word) for word in words])
+    matches = Matches([shorten_word(word) for word in words])
     name = "".join(parts)
     if not matches.may_match(name):
-        assert overlap_of(matches, [shorten(p) for p in split_identifier(name)])[2] == 0.0
+        assert overlap_of(matches, [shorten_word(p) for p in split_identifier(name)])[2] == 0.0

@@ -20,7 +20,7 @@ from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching import modes as deepen
 from sonde.searching.modes import rank_hybrid
-from sonde.searching.search import Deep, Probe, Search
+from sonde.searching.search import DeepVectors, QueryVector, Search
 from sonde.settings import load_settings
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.tools.code import search_code
@@ -70,19 +70,19 @@ def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
 
 
 def rank(
-    store: SqliteChunkStore, static: StaticEmbedder, deep: Deep | None, limit: int = 50
+    store: SqliteChunkStore, static: StaticEmbedder, deep: DeepVectors | None, limit: int = 50
 ) -> list[str]:
     question = read_question(QUESTION)
-    probe = Probe(static.name, static.embed(question.asked, "query")[0])
+    probe = QueryVector(static.name, static.embed(question.asked, "query")[0])
     found = rank_hybrid(Search(store, Filter(), limit, probe, deep), question)
     scores = [one.score for one in found]
     assert scores == sorted(scores, reverse=True)
     return list(dict.fromkeys(one.chunk.path for one in found))
 
 
-def ask(model: OnnxEmbedder, embed: object = None) -> Deep:
+def ask(model: OnnxEmbedder, embed: object = None) -> DeepVectors:
     vector = model.embed([QUESTION], "query")[0]
-    return Deep(model.name, vector, is_complete=False, embed=embed)  # type: ignore[arg-type]
+    return DeepVectors(model.name, vector, is_complete=False, embed=embed)  # type: ignore[arg-type]
 
 
 def cover(store: SqliteChunkStore, model: OnnxEmbedder, paths: Sequence[str]) -> None:

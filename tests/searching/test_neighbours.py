@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.searching.search import Found, merge_neighbours
+from sonde.searching.search import Ranked, merge_neighbours
 from sonde.types import Chunk, Span
 
 TEXT = "".join(f"line {number} é\n" for number in range(40))
@@ -16,8 +16,8 @@ def piece(first: int, last: int, path: str = "a.py") -> Chunk:
     return Chunk(path, data.decode(), span, symbol=f"s{first}")
 
 
-def ranked(*chunks: Chunk) -> list[Found]:
-    return [Found(chunk, 1.0 - at / 100, "bm25") for at, chunk in enumerate(chunks)]
+def ranked(*chunks: Chunk) -> list[Ranked]:
+    return [Ranked(chunk, 1.0 - at / 100, "bm25") for at, chunk in enumerate(chunks)]
 
 
 def test_a_neighbour_becomes_part_of_the_better_chunk() -> None:

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from sonde.errors import DiskFull, IndexBusy, IndexCorrupt, IndexTooNew, StorageUnusable
-from sonde.stores.database import Database, bind_text, read_text, translate_errors
+from sonde.stores.database import Database, bind_text, read_stored_text, translate_errors
 from sonde.stores.formats import Format
 
 
@@ -209,4 +209,4 @@ class TestThreads:
 
 def test_any_string_is_kept():
     for text in ("plain", "ü", "caf\udce9", "\ud800x", "", "\0"):
-        assert read_text(bind_text(text)) == text
+        assert read_stored_text(bind_text(text)) == text

@@ -18,7 +18,7 @@ from tests.trees import write_files
 from sonde.app import App
 from sonde.errors import SondeError
 from sonde.policy.census import Census
-from sonde.policy.read import Reader
+from sonde.policy.read import FileReader
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work
 from sonde.tools.code import grep
@@ -93,13 +93,13 @@ def test_only_files_that_can_match_are_read(
     server = open_app("server")
     create_index(server, work=Work())
     opened: list[str] = []
-    real = Reader.read_utf8
+    real = FileReader.read_utf8
 
-    def read(self: Reader, path: str, **options: Any) -> Any:
+    def read(self: FileReader, path: str, **options: Any) -> Any:
         opened.append(path)
         return real(self, path, **options)
 
-    monkeypatch.setattr(Reader, "read_utf8", read)
+    monkeypatch.setattr(FileReader, "read_utf8", read)
     assert lines(server, "needle") == [("rare.py", 1, "needle = 1")]
     assert opened == ["rare.py"]
     opened.clear()

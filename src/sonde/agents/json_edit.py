@@ -20,18 +20,18 @@ class Malformed(Exception):
 
 
 @dataclass(slots=True)
-class Node:
+class JsonNode:
     """A value and where it stands: `text[start:end]`."""
 
     start: int
     end: int
     value: Any
-    members: list[Member] | None = None
+    members: list[JsonMember] | None = None
     """Of an object, in order; None for everything else."""
     tail: int = 0
     """Of an object: where the last thing before its closing brace ends, be it a comment."""
 
-    def find(self, key: str) -> Member | None:
+    def find(self, key: str) -> JsonMember | None:
         """The member of that name; of two, nobody knows which one counts."""
         found = [member for member in self.members or () if member.key == key]
         if len(found) > 1:
@@ -40,12 +40,12 @@ class Node:
 
 
 @dataclass(slots=True)
-class Member:
+class JsonMember:
     """One `"key": value` of an object."""
 
     key: str
     start: int
-    node: Node
+    node: JsonNode
     before: int
     """Where the thing before it ends: a brace, a comma or a comment."""
     after_line_comment: bool
@@ -54,7 +54,7 @@ class Member:
 
 
 @lru_cache(maxsize=4)
-def read_json(text: str) -> Node:
+def parse_jsonc(text: str) -> JsonNode:
     """The value that a text holds, with the place of everything in it; not to be changed.
 
     One edit reads the same text several times, and some agents keep megabytes in their files.
@@ -103,7 +103,7 @@ class _Reader:
             raise self.complain(f"{wanted!r} was expected")
         self.position += 1
 
-    def read_value(self, depth: int) -> Node:
+    def read_value(self, depth: int) -> JsonNode:
         start = self.position
         first = self.text[start : start + 1]
         if first in ("{", "[") and depth == DEEPEST:
@@ -119,7 +119,7 @@ class _Reader:
             value = json.loads(found[0])
         else:
             raise self.complain("a value was expected")
-        return Node(start, self.position, value)
+        return JsonNode(start, self.position, value)
 
     def read_string(self) -> str:
         found = _STRING.match(self.text, self.position)
@@ -130,7 +130,7 @@ class _Reader:
         self.position += len(found[0]) if found else 0
         return str(value)
 
-    def read_array(self, depth: int) -> Node:
+    def read_array(self, depth: int) -> JsonNode:
         start, values = self.position, []
         self.position += 1
         while self.skip() != "]":
@@ -138,25 +138,25 @@ class _Reader:
             if self.skip() != "]":
                 self.take(",")
         self.position += 1
-        return Node(start, self.position, values)
+        return JsonNode(start, self.position, values)
 
-    def read_object(self, depth: int) -> Node:
+    def read_object(self, depth: int) -> JsonNode:
         start = self.position
-        members: list[Member] = []
+        members: list[JsonMember] = []
         self.position += 1
         while self.skip() != "}":
             before, comment, at = self.last_end, self.in_line_comment, self.position
             key = self.read_string()
             self.take(":")
             self.skip()
-            members.append(Member(key, at, self.read_value(depth), before, comment))
+            members.append(JsonMember(key, at, self.read_value(depth), before, comment))
             if self.skip() != "}":
                 members[-1].comma = self.position
                 self.take(",")
         tail = self.last_end
         self.position += 1
         values = {member.key: member.node.value for member in members}
-        return Node(start, self.position, values, members, tail)
+        return JsonNode(start, self.position, values, members, tail)
 
 
 _STEP = re.compile(r"\n([ \t]+)\S")
@@ -164,14 +164,14 @@ _STEP = re.compile(r"\n([ \t]+)\S")
 
 def load(text: str) -> Any:
     """The values in a text, not to be changed; an empty text is an empty object."""
-    return read_json(text).value if text.strip() else {}
+    return parse_jsonc(text).value if text.strip() else {}
 
 
 def put(text: str, path: tuple[str, ...], value: Any) -> str:
     """The text with the value at the path; objects are merged, what is there already stays."""
     if not text.strip():
         text = "{}\n"
-    node = read_json(text)
+    node = parse_jsonc(text)
     for depth, key in enumerate(path):
         _expect_object(node, path[:depth])
         member = node.find(key)
@@ -194,7 +194,7 @@ def drop(text: str, path: tuple[str, ...]) -> str:
     """The text without the member at the path; the same text where there is none."""
     if not text.strip():
         return text
-    node = read_json(text)
+    node = parse_jsonc(text)
     for depth, key in enumerate(path):
         _expect_object(node, path[:depth])
         member = node.find(key)
@@ -206,12 +206,12 @@ def drop(text: str, path: tuple[str, ...]) -> str:
     return text
 
 
-def _expect_object(node: Node, path: tuple[str, ...]) -> None:
+def _expect_object(node: JsonNode, path: tuple[str, ...]) -> None:
     if node.members is None:
         raise Malformed(f"{'.'.join(path) or 'the file'} is not an object")
 
 
-def _insert(text: str, node: Node, key: str, value: Any) -> str:
+def _insert(text: str, node: JsonNode, key: str, value: Any) -> str:
     members = node.members or []
     last = members[-1] if members else None
     inside = text[node.start : node.end]
@@ -234,7 +234,7 @@ def _insert(text: str, node: Node, key: str, value: Any) -> str:
     return head + piece + text[node.tail :]
 
 
-def _cut(text: str, node: Node, member: Member) -> str:
+def _cut(text: str, node: JsonNode, member: JsonMember) -> str:
     members = node.members or []
     index = members.index(member)
     end = member.node.end

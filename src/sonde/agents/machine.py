@@ -116,7 +116,7 @@ def _choose_new(places: list[Path]) -> Path | None:
     return same[-1] if same else None
 
 
-def read_entry(values: Any, agent: Agent) -> dict[str, Any] | None:
+def read_agent_entry(values: Any, agent: Agent) -> dict[str, Any] | None:
     """Our entry in what a configuration holds."""
     servers = values.get(agent.key) if isinstance(values, dict) else None
     entry = servers.get(SERVER) if isinstance(servers, dict) else None
@@ -264,7 +264,7 @@ def _read_setup(agent: Agent, scope: Scope, path: Path) -> Setup:
     edit = toml_edit if path.suffix == ".toml" else json_edit
     try:
         text, _ = decode_config(read_config(path), path)
-        entry = read_entry(edit.load(text), agent) or {}
+        entry = read_agent_entry(edit.load(text), agent) or {}
     except (SondeError, Malformed) as error:
         return Setup(agent, scope, path, problem=str(error))
     command = entry.get("command", "")

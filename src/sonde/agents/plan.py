@@ -17,8 +17,8 @@ from sonde.agents.machine import (
     decode_config,
     find_backup,
     keep_backup,
+    read_agent_entry,
     read_config,
-    read_entry,
     replace_config,
 )
 from sonde.agents.table import SERVER, Agent
@@ -117,11 +117,13 @@ def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backup
     place = (agent.key, SERVER)
 
     def put(text: str) -> str:
-        entry = _keep_own_arguments(launch.describe(agent), read_entry(edit.load(text), agent))
+        entry = _keep_own_arguments(
+            launch.describe(agent), read_agent_entry(edit.load(text), agent)
+        )
         return edit.put(text, place, entry)
 
     def has_entry(text: str) -> bool:
-        return read_entry(edit.load(text), agent) is not None
+        return read_agent_entry(edit.load(text), agent) is not None
 
     def check(before: str, after: str) -> None:
         values, found = edit.load(before), edit.load(after)
@@ -131,7 +133,7 @@ def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backup
             if not servers:
                 found = {agent.key: {}, **found}  # in TOML, an empty table may go unsaid
         else:
-            entry = _keep_own_arguments(launch.describe(agent), read_entry(values, agent))
+            entry = _keep_own_arguments(launch.describe(agent), read_agent_entry(values, agent))
             servers[SERVER] = _merge(servers.get(SERVER), entry)
         if found != {**values, agent.key: servers}:
             raise Malformed("the change cannot be made without touching the rest")

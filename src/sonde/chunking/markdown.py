@@ -80,7 +80,7 @@ def _level_of(groups: dict[str, bytes | None], styles: list[tuple[bytes, bool]])
     return styles.index(style) + 1
 
 
-def read_document(data: bytes, language: str) -> Document:
+def read_sections(data: bytes, language: str) -> Document:
     """The headings of a text, those in fenced code and front matter passed over."""
     document = Document([Section(0, 0, ())], [])
     titles: list[tuple[int, str]] = []
@@ -128,7 +128,7 @@ def _find_breaks(data: bytes, document: Document) -> Breaks:
 
 def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
     """Cut a document at its headings; each chunk's header is the path and its trail."""
-    document = read_document(data, language)
+    document = read_sections(data, language)
     sections = document.sections
     cuts = pack_breaks(_find_breaks(data, document), data)
     headers: list[str] = []

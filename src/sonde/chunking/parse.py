@@ -183,7 +183,7 @@ class Parsed:
     tags: tuple[str, ...] = ()
 
 
-def parse_text(
+def parse_source(
     path: str, text: str, *, kind: Kind, method: Literal["syntax", "recursive"] = "syntax"
 ) -> Parsed:
     """Cut a file's text; `recursive` uses plain character windows for the chunks."""

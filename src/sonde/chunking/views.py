@@ -49,7 +49,7 @@ _READ = re.compile(
 )
 
 
-class Entry(NamedTuple):
+class OverviewEntry(NamedTuple):
     """Something that a file defines, and its lines."""
 
     name: str
@@ -72,7 +72,7 @@ def find_package(path: str, text: str, language: str) -> str:
 
 
 def write_overview(
-    package: str, imports: int, types: Sequence[Entry], functions: Sequence[Entry]
+    package: str, imports: int, types: Sequence[OverviewEntry], functions: Sequence[OverviewEntry]
 ) -> str:
     """The text of the overview."""
     parts = [f"Package: {package}", f"Imports: {imports} package{'' if imports == 1 else 's'}"]
@@ -84,7 +84,7 @@ def write_overview(
     return "\n\n".join(parts)
 
 
-def _write_entry(entry: Entry) -> str:
+def _write_entry(entry: OverviewEntry) -> str:
     kind = f" ({entry.kind})" if entry.kind else ""
     return f"  - {entry.name}{kind} (lines {entry.start_line}-{entry.end_line})"
 
@@ -282,7 +282,7 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
         return View(type_, Chunk(path, piece, lines.span(start, end), title, symbol))
 
     functions = [one.start for one in found if one.role == "function"]
-    listed: dict[str, list[Entry]] = {"type": [], "function": []}
+    listed: dict[str, list[OverviewEntry]] = {"type": [], "function": []}
     views: list[View] = []
     ends = 0
     for one in found:
@@ -290,7 +290,7 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
             continue
         place = lines.span(one.start, one.end)
         kind = name_kind(one.node) if one.role == "type" else ""
-        listed[one.role].append(Entry(one.name, kind, place.start_line, place.end_line))
+        listed[one.role].append(OverviewEntry(one.name, kind, place.start_line, place.end_line))
         holds = _holds(functions, one)
         start, end = cut_signature(one, data, holds_functions=holds)
         title = f"{path} {one.name}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from sonde.cli.terminal import Screen, Span, cut_line, escape_controls, measure, prepare_line
+from sonde.cli.terminal import Screen, Span, cut_line, display_width, escape_controls, prepare_line
 from sonde.text.words import find_words, split_identifier
 
 Finder = Callable[[str], list[Span]]
@@ -127,7 +127,7 @@ _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Style:
     """How results are shown: where, with which paths, and how much of them."""
 
     screen: Screen
@@ -147,7 +147,7 @@ class Look:
         return self.screen.mark(cut_line(shown, width), moved)
 
 
-def render_search(answer: Answer, look: Look, find: Finder) -> Iterator[str]:
+def render_search(answer: Answer, look: Style, find: Finder) -> Iterator[str]:
     """Each result: its place, then the lines that say most."""
     for index, result in enumerate(answer["results"]):
         if index:
@@ -167,7 +167,7 @@ def render_search(answer: Answer, look: Look, find: Finder) -> Iterator[str]:
             yield look.screen.paint("dim", f"    {value:+8.3f}  {name}")
 
 
-def _render_place(result: Answer, look: Look, symbol: str) -> str:
+def _render_place(result: Answer, look: Style, symbol: str) -> str:
     start, end = result["startLine"], result["endLine"]
     lines = str(start) if start == end else f"{start}-{end}"
     parts = [
@@ -183,7 +183,7 @@ def _render_place(result: Answer, look: Look, symbol: str) -> str:
 
 
 def _render_snippet(
-    result: Answer, look: Look, find: Finder, lines: Sequence[str], window: Span
+    result: Answer, look: Style, find: Finder, lines: Sequence[str], window: Span
 ) -> Iterator[str]:
     start, end = window
     gutter = len(str(result["startLine"] + len(lines) - 1))
@@ -218,7 +218,7 @@ def describe_search(answer: Answer) -> list[str]:
     return notes
 
 
-def render_grep(answer: Answer, look: Look, *, heading: bool, numbers: bool) -> Iterator[str]:
+def render_grep(answer: Answer, look: Style, *, heading: bool, numbers: bool) -> Iterator[str]:
     """Matching lines as grep prints them; grouped under their file on a terminal."""
     files = groupby(answer["matches"], key=lambda match: match["path"])
     for index, (path, group) in enumerate(files):
@@ -247,11 +247,11 @@ def _merge_context(matches: Sequence[Answer]) -> dict[int, tuple[str, list[Span]
 
 
 def _render_lines(
-    lines: Mapping[int, tuple[str, list[Span] | None]], prefix: str, look: Look, numbers: bool
+    lines: Mapping[int, tuple[str, list[Span] | None]], prefix: str, look: Style, numbers: bool
 ) -> Iterator[str]:
     previous: int | None = None
     context = any(spans is None for _, spans in lines.values())
-    plain = measure(re.sub("\x1b\\[[0-9;]*m", "", prefix))
+    plain = display_width(re.sub("\x1b\\[[0-9;]*m", "", prefix))
     for number, (text, spans) in lines.items():
         if context and previous is not None and number > previous + 1:
             yield look.screen.paint("dim", "--")
@@ -320,7 +320,7 @@ def render_projects(answer: Answer, screen: Screen) -> Iterator[str]:
         )
         for project in answer["projects"]
     ]
-    widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     for path, *rest in rows:
         cells = [
             cell.rjust(width)
@@ -328,7 +328,7 @@ def render_projects(answer: Answer, screen: Screen) -> Iterator[str]:
             else cell.ljust(width)
             for index, (cell, width) in enumerate(zip(rest, widths[1:], strict=True))
         ]
-        padding = " " * (widths[0] - measure(path))
+        padding = " " * (widths[0] - display_width(path))
         yield f"{screen.paint('path', path)}{padding}  {'  '.join(cells)}".rstrip()
 
 

@@ -102,7 +102,7 @@ def prepare_line(text: str, spans: Iterable[Span] = ()) -> tuple[str, list[Span]
     return "".join(shown), [(position[min(a, last)], position[min(b, last)]) for a, b in spans]
 
 
-def measure(text: str) -> int:
+def display_width(text: str) -> int:
     """How many columns a text without controls takes."""
     if text.isascii():
         return len(text)
@@ -111,7 +111,7 @@ def measure(text: str) -> int:
 
 def cut_line(text: str, width: int | None) -> str:
     """At most `width` columns, with an ellipsis where something is missing."""
-    if width is None or measure(text) <= width:
+    if width is None or display_width(text) <= width:
         return text
     used = 0
     for index, char in enumerate(text):

@@ -10,7 +10,7 @@ from sonde.disk.scope import now_ms
 from sonde.errors import Cancelled, IndexNotFound, SondeError
 from sonde.policy.content import digest_file
 from sonde.projects.find import known_roots
-from sonde.projects.lines import Scan, scan_project
+from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.project import Project
 from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import read_question
@@ -98,7 +98,7 @@ def _find(app: App, index: DiskIndex, test: Condition, work: Work) -> Collection
 def _grep(app: App, index: DiskIndex, pattern: str, work: Work) -> set[Path]:
     """Files below the root with a line that matches; needs no index of contents."""
     project = app.workspace.projects.get(Path(index.root))
-    lines = scan_project(project, Scan(pattern), work, max_count=1)
+    lines = scan_project(project, LineScan(pattern), work, max_count=1)
     return {_place(project, file.path) for file, _ in lines}
 
 

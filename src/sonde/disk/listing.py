@@ -16,11 +16,11 @@ from sonde.runtime.jobs import join_node
 from sonde.stores.disk.base import PENDING, STATES, Node, Sort
 from sonde.tools.shapes.shell import (
     fit_rows,
-    shorten,
+    shorten_text,
     show_breadcrumb,
     show_bytes,
-    show_entry,
-    show_time,
+    show_epoch,
+    show_listing_entry,
 )
 from sonde.types import Caller
 
@@ -57,7 +57,7 @@ def list_folder(
             following = f"{link_folder(index, node.id, sort)}&limit=50&cursor={key}"
         page: Page = {
             "breadcrumb": trail,
-            "entries": [show_entry(index, row, caller, units) for row in rows],
+            "entries": [show_listing_entry(index, row, caller, units) for row in rows],
             "nextPageUrl": caller.link(following) if following else None,
         }
         return page | ({"state": STATES[node.state]} if node.state else {})
@@ -92,7 +92,7 @@ def _list_live(
     live = list_live(Path(place.index.root), path)
     found = [facts for facts in live if after is None or facts.name > after][: limit + 1]
     names = (Path(place.index.root).name or place.index.root, *place.names)
-    trail = [{"nodeId": None, "name": shorten(name, 80)} for name in names][-8:]
+    trail = [{"nodeId": None, "name": shorten_text(name, 80)} for name in names][-8:]
 
     def shape(rows: Sequence[Facts]) -> Page:
         following = None
@@ -125,10 +125,10 @@ def _show_live(index: str, folder: str, facts: Facts, caller: Caller, units: str
     kind = "tree" if facts.kind == "directory" else "detail"
     return {
         "nodeId": None,
-        "name": shorten(facts.name, 260),
+        "name": shorten_text(facts.name, 260),
         "kind": facts.kind,
         "size": None if facts.kind == "directory" else show_bytes(facts.size, units),
-        "modifiedAt": show_time(facts.mtime_ms),
+        "modifiedAt": show_epoch(facts.mtime_ms),
         "state": "pending",
         "link": caller.link(f"indexes/{index}/{kind}?path={quote_path(path)}"),
     }

@@ -26,7 +26,7 @@ _FORMAT = 0o170000
 _NANOS = 1_000_000
 
 
-def tell_kind(facts: os.stat_result) -> int:
+def name_node_kind(facts: os.stat_result) -> int:
     """The kind of a node; a million of them are told, so by one look at a table."""
     return _KINDS.get(facts.st_mode & _FORMAT, OTHER)
 

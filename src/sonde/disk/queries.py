@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from sonde.app import App
 from sonde.disk.contents import gather_context
 from sonde.disk.reports import show_row
-from sonde.disk.scope import SessionParam, find_index, find_session, now_ms, read_cursor
+from sonde.disk.scope import SessionParam, find_index, find_shell_session, now_ms, read_cursor
 from sonde.disk.sets import show_member
 from sonde.errors import HandleUnknown, InvalidRequest
 from sonde.paging.cursor import decode_key, encode_key
@@ -25,7 +25,7 @@ from sonde.tools.shapes.shell import (
     QueryAnswer,
     RunAnswer,
     fit_rows,
-    show_query,
+    show_saved_query,
 )
 from sonde.types import Caller
 
@@ -55,7 +55,7 @@ def query_run(
     if query_id is not None:
         query = find_query(app, caller, query_id)
     else:
-        handle = index_id or find_session(app, caller, session_id).index
+        handle = index_id or find_shell_session(app, caller, session_id).index
         if not handle:
             raise InvalidRequest(
                 "no index is current", user_message="Pass indexId, or cd into a scanned folder."
@@ -177,7 +177,10 @@ def list_queries(app: App, caller: Caller, *, limit: int, cursor: str | None) ->
         if rows and len(rows) < len(found):
             last = encode_key([-rows[-1].created_ms, rows[-1].id], "queries", app.workspace.key)
             following = caller.link(f"queries?limit=50&cursor={last}")
-        return {"queries": [show_query(row, caller) for row in rows], "nextPageUrl": following}
+        return {
+            "queries": [show_saved_query(row, caller) for row in rows],
+            "nextPageUrl": following,
+        }
 
     return fit_rows(found[:limit], shape, MOST_BYTES if limit <= _LISTED else 1 << 20)
 
@@ -191,7 +194,7 @@ def query_get(
     """One saved query; the link leads to its whole filter."""
     caller = work.caller
     query = find_query(app, caller, query_id)
-    card: Any = show_query(query, caller)
+    card: Any = show_saved_query(query, caller)
     card["indexId"] = query.index
     card["link"] = caller.link(f"queries/{query.id}")
     card["explainUrl"] = caller.link(f"queries/{query.id}?format=explain")

@@ -17,7 +17,7 @@ from sonde.policy.roots import show_path
 from sonde.runtime.jobs import join_node
 from sonde.stores.disk.base import DiskIndex, Node, Past, TreeStore
 from sonde.stores.disk.filters import read_moment
-from sonde.tools.shapes.shell import show_entry, show_time
+from sonde.tools.shapes.shell import show_epoch, show_listing_entry
 from sonde.types import Caller
 
 REPORTS = {
@@ -68,7 +68,7 @@ class _Asked:
 Reader = Callable[[_Asked], Rows]
 
 
-def read_report(
+def read_disk_report(
     app: App,
     index: DiskIndex,
     report: str,
@@ -138,7 +138,7 @@ def _find_since(app: App, index: DiskIndex, since: str) -> dict[str, Any]:
     older = [scan for scan in scans[1:] if scan.started_ms <= wanted] or scans[1:][-1:]
     if not older:
         return {"sinceScan": None, "since": None}
-    return {"sinceScan": older[0].id, "since": show_time(older[0].started_ms)}
+    return {"sinceScan": older[0].id, "since": show_epoch(older[0].started_ms)}
 
 
 def _read_ranked(asked: _Asked) -> Rows:
@@ -190,7 +190,7 @@ def _show_growth(asked: _Asked, past: Past) -> dict[str, Any]:
 def show_row(app: App, index: DiskIndex, node: Node, caller: Caller) -> dict[str, Any]:
     """A ListingEntry with its path in the tree."""
     path = show_tree_path(app, index.id, node)
-    return {**show_entry(index.id, node, caller), "path": path}
+    return {**show_listing_entry(index.id, node, caller), "path": path}
 
 
 def show_tree_path(app: App, index: str, node: Node) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sonde.disk.nodes import ScanReport, make_node, tell_kind, tell_state
+from sonde.disk.nodes import ScanReport, make_node, name_node_kind, tell_state
 from sonde.errors import FileMissing
 from sonde.policy.metadata import Descent, measure_blocks
 from sonde.runtime.work import Work
@@ -234,7 +234,7 @@ class _Walk:
         seen = files = folders = size = disk = 0
         for name, facts in descent.look_at(names):
             seen += 1
-            kind = tell_kind(facts)
+            kind = name_node_kind(facts)
             state, target = OK, ""
             if kind != FILE:
                 state, target = self._read_other(descent, name, kind)

@@ -84,7 +84,7 @@ def _resolve(path: Path) -> Path:
         return path
 
 
-def read_name(name: str) -> str:
+def read_node_name(name: str) -> str:
     """A name as it was shown -> as the system knows it: `\\xe9` may stand for a stray byte."""
     if "\\x" not in name:
         return name
@@ -104,7 +104,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def find_session(app: App, caller: Caller, handle: str | None) -> ShellSession:
+def find_shell_session(app: App, caller: Caller, handle: str | None) -> ShellSession:
     """The session named, the one of this connection, or a new one."""
     key = (caller.user, caller.session)
     given = handle or app.disk.sessions.get(key)
@@ -158,7 +158,7 @@ def find_place(app: App, session: ShellSession, path: str) -> Place:
         if not session.previous:
             raise NodeMissing("no folder was left before", what="folder", path="-")
         text = session.previous
-    target = read_path(text, session.cwd, find_home())
+    target = read_path(text, session.cwd, find_home_folder())
     indexes = app.disk.saved.indexes(session.owner)
     place = locate(target, indexes, session.index, app.disk.roots)
     return replace(place, names=settle_names(app, place.index, place.names))
@@ -168,7 +168,7 @@ def settle_names(app: App, index: DiskIndex, names: Sequence[str]) -> tuple[str,
     """Names as the system knows them: an escape stands for a byte unless a name is spelled so."""
     settled: tuple[str, ...] = ()
     for name in names:
-        meant = read_name(name)
+        meant = read_node_name(name)
         if meant != name and _exists(app, index, (*settled, name)):
             meant = name
         settled = (*settled, meant)
@@ -181,7 +181,7 @@ def _exists(app: App, index: DiskIndex, names: tuple[str, ...]) -> bool:
     return look_live(Path(index.root), "/".join(names)) is not None
 
 
-def find_home() -> Path | None:
+def find_home_folder() -> Path | None:
     """The home folder, where one is known."""
     try:
         return Path.home()

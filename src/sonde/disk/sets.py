@@ -9,7 +9,7 @@ from sonde.app import App
 from sonde.disk.scope import (
     SessionParam,
     find_index,
-    find_session,
+    find_shell_session,
     now_ms,
     read_cursor,
     read_preferences,
@@ -26,7 +26,7 @@ from sonde.tools.shapes.shell import (
     MOST_SAMPLE,
     SetAnswer,
     fit_rows,
-    shorten,
+    shorten_text,
     show_bytes,
     show_set,
 )
@@ -65,7 +65,11 @@ def resource_set_ops(
 ) -> SetAnswer:
     """Make, look at, change, combine and remove resource sets."""
     caller = work.caller
-    units = read_preferences(find_session(app, caller, session_id))["units"] if session_id else None
+    units = (
+        read_preferences(find_shell_session(app, caller, session_id))["units"]
+        if session_id
+        else None
+    )
     units = units or "bytes"
     if op == "list":
         return list_sets(app, caller, limit=_LISTED, cursor=read_cursor(cursor), units=units)
@@ -137,7 +141,7 @@ def create_set(
     app: App, caller: Caller, name: str, nodes: Sequence[str], session_id: str | None = None
 ) -> ResourceSet:
     """A new set of these nodes, of the index that they or the session are in."""
-    index = _index_of(nodes) if nodes else find_session(app, caller, session_id).index
+    index = _index_of(nodes) if nodes else find_shell_session(app, caller, session_id).index
     if not index:
         raise InvalidRequest(
             "no index is current", user_message="Name a node, or cd into a scanned folder first."
@@ -231,7 +235,7 @@ def show_member(index: str, member: Member, caller: Caller, units: str) -> dict[
     handle = join_node(index, member.id)
     row: dict[str, Any] = {
         "nodeId": handle,
-        "name": shorten(member.name, 260),
+        "name": shorten_text(member.name, 260),
         "size": show_bytes(member.size, units),
     }
     if member.stale:

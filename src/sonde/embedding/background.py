@@ -19,7 +19,7 @@ from sonde.runtime.child import Child, serve_parent
 _NICEST = 19
 
 
-class ApartEmbedder:
+class BackgroundEmbedder:
     """Starts its process with the first text; `check` is called while that is at work, and may
     raise."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sonde.indexing.sources import Tree
-from sonde.policy.walk import Entry
+from sonde.policy.walk import ListedFile
 from sonde.runtime.work import Work
 from sonde.types import FileState, Kind, Progress, Skipped
 
@@ -42,7 +42,7 @@ Refused = dict[str, tuple[int, int, str]]
 class Diff:
     """Files to read again and files to forget, per index."""
 
-    changed: list[tuple[Kind, Entry]] = field(default_factory=list)
+    changed: list[tuple[Kind, ListedFile]] = field(default_factory=list)
     removed: list[tuple[Kind, str]] = field(default_factory=list)
     unchanged: int = 0
     omitted: Omissions = field(default_factory=Omissions)
@@ -84,7 +84,7 @@ def expand_folders(
     if not folders:
         return files
     for folder in folders:
-        files |= {found.path for found in tree.walk(folder[:-1]) if isinstance(found, Entry)}
+        files |= {found.path for found in tree.walk(folder[:-1]) if isinstance(found, ListedFile)}
     prefixes = tuple(folders)
     return files | {path for path in list_known() if path.startswith(prefixes)}
 
@@ -97,7 +97,7 @@ def compare_paths(
     for path in sorted(paths):
         found = tree.check(path)
         kind = tree.kind_of(path)
-        admitted = isinstance(found, Entry) and kind is not None
+        admitted = isinstance(found, ListedFile) and kind is not None
         if isinstance(found, Skipped):
             diff.omitted.add(found)
         for other, states in known.items():
@@ -109,7 +109,9 @@ def compare_paths(
     return diff
 
 
-def _judge(diff: Diff, kind: Kind, entry: Entry, state: FileState | None, refused: Refused) -> None:
+def _judge(
+    diff: Diff, kind: Kind, entry: ListedFile, state: FileState | None, refused: Refused
+) -> None:
     now = (entry.size, entry.mtime_ns)
     *before, reason = refused.get(entry.path, (-1, -1, ""))
     if state is not None and now == (state.size, state.mtime_ns):

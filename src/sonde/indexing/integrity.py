@@ -17,7 +17,7 @@ from sonde.indexing.diff import Refused
 from sonde.indexing.pipeline import Stores, update_index
 from sonde.indexing.refine import coverage_of, refine_vectors
 from sonde.indexing.sources import Tree
-from sonde.policy.walk import Entry
+from sonde.policy.walk import ListedFile
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
 from sonde.text.languages import language_of
@@ -152,7 +152,7 @@ def _states_of(stores: Stores, path: str) -> dict[Kind, FileState]:
 
 
 def _judge(
-    tree: Tree, entry: Entry | Skipped, states: Mapping[Kind, FileState], refused: Refused
+    tree: Tree, entry: ListedFile | Skipped, states: Mapping[Kind, FileState], refused: Refused
 ) -> str | None:
     """How a file differs from what is indexed of it; None when it does not."""
     kind = tree.kind_of(entry.path)

@@ -23,8 +23,8 @@ from sonde.indexing.diff import (
     expand_folders,
 )
 from sonde.indexing.preparing import (
-    Order,
     Prepared,
+    PrepareOrder,
     Workers,
     count_workers,
     list_texts,
@@ -33,8 +33,8 @@ from sonde.indexing.preparing import (
 )
 from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.read import FileContent
-from sonde.policy.walk import Entry
-from sonde.runtime.memory import do_in_halves
+from sonde.policy.walk import ListedFile
+from sonde.runtime.memory import retry_in_halves
 from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
@@ -78,7 +78,7 @@ class _Batch:
     force: bool
     contents: Sequence[FileContent | Skipped]
 
-    def order(self) -> Order:
+    def order(self) -> PrepareOrder:
         """What has to be prepared; only files that are new have no vectors at all."""
         changed = tuple(
             content
@@ -86,7 +86,7 @@ class _Batch:
             if isinstance(content, FileContent) and not self.is_same(content)
         )
         new = frozenset(content.path for content in changed if content.path not in self.known)
-        return Order(self.kind, self.tree.chunking, changed, new)
+        return PrepareOrder(self.kind, self.tree.chunking, changed, new)
 
     def is_same(self, content: FileContent) -> bool:
         """Whether what is indexed was cut from this very text."""
@@ -148,7 +148,7 @@ def update_index(
         )
         for batch, ready in _prepare_ahead(batches, helping):
             write = partial(_write_batch, stores[batch.kind], embedder, batch, ready, tally)
-            do_in_halves(batch.contents, write)
+            retry_in_halves(batch.contents, write)
             for state in tally.cut_short:
                 diff.omitted.add(Skipped(state.path, CUT_SHORT))
                 refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
@@ -190,7 +190,9 @@ def _batches(
                 yield kind, batch
 
 
-def _read(reader: TreeReader, entry: Entry, diff: Diff, refused: Refused) -> FileContent | Skipped:
+def _read(
+    reader: TreeReader, entry: ListedFile, diff: Diff, refused: Refused
+) -> FileContent | Skipped:
     """A file that has changed; what was refused is remembered, unless it may just be written."""
     began = time.time_ns()
     content = reader.read(entry.path)

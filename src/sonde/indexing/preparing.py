@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
 
-from sonde.chunking.parse import parse_text
+from sonde.chunking.parse import parse_source
 from sonde.embedding.base import Embedder, Vectors, load_provider
 from sonde.policy.read import FileContent
 from sonde.runtime.child import Child, serve_parent
@@ -26,7 +26,7 @@ from sonde.types import FileState, Kind, ParsedFile
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PrepareOrder:
     """Files of one index to prepare, and which of them to embed."""
 
     kind: Kind
@@ -45,19 +45,19 @@ class Prepared:
     vectors: Sequence[Vectors] | Vectors = ()
 
 
-def prepare_files(order: Order, embedder: Embedder | None = None) -> Prepared:
+def prepare_files(order: PrepareOrder, embedder: Embedder | None = None) -> Prepared:
     """Do what is ordered; without an embedder nothing is embedded."""
     from sonde.stores.chunks.lexicon import (
-        describe_file,  # numpy, which nobody needs who lists tools
+        list_file_terms,  # numpy, which nobody needs who lists tools
     )
 
     files: list[ParsedFile] = []
     cut_short: list[FileState] = []
     for content in order.contents:
         state = state_of(content, order.kind)
-        cut = parse_text(content.path, content.text, kind=order.kind, method=order.method)
+        cut = parse_source(content.path, content.text, kind=order.kind, method=order.method)
         parsed = ParsedFile(state, cut.chunks, cut.symbols, cut.imports, cut.tags)
-        files.append(replace(parsed, words=describe_file(parsed)))
+        files.append(replace(parsed, words=list_file_terms(parsed)))
         if cut.truncated:
             cut_short.append(state)
     if embedder is None:
@@ -108,7 +108,7 @@ class Workers:
 
     def __init__(self, most: int, model: str) -> None:
         self._most, self._model = most, model
-        self._orders: queue.SimpleQueue[tuple[Order, Future[Prepared | None]] | None]
+        self._orders: queue.SimpleQueue[tuple[PrepareOrder, Future[Prepared | None]] | None]
         self._orders = queue.SimpleQueue()
         self._served: dict[threading.Thread, Child] = {}
         self._guard = threading.Lock()
@@ -120,7 +120,7 @@ class Workers:
         """So many orders keep all of them busy while another is written."""
         return self._left + 1 if self._left else 0
 
-    def submit(self, order: Order) -> Future[Prepared | None]:
+    def submit(self, order: PrepareOrder) -> Future[Prepared | None]:
         """Have an order prepared; the result is None where we have to do it ourselves."""
         done: Future[Prepared | None] = Future()
         if order.contents and len(self._served) < self._most:

@@ -8,7 +8,7 @@ from functools import partial
 
 from sonde.embedding.base import Embedder
 from sonde.runtime.locks import WriterLock
-from sonde.runtime.memory import do_in_halves
+from sonde.runtime.memory import retry_in_halves
 from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import Chunk, Kind, Progress
@@ -34,7 +34,7 @@ def refine_vectors(
         while chunks := _next_chunks(store, embedder.name, wanted()):
             for start in range(0, len(chunks), _STEP):
                 step = chunks[start : start + _STEP]
-                do_in_halves(step, partial(_embed, store, embedder, lock, work))
+                retry_in_halves(step, partial(_embed, store, embedder, lock, work))
                 done += len(step)
                 rate = done / max(time.monotonic() - began, 1e-6)
                 left = max(total - done, 0)

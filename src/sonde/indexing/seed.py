@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sonde.errors import SondeError
 from sonde.indexing.sources import Tree
-from sonde.policy.walk import Entry
+from sonde.policy.walk import ListedFile
 from sonde.runtime.work import Work
 from sonde.stores.chunks.copying import copy_stores
 from sonde.stores.records import Metadata, load_fingerprints, load_metadata
@@ -82,7 +82,7 @@ def _measure_likeness(candidate: Path, tree: Tree) -> float:
     for count, path in enumerate(sample):
         if count == _GLANCE and not same:
             break
-        if isinstance(tree.check(path), Entry):
+        if isinstance(tree.check(path), ListedFile):
             content = tree.read(path)
             same += not isinstance(content, Skipped) and content.hash == prints[path]
     return same / len(sample) if sample else 0.0

@@ -12,8 +12,8 @@ from typing import Literal, Self
 from sonde.chunking.parse import VERSION
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Source, is_denied
-from sonde.policy.read import FileContent, FileText, Reader
-from sonde.policy.walk import Checker, Entry, check_path, walk_files, walk_folders
+from sonde.policy.read import FileContent, FileReader, FileText
+from sonde.policy.walk import Checker, ListedFile, check_path, walk_files, walk_folders
 from sonde.types import Kind, Skipped
 
 
@@ -31,7 +31,7 @@ class Tree:
         """Names how files are cut; indexes of two recipes are never mixed."""
         return f"{self.chunking}-{VERSION}"
 
-    def walk(self, under: str = "") -> Iterator[Entry | Skipped]:
+    def walk(self, under: str = "") -> Iterator[ListedFile | Skipped]:
         """Every file that may be indexed, and what was left out; `under` names one folder."""
         for source in self.sources:
             below = _below(under, source.prefix)
@@ -48,14 +48,14 @@ class Tree:
                 if not (nested and named.path.startswith(nested)):
                     yield named
 
-    def check(self, path: str) -> Entry | Skipped:
+    def check(self, path: str) -> ListedFile | Skipped:
         """The verdict of `walk` on one file, as it is now."""
         source, below = self.locate(path)
         return _prefixed(check_path(source.root, below, source.rules), source.prefix)
 
-    def check_all(self, paths: Iterable[str]) -> dict[str, Entry | Skipped]:
+    def check_all(self, paths: Iterable[str]) -> dict[str, ListedFile | Skipped]:
         """The verdicts on these files; cheaper than one by one."""
-        verdicts: dict[str, Entry | Skipped] = {}
+        verdicts: dict[str, ListedFile | Skipped] = {}
         with ExitStack() as stack:
             checkers: dict[str, Checker] = {}
             for path in sorted(paths):
@@ -114,7 +114,7 @@ class TreeReader:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, FileReader] = {}
 
     def read(self, path: str) -> FileContent | Skipped:
         """One file's text, if it may be read."""
@@ -131,11 +131,11 @@ class TreeReader:
         for reader in self._readers.values():
             reader.close()
 
-    def _find(self, path: str) -> tuple[Reader, str]:
+    def _find(self, path: str) -> tuple[FileReader, str]:
         source, below = self._tree.locate(path)
         reader = self._readers.get(source.prefix)
         if reader is None:
-            reader = self._readers[source.prefix] = Reader(source)
+            reader = self._readers[source.prefix] = FileReader(source)
         return reader, below
 
     def __enter__(self) -> Self:
@@ -152,8 +152,8 @@ def _below(under: str, prefix: str) -> str | None:
     return "" if prefix.startswith(f"{under}/") else None
 
 
-def _prefixed(found: Entry | Skipped, prefix: str) -> Entry | Skipped:
+def _prefixed(found: ListedFile | Skipped, prefix: str) -> ListedFile | Skipped:
     if not prefix:
         return found
     path = prefix + found.path
-    return found._replace(path=path) if isinstance(found, Entry) else replace(found, path=path)
+    return found._replace(path=path) if isinstance(found, ListedFile) else replace(found, path=path)

@@ -245,7 +245,7 @@ def count_knowledge(app: App, *, work: Work) -> dict[str, Any]:
     return counts | {"bytes": store.measure_bytes()}
 
 
-def show_entry(entry: Entry) -> str:
+def show_changed_entry(entry: Entry) -> str:
     """An entry as text that `edit_entry` takes back."""
     if entry.source == "chats":
         return "\n".join(f"{piece.sender}: {piece.text}" for piece in entry.pieces)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sonde.errors import EntryMissing
-from sonde.knowledge.ranking import read_question
+from sonde.knowledge.ranking import read_knowledge_query
 from sonde.knowledge.retrieval import (
     Retrieval,
     choose_messages,
@@ -31,7 +31,7 @@ _ANCHORS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
+class EntryContent:
     """What is shown of an entry."""
 
     entry: Entry
@@ -59,10 +59,10 @@ def get_entry(
     id: str,  # noqa: A002
     options: Retrieval,
     recent: Sequence[str] = (),
-) -> Got:
+) -> EntryContent:
     """As much of an entry as was asked for; `recent` questions say where when nothing else does."""
     question = options.query or next(iter(recent), "")
-    terms = read_question(question).terms if question else ()
+    terms = read_knowledge_query(question).terms if question else ()
     if source == "chats":
         return _get_chat(store, find_entry(store, source, id, pieces=False), options, terms)
     entry = find_entry(store, source, id)
@@ -71,7 +71,7 @@ def get_entry(
     return _get_text(entry, options, terms)
 
 
-def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> Got:
+def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryContent:
     text = join_text(entry)
     pieces = entry.pieces if entry.source == "media" else ()
     loc = options.loc
@@ -92,14 +92,16 @@ def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> Got:
     if options.mode == "snippet":
         seen = pieces[place].text if pieces and place is not None else text
         content = show_snippet(seen, terms_here, options, 0 if seen is not text else anchor)
-        return Got(entry, _piece_at(entry, anchor), content)
+        return EntryContent(entry, _piece_at(entry, anchor), content)
     shown = show_text(text, options, anchor, pieces, place)
     attachments = [
         {"chunk_index": at, "start": start, "end": end}
         | ({"chunk_uuid": pieces[at].uuid} if pieces and options.prefer_prechunked else {})
         for at, start, end in shown.chunks
     ]
-    return Got(entry, _piece_at(entry, anchor), shown.text, attachments or None, shown.next_offset)
+    return EntryContent(
+        entry, _piece_at(entry, anchor), shown.text, attachments or None, shown.next_offset
+    )
 
 
 def _find_place(pieces: Sequence[Piece], loc: Mapping[str, Any]) -> int | None:
@@ -126,7 +128,7 @@ def _piece_at(entry: Entry, offset: int, field: str = "") -> Piece:
     return best
 
 
-def _get_fields(entry: Entry, options: Retrieval, terms: Sequence[str]) -> Got:
+def _get_fields(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryContent:
     """Characters and prompts: all fields at once, or a part of the one that matters."""
     fields = list_fields(entry)
     if options.mode == "full":
@@ -140,13 +142,13 @@ def _get_fields(entry: Entry, options: Retrieval, terms: Sequence[str]) -> Got:
     piece = _piece_at(entry, anchor, field)
     if options.mode == "snippet":
         seen = text or entry.title
-        return Got(entry, piece, show_snippet(seen, terms, options, anchor))
+        return EntryContent(entry, piece, show_snippet(seen, terms, options, anchor))
     shown = show_text(text, options, anchor)
     attachments = [
         {"field": field, "chunk_index": at, "start": start, "end": end}
         for at, start, end in shown.chunks
     ]
-    return Got(entry, piece, shown.text, attachments, shown.next_offset)
+    return EntryContent(entry, piece, shown.text, attachments, shown.next_offset)
 
 
 def _best_field(fields: Mapping[str, str], terms: Sequence[str]) -> str:
@@ -160,7 +162,7 @@ def _best_field(fields: Mapping[str, str], terms: Sequence[str]) -> str:
     return max(fields, key=weigh, default="")
 
 
-def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval) -> Got:
+def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval) -> EntryContent:
     """Every field, cut in order where the budget ends."""
     content: dict[str, Any] = {"name": entry.title}
     at, room = 0, options.budget
@@ -177,27 +179,33 @@ def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval)
             next_offset, room = at + end, 0
         at += len(text)
     content |= {key: value for key, value in entry.facts.items() if key not in content}
-    return Got(entry, _piece_at(entry, 0, next(iter(fields), "")), content, None, next_offset)
+    return EntryContent(
+        entry, _piece_at(entry, 0, next(iter(fields), "")), content, None, next_offset
+    )
 
 
-def _get_chat(store: KnowledgeStore, entry: Entry, options: Retrieval, terms: Sequence[str]) -> Got:
+def _get_chat(
+    store: KnowledgeStore, entry: Entry, options: Retrieval, terms: Sequence[str]
+) -> EntryContent:
     total = store.count_pieces("chats", entry.id)
     if options.mode == "full":
-        return read_page(store, entry, options.offset, total, options.budget)
+        return read_messages(store, entry, options.offset, total, options.budget)
     at = _find_message(store, entry, options.loc, terms)
     window = options.sibling_window if options.mode == "chunk_with_siblings" else 0
     first = max(0, at - window)
     messages = store.read_pieces("chats", entry.id, first, at - first + window + 1)
     anchor = next((message for message in messages if message.place == at), None)
     if anchor is None:
-        return Got(entry, Piece("", 0), "" if options.mode == "snippet" else _wrap([], total))
+        return EntryContent(
+            entry, Piece("", 0), "" if options.mode == "snippet" else _wrap([], total)
+        )
     if options.mode == "snippet":
-        return Got(entry, anchor, show_snippet(anchor.text, terms, options, 0))
+        return EntryContent(entry, anchor, show_snippet(anchor.text, terms, options, 0))
     chosen = choose_messages(messages, at - first, options)
     if len(chosen) == 1 and len(chosen[0].text) > options.budget:
         shown = show_text(chosen[0].text, replace(options, mode="full", offset=0), 0)
         chosen = [replace(chosen[0], text=shown.text)]
-    return Got(entry, anchor, _wrap(chosen, total))
+    return EntryContent(entry, anchor, _wrap(chosen, total))
 
 
 def _find_message(
@@ -219,7 +227,9 @@ def _find_message(
     return 0
 
 
-def read_page(store: KnowledgeStore, entry: Entry, first: int, count: int, budget: int) -> Got:
+def read_messages(
+    store: KnowledgeStore, entry: Entry, first: int, count: int, budget: int
+) -> EntryContent:
     """Messages from a place on, as many as fit; at least a part of one."""
     total = store.count_pieces("chats", entry.id)
     chosen: list[Piece] = []
@@ -235,7 +245,7 @@ def read_page(store: KnowledgeStore, entry: Entry, first: int, count: int, budge
     behind = chosen[-1].place + 1 if chosen else total
     more = behind if behind < total else None
     anchor = chosen[0] if chosen else Piece("", 0)
-    return Got(entry, anchor, _wrap(chosen, total), None, more)
+    return EntryContent(entry, anchor, _wrap(chosen, total), None, more)
 
 
 def _wrap(messages: Sequence[Piece], total: int) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from typing import Any
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
 from sonde.knowledge.formats.chats import PEOPLE
-from sonde.knowledge.formats.reading import File, Refused
+from sonde.knowledge.formats.reading import File, RefusedFormat
 from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.ranking import embed_missing
 from sonde.policy.content import read_document, walk_documents
-from sonde.policy.walk import Entry as Listed
+from sonde.policy.walk import ListedFile as Listed
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Place, Source
 from sonde.types import Progress, Skipped
@@ -223,7 +223,7 @@ class _Run:
             beside = self._read_beside(one.path)
             file = File(one.path, data, one.mtime_ns // 1_000_000, beside)
             made, redacted, skipped = self._parsers.parse(file, self._wanted)
-        except Refused as error:
+        except RefusedFormat as error:
             self._refused[one.path] = (stamp, error.reason, error.detail)
             self.report.skip(one.path, error.reason, error.detail)
             return

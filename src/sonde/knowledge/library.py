@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sonde.knowledge.ranking import KnowledgeHit
-from sonde.knowledge.retrieval import BOUNDS, clamp_option, refuse
-from sonde.stores.knowledge.base import Entry, Found, KnowledgeStore, Piece, Source
+from sonde.knowledge.retrieval import BOUNDS, clamp_option, refuse_option
+from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
 
 TTL_S = 3_600.0
 MOST_SESSIONS = 500
@@ -24,7 +24,7 @@ DEFAULTS = ("snippet_length", "max_tokens", "sibling_window", "order_by", "chars
 
 
 @dataclass(slots=True)
-class Session:
+class KnowledgeSession:
     """One conversation with one user."""
 
     id: str
@@ -59,16 +59,16 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], KnowledgeSession] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, user: str, id: str) -> Session:  # noqa: A002
+    def open(self, user: str, id: str) -> KnowledgeSession:  # noqa: A002
         """The session of this name; a new one where there is none."""
         with self._lock:
             oldest = self._clock() - TTL_S
             for key in [key for key, kept in self._kept.items() if kept.last_used < oldest]:
                 del self._kept[key]
-            session = self._kept.setdefault((user, id), Session(id))
+            session = self._kept.setdefault((user, id), KnowledgeSession(id))
             session.last_used = self._clock()
             self._kept.move_to_end((user, id))
             while len(self._kept) > MOST_SESSIONS:
@@ -94,13 +94,13 @@ def read_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name, value in given.items():
         if name not in DEFAULTS:
-            raise refuse(f"`{name}` is no preference; there are {', '.join(DEFAULTS)}")
+            raise refuse_option(f"`{name}` is no preference; there are {', '.join(DEFAULTS)}")
         if name in BOUNDS:
             kept[name] = clamp_option(name, value)
         elif value in ("relevance", "recent"):
             kept[name] = value
         else:
-            raise refuse("`order_by` must be relevance or recent")
+            raise refuse_option("`order_by` must be relevance or recent")
     return kept
 
 
@@ -146,7 +146,7 @@ class Library:
 _SET_S = 300.0
 
 
-def load_session(store: KnowledgeStore, session: Session) -> None:
+def load_session(store: KnowledgeStore, session: KnowledgeSession) -> None:
     """Take over what another server knows of this session."""
     text = store.recall(f"session:{session.id}") if store.shared else None
     if text:
@@ -158,7 +158,7 @@ def load_session(store: KnowledgeStore, session: Session) -> None:
         session.defaults = known["defaults"]
 
 
-def save_session(store: KnowledgeStore, session: Session) -> None:
+def save_session(store: KnowledgeStore, session: KnowledgeSession) -> None:
     """Let other servers know."""
     if store.shared:
         known = {
@@ -210,10 +210,10 @@ def _describe(hit: KnowledgeHit) -> dict[str, Any]:
     return row if piece.number else row | {"text": piece.text, "facts": dict(entry.facts)}
 
 
-def _restore(hit: Mapping[str, Any], found: Found | None) -> KnowledgeHit:
+def _restore(hit: Mapping[str, Any], found: RankedPiece | None) -> KnowledgeHit:
     if found is None:
         piece = Piece(hit.get("text", ""), hit["place"], field=hit["field"], uuid=hit["uuid"])
-        found = Found(
+        found = RankedPiece(
             Entry(
                 hit["source"],
                 hit["title"],

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from itertools import groupby
 from typing import IO, Any, NamedTuple
 
-from sonde.knowledge.formats.reading import File, Refused
+from sonde.knowledge.formats.reading import File, RefusedFormat
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.secrets import redact_secrets
 from sonde.runtime.child import end_process, start_module
@@ -68,7 +68,7 @@ _FILES = 500
 """After so many files a child is replaced: libraries leak."""
 
 
-class Parsed(NamedTuple):
+class ParseResult(NamedTuple):
     """What a file holds."""
 
     entries: list[Entry]
@@ -87,8 +87,8 @@ class Parsers:
         self._child: subprocess.Popen[bytes] | None = None
         self._done = 0
 
-    def parse(self, file: File, wanted: Source | None = None) -> Parsed:
-        """What a file holds, or `Refused`."""
+    def parse(self, file: File, wanted: Source | None = None) -> ParseResult:
+        """What a file holds, or `RefusedFormat`."""
         if self._child is not None and self._done >= _FILES:
             self.close()
         child = self._child = self._child or start_module(__name__, str(self._memory))
@@ -101,16 +101,16 @@ class Parsers:
             )
         except TimeoutError as error:
             self.close()
-            raise Refused("too_slow", f"more than {self._seconds:g} seconds") from error
+            raise RefusedFormat("too_slow", f"more than {self._seconds:g} seconds") from error
         except (OSError, EOFError, ValueError) as error:
             self.close()
-            raise Refused("crashed", "the parser ended") from error
+            raise RefusedFormat("crashed", "the parser ended") from error
         self._done += 1
         if "refused" in answer:
-            raise Refused(*answer["refused"])
+            raise RefusedFormat(*answer["refused"])
         entries = [_read_entry(row) for row in answer["entries"]]
         skipped = [Skipped(*row) for row in answer["skipped"]]
-        return Parsed(entries, answer["redacted"], skipped)
+        return ParseResult(entries, answer["redacted"], skipped)
 
     def close(self) -> None:
         """End the child."""
@@ -185,7 +185,7 @@ def _answer(request: dict[str, Any], data: bytes, beside: bytes) -> dict[str, An
             "redacted": sum(count for _, count in made),
             "skipped": [(each.path, each.reason, each.detail) for each in left_out],
         }
-    except Refused as error:
+    except RefusedFormat as error:
         return {"refused": [error.reason, error.detail[:300]]}
     except MemoryError:
         return {"refused": ["too_large", "more memory than a parser may use"]}

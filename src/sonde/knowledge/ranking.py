@@ -13,9 +13,9 @@ from sonde.stores.knowledge.base import (
     TITLE,
     Conditions,
     Entry,
-    Found,
     KnowledgeStore,
     Piece,
+    RankedPiece,
     Source,
 )
 from sonde.text.words import query_terms, read_words
@@ -31,14 +31,14 @@ _SMALL = STOP_WORDS | frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class KnowledgeQuery:
     """A query and its terms, small words left out unless there is nothing else."""
 
     text: str
     terms: tuple[str, ...]
 
 
-def read_question(text: str) -> Question:
+def read_knowledge_query(text: str) -> KnowledgeQuery:
     """Take a query apart; any string will do."""
     text = text.strip()[:_MOST_CHARS]
     content: list[str] = []
@@ -50,7 +50,7 @@ def read_question(text: str) -> Question:
         if said.casefold() not in _SMALL:
             content.extend(terms)
     terms = list(dict.fromkeys(content or every))[:_MOST_TERMS]
-    return Question(text, tuple(terms))
+    return KnowledgeQuery(text, tuple(terms))
 
 
 DEPTH = 600
@@ -105,11 +105,11 @@ def make_uri(source: str, id: str, message: str = "") -> str:  # noqa: A002
     return f"{source}://{id}" + (f"#{message}" if message else "")
 
 
-class Asking:
+class KnowledgeSearch:
     """One question put to one user's store, its vector computed at most once."""
 
     def __init__(
-        self, store: KnowledgeStore, question: Question, embedder: Embedder | None
+        self, store: KnowledgeStore, question: KnowledgeQuery, embedder: Embedder | None
     ) -> None:
         self.store = store
         self.question = question
@@ -196,12 +196,12 @@ def embed_missing(
     return done
 
 
-Grouped = dict[object, tuple[float, Found]]
+Grouped = dict[object, tuple[float, RankedPiece]]
 
 
-def _group(scored: Sequence[Scored], places: Mapping[int, Found]) -> Grouped:
+def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Grouped:
     """Pieces -> entries (messages stay by themselves), best first."""
-    groups: dict[object, tuple[float, Found]] = {}
+    groups: dict[object, tuple[float, RankedPiece]] = {}
     more: dict[object, float] = {}
     for one in scored:
         found = places.get(one.id)
@@ -225,7 +225,7 @@ def _add_neighbours(groups: Grouped) -> Grouped:
         if found.entry.source == "chats"
     }
 
-    def help_from(found: Found) -> float:
+    def help_from(found: RankedPiece) -> float:
         number, place = found.entry.number, found.piece.place
         return max(at.get((number, place - 1), 0.0), at.get((number, place + 1), 0.0))
 

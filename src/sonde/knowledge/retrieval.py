@@ -28,7 +28,7 @@ def clamp_length(length: int | None) -> int:
     return DEFAULT_LENGTH if length is None else max(SHORTEST, min(LONGEST, length))
 
 
-def cut_snippet(text: str, terms: Collection[str], length: int, hints: Collection[str] = ()) -> str:
+def cut_excerpt(text: str, terms: Collection[str], length: int, hints: Collection[str] = ()) -> str:
     """At most `length` characters around the place where most of the terms are."""
     flat = " ".join(text.split())
     if len(flat) <= length:
@@ -181,7 +181,7 @@ class Retrieval:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Excerpt:
     """What is shown of a text: where it is, and the chunks it is made of."""
 
     text: str
@@ -210,7 +210,7 @@ def read_retrieval(
 def clamp_option(name: str, value: Any) -> int:
     """A number within the bounds of its option; `InvalidRequest` for what is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise refuse(f"`{name}` must be a number")
+        raise refuse_option(f"`{name}` must be a number")
     least, most = BOUNDS[name]
     return int(max(least, min(most, value)))
 
@@ -220,20 +220,20 @@ def _check_option(name: str, value: Any) -> Any:
         return clamp_option(name, value)
     if name == "mode":
         if value not in MODES:
-            raise refuse(f"`mode` must be one of {', '.join(MODES)}")
+            raise refuse_option(f"`mode` must be one of {', '.join(MODES)}")
     elif name == "prefer_prechunked":
         if not isinstance(value, bool):
-            raise refuse("`prefer_prechunked` must be true or false")
+            raise refuse_option("`prefer_prechunked` must be true or false")
     elif name == "loc":
         if not isinstance(value, Mapping):
-            raise refuse("`loc` must be an object, as a search result has it")
+            raise refuse_option("`loc` must be an object, as a search result has it")
     elif name == "query":
         if not isinstance(value, str):
-            raise refuse("`query` must be a string")
+            raise refuse_option("`query` must be a string")
     else:
         near = get_close_matches(name, _KEYS, n=1, cutoff=0.6)
         advice = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(_KEYS)}"
-        raise refuse(f"`retrieval` has no `{name}`; {advice}")
+        raise refuse_option(f"`retrieval` has no `{name}`; {advice}")
     return value
 
 
@@ -241,7 +241,7 @@ def _to_snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name)).lower()
 
 
-def count_tokens(text: str, chars_per_token: int) -> int:
+def estimate_tokens(text: str, chars_per_token: int) -> int:
     """Tokens as the budget counts them."""
     return math.ceil(len(text) / chars_per_token)
 
@@ -252,7 +252,7 @@ def show_text(
     anchor: int,
     pieces: Sequence[Piece] = (),
     place: int | None = None,
-) -> Shown:
+) -> Excerpt:
     """The part of a text around an offset (or the piece at `place`) that a mode asks for."""
     if options.mode == "full":
         return _show_full(text, options)
@@ -269,7 +269,7 @@ def show_snippet(text: str, terms: Sequence[str], options: Retrieval, anchor: in
     if anchor and not terms:
         start = floor_boundary(text, max(0, anchor - options.snippet_length // 2))
         text = text[start : start + 2 * options.snippet_length]
-    return cut_snippet(text, terms, options.snippet_length)
+    return cut_excerpt(text, terms, options.snippet_length)
 
 
 def choose_messages(messages: Sequence[Piece], at: int, options: Retrieval) -> list[Piece]:
@@ -343,24 +343,24 @@ def _cut(
     first: int,
     last: int,
     anchor: int,
-) -> Shown:
+) -> Excerpt:
     start, end = ranges[first][0], ranges[last][1]
     if end - start > budget:  # one chunk is more than the budget: what surrounds the match
         start = floor_boundary(text, max(start, min(anchor - budget // 2, end - budget)))
         end = max(floor_boundary(text, start + budget), start + 1)
     chunks = tuple((at, *ranges[at]) for at in range(first, last + 1))
-    return Shown(text[start:end], start, chunks)
+    return Excerpt(text[start:end], start, chunks)
 
 
-def _show_full(text: str, options: Retrieval) -> Shown:
+def _show_full(text: str, options: Retrieval) -> Excerpt:
     start = min(options.offset, len(text))
     end = floor_boundary(text, start + options.budget)
     if end <= start < len(text):
         end = start + 1
     more = end if end < len(text) else None
-    return Shown(text[start:end], start, (), more)
+    return Excerpt(text[start:end], start, (), more)
 
 
-def refuse(problem: str) -> InvalidRequest:
+def refuse_option(problem: str) -> InvalidRequest:
     """An error about an option, in the words of the caller."""
     return InvalidRequest(problem, user_message="{problem}.", problem=problem)

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from sonde.app import App
 from sonde.errors import EmptyQuery, InvalidRequest
-from sonde.knowledge.getting import Got, get_entry
+from sonde.knowledge.getting import EntryContent, get_entry
 from sonde.knowledge.library import (
-    Session,
+    KnowledgeSession,
     load_ranking,
     load_session,
     make_session_id,
@@ -18,7 +18,13 @@ from sonde.knowledge.library import (
     save_ranking,
     save_session,
 )
-from sonde.knowledge.ranking import Asking, KnowledgeHit, merge_sources, read_question, sort_recent
+from sonde.knowledge.ranking import (
+    KnowledgeHit,
+    KnowledgeSearch,
+    merge_sources,
+    read_knowledge_query,
+    sort_recent,
+)
 from sonde.knowledge.retrieval import Mode, clamp_length, read_retrieval
 from sonde.paging.cursor import hash_parameters
 from sonde.paging.results import ResultSet, count_tokens
@@ -26,7 +32,7 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
 from sonde.text.times import read_day_end, read_time
 from sonde.tools.schema import Param, bind
-from sonde.tools.shapes.know import GetAnswer, KnowAnswer, show_got, show_hit
+from sonde.tools.shapes.know import GetAnswer, KnowAnswer, show_got, show_knowledge_hit
 from sonde.tools.tool import read_arguments
 
 _SHORTEST = 50
@@ -35,7 +41,7 @@ _RESERVED = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiry:
+class KnowledgeRequest:
     """What is asked for; equal ones share a ranking."""
 
     tool: str
@@ -48,7 +54,7 @@ class Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class AnswerOptions:
     """Which part of the ranking is shown, and how."""
 
     limit: int
@@ -57,12 +63,12 @@ class View:
     max_tokens: int | None = None
 
 
-def answer_search(
+def answer_knowledge_search(
     app: App,
-    inquiry: Inquiry,
-    view: View,
+    inquiry: KnowledgeRequest,
+    view: AnswerOptions,
     work: Work,
-    session: Session | None = None,
+    session: KnowledgeSession | None = None,
     *,
     dedupe: bool = False,
 ) -> KnowAnswer:
@@ -77,7 +83,7 @@ def answer_search(
     parameters = _name(inquiry, user, session.id if session else "")
 
     def rank_fresh() -> list[KnowledgeHit]:
-        return rank(app, store, inquiry, work)
+        return rank_knowledge(app, store, inquiry, work)
 
     deduped = session if dedupe else None
     kept = find_ranking(app, store, parameters, view.offset, rank_fresh, deduped)
@@ -98,7 +104,7 @@ def find_ranking(
     parameters: Mapping[str, Any],
     offset: int,
     rank_fresh: Callable[[], list[KnowledgeHit]],
-    session: Session | None,
+    session: KnowledgeSession | None,
     name: Callable[[KnowledgeHit], str] = lambda hit: hit.uri,
 ) -> ResultSet:
     """The ranking that a page is cut from: a new one for the first page, else the one it had.
@@ -113,16 +119,18 @@ def find_ranking(
         if known is None:
             hits, held = rank_fresh(), 0
             if session:
-                hits, held = hold_back(session, hits, name)
+                hits, held = hide_seen(session, hits, name)
             save_ranking(store, key, hits, held)
             known = hits, held
         kept = app.workspace.results.keep(parameters, known[0], {"held": known[1]})
     return kept
 
 
-def rank(app: App, store: KnowledgeStore, inquiry: Inquiry, work: Work) -> list[KnowledgeHit]:
+def rank_knowledge(
+    app: App, store: KnowledgeStore, inquiry: KnowledgeRequest, work: Work
+) -> list[KnowledgeHit]:
     """Everything that answers, in order."""
-    asking = Asking(store, read_question(inquiry.query), app.workspace.static)
+    asking = KnowledgeSearch(store, read_knowledge_query(inquiry.query), app.workspace.static)
     rankings = []
     for source in dict.fromkeys(inquiry.sources):
         work.check()
@@ -132,8 +140,8 @@ def rank(app: App, store: KnowledgeStore, inquiry: Inquiry, work: Work) -> list[
     return sort_recent(hits) if inquiry.order_by == "recent" else hits
 
 
-def hold_back(
-    session: Session,
+def hide_seen(
+    session: KnowledgeSession,
     hits: list[KnowledgeHit],
     name: Callable[[KnowledgeHit], str],
 ) -> tuple[list[KnowledgeHit], int]:
@@ -145,9 +153,9 @@ def hold_back(
     return fresh, len(hits) - len(fresh)
 
 
-def find_session(
+def find_knowledge_session(
     app: App, work: Work, session_id: str | None, defaults: Mapping[str, Any] | None = None
-) -> Session | None:
+) -> KnowledgeSession | None:
     """The session named, else the caller's own; `new` makes one. None where there is none."""
     name = session_id or work.caller.session
     if not name:
@@ -167,22 +175,24 @@ def answer_get(
     id: str,  # noqa: A002
     retrieval: Mapping[str, Any] | None,
     work: Work,
-    session: Session | None = None,
+    session: KnowledgeSession | None = None,
     mode: Mode = "snippet",
 ) -> GetAnswer:
     """As much of one entry as was asked for."""
     store = app.knowledge.of(work.caller.user)
     options = read_retrieval(retrieval, list_defaults(session, work), mode)
-    got: Got = get_entry(store, source, id, options, list(session.recent) if session else ())
+    got: EntryContent = get_entry(
+        store, source, id, options, list(session.recent) if session else ()
+    )
     return show_got(got, options.snippet_length)
 
 
-def list_defaults(session: Session | None, work: Work) -> dict[str, Any]:
+def list_defaults(session: KnowledgeSession | None, work: Work) -> dict[str, Any]:
     """What the session prefers, and behind it what the request does."""
     return {**work.caller.config, **(session.defaults if session else {})}
 
 
-def _name(inquiry: Inquiry, user: str, session: str) -> dict[str, Any]:
+def _name(inquiry: KnowledgeRequest, user: str, session: str) -> dict[str, Any]:
     return {
         "tool": inquiry.tool,
         "query": inquiry.query.strip(),
@@ -200,33 +210,35 @@ def _show_page(
     store: KnowledgeStore,
     hits: Sequence[KnowledgeHit],
     query: str,
-    view: View,
-    session: Session | None,
+    view: AnswerOptions,
+    session: KnowledgeSession | None,
     defaults: Mapping[str, Any],
 ) -> KnowAnswer:
     asked = defaults.get("snippet_length") if view.snippet_length is None else view.snippet_length
     length = clamp_length(asked)
     budget = (view.max_tokens or defaults.get("max_tokens") or app.workspace.max_tokens) - _RESERVED
-    terms = read_question(query).terms
+    terms = read_knowledge_query(query).terms
     earlier = list(session.recent)[:3] if session else []
-    hints = [term for each in earlier for term in read_question(each).terms]
+    hints = [term for each in earlier for term in read_knowledge_query(each).terms]
     wanted = hits[view.offset : view.offset + view.limit]
     rows: list[dict[str, Any]] = []
     for hit in wanted:
-        rows.append(show_hit(hit, terms, length, hints, read_opening(store, hit)))
+        rows.append(show_knowledge_hit(hit, terms, length, hints, read_opening(store, hit)))
         if len(rows) > 1 and count_tokens(_page(rows, hits, view)) > budget:
             rows.pop()
             break
     while rows and count_tokens(_page(rows, hits, view)) > budget and length > _SHORTEST:
         length = max(length // 2, _SHORTEST)
-        rows = [show_hit(wanted[0], terms, length, hints, read_opening(store, wanted[0]))]
+        rows = [show_knowledge_hit(wanted[0], terms, length, hints, read_opening(store, wanted[0]))]
     answer = _page(rows, hits, view)
     if len(rows) < len(wanted):
         answer["truncated"] = True
     return answer
 
 
-def _page(rows: list[dict[str, Any]], hits: Sequence[KnowledgeHit], view: View) -> KnowAnswer:
+def _page(
+    rows: list[dict[str, Any]], hits: Sequence[KnowledgeHit], view: AnswerOptions
+) -> KnowAnswer:
     behind = view.offset + len(rows)
     more = bool(rows) and behind < len(hits)
     return {

@@ -80,7 +80,7 @@ class Calls:
         self, verb: Callable[[Work], Any], ctx: Context, params: types.CallToolRequestParams
     ) -> Any:
         """Run a verb in a worker thread; if the caller goes away, the work is called off."""
-        line = Line()
+        line = ClientChannel()
         work = Work(
             report=_Reporter(ctx, line).report,
             ask=_choose_ask(ctx, params, line),
@@ -141,7 +141,7 @@ class Calls:
                 self._changed.notify_all()
 
 
-class Line:
+class ClientChannel:
     """From a verb's threads back to the event loop, until the call is over."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class Line:
 class _Reporter:
     """Progress of several stages as one number that only grows, at a bearable rate."""
 
-    def __init__(self, ctx: Context, line: Line) -> None:
+    def __init__(self, ctx: Context, line: ClientChannel) -> None:
         self._ctx = ctx
         self._line = line
         self._stage: str | None = None
@@ -200,7 +200,7 @@ class _Reporter:
 
 
 def _choose_ask(
-    ctx: Context, params: types.CallToolRequestParams, line: Line
+    ctx: Context, params: types.CallToolRequestParams, line: ClientChannel
 ) -> Callable[[str], bool | None] | None:
     """How to ask this client, or None when it did not say that it can show a form."""
     capabilities = ctx.session.client_capabilities

@@ -61,22 +61,22 @@ class ToolLimits:
         self._clock = clock
         self._rates: dict[str, tuple[int, int]] = {}
         self._buckets: dict[str, Buckets] = {}
-        known = {fold_name(name) for name in names} | {_EVERY}
+        known = {fold_tool_name(name) for name in names} | {_EVERY}
         for rule in rules:
             name, _, rate = rule.partition("=")
             count, _, unit = rate.partition("/")
-            if fold_name(name) not in known:
+            if fold_tool_name(name) not in known:
                 raise InvalidRequest(
                     f"toolLimits: {name!r}",
                     user_message="toolLimits names '{name}', and there is no such tool.",
                     next_action="Name tools as `sonde mcp` lists them, or operations of the API.",
                     name=name,
                 )
-            self._rates[fold_name(name)] = int(count), _SECONDS[unit]
+            self._rates[fold_tool_name(name)] = int(count), _SECONDS[unit]
 
     def take(self, name: str, user: str) -> None:
         """Count a call; raises `TooManyRequests` when this user has none left."""
-        key = fold_name(name)
+        key = fold_tool_name(name)
         rate = self._rates.get(key) or self._rates.get(_EVERY)
         if rate is None:
             return
@@ -93,6 +93,6 @@ class ToolLimits:
             )
 
 
-def fold_name(name: str) -> str:
+def fold_tool_name(name: str) -> str:
     """A name as it is compared: every spelling of a tool is one."""
     return name.strip().lower().replace(".", "_").replace("-", "_")

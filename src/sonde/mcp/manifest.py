@@ -44,7 +44,7 @@ says in nextAction what to do about it."""
 MANIFEST = Path(__file__).with_name("manifest.json")
 
 
-class Shown(Protocol):
+class ManifestEntry(Protocol):
     """The answers to what a client asks first."""
 
     @property
@@ -81,7 +81,7 @@ def load_manifest(toolsets: Sequence[str], spelling: str, *, enhanced: bool) -> 
     return manifest if list(toolsets) == manifest.toolsets else None
 
 
-def write_manifest(shown: Shown, toolsets: Sequence[str]) -> str:
+def write_manifest(shown: ManifestEntry, toolsets: Sequence[str]) -> str:
     """The text of the file: one line for each thing, so that changes are easy to read."""
     parts = {"tools": shown.entries, "resources": shown.resources, "templates": shown.templates}
     lists = (

@@ -27,7 +27,7 @@ class Opened(Protocol):
         """The app."""
 
 
-class Reader:
+class ResourceReader:
     """Reads resources and completes their addresses."""
 
     def __init__(

@@ -18,7 +18,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from sonde.mcp.calls import AnswerNeeded, Calls, Context, shape_answer, translate_error
 from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS
-from sonde.mcp.resources import Reader
+from sonde.mcp.resources import ResourceReader
 from sonde.runtime.work import Work
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.version import __version__
@@ -137,7 +137,7 @@ def build_server(
         return {"resultType": "complete", "resourceTemplates": listing.templates}
 
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
-    reader = Reader(listing.routes, app, calls, listing.limits)
+    reader = ResourceReader(listing.routes, app, calls, listing.limits)
     server = Server[Any](
         "sonde",
         version=__version__,

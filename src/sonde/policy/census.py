@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from sonde.policy.admit import GIT_FILE, OWN_FILE, Scope, Source, compile_rules, open_scope
 from sonde.policy.folder import Folder, open_folder
-from sonde.policy.walk import Entry, judge_file, judge_name
+from sonde.policy.walk import ListedFile, judge_file, judge_name
 
 _SETTLED_NS = 2_000_000_000
 """What changed so lately may change again without its time showing it."""
@@ -47,11 +47,11 @@ class Census:
         self._counts = [_Count(source) for source in sources]
         self._prefixes = [source.prefix for source in sources]
         self._guard = threading.Lock()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ListedFile] = {}
         self.version = 0
         """Grows with every change that a look finds."""
 
-    def look(self) -> Mapping[str, Entry]:
+    def look(self) -> Mapping[str, ListedFile]:
         """Every admitted file by its path, in order; what is returned never changes."""
         with self._guard:
             changed = [count.look() for count in self._counts]
@@ -60,8 +60,8 @@ class Census:
                 self.version += 1
             return self._entries
 
-    def _merge(self) -> dict[str, Entry]:
-        merged: dict[str, Entry] = {}
+    def _merge(self) -> dict[str, ListedFile]:
+        merged: dict[str, ListedFile] = {}
         for prefix, count in zip(self._prefixes, self._counts, strict=True):
             # what lies under a root inside this one comes from there, once
             nested = tuple(p for p in self._prefixes if p != prefix and p.startswith(prefix))
@@ -83,7 +83,7 @@ class _Count:
         self._known: dict[str, _Known] = {"": _Known("")}
         self._listed: set[str] = set()
         """Folders that were listed during this look."""
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, ListedFile] = {}
 
     def look(self) -> bool:
         """Bring `entries` up to date; whether anything has changed."""
@@ -140,7 +140,7 @@ class _Count:
 
     def _judge(self, path: str, facts: os.stat_result) -> None:
         verdict = judge_file(path, facts, self._gate)
-        if isinstance(verdict, Entry) and stat.S_ISREG(facts.st_mode):
+        if isinstance(verdict, ListedFile) and stat.S_ISREG(facts.st_mode):
             self.entries[path] = verdict
         else:
             self.entries.pop(path, None)

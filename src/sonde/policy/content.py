@@ -20,7 +20,7 @@ from sonde.policy.folder import Folder, open_below, open_root, tell_reason
 from sonde.policy.read import MARKS, decode_text
 from sonde.policy.roots import show_path, split_inside
 from sonde.policy.secrets import secret_in
-from sonde.policy.walk import Entry
+from sonde.policy.walk import ListedFile
 from sonde.types import Skipped
 
 _PART = 1 << 20
@@ -151,7 +151,7 @@ _MOST_DEEP = 40
 _RULES = Rules()
 
 
-def walk_documents(root: Path, most_bytes: int) -> Iterator[Entry | Skipped]:
+def walk_documents(root: Path, most_bytes: int) -> Iterator[ListedFile | Skipped]:
     """Every file below a folder in the order of names, or why it is left out; or one file."""
     gate = compile_rules(_RULES)
     is_file = root.is_file()
@@ -182,7 +182,9 @@ def read_document(root: Path, path: str, most_bytes: int) -> bytes | Skipped:
     return data if len(data) <= most_bytes else Skipped(path, "too_large", "grew while read")
 
 
-def _walk(folder: Folder, prefix: str, most_bytes: int, depth: int) -> Iterator[Entry | Skipped]:
+def _walk(
+    folder: Folder, prefix: str, most_bytes: int, depth: int
+) -> Iterator[ListedFile | Skipped]:
     gate = compile_rules(_RULES)
     for entry in folder.scan():
         path = prefix + entry.name
@@ -208,9 +210,9 @@ def _walk(folder: Folder, prefix: str, most_bytes: int, depth: int) -> Iterator[
                 yield Skipped(path, tell_reason(error), error.strerror or "")
 
 
-def _judge(path: str, facts: os.stat_result, most_bytes: int) -> Entry | Skipped:
+def _judge(path: str, facts: os.stat_result, most_bytes: int) -> ListedFile | Skipped:
     if not stat.S_ISREG(facts.st_mode):
         return Skipped(path, "special")
     if facts.st_size > most_bytes:
         return Skipped(path, "too_large", f"{facts.st_size} bytes")
-    return Entry(path, facts.st_size, facts.st_mtime_ns)
+    return ListedFile(path, facts.st_size, facts.st_mtime_ns)

@@ -50,7 +50,7 @@ def find_repository_around(place: Path) -> Repository | None:
     return next(filter(None, found), None)
 
 
-def read_head(repository: Repository) -> str:
+def read_commit(repository: Repository) -> str:
     """The branch and commit that are checked out, as one text; empty when nothing says it."""
     head = _read(repository.git / "HEAD")
     name = head.removeprefix("ref:").strip()

@@ -97,7 +97,7 @@ class FileText:
     mtime_ns: int
 
 
-class Reader:
+class FileReader:
     """Reads files of one source, best in the order of their paths: what was opened on the way to
     one is used for the next, until it is closed. Use it in a `with`, and only for a moment.
 

@@ -28,7 +28,7 @@ from sonde.policy.roots import show_path, split_inside
 from sonde.types import Skipped
 
 
-class Entry(NamedTuple):
+class ListedFile(NamedTuple):
     """A file that may be indexed; `path` is relative to the root, with slashes."""
 
     path: str
@@ -45,7 +45,7 @@ class _Level(NamedTuple):
     entries: Iterator[os.DirEntry[str]]
 
 
-def walk_files(root: Path, rules: Rules, under: str = "") -> Iterator[Entry | Skipped]:
+def walk_files(root: Path, rules: Rules, under: str = "") -> Iterator[ListedFile | Skipped]:
     """Every file below the root in the order of names, admitted or skipped with a reason.
 
     A folder that is left out is one `Skipped` for all that is in it. Links are never followed. A
@@ -64,7 +64,7 @@ def walk_folders(root: Path, rules: Rules) -> Iterator[str]:
             yield found
 
 
-def _walk(root: Path, rules: Rules, under: str) -> Iterator[Entry | Skipped | str]:
+def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped | str]:
     """Files as `walk_files` has them, and before the files of a folder its path."""
     gate = compile_rules(rules)
     first = _open_under(root, under, gate)
@@ -108,7 +108,7 @@ def _open_under(root: Path, under: str, gate: Gate) -> _Level | None:
     try:
         for name in names:
             scope = _read_scope(folder, prefix[:-1], scope, gate.rules)
-            kind = tell_kind(folder.look_at(name).st_mode)
+            kind = name_mode_kind(folder.look_at(name).st_mode)
             if kind != "folder" or judge_name(prefix + name, name, kind, gate, scope):
                 folder.close()
                 return None
@@ -123,7 +123,7 @@ def _open_under(root: Path, under: str, gate: Gate) -> _Level | None:
         raise
 
 
-def check_path(root: Path, path: str, rules: Rules) -> Entry | Skipped:
+def check_path(root: Path, path: str, rules: Rules) -> ListedFile | Skipped:
     """The verdict of the walk on one path; raises `OutsideRoots` when it is not below the root."""
     with Checker(root, rules) as checker:
         return checker.check(path)
@@ -140,7 +140,7 @@ class Checker:
         """On the way to the innermost open folder."""
         self._open: list[tuple[Folder, Scope | None]] = []
 
-    def check(self, path: str) -> Entry | Skipped:
+    def check(self, path: str) -> ListedFile | Skipped:
         """The verdict on one path; raises `OutsideRoots` when it is not below the root."""
         names = split_inside(self._root, path)
         if not names:
@@ -154,12 +154,12 @@ class Checker:
         except OSError as error:
             return _skip_unreadable(show_path(relative), error)
 
-    def _descend(self, names: tuple[str, ...], relative: str) -> Entry | Skipped:
+    def _descend(self, names: tuple[str, ...], relative: str) -> ListedFile | Skipped:
         for index in range(len(self._names), len(names)):
             folder, scope = self._open[-1]
             name, at = names[index], "/".join(names[: index + 1])
             facts = folder.look_at(name)
-            found = judge_name(at, name, tell_kind(facts.st_mode), self._gate, scope)
+            found = judge_name(at, name, name_mode_kind(facts.st_mode), self._gate, scope)
             if found is not None:
                 return Skipped(show_path(relative), found.reason, found.detail)
             if not stat.S_ISDIR(facts.st_mode):
@@ -208,7 +208,7 @@ def _read_scope(folder: Folder, path: str, above: Scope | None, rules: Rules) ->
 
 def _judge_entry(
     entry: os.DirEntry[str], path: str, gate: Gate, scope: Scope | None
-) -> Entry | Skipped | None:
+) -> ListedFile | Skipped | None:
     """None for a folder that is to be walked."""
     if entry.is_dir(follow_symlinks=False):
         return judge_name(path, entry.name, "folder", gate, scope)
@@ -246,7 +246,7 @@ def judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None)
     return None
 
 
-def judge_file(path: str, facts: os.stat_result, gate: Gate) -> Entry | Skipped:
+def judge_file(path: str, facts: os.stat_result, gate: Gate) -> ListedFile | Skipped:
     """What a file's size, links and path say, its name being admitted."""
     if facts.st_size > gate.rules.max_file_bytes:
         return Skipped(path, "too_large", f"{facts.st_size} bytes")
@@ -254,10 +254,10 @@ def judge_file(path: str, facts: os.stat_result, gate: Gate) -> Entry | Skipped:
         return Skipped(path, "hard_link")
     if not gate.includes(path):
         return Skipped(path, "not_included")
-    return Entry(path, facts.st_size, tell_time(facts))
+    return ListedFile(path, facts.st_size, tell_time(facts))
 
 
-def tell_kind(mode: int) -> str:
+def name_mode_kind(mode: int) -> str:
     """file, folder, symlink or special."""
     if stat.S_ISDIR(mode):
         return "folder"

@@ -19,7 +19,7 @@ from typing import IO, Any
 from sonde.errors import IndexCorrupt, SondeError
 from sonde.indexing.integrity import Findings, check_index
 from sonde.projects.project import Project
-from sonde.projects.update import rebuilding, refine_soon, update_project
+from sonde.projects.update import repairing_corruption, schedule_deep_embedding, update_project
 from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
@@ -145,7 +145,7 @@ def check_project(
     refused = load_refused(project.folder)
     before = dict(refused)
     try:
-        with rebuilding(workspace, project):
+        with repairing_corruption(workspace, project):
             findings = check_index(
                 project.tree,
                 project.stores(),
@@ -164,7 +164,7 @@ def check_project(
         save_refused(project.folder, refused)
     if findings.drift:
         log.warning("the index of %s had drifted: %s", project.root, findings)
-        refine_soon(workspace, project)
+        schedule_deep_embedding(workspace, project)
     _bring_records_up(workspace, project, work)
     _save(project.folder, past, findings)
     return findings

@@ -16,7 +16,13 @@ from sonde.indexing.following.strategies import EVERYTHING
 from sonde.projects.check import check_soon, was_checked_lately
 from sonde.projects.find import find_project
 from sonde.projects.project import Project
-from sonde.projects.update import index_job, is_recorded, refine_soon, tidy_project, update_project
+from sonde.projects.update import (
+    compact_project,
+    index_job,
+    is_recorded,
+    schedule_deep_embedding,
+    update_project,
+)
 from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work, trim_heap
 from sonde.stores.records import load_dirty, load_metadata, load_refused
@@ -90,7 +96,7 @@ def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool 
         log.info("%s is not brought up to date: %s", project.root, error)
 
 
-def count_waiting(project: Project) -> int:
+def count_pending(project: Project) -> int:
     """How many changes wait by choice; under `realtime` none does."""
     if project.follower is None or project.strategy == "realtime":
         return 0
@@ -140,14 +146,14 @@ def _act_on(workspace: Workspace, project: Project) -> Actions:
     def settle(work: Work, stamp: object) -> None:
         leads = project.follower is not None and project.follower.leads()
         if leads:
-            tidy_project(project, work)
+            compact_project(project, work)
         last = project.last_search
         since = float("inf") if last is None else time.monotonic() - last
         if since >= _IDLE_S:
-            let_go(workspace, project)
+            release_memory(workspace, project)
             rested[:] = [*rested[-1:], stamp]
         elif leads and since < _SEARCHED_LATELY_S:
-            refine_soon(workspace, project)
+            schedule_deep_embedding(workspace, project)
         trim_heap()
 
     def check() -> None:
@@ -163,7 +169,7 @@ def _act_on(workspace: Workspace, project: Project) -> Actions:
     )
 
 
-def let_go(workspace: Workspace, project: Project) -> None:
+def release_memory(workspace: Workspace, project: Project) -> None:
     """Free what a project keeps in memory for speed; its next use takes it up again."""
     for store in project.list_open():
         store.rest()

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from sonde.errors import CatalogError, OutsideRoots
 from sonde.indexing.sources import TreeReader
 from sonde.policy.read import FileText
-from sonde.policy.walk import Entry
+from sonde.policy.walk import ListedFile
 from sonde.projects.project import Project
 from sonde.runtime.work import Work
-from sonde.searching.filters import narrow, read_folder
-from sonde.searching.lines.candidates import Sight
+from sonde.searching.filters import filter_paths, read_folder
+from sonde.searching.lines.candidates import CandidateFiles
 from sonde.searching.lines.grep import Expression, LineMatch, compile_pattern, grep_text
 from sonde.text.languages import find_language, language_of
 from sonde.types import Needs, Skipped
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class LineScan:
     """Which lines are looked for, and in which files."""
 
     pattern: str
@@ -46,7 +46,7 @@ class Scan:
 
 def scan_project(
     project: Project,
-    scan: Scan,
+    scan: LineScan,
     work: Work,
     *,
     before: int = 0,
@@ -58,7 +58,7 @@ def scan_project(
     first match of a line is told."""
     expression = scan.compile()
     for pattern in (*scan.include, *scan.exclude):
-        narrow((), include=(pattern,))  # a glob that is wrong is told in any case
+        filter_paths((), include=(pattern,))  # a glob that is wrong is told in any case
     sight = _look(project, scan)
     chosen, trusted = _choose_files(project, sight, expression.needs)
     with TreeReader(project.tree) as reader:
@@ -80,25 +80,27 @@ def scan_project(
                     yield text, line
 
 
-def _look(project: Project, scan: Scan) -> Sight:
+def _look(project: Project, scan: LineScan) -> CandidateFiles:
     """The files as they are now: all of them, or where a part is asked for first, that part."""
     folders = [read_folder(path) for path in scan.paths]
     if "" in folders or not folders or project.sightings.has_looked:
         return project.sightings.look(project.tree.sources)
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ListedFile] = {}
     for folder in folders:
         found = [*project.tree.walk(folder)]
         with suppress(OutsideRoots):  # a folder that holds whole roots lies in none
             found.append(project.tree.check(folder))
-        entries |= {entry.path: entry for entry in found if isinstance(entry, Entry)}
-    return Sight(entries, version=-time.monotonic_ns())
+        entries |= {entry.path: entry for entry in found if isinstance(entry, ListedFile)}
+    return CandidateFiles(entries, version=-time.monotonic_ns())
 
 
-def _narrow_scope(scan: Scan, paths: Collection[str]) -> list[str]:
+def _narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:
     """Those of the files that the call asks for, in order."""
     kept: set[str] = set()
     for under in scan.paths or [""]:
-        where = narrow(paths, under=read_folder(under), include=scan.include, exclude=scan.exclude)
+        where = filter_paths(
+            paths, under=read_folder(under), include=scan.include, exclude=scan.exclude
+        )
         kept |= set(paths) if where.paths is None else where.paths
     if scan.language:
         wanted = find_language(scan.language)
@@ -107,7 +109,7 @@ def _narrow_scope(scan: Scan, paths: Collection[str]) -> list[str]:
 
 
 def _choose_files(
-    project: Project, sight: Sight, needs: Needs | None
+    project: Project, sight: CandidateFiles, needs: Needs | None
 ) -> tuple[Collection[str], Collection[str]]:
     """The files that can match, and those whose content was admitted before."""
     if not project.is_indexed():

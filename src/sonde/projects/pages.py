@@ -12,10 +12,10 @@ from typing import Any, Literal
 from sonde.errors import CatalogError, EmptyQuery, InvalidRequest, OutsideRoots
 from sonde.paging.results import ResultSet, count_tokens, fill_page
 from sonde.projects.find import ALL, find_project, projects_in_scope
-from sonde.projects.lines import Scan, scan_project
+from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.project import Project
-from sonde.projects.rows import Rows, View, settle_line, settle_ranked
-from sonde.projects.search import Request, find_moved, rank_everywhere
+from sonde.projects.rows import RowOptions, Rows, settle_line, settle_ranked
+from sonde.projects.search import Request, find_changed_hits, rank_everywhere
 from sonde.projects.workspace import Workspace
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
@@ -25,8 +25,8 @@ from sonde.tools.shapes.page import (
     PageAnswer,
     refuse_oversize,
     show_parameters,
-    show_query,
     show_score,
+    show_search_query,
 )
 from sonde.types import FileState, Hit, Span
 
@@ -88,7 +88,7 @@ def find_lines(
     return hits, facts
 
 
-def _lines_of(project: Project, scan: Scan, work: Work) -> Iterator[Hit]:
+def _lines_of(project: Project, scan: LineScan, work: Work) -> Iterator[Hit]:
     """Matching lines as hits that know the state of their file."""
     state: FileState | None = None
     for text, line in scan_project(project, scan, work, spans=False):
@@ -110,9 +110,9 @@ def _lines_of(project: Project, scan: Scan, work: Work) -> Iterator[Hit]:
         )
 
 
-def read_scan(asked: Mapping[str, Any], under: str) -> Scan:
+def read_scan(asked: Mapping[str, Any], under: str) -> LineScan:
     """The scan that the parameters of a search ask for."""
-    return Scan(
+    return LineScan(
         asked["query"],
         ignore_case=asked["ignore_case"],
         whole_word=asked["whole_word"],
@@ -234,7 +234,9 @@ def _cut_page(
     wanted = results.hits[offset : offset + size]
     # lines of a search that was just made are those of the files as they are
     moved = (
-        set() if read_now and mode == "regex" else find_moved(workspace, wanted, at_once=read_now)
+        set()
+        if read_now and mode == "regex"
+        else find_changed_hits(workspace, wanted, at_once=read_now)
     )
     rows = _open_rows(workspace, mode, asked, view, moved)
     number = results.pages.get(offset, 1)
@@ -249,7 +251,7 @@ def _cut_page(
         }
         return {
             "search": {
-                "query": show_query(asked["query"]),
+                "query": show_search_query(asked["query"]),
                 "mode": mode,
                 "parameters": show_parameters({**facts["given"], **view}),
             },
@@ -295,7 +297,7 @@ def _open_rows(
     view: Mapping[str, Any],
     moved: set[tuple[str, str]],
 ) -> Rows:
-    shown = View(
+    shown = RowOptions(
         include_snippet=view.get("include_snippet", True),
         context_lines=view.get("context_lines", 0),
         name_project=asked["project"] == ALL,

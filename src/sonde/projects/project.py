@@ -15,7 +15,7 @@ from sonde.errors import IndexCorrupt, StorageUnusable
 from sonde.indexing.following.follower import Follower
 from sonde.indexing.sources import Tree
 from sonde.runtime.locks import WriterLock
-from sonde.searching.lines.candidates import Sightings
+from sonde.searching.lines.candidates import LineCandidates
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.database import translate_errors
 from sonde.types import Kind
@@ -76,7 +76,7 @@ class Project:
         self.config_text = config_text
         """What config.json says when it is generated."""
         self.warnings = warnings
-        self.sightings = Sightings()
+        self.sightings = LineCandidates()
         self.strategy = strategy
         self.lazy_idle_s = lazy_idle_s
         self.watching = watching

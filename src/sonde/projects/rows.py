@@ -23,7 +23,7 @@ _LEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RowOptions:
     """How much of each match a page shows."""
 
     include_snippet: bool
@@ -37,7 +37,7 @@ class Rows:
 
     workspace: Workspace
     mode: str
-    view: View
+    view: RowOptions
     settle: Callable[[Rows, Hit, int], Hit]
     """Brings a hit up to date and cuts its text to so many characters."""
     moved: Collection[tuple[str, str]]

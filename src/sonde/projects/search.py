@@ -13,20 +13,25 @@ from typing import Any
 from sonde.errors import Cancelled, CatalogError, EmptyQuery, FileMissing, PermissionDenied
 from sonde.paging.results import count_tokens, fill_page, snippet_limit
 from sonde.projects.find import ALL, projects_in_scope
-from sonde.projects.follow import count_waiting, refresh
+from sonde.projects.follow import count_pending, refresh
 from sonde.projects.project import Project
-from sonde.projects.update import mend_files, rebuilding, refine_soon, tell_other_model
+from sonde.projects.update import (
+    model_mismatch_note,
+    reindex_stale_files,
+    repairing_corruption,
+    schedule_deep_embedding,
+)
 from sonde.projects.views import read_views, refresh_views
 from sonde.projects.workspace import Workspace
 from sonde.ranking.question import Question, read_question
 from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
 from sonde.searching.contexts import split_view
-from sonde.searching.explain import explain_nothing, explain_strangers
+from sonde.searching.explain import explain_missing_words, explain_no_results
 from sonde.searching.filters import narrow_store, wants_views
-from sonde.searching.freshness import bring_up_to_date, find_changed
-from sonde.searching.modes import MODES, go_further
-from sonde.searching.search import Probes, Search
+from sonde.searching.freshness import find_changed, refresh_hit
+from sonde.searching.modes import MODES, fill_up
+from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
 from sonde.tools.shapes.rfc import SearchAnswer, show_hit
 from sonde.types import FileState, Filter, Hit, Kind, Span
@@ -100,7 +105,7 @@ def answer_search(
     several = results.parameters["project"] == ALL
     budget = max_tokens or workspace.max_tokens
     limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
-    moved = find_moved(workspace, hits[offset:], at_once=not cursor)
+    moved = find_changed_hits(workspace, hits[offset:], at_once=not cursor)
 
     def show(hit: Hit, limit: int) -> dict[str, Any]:
         shown = present_hit(workspace, question, hit, limit, moved=(hit.project, hit.path) in moved)
@@ -141,7 +146,7 @@ def rank_everywhere(
     failed: CatalogError | None = None
     projects = projects_in_scope(workspace, request.project)
     for project in projects:
-        vectors = Probes(question, workspace.static, workspace.deep)
+        vectors = QueryVectors(question, workspace.static, workspace.deep)
         try:
             hits.extend(_rank_fresh(workspace, project, request, question, vectors, work))
         except Cancelled:
@@ -152,10 +157,10 @@ def rank_everywhere(
             notes.append(f"{project.root}: {error.user_message}")
             continue
         notes.extend(vectors.notes)
-        if request.mode != "lexical" and (told := tell_other_model(workspace, project)):
+        if request.mode != "lexical" and (told := model_mismatch_note(workspace, project)):
             notes.append(told)
         freshness = _tell_progress(workspace, project) or freshness
-        refine_soon(workspace, project)
+        schedule_deep_embedding(workspace, project)
     if failed and (request.project != ALL or not hits):
         raise failed
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
@@ -164,7 +169,7 @@ def rank_everywhere(
         notes.append(_tell_nothing(projects, request, question))
     elif not notes and request.mode in ("auto", "hybrid"):
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
-        notes += filter(None, [explain_strangers(stores, question)])
+        notes += filter(None, [explain_missing_words(stores, question)])
     if notes:
         metadata["note"] = notes[0]
     return hits[: request.top_k], metadata
@@ -193,7 +198,7 @@ def _tell_nothing(projects: Sequence[Project], request: Request, question: Quest
         if filters
     ]
     allowed = sum(len(where.paths or ()) for where in wheres)
-    return explain_nothing(stores, question, filters, allowed)
+    return explain_no_results(stores, question, filters, allowed)
 
 
 def _tell_progress(workspace: Workspace, project: Project) -> str:
@@ -201,7 +206,7 @@ def _tell_progress(workspace: Workspace, project: Project) -> str:
     job = workspace.jobs.find(f"index:{project.key}")
     if job and job.status == "running" and job.progress.stage == "indexing":
         return f"indexing, {job.progress.done} of {job.progress.total} changed files done"
-    if waiting := count_waiting(project):
+    if waiting := count_pending(project):
         return f"complete; {waiting} changed files wait (strategy {project.strategy})"
     if workspace.deep:
         pairs = [store.coverage(workspace.deep.name) for store in project.stores().values()]
@@ -216,10 +221,10 @@ def _rank_fresh(
     project: Project,
     request: Request,
     question: Question,
-    vectors: Probes,
+    vectors: QueryVectors,
     work: Work,
 ) -> list[Hit]:
-    with rebuilding(workspace, project):
+    with repairing_corruption(workspace, project):
         refresh(workspace, project, work, follow=request.project != ALL)
 
         def rank() -> list[Hit]:
@@ -231,7 +236,7 @@ def _rank_fresh(
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
         best = ranked[:_CHECKED]
         changed = _find_changed_hits(project, best)
-        if changed and mend_files(workspace, project, changed, work):
+        if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
             return rank()
@@ -240,7 +245,7 @@ def _rank_fresh(
 
 
 def _rank_project(
-    project: Project, request: Request, question: Question, vectors: Probes, work: Work
+    project: Project, request: Request, question: Question, vectors: QueryVectors, work: Work
 ) -> list[Hit]:
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
@@ -254,7 +259,7 @@ def _rank_project(
         with _take_turn(work):
             found_here = rank(search, question)
             if request.whole:
-                found_here = go_further(search, question, found_here)
+                found_here = fill_up(search, question, found_here)
         states = store.states({found.chunk.path for found in found_here})
         steady = store.generation() == generation
         for found in found_here:
@@ -313,7 +318,9 @@ def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
     return find_changed(lacking | states.keys(), states, project.tree.check_all)
 
 
-def find_moved(workspace: Workspace, hits: Iterable[Hit], *, at_once: bool) -> set[tuple[str, str]]:
+def find_changed_hits(
+    workspace: Workspace, hits: Iterable[Hit], *, at_once: bool
+) -> set[tuple[str, str]]:
     """Project and path of those hits whose files are no longer as they were when searched;
     `at_once` when that was in this very call."""
     moved: set[tuple[str, str]] = set()
@@ -342,7 +349,7 @@ def present_hit(
     project.searched[hit.path] += 1
     if moved:
         try:
-            hit = bring_up_to_date(hit, project.tree.read)
+            hit = refresh_hit(hit, project.tree.read)
         except (FileMissing, PermissionDenied):
             hit = replace(hit, stale=True)
     text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)

@@ -128,17 +128,17 @@ def _update(
     return report
 
 
-def tidy_soon(workspace: Workspace, project: Project) -> None:
+def schedule_compaction(workspace: Workspace, project: Project) -> None:
     """Give back the space of what was replaced; in a server nobody waits for it."""
     if workspace.stays:
         workspace.jobs.submit(
-            f"tidy:{project.key}", "tidy", lambda work: tidy_project(project, work)
+            f"tidy:{project.key}", "tidy", lambda work: compact_project(project, work)
         )
     else:
-        tidy_project(project, Work())
+        compact_project(project, Work())
 
 
-def tidy_project(project: Project, work: Work) -> None:
+def compact_project(project: Project, work: Work) -> None:
     """Give back the space of what was replaced."""
     with project.lock.held(work):
         for store in project.list_open():
@@ -200,7 +200,7 @@ def index_job(
 
 
 @contextmanager
-def rebuilding(workspace: Workspace, project: Project) -> Iterator[None]:
+def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[None]:
     """Around reads: an index found corrupt is set aside, so that the next run builds it anew."""
     try:
         yield
@@ -217,7 +217,7 @@ def rebuilding(workspace: Workspace, project: Project) -> Iterator[None]:
         ) from error
 
 
-def tell_other_model(workspace: Workspace, project: Project) -> str:
+def model_mismatch_note(workspace: Workspace, project: Project) -> str:
     """That the vectors of the index are not of the model in use, and the way out; else nothing.
 
     Vectors of two models are never compared. Embedding everything anew may cost time and money:
@@ -237,13 +237,15 @@ def tell_other_model(workspace: Workspace, project: Project) -> str:
     )
 
 
-def refine_soon(workspace: Workspace, project: Project) -> None:
+def schedule_deep_embedding(workspace: Workspace, project: Project) -> None:
     """Fill in deeper vectors when nothing else is to be done; servers only."""
-    if workspace.stays and workspace.deep and not tell_other_model(workspace, project):
-        refine_later(workspace, project)
+    if workspace.stays and workspace.deep and not model_mismatch_note(workspace, project):
+        start_deep_embedding(workspace, project)
 
 
-def refine_later(workspace: Workspace, project: Project, *, gently: bool = True) -> Job | None:
+def start_deep_embedding(
+    workspace: Workspace, project: Project, *, gently: bool = True
+) -> Job | None:
     """Fill in deeper vectors in the background, also those of a model that is new here."""
     deep, apart = workspace.deep, workspace.background_deep if gently else None
     if deep is None:
@@ -278,7 +280,9 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def mend_files(workspace: Workspace, project: Project, changed: set[str], work: Work) -> bool:
+def reindex_stale_files(
+    workspace: Workspace, project: Project, changed: set[str], work: Work
+) -> bool:
     """Index again the files among an answer's that changed meanwhile; whether that was possible."""
     try:
         with project.lock.held(work, wait_s=_MEND_S):

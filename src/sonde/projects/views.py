@@ -12,7 +12,7 @@ from sonde.indexing.views import update_views
 from sonde.projects.find import find_project, indexed_project
 from sonde.projects.follow import refresh
 from sonde.projects.project import Project
-from sonde.projects.update import mend_files, rebuilding, tidy_soon
+from sonde.projects.update import reindex_stale_files, repairing_corruption, schedule_compaction
 from sonde.projects.workspace import Workspace
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
@@ -54,7 +54,7 @@ def find_context(
             )
         return searcher.query(query, options)
 
-    with rebuilding(workspace, found):
+    with repairing_corruption(workspace, found):
         note = refresh_views(workspace, found, work)
         results = read_views(workspace, found, work, run)
         if _mend(workspace, found, results, work):
@@ -125,7 +125,7 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
             made += refine_vectors({"code": project.views()}, embedder, lock, work)
         project.viewed = stamp
     if made:
-        tidy_soon(workspace, project)
+        schedule_compaction(workspace, project)
     return made
 
 
@@ -138,4 +138,4 @@ def _mend(
     for store in project.stores().values():
         states |= store.states(paths)
     changed = find_changed(paths, states, project.tree.check_all)
-    return bool(changed) and mend_files(workspace, project, changed, work)
+    return bool(changed) and reindex_stale_files(workspace, project, changed, work)

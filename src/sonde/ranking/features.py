@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from sonde.ranking.question import Question, fold_name, overlap_of, shorten
+from sonde.ranking.question import Question, fold_name, overlap_of, shorten_word
 from sonde.ranking.report import Places, Report, split_path
 from sonde.text.languages import language_of
 from sonde.text.words import find_words, split_identifier, unique
@@ -252,7 +252,7 @@ def stem_words(path: str, stem: str) -> tuple[str, ...]:
 
 
 def _split_short(name: str) -> tuple[str, ...]:
-    return tuple(shorten(word) for word in split_identifier(name))
+    return tuple(shorten_word(word) for word in split_identifier(name))
 
 
 def _measure_name(question: Question, state: FileState, place: _Place) -> dict[str, float]:
@@ -265,7 +265,7 @@ def _measure_name(question: Question, state: FileState, place: _Place) -> dict[s
         "stem_precision": precision,
         "stem_length": float(min(len(place.words), 4)),
         "stem_joined": float(place.folded in question.joined),
-        "stem_said": float(shorten(place.folded) in question.words),
+        "stem_said": float(shorten_word(place.folded) in question.words),
         "folder_precision": overlap_of(question.matches, place.folder)[0],
         "stem_is_named": float(not question.is_symbol and state.stem in question.proper),
         "stem_is_symbol": float(question.is_symbol and place.folded in question.names),
@@ -279,7 +279,7 @@ def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, fl
     for symbol in file.symbols:
         if not question.matches.may_match(symbol.name):
             continue
-        folded, words = read_name(symbol.name)
+        folded, words = list_name_words(symbol.name)
         if question.is_symbol:
             if folded in question.names:
                 defines = max(defines, _KIND_WEIGHT[symbol.kind])
@@ -295,10 +295,10 @@ def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, fl
 
 
 @lru_cache(maxsize=50_000)
-def read_name(name: str) -> tuple[str, tuple[str, ...]]:
+def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
     parts = split_identifier(name.rsplit(".", 1)[-1])
-    return "".join(parts), tuple(shorten(part) for part in parts)
+    return "".join(parts), tuple(shorten_word(part) for part in parts)
 
 
 def _measure_place(question: Question, file: FileEvidence, place: _Place) -> dict[str, float]:
@@ -326,11 +326,11 @@ TOLD: Mapping[str, str] = {
 }
 
 
-def measure_told(report: Report, files: Sequence[FileEvidence]) -> list[dict[str, float]]:
+def measure_report(report: Report, files: Sequence[FileEvidence]) -> list[dict[str, float]]:
     """One row of features per file, to be added to those that the title gives."""
     lexical = spread_of([score for file in files for score in file.told_lexical])
     dense = spread_of([score for file in files for score in file.told_dense])
-    said = {shorten(p) for word in find_words(report.body) for p in split_identifier(word)}
+    said = {shorten_word(p) for word in find_words(report.body) for p in split_identifier(word)}
     frames = _place_frames(report, files)
     defined = [_names_defined(file) for file in files]
     names = _rate_names(report.spelled, defined)
@@ -370,7 +370,7 @@ def _place_frames(report: Report, files: Sequence[FileEvidence]) -> dict[str, fl
 
 
 def _names_defined(file: FileEvidence) -> set[str]:
-    return {read_name(symbol.name)[0] for symbol in file.symbols}
+    return {list_name_words(symbol.name)[0] for symbol in file.symbols}
 
 
 def _rate_names(names: Sequence[str], defined: Sequence[set[str]]) -> list[float]:

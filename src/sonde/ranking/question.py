@@ -10,7 +10,7 @@ from sonde.ranking.report import Report, read_report
 from sonde.text.words import find_words, index_terms, split_identifier, unique
 
 
-def shorten(word: str) -> str:
+def shorten_word(word: str) -> str:
     """A word without its common English endings, so that `parsing` meets `parser`."""
     for ending, put in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
@@ -49,7 +49,7 @@ req request, res resp response, ret return, seq sequence, spec specify specifica
 stmt statement, str string, sync synchronize, sys system, temp tmp temporary, util utility,
 val value, var variable, ver version, win window, ws websocket
 """
-_GROUPS = [[shorten(word) for word in group.split()] for group in _SHORT.split(",")]
+_GROUPS = [[shorten_word(word) for word in group.split()] for group in _SHORT.split(",")]
 _GROUP_OF = {word: number for number, group in enumerate(_GROUPS) for word in group}
 
 
@@ -112,7 +112,7 @@ def read_question(text: str) -> Question:
     spelled = _identifiers(text)
     raw = [part for word in find_words(text) for part in split_identifier(word)]
     content = [part for part in raw if part not in STOP_WORDS] or raw
-    words = unique(shorten(part) for part in content)[:_MOST_WORDS]
+    words = unique(shorten_word(part) for part in content)[:_MOST_WORDS]
     names = {fold_name(part) for name in spelled for part in _readings(name)}
     return Question(
         text=text,

@@ -15,7 +15,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def do_in_halves(items: Sequence[T], do: Callable[[Sequence[T]], None]) -> None:
+def retry_in_halves(items: Sequence[T], do: Callable[[Sequence[T]], None]) -> None:
     """Do it to all at once or, while memory runs out, to half of them at a time.
 
     What is done to some of them must bear being done again. `OutOfMemory` when even one is
@@ -32,5 +32,5 @@ def do_in_halves(items: Sequence[T], do: Callable[[Sequence[T]], None]) -> None:
     trim_heap()  # outside the handler, which keeps everything that was at hand alive
     log.warning("out of memory with %d at once, going on with half as many", len(items))
     middle = len(items) // 2
-    do_in_halves(items[:middle], do)
-    do_in_halves(items[middle:], do)
+    retry_in_halves(items[:middle], do)
+    retry_in_halves(items[middle:], do)

@@ -23,7 +23,7 @@ from sonde.chunking.tags import fold_tag
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, FileMissing, SondeError
 from sonde.policy.content import read_document, walk_documents
-from sonde.policy.walk import Entry
+from sonde.policy.walk import ListedFile
 from sonde.runtime.work import trim_heap
 from sonde.searching.contexts import (
     ContextChunk,
@@ -163,7 +163,9 @@ class ChunkFiles:
             raise FileMissing(f"no folder {self._folder}", path=str(self._folder))
         rows: list[dict[str, Any]] = []
         models: set[str] = set()
-        names = [e.path for e in walk_documents(self._folder, _MOST_BYTES) if isinstance(e, Entry)]
+        names = [
+            e.path for e in walk_documents(self._folder, _MOST_BYTES) if isinstance(e, ListedFile)
+        ]
         for name in sorted(n for n in names if n.endswith(".json") and "/" not in n):
             try:
                 model, found = _read_file(self._folder, name)

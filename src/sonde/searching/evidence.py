@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import PurePosixPath
 
-from sonde.ranking.features import FileEvidence, measure_files, measure_told
+from sonde.ranking.features import FileEvidence, measure_files, measure_report
 from sonde.ranking.question import STOP_WORDS, Question, fold_name
 from sonde.ranking.report import Places, Report
-from sonde.searching.search import Deep, Search
+from sonde.searching.search import DeepVectors, Search
 from sonde.types import Chunk, FileState, Scored
 
 _NEAR = 20
@@ -74,7 +74,7 @@ def gather_evidence(search: Search, question: Question) -> list[RankedFile]:
     evidence = _evidence(search, question, kept)
     features = measure_files(question, evidence)
     if question.report:
-        for row, told in zip(features, measure_told(question.report, evidence), strict=True):
+        for row, told in zip(features, measure_report(question.report, evidence), strict=True):
             row.update(told)
     return [RankedFile(c, row) for c, row in zip(kept, features, strict=True)]
 
@@ -141,7 +141,7 @@ def _attach_scores(search: Search, candidates: dict[str, Candidate], found: _Ret
 
 
 def _attach_deep(
-    search: Search, deep: Deep, owner: dict[int, Candidate], nearest: list[Scored]
+    search: Search, deep: DeepVectors, owner: dict[int, Candidate], nearest: list[Scored]
 ) -> None:
     for item in nearest[:_NEAR]:
         if item.id in owner:

@@ -13,7 +13,7 @@ _SHORTEST = 4
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def explain_nothing(
+def explain_no_results(
     stores: Sequence[ChunkStore], question: Question, filters: Sequence[str], allowed: int
 ) -> str:
     """One sentence or two: an empty index, filters that fit no file, or words it does not hold.
@@ -32,7 +32,7 @@ def explain_nothing(
     return " ".join(said) or "Other words, or mode `semantic`, may find more."
 
 
-def explain_strangers(stores: Sequence[ChunkStore], question: Question) -> str:
+def explain_missing_words(stores: Sequence[ChunkStore], question: Question) -> str:
     """What to say of hits when the index holds none of the words that were asked for."""
     terms = _list_terms(question)
     if not terms or any(_holds(stores, term) for term in terms):
@@ -50,7 +50,7 @@ def _holds(stores: Sequence[ChunkStore], term: str) -> bool:
 
 def _tell_unknown(stores: Sequence[ChunkStore], unknown: Sequence[str]) -> list[str]:
     said = [f"The index does not hold {', '.join(unknown)}."] if unknown else []
-    near = [word for term in unknown for word in find_nearest(stores, term)]
+    near = [word for term in unknown for word in find_nearest_names(stores, term)]
     return [*said, f"It holds {', '.join(near)}."] if near else said
 
 
@@ -63,7 +63,7 @@ def count_in(stores: Iterable[ChunkStore], terms: Sequence[str]) -> dict[str, in
     return counted
 
 
-def find_nearest(stores: Sequence[ChunkStore], term: str, most: int = 2) -> list[str]:
+def find_nearest_names(stores: Sequence[ChunkStore], term: str, most: int = 2) -> list[str]:
     """Words of the index that are one slip of the pen away, the commonest first."""
     if len(term) < _SHORTEST or not term.isascii():
         return []

@@ -32,7 +32,7 @@ def read_folder(path: str | None) -> str:
     return "" if normal == "." else normal
 
 
-def narrow(
+def filter_paths(
     paths: Collection[str],
     *,
     under: str = "",
@@ -89,6 +89,6 @@ def narrow_store(
             and (not wanted or wanted <= {*tag_file(file, kind, named.get(path, ())), type_})
         ):
             types_of.setdefault(file, []).append(path)
-    where = narrow(types_of, under=under, include=include, exclude=exclude)
+    where = filter_paths(types_of, under=under, include=include, exclude=exclude)
     kept = types_of if where.paths is None else where.paths
     return Filter(paths=frozenset(path for file in kept for path in types_of[file]))

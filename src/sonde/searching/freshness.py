@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from sonde.policy.read import FileContent
-from sonde.policy.walk import Entry
+from sonde.policy.walk import ListedFile
 from sonde.types import FileState, Hit, Skipped, Span
 
-CheckAll = Callable[[Collection[str]], Mapping[str, Entry | Skipped]]
+CheckAll = Callable[[Collection[str]], Mapping[str, ListedFile | Skipped]]
 Read = Callable[[str], FileContent | Skipped]
 
 
@@ -29,7 +29,7 @@ def find_changed(
     return changed
 
 
-def bring_up_to_date(hit: Hit, read: Read) -> Hit:
+def refresh_hit(hit: Hit, read: Read) -> Hit:
     """Move a hit to where its text is now; mark it stale when the text is gone."""
     content = read(hit.path)
     if isinstance(content, Skipped):

@@ -19,7 +19,7 @@ from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_weights
 from sonde.searching.evidence import Candidate, RankedFile, defines_name, gather_evidence
-from sonde.searching.search import Deep, Found, Search, merge_neighbours, order_found
+from sonde.searching.search import DeepVectors, Ranked, Search, merge_neighbours, order_found
 from sonde.types import Chunk
 
 BUDGET_S = 0.1
@@ -37,7 +37,7 @@ _SNIPPET = 350
 """Characters of a passage embedded now: a third of the time, and as good."""
 
 
-def deepen(
+def rerank(
     search: Search,
     question: Question,
     candidates: Sequence[Candidate],
@@ -75,7 +75,7 @@ def deepen(
 
 def _embed_now(
     embed: Callable[[Sequence[str]], Vectors],
-    deep: Deep,
+    deep: DeepVectors,
     question: Question,
     chunks: Sequence[Chunk],
 ) -> dict[int, float]:
@@ -109,16 +109,16 @@ class _Weighed:
         return tuple(sorted(kept, key=lambda pair: -abs(pair[1])))
 
 
-def rank_hybrid(search: Search, question: Question) -> list[Found]:
+def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
     """Best files first, each by its answering chunk; further chunks of good files follow."""
-    found: list[Found] = []
-    extra: list[Found] = []
+    found: list[Ranked] = []
+    extra: list[Ranked] = []
     for weighed in _weigh_files(search, question):
         best, *others = order_chunks(question, weighed.file.candidate)
         relevance = (1 + math.tanh(weighed.score / _SCALE / 2)) / 2
         why = weighed.why
-        found.append(Found(best, relevance, "relevance", why))
-        extra.extend(Found(chunk, relevance, "relevance", why) for chunk in others[:2])
+        found.append(Ranked(best, relevance, "relevance", why))
+        extra.extend(Ranked(chunk, relevance, "relevance", why) for chunk in others[:2])
     tail = found[-1].score if found else 0.0
     # further chunks of a file come after every file's best, so that files are never crowded out
     found.extend(replace(more, score=tail * more.score) for more in extra)
@@ -138,7 +138,7 @@ def _weigh_files(search: Search, question: Question) -> list[_Weighed]:
         weighed.append(_Weighed(file, parts))
     weighed.sort(key=_place)
     order = partial(order_chunks, question)
-    deep = deepen(search, question, [one.file.candidate for one in weighed], order)
+    deep = rerank(search, question, [one.file.candidate for one in weighed], order)
     for one, value in zip(weighed, deep, strict=False):
         # above the least of them, so that nobody falls behind files it was not compared with
         one.parts["deep_rel"] = DEEPENED * (value - min(deep))
@@ -168,7 +168,7 @@ def order_chunks(question: Question, candidate: Candidate) -> list[Chunk]:
     )
 
 
-def go_further(search: Search, question: Question, found: list[Found]) -> list[Found]:
+def fill_up(search: Search, question: Question, found: list[Ranked]) -> list[Ranked]:
     """The ranking, filled up to its limit with what words and meaning find beyond it."""
     if not found or len(found) >= search.limit:
         return found
@@ -180,7 +180,7 @@ def go_further(search: Search, question: Question, found: list[Found]) -> list[F
     for one in found:
         covered.setdefault(one.chunk.path, []).append(one.chunk)
     rest = [
-        Found(chunk, 0.0, found[-1].score_type)
+        Ranked(chunk, 0.0, found[-1].score_type)
         for chunk in store.chunks(list(dict.fromkeys(ranked)))
         if not any(_overlap(chunk, other) for other in covered.get(chunk.path, ()))
     ]
@@ -188,7 +188,7 @@ def go_further(search: Search, question: Question, found: list[Found]) -> list[F
     # each a little less than the one before, and all less than what was weighed
     step = min(one.score for one in found) / (len(more) + 1)
     return found + [
-        Found(one.chunk, step * (len(more) - place), one.score_type)
+        Ranked(one.chunk, step * (len(more) - place), one.score_type)
         for place, one in enumerate(more)
     ]
 
@@ -199,17 +199,17 @@ def _overlap(one: Chunk, other: Chunk) -> bool:
     ) or one.span == other.span
 
 
-def rank_lexical(search: Search, question: Question) -> list[Found]:
+def rank_lexical(search: Search, question: Question) -> list[Ranked]:
     """Chunks that hold the words, best first."""
     terms = question.report.terms if question.report else question.terms
     scored = search.store.lexical(terms, 2 * search.limit, search.where)
     scores = {item.id: item.score for item in scored}
     chunks = search.store.chunks(list(scores))
-    ranked = order_found([Found(chunk, scores[chunk.id], "bm25") for chunk in chunks])
+    ranked = order_found([Ranked(chunk, scores[chunk.id], "bm25") for chunk in chunks])
     return merge_neighbours(ranked)[: search.limit]
 
 
-def rank_semantic(search: Search, question: Question) -> list[Found]:
+def rank_semantic(search: Search, question: Question) -> list[Ranked]:
     """Chunks that mean the like, nearest first."""
     probe = search.probe
     if probe is None:
@@ -220,11 +220,11 @@ def rank_semantic(search: Search, question: Question) -> list[Found]:
     scored = search.store.dense(model, vector, 2 * search.limit, search.where)
     scores = {item.id: item.score for item in scored}
     chunks = search.store.chunks(list(scores))
-    ranked = order_found([Found(chunk, scores[chunk.id], "cosine") for chunk in chunks])
+    ranked = order_found([Ranked(chunk, scores[chunk.id], "cosine") for chunk in chunks])
     return merge_neighbours(ranked)[: search.limit]
 
 
-MODES: Mapping[str, Callable[[Search, Question], list[Found]]] = {
+MODES: Mapping[str, Callable[[Search, Question], list[Ranked]]] = {
     "hybrid": rank_hybrid,
     "semantic": rank_semantic,
     "lexical": rank_lexical,

@@ -18,7 +18,7 @@ _POOL = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class QueryVector:
     """The query as one model sees it."""
 
     model: str
@@ -28,7 +28,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Deep:
+class DeepVectors:
     """The query as the deeper model sees it, over whatever vectors that model has made so far."""
 
     model: str
@@ -48,8 +48,8 @@ class Search:
     store: ChunkStore
     where: Filter
     limit: int
-    probe: Probe | None = None
-    deep: Deep | None = None
+    probe: QueryVector | None = None
+    deep: DeepVectors | None = None
 
     @property
     def pool(self) -> int:
@@ -58,7 +58,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Ranked:
     """One ranked chunk; `why` lists what made it rank, strongest first."""
 
     chunk: Chunk
@@ -67,14 +67,14 @@ class Found:
     why: tuple[tuple[str, float], ...] = ()
 
 
-def order_found(found: list[Found]) -> list[Found]:
+def order_found(found: list[Ranked]) -> list[Ranked]:
     """The total order of every ranking: score, path, line."""
     return sorted(found, key=lambda f: (-f.score, f.chunk.path, f.chunk.span.start_line))
 
 
-def merge_neighbours(found: list[Found]) -> list[Found]:
+def merge_neighbours(found: list[Ranked]) -> list[Ranked]:
     """Chunks that touch or overlap a better one of their file become part of it."""
-    kept: list[Found] = []
+    kept: list[Ranked] = []
     of_file: dict[str, list[int]] = {}
     for one in found:
         places = of_file.setdefault(one.chunk.path, [])
@@ -108,7 +108,7 @@ def _join(better: Chunk, other: Chunk) -> Chunk | None:
     return replace(better, text=first.text + rest, span=span)
 
 
-class Probes:
+class QueryVectors:
     """What the models make of one question; `notes` says what they could not."""
 
     def __init__(self, question: Question, static: Embedder | None, deep: Embedder | None) -> None:
@@ -117,7 +117,7 @@ class Probes:
         self._vectors: dict[str, Vectors | None] = {}
         self.notes: list[str] = []
 
-    def probe(self, store: ChunkStore) -> Probe | None:
+    def probe(self, store: ChunkStore) -> QueryVector | None:
         """The query for the model that has seen the store first; the static one where there is."""
         for embedder in (self._static, self._deep):
             if embedder and store.coverage(embedder.name)[0]:
@@ -125,10 +125,10 @@ class Probes:
                 if vectors is None:
                     return None
                 vector, *told = vectors
-                return Probe(embedder.name, vector, *told)
+                return QueryVector(embedder.name, vector, *told)
         return None
 
-    def deep(self, store: ChunkStore, kind: Kind, probe: Probe) -> Deep | None:
+    def deep(self, store: ChunkStore, kind: Kind, probe: QueryVector) -> DeepVectors | None:
         """The query for the deeper model, where it can say more than the probe does.
 
         Nobody waits for the model to be loaded unless it knows every chunk. Reports on code go
@@ -151,7 +151,7 @@ class Probes:
         if vectors is None:
             return None
         embed = partial(embedder.embed, mode="passage") if ready and not complete else None
-        return Deep(embedder.name, vectors[0], complete, embed, pace)
+        return DeepVectors(embedder.name, vectors[0], complete, embed, pace)
 
     def _embed(self, embedder: Embedder) -> Vectors | None:
         if embedder.name not in self._vectors:

@@ -363,6 +363,6 @@ def bind_text(text: str) -> Value:
     return text
 
 
-def read_text(value: Value) -> str:
+def read_stored_text(value: Value) -> str:
     """The string that `bind_text` was given."""
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)

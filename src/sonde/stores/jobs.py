@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from sonde.runtime.work import read_birth
-from sonde.stores.database import Database, bind_text, read_text
+from sonde.stores.database import Database, bind_text, read_stored_text
 from sonde.stores.formats import Format
 from sonde.types import JobRecord
 
@@ -127,5 +127,5 @@ def _to_record(row: tuple[Any, ...]) -> JobRecord:
         if name in ("report", "error"):
             values[name] = json.loads(value) if value else None
         else:
-            values[name] = read_text(value) if isinstance(value, str | bytes) else value
+            values[name] = read_stored_text(value) if isinstance(value, str | bytes) else value
     return JobRecord(**values)

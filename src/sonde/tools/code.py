@@ -9,9 +9,9 @@ from sonde.app import App
 from sonde.errors import DocsIndexNotFound, EmptyQuery
 from sonde.paging.results import count_tokens, fill_page
 from sonde.projects.find import find_project, indexed_project, projects_in_scope
-from sonde.projects.lines import Scan, scan_project
+from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.search import Request, answer_search
-from sonde.projects.update import rebuilding
+from sonde.projects.update import repairing_corruption
 from sonde.projects.views import find_context
 from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions
@@ -136,7 +136,7 @@ def search_by_path(
     """Find files by a glob on their path."""
     del work
     found = indexed_project(app.workspace, project)
-    with rebuilding(app.workspace, found):
+    with repairing_corruption(app.workspace, found):
         paths = [path for store in found.stores().values() for path in store.files()]
     matches = match_paths(pattern, paths)
     return {"matches": matches[:limit], "totalMatches": len(matches)}
@@ -162,7 +162,7 @@ def grep(
 ) -> GrepAnswer:
     """Matching lines of a project's files as they are now; needs no index."""
     found = find_project(app.workspace, project)
-    scan = Scan(
+    scan = LineScan(
         pattern,
         ignore_case=ignore_case,
         whole_word=whole_word,

@@ -13,10 +13,10 @@ from sonde.disk.scan import scan_tree
 from sonde.disk.scope import (
     Place,
     SessionParam,
-    find_home,
+    find_home_folder,
     find_node,
     find_place,
-    find_session,
+    find_shell_session,
     keep_session,
     miss_node,
     now_ms,
@@ -44,14 +44,14 @@ from sonde.tools.shapes.shell import (
     ScanAnswer,
     cut_mapping,
     has_children,
-    measure,
+    measure_answer,
     percent,
-    shorten,
+    shorten_text,
     show_bytes,
     show_counts,
+    show_epoch,
     show_path_of,
     show_progress,
-    show_time,
 )
 from sonde.types import Caller, JobRecord
 
@@ -71,7 +71,7 @@ def cd(
 ) -> CdAnswer:
     """Go to a folder of a scanned tree and list it."""
     caller = work.caller
-    session = find_session(app, caller, session_id)
+    session = find_shell_session(app, caller, session_id)
     place, node = resolve_folder(app, find_place(app, session, path or "."))
     if node is not None and not has_children(node):
         raise miss_node(place, "folder")
@@ -86,7 +86,7 @@ def cd(
         sort=preferences["sort"],
         cursor=read_cursor(cursor),
         units=preferences["units"],
-        most_bytes=MOST_BYTES - _ENVELOPE - measure(cwd),
+        most_bytes=MOST_BYTES - _ENVELOPE - measure_answer(cwd),
     )
     if place.path != session.cwd or place.index.id != session.index:
         previous = session.cwd if place.path != session.cwd else session.previous
@@ -122,7 +122,7 @@ def scan_folder(
         record = find_job(app, caller, cancel)
         app.workspace.jobs.stop(record.id)
         return _show_scan(record.subject, record.id, "", caller)
-    session = find_session(app, caller, session_id)
+    session = find_shell_session(app, caller, session_id)
     place = read_root(app, root, session.cwd)
     job = start_scan(app, caller, place, depth_limit=depth_limit, follow=follow_symlinks)
     return _show_scan(job.subject, job.id, str(place), caller)
@@ -140,7 +140,7 @@ def _show_scan(index_id: str, job: str, root: str, caller: Caller) -> ScanAnswer
 
 def read_root(app: App, root: str, cwd: str) -> Path:
     """The folder to scan; what may not be scanned is refused alike whether it exists or not."""
-    given = read_path(root, cwd, find_home())
+    given = read_path(root, cwd, find_home_folder())
     try:
         place = given.resolve()
     except (OSError, RuntimeError):
@@ -241,9 +241,9 @@ def inspect(
         raise InvalidRequest("either `node_id` or `path`", user_message="Give a nodeId or a path.")
     if node_id is not None:
         found, node = find_node(app, caller, node_id)
-        session = find_session(app, caller, session_id) if session_id else None
+        session = find_shell_session(app, caller, session_id) if session_id else None
         return show_node(app, found, node, caller, read_preferences(session)["units"])
-    session = find_session(app, caller, session_id)
+    session = find_shell_session(app, caller, session_id)
     place = find_place(app, session, path or ".")
     units = read_preferences(session)["units"]
     reached = walk_to(app, place)
@@ -266,7 +266,7 @@ def show_node(
         "path": show(str(Path(index.root, *names))),
         "kind": KINDS[node.kind],
         "size": show_bytes(node.size, units),
-        "modifiedAt": show_time(node.mtime_ms),
+        "modifiedAt": show_epoch(node.mtime_ms),
         "permissions": stat.filemode(_FILE_TYPES.get(node.kind, 0) | node.mode),
         "sizeOnDisk": show_bytes(node.disk, units),
         "link": caller.link(f"{address}/detail"),
@@ -276,7 +276,7 @@ def show_node(
     if digest:
         answer["digest"] = f"sha256:{digest.hex()}"
     if node.target:
-        answer["symlink"] = show_path(node.target) if whole else shorten(node.target, 400)
+        answer["symlink"] = show_path(node.target) if whole else shorten_text(node.target, 400)
     if node.state != OK:
         answer["state"] = STATES[node.state]
     if has_children(node):
@@ -310,7 +310,7 @@ def _show_facts(place: Place, facts: Facts, units: str) -> NodeAnswer:
         "path": show_path_of(place.path),
         "kind": facts.kind,
         "size": None if facts.kind == "directory" else show_bytes(facts.size, units),
-        "modifiedAt": show_time(facts.mtime_ms),
+        "modifiedAt": show_epoch(facts.mtime_ms),
         "permissions": stat.filemode(form.get(facts.kind, 0) | facts.mode),
         "state": "pending",
         "link": "",
@@ -327,7 +327,7 @@ def session_preferences(
     work: Work,
 ) -> PreferencesAnswer:
     """Show or change what a session prefers."""
-    session = find_session(app, work.caller, session_id)
+    session = find_shell_session(app, work.caller, session_id)
     given = {"units": units, "limit": limit, "sort": sort}
     changes = {name: value for name, value in given.items() if value is not None}
     if changes:

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 
 from sonde.app import App
 from sonde.disk.listing import link_folder, list_folder
-from sonde.disk.reports import REPORTS, read_report
+from sonde.disk.reports import REPORTS, read_disk_report
 from sonde.disk.scope import (
     Place,
     find_index,
     find_node,
-    find_session,
+    find_shell_session,
     miss_node,
     read_preferences,
     settle_names,
@@ -32,7 +32,7 @@ from sonde.tools.disk import scan_folder, show_node, show_unscanned
 from sonde.tools.job_routes import JOB_ROUTES, CursorParam, LimitParam
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param
-from sonde.tools.shapes.shell import ScanAnswer, has_children, show_job, show_time
+from sonde.tools.shapes.shell import ScanAnswer, has_children, show_epoch, show_job
 from sonde.types import Caller
 
 _PREVIEWED = 64 * 1024
@@ -57,7 +57,7 @@ def read_session(
 ) -> Answer:
     """Where a session is."""
     caller = work.caller
-    session = find_session(app, caller, session_id)
+    session = find_shell_session(app, caller, session_id)
     known = app.disk.saved.index(session.index, caller.user) if session.index else None
     answer: Answer = {
         "sessionId": session.id,
@@ -84,11 +84,11 @@ def read_index(app: App, index_id: IndexParam, *, work: Work) -> Answer:
     return _show_index(app, index, caller) | {
         "depthLimit": index.depth_limit,
         "followSymlinks": index.follow_symlinks,
-        "createdAt": show_time(index.created_ms),
+        "createdAt": show_epoch(index.created_ms),
         "scans": [
             {
-                "startedAt": show_time(scan.started_ms),
-                "finishedAt": show_time(scan.finished_ms) if scan.finished_ms else None,
+                "startedAt": show_epoch(scan.started_ms),
+                "finishedAt": show_epoch(scan.finished_ms) if scan.finished_ms else None,
                 "nodes": scan.nodes,
                 "size": scan.size,
             }
@@ -119,7 +119,7 @@ def _show_index(app: App, index: DiskIndex, caller: Caller) -> Answer:
     return answer | ({"job": show_job(record, caller)} if record else {})
 
 
-def delete_index(
+def delete_scan(
     app: App, index_id: IndexParam, confirm: ConfirmParam = None, *, work: Work
 ) -> Answer:
     """Forget a scanned folder, its sets and queries; files are not touched."""
@@ -250,7 +250,7 @@ def read_history(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Wo
     index = find_index(app, work.caller, index_id)
     node = _node_of(app, index, node_id, work.caller)
     rows = [
-        {"scannedAt": show_time(scan.started_ms), "size": size}
+        {"scannedAt": show_epoch(scan.started_ms), "size": size}
         for scan, size in app.disk.tree(index.id).history(node.id)
     ]
     return {"nodeId": join_node(index.id, node.id), "history": rows}
@@ -320,7 +320,7 @@ def read_report_page(
 ) -> Answer:
     """One page of a report."""
     index = find_index(app, work.caller, index_id)
-    return read_report(
+    return read_disk_report(
         app,
         index,
         report,
@@ -352,7 +352,7 @@ FILE_ROUTES: tuple[Route, ...] = (
     Route("indexes", list_indexes, "Every scanned folder"),
     Route("indexes", start_index, "Scan a folder", method="POST", status=202),
     Route("indexes/{indexId}", read_index, "How a scanned folder stands"),
-    Route("indexes/{indexId}", delete_index, "Forget a scanned folder", method="DELETE"),
+    Route("indexes/{indexId}", delete_scan, "Forget a scanned folder", method="DELETE"),
     Route("indexes/{indexId}/tree", read_tree, "What is in a folder, in pages"),
     Route("indexes/{indexId}/detail", read_detail_of_path, "Everything known of a path"),
     Route(_NODE, read_node, "A node, and what is in it"),

@@ -34,10 +34,10 @@ from sonde.projects.follow import describe_following, follow_project
 from sonde.projects.project import Project
 from sonde.projects.update import (
     index_job,
-    rebuilding,
-    refine_later,
-    refine_soon,
-    tell_other_model,
+    model_mismatch_note,
+    repairing_corruption,
+    schedule_deep_embedding,
+    start_deep_embedding,
     update_project,
 )
 from sonde.runtime.jobs import Job
@@ -53,8 +53,8 @@ from sonde.tools.shapes.rfc import (
     IndexAnswer,
     ProjectsAnswer,
     StatusAnswer,
+    format_size,
     show_duration,
-    show_size,
 )
 from sonde.tools.shapes.shell import show_job
 from sonde.types import FileState, IndexReport, Skipped
@@ -106,7 +106,7 @@ def agree_to_rebuild(app: App, project: Project, work: Work, confirm: str | None
 def go_on(app: App, project: Project) -> None:
     """What follows once a server has indexed: changes are watched, vectors filled in."""
     follow_project(app.workspace, project)
-    refine_soon(app.workspace, project)
+    schedule_deep_embedding(app.workspace, project)
 
 
 def _embed_now(app: App, project: Project, work: Work, *, wait: bool) -> None:
@@ -114,11 +114,11 @@ def _embed_now(app: App, project: Project, work: Work, *, wait: bool) -> None:
     for that. A server goes on in the background, unless the caller would rather wait."""
     named = app.workspace.static is None and app.workspace.deep is not None
     if wait or (named and not app.workspace.stays):
-        job = refine_later(app.workspace, project, gently=False)
+        job = start_deep_embedding(app.workspace, project, gently=False)
         if job:
             job.join(work)
     elif named:
-        refine_later(app.workspace, project)
+        start_deep_embedding(app.workspace, project)
 
 
 def _limit_or(project: Project, question: str, work: Work) -> str | FileLimitWarning:
@@ -241,7 +241,7 @@ def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> S
     del work
     found = indexed_project(app.workspace, project)
     follow_project(app.workspace, found)
-    with rebuilding(app.workspace, found):
+    with repairing_corruption(app.workspace, found):
         return _describe(app, found)
 
 
@@ -256,7 +256,7 @@ def _describe(app: App, found: Project) -> StatusAnswer:
         "docs": {"totalDocs": docs.files, "totalDocChunks": docs.chunks},
         "vectors": _coverage(app, found),
     }
-    if told := tell_other_model(app.workspace, found):
+    if told := model_mismatch_note(app.workspace, found):
         details["otherModel"] = told
     if plain := _count_plain(stores["code"].files().values()):
         details["withoutGrammar"] = plain
@@ -282,7 +282,7 @@ def _describe(app: App, found: Project) -> StatusAnswer:
         "totalFiles": code.files + docs.files,
         "totalChunks": code.chunks + docs.chunks,
         "lastUpdated": metadata.last_updated if metadata else None,
-        "storageSize": show_size(measure_folder(found.folder)),
+        "storageSize": format_size(measure_folder(found.folder)),
         "watcherActive": watched,
         "details": details,
     }
@@ -326,7 +326,9 @@ def list_projects(app: App, *, work: Work) -> ProjectsAnswer:
                 "totalFiles": metadata.total_files,
                 "totalChunks": metadata.total_chunks,
                 "lastUpdated": metadata.last_updated,
-                "storageSize": show_size(measure_folder(project_folder(app.workspace.home, root))),
+                "storageSize": format_size(
+                    measure_folder(project_folder(app.workspace.home, root))
+                ),
             }
         )
     return {"projects": rows, "totalProjects": len(rows)}
@@ -369,7 +371,7 @@ def _index(app: App, project: Project, *, force: bool = False) -> Job:
         report = update_project(app.workspace, project, inner, force=force)
         go_on(app, project)
         if app.workspace.static is None:
-            refine_later(
+            start_deep_embedding(
                 app.workspace, project
             )  # a provider was named: it embeds what is new or other
         return report

@@ -12,7 +12,7 @@ from sonde.runtime.work import Work
 from sonde.tools.disk import find_job, show_job_progress
 from sonde.tools.route import Route
 from sonde.tools.schema import Param
-from sonde.tools.shapes.shell import ProgressAnswer, show_job, show_time
+from sonde.tools.shapes.shell import ProgressAnswer, show_epoch, show_job
 
 JobParam = Annotated[str, Param("jobId", min_length=1, max_length=64)]
 LimitParam = Annotated[int, Param("Rows of a page", minimum=1, maximum=1000)]
@@ -47,7 +47,7 @@ def read_job(app: App, job_id: JobParam, *, work: Work) -> Answer:
     answer = show_job(record, caller) | dict(show_job_progress(record, caller))
     answer["subject"] = show_path(record.subject)
     if record.finished_ms:
-        answer["finishedAt"] = show_time(record.finished_ms)
+        answer["finishedAt"] = show_epoch(record.finished_ms)
     if record.report:
         answer["report"] = dict(record.report)
     if record.error:

@@ -6,28 +6,28 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from sonde.app import App
-from sonde.knowledge.getting import find_entry, read_page, write_transcript
+from sonde.knowledge.getting import find_entry, read_messages, write_transcript
 from sonde.knowledge.retrieval import Mode, read_retrieval
 from sonde.knowledge.service import (
+    AnswerOptions,
     ByParam,
     CharacterParam,
     FieldsParam,
     FromParam,
-    Inquiry,
     KeywordsParam,
+    KnowledgeRequest,
     Order,
     OrderParam,
     SenderParam,
     ToParam,
     TypesParam,
-    View,
     answer_get,
-    answer_search,
+    answer_knowledge_search,
     filter_chats,
     filter_media,
     filter_notes,
     filter_prompts,
-    find_session,
+    find_knowledge_session,
     list_defaults,
     list_recent,
     read_filters,
@@ -98,14 +98,14 @@ def knowledge_search(
     work: Work,
 ) -> KnowAnswer:
     """Search every source at once."""
-    session = find_session(app, work, session_id, defaults)
+    session = find_knowledge_session(app, work, session_id, defaults)
     chosen = read_sources(sources)
     where = read_filters(filters or {})
-    inquiry = Inquiry(
+    inquiry = KnowledgeRequest(
         "knowledge_search", query, chosen, order_by, where, list_recent(filters or {})
     )
-    view = View(limit, offset, snippet_length, max_tokens)
-    return answer_search(app, inquiry, view, work, session, dedupe=dedupe)
+    view = AnswerOptions(limit, offset, snippet_length, max_tokens)
+    return answer_knowledge_search(app, inquiry, view, work, session, dedupe=dedupe)
 
 
 def knowledge_get(
@@ -118,7 +118,9 @@ def knowledge_get(
     work: Work,
 ) -> GetAnswer:
     """As much of one entry as is asked for."""
-    return answer_get(app, source, id, retrieval, work, find_session(app, work, session_id))
+    return answer_get(
+        app, source, id, retrieval, work, find_knowledge_session(app, work, session_id)
+    )
 
 
 def notes_search(
@@ -134,7 +136,7 @@ def notes_search(
 ) -> KnowAnswer:
     """Search notes."""
     where = filter_notes(keywords)
-    view = View(limit, offset, snippet_length, max_tokens)
+    view = AnswerOptions(limit, offset, snippet_length, max_tokens)
     return _search(app, "notes", query, where, view, work)
 
 
@@ -142,7 +144,9 @@ def notes_get(
     app: App, note_id: IdParam, retrieval: BriefRetrievalParam = None, *, work: Work
 ) -> GetAnswer:
     """One note."""
-    return answer_get(app, "notes", note_id, retrieval, work, find_session(app, work, None))
+    return answer_get(
+        app, "notes", note_id, retrieval, work, find_knowledge_session(app, work, None)
+    )
 
 
 def media_search(
@@ -161,7 +165,7 @@ def media_search(
 ) -> KnowAnswer:
     """Search media."""
     where = filter_media(media_types, date_from, date_to)
-    view = View(limit, offset, snippet_length, max_tokens)
+    view = AnswerOptions(limit, offset, snippet_length, max_tokens)
     return _search(app, "media", query, where, view, work, order_by)
 
 
@@ -169,7 +173,9 @@ def media_get(
     app: App, media_id: IdParam, retrieval: BriefRetrievalParam = None, *, work: Work
 ) -> GetAnswer:
     """One medium."""
-    return answer_get(app, "media", media_id, retrieval, work, find_session(app, work, None))
+    return answer_get(
+        app, "media", media_id, retrieval, work, find_knowledge_session(app, work, None)
+    )
 
 
 def media_transcript(
@@ -200,7 +206,7 @@ def chats_search(
 ) -> KnowAnswer:
     """Search conversations."""
     where = filter_chats(by, character_id, sender)
-    view = View(limit, offset, snippet_length, max_tokens)
+    view = AnswerOptions(limit, offset, snippet_length, max_tokens)
     return _search(app, "chats", query, where, view, work)
 
 
@@ -214,7 +220,7 @@ def chats_get(
     work: Work,
 ) -> GetAnswer:
     """A conversation, page by page, or the messages around one."""
-    session = find_session(app, work, None)
+    session = find_knowledge_session(app, work, None)
     mode: Mode = "snippet" if retrieval else "full"
     options = read_retrieval(retrieval, list_defaults(session, work), mode)
     if options.mode != "full":
@@ -222,7 +228,7 @@ def chats_get(
     store = app.knowledge.of(work.caller.user)
     entry = find_entry(store, "chats", conversation_id, pieces=False)
     first = options.offset or (page - 1) * page_size
-    got = read_page(store, entry, first, page_size, options.budget)
+    got = read_messages(store, entry, first, page_size, options.budget)
     answer = show_got(got, options.snippet_length)
     if isinstance(answer["content"], dict):
         answer["content"] |= {"page": page, "page_size": page_size}
@@ -242,7 +248,7 @@ def characters_search(
     work: Work,
 ) -> KnowAnswer:
     """Search characters."""
-    view = View(limit, offset, snippet_length, max_tokens)
+    view = AnswerOptions(limit, offset, snippet_length, max_tokens)
     return _search(app, "characters", query, Conditions(), view, work)
 
 
@@ -254,7 +260,7 @@ def characters_get(
     work: Work,
 ) -> GetAnswer:
     """One character with all its fields."""
-    session = find_session(app, work, None)
+    session = find_knowledge_session(app, work, None)
     return answer_get(app, "characters", character_id, retrieval, work, session, "full")
 
 
@@ -270,7 +276,7 @@ def prompts_search(
     work: Work,
 ) -> KnowAnswer:
     """Search prompts."""
-    view = View(limit, offset, snippet_length, max_tokens)
+    view = AnswerOptions(limit, offset, snippet_length, max_tokens)
     return _search(app, "prompts", query, filter_prompts(fields), view, work)
 
 
@@ -282,7 +288,7 @@ def prompts_get(
     work: Work,
 ) -> GetAnswer:
     """One prompt with all its fields."""
-    session = find_session(app, work, None)
+    session = find_knowledge_session(app, work, None)
     return answer_get(app, "prompts", prompt_id_or_name, retrieval, work, session, "full")
 
 
@@ -291,12 +297,12 @@ def _search(
     source: Source,
     query: str,
     where: Conditions,
-    view: View,
+    view: AnswerOptions,
     work: Work,
     order_by: Order | None = None,
 ) -> KnowAnswer:
-    inquiry = Inquiry(f"{source}_search", query, (source,), order_by, {source: where})
-    return answer_search(app, inquiry, view, work)
+    inquiry = KnowledgeRequest(f"{source}_search", query, (source,), order_by, {source: where})
+    return answer_knowledge_search(app, inquiry, view, work)
 
 
 def _declare(call: Callable[..., Any], documented: str, title: str, description: str) -> Tool:

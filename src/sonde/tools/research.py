@@ -12,15 +12,15 @@ from urllib.parse import quote, unquote
 from sonde.app import App
 from sonde.errors import CatalogError, EmptyQuery, InvalidRequest
 from sonde.knowledge.library import save_session
-from sonde.knowledge.ranking import KnowledgeHit, merge_sources, read_question, sort_recent
+from sonde.knowledge.ranking import KnowledgeHit, merge_sources, read_knowledge_query, sort_recent
 from sonde.knowledge.retrieval import clamp_length, read_retrieval, show_text
 from sonde.knowledge.service import (
-    Inquiry,
+    KnowledgeRequest,
     answer_get,
+    find_knowledge_session,
     find_ranking,
-    find_session,
     list_defaults,
-    rank,
+    rank_knowledge,
     read_filters,
     read_opening,
 )
@@ -32,7 +32,7 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, Piece, Source
 from sonde.text.times import show_time
 from sonde.tools.schema import Param
-from sonde.tools.shapes.know import GetAnswer, KnowAnswer, show_compact, show_hit
+from sonde.tools.shapes.know import GetAnswer, KnowAnswer, show_compact, show_knowledge_hit
 from sonde.tools.tool import Tool
 from sonde.types import Kind, Skipped
 
@@ -76,7 +76,7 @@ def search(
     """Search personal knowledge, code and docs at once."""
     if not query.strip():
         raise EmptyQuery
-    session = find_session(app, work, session_id)
+    session = find_knowledge_session(app, work, session_id)
     chosen = _read_sources(sources)
     where = read_filters(filters or {})
     defaults = list_defaults(session, work)
@@ -98,7 +98,7 @@ def search(
 
     deduped = session if dedupe else None
     kept = find_ranking(app, store, parameters, offset, rank_fresh, deduped, _name_hit)
-    terms = read_question(query).terms
+    terms = read_knowledge_query(query).terms
     length = clamp_length(snippet_length or defaults.get("snippet_length"))
     wanted = kept.hits[offset : offset + limit]
     rows = [show_any(hit, terms, length, read_opening(store, hit)) for hit in wanted]
@@ -158,7 +158,7 @@ def fetch(
         known: Source = next(each for each in SOURCES if each == kind)
         if known == "chats" and rest and "loc" not in options:
             options = {"mode": "chunk_with_siblings", "loc": {"message_id": rest}} | options
-        session = find_session(app, work, session_id)
+        session = find_knowledge_session(app, work, session_id)
         answer = answer_get(app, known, name, options, work, session, "full")
     if mode == "full":
         return dict(answer)
@@ -177,7 +177,7 @@ def show_any(
     hit: KnowledgeHit, terms: Sequence[str], length: int, opening: str = ""
 ) -> dict[str, Any]:
     """A hit of whatever kind as a result."""
-    row = show_hit(hit, terms, length, (), opening)
+    row = show_knowledge_hit(hit, terms, length, (), opening)
     if hit.entry.facts.get("kind") not in KINDS:
         return row
     facts = hit.entry.facts
@@ -212,7 +212,7 @@ def _rank_all(
 ) -> list[KnowledgeHit]:
     store = app.knowledge.of(work.caller.user)
     rankings = [
-        rank(app, store, Inquiry("search", query, (source,), where=where), work)
+        rank_knowledge(app, store, KnowledgeRequest("search", query, (source,), where=where), work)
         for source in SOURCES
         if source in chosen
     ]

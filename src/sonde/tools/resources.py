@@ -10,10 +10,10 @@ from typing import Annotated, Any, NotRequired, TypedDict
 from sonde.app import App
 from sonde.errors import FileMissing, FileNotAdmitted, IndexNotFound, InvalidRequest, NoSuchAddress
 from sonde.policy.admit import REASONS
-from sonde.policy.walk import Entry
+from sonde.policy.walk import ListedFile
 from sonde.projects.find import find_project, indexed_project, known_roots
 from sonde.projects.project import Project
-from sonde.projects.update import rebuilding
+from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
 from sonde.tools import TOOLS
 from sonde.tools.route import Content
@@ -37,7 +37,7 @@ class ChunksAnswer(TypedDict):
     stale: NotRequired[bool]
 
 
-def read_text(
+def read_file_text(
     app: App,
     path: FileParam,
     lines: Annotated[str | None, Param("Only these, such as '10-40'", max_length=20)] = None,
@@ -70,7 +70,7 @@ def read_chunks(
     """The chunks of an indexed file, in order."""
     del work
     found = indexed_project(app.workspace, project)
-    with rebuilding(app.workspace, found):
+    with repairing_corruption(app.workspace, found):
         chunks = [chunk for store in found.stores().values() for chunk in store.chunks_of(path)]
         states = [store.states([path]).get(path) for store in found.stores().values()]
     verdict = found.tree.check(path)
@@ -87,7 +87,7 @@ def read_chunks(
     return answer
 
 
-def read_page(
+def read_result_page(
     app: App,
     cursor: Annotated[str, Param("The cursor of an answer", max_length=2_000)],
     *,
@@ -114,10 +114,10 @@ def complete_path(
         return []
     found = _readable_project(app, given.get("project"))
     if found.is_indexed():
-        with rebuilding(app.workspace, found):
+        with repairing_corruption(app.workspace, found):
             paths = [path for store in found.stores().values() for path in store.files()]
         return sorted(path for path in paths if path.startswith(beginning))[:_MOST]
-    walked = (entry.path for entry in found.tree.walk() if isinstance(entry, Entry))
+    walked = (entry.path for entry in found.tree.walk() if isinstance(entry, ListedFile))
     return sorted(islice((path for path in walked if path.startswith(beginning)), _MOST))
 
 

@@ -13,7 +13,7 @@ from sonde.tools.disk_routes import FILE_ROUTES
 from sonde.tools.index import PROJECT_ROUTES, list_projects
 from sonde.tools.knowledge import IdParam, knowledge_search
 from sonde.tools.pages import regex_search
-from sonde.tools.resources import complete_path, read_chunks, read_page, read_text
+from sonde.tools.resources import complete_path, read_chunks, read_file_text, read_result_page
 from sonde.tools.route import Route
 from sonde.tools.schema import Param
 from sonde.tools.set_routes import SET_ROUTES
@@ -39,7 +39,7 @@ def list_media_types(app: App, *, work: Work) -> TypesAnswer:
     return {"types": store.list_media_types(), "suggested": list(SUGGESTED)}
 
 
-def read_entry(
+def read_knowledge_entry(
     app: App,
     source: Annotated[Source, Param("Where it is from")],
     id: IdParam,  # noqa: A002
@@ -54,7 +54,7 @@ def read_entry(
 
 KNOWLEDGE_ROUTES = (
     Route("knowledge/media/types", list_media_types, "The kinds of media there are"),
-    Route("knowledge/{source}/{id}", read_entry, "A note, a document, a chat and so on"),
+    Route("knowledge/{source}/{id}", read_knowledge_entry, "A note, a document, a chat and so on"),
 )
 
 
@@ -68,7 +68,7 @@ ROUTES: tuple[Route, ...] = (
     Route("search/knowledge", knowledge_search, "Notes, media, chats, characters and prompts"),
     Route(
         "files/{path:path}",
-        read_text,
+        read_file_text,
         "A file of a project as it is now",
         mime="text/plain",
         complete=complete_path,
@@ -82,5 +82,5 @@ ROUTES: tuple[Route, ...] = (
     *FILE_ROUTES,
     *SET_ROUTES,
     *KNOWLEDGE_ROUTES,
-    Route("results/{cursor}", read_page, "The page of results that a cursor leads to"),
+    Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to"),
 )

@@ -32,7 +32,7 @@ from sonde.paging.cursor import decode_key, encode_key
 from sonde.projects.find import require_consent
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import KINDS, Member
-from sonde.stores.disk.filters import from_json, parse_filter, to_json
+from sonde.stores.disk.filters import filter_to_json, from_json, parse_filter
 from sonde.tools.disk_routes import ConfirmParam, FormatParam
 from sonde.tools.job_routes import CursorParam, LimitParam
 from sonde.tools.route import Route
@@ -192,7 +192,7 @@ def read_query(
     query = find_query(app, work.caller, query_id)
     where = parse_filter(query.filter)
     answer: Answer = dict(query_get(app, query.id, work=work))
-    answer |= {"filter": query.filter, "ast": to_json(where)}
+    answer |= {"filter": query.filter, "ast": filter_to_json(where)}
     if format == "explain":
         index = find_index(app, work.caller, query.index)
         answer |= explain_query(app, index, where)

@@ -30,7 +30,7 @@ from sonde.runtime.work import trim_heap
 from sonde.version import __version__
 from sonde.web.guard import MOST_BYTES, Access, Guard, is_exposed
 from sonde.web.metrics import Meter, Metrics
-from sonde.web.pages.errors import refuse
+from sonde.web.pages.errors import refuse_request
 from sonde.web.rest import describe_routes, group_routes
 
 QUIET_S = 5.0
@@ -159,13 +159,13 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
         missing = NoSuchAddress(request.url.path, address=request.url.path)
-        return refuse(missing, request.scope)
+        return refuse_request(missing, request.scope)
     wrong = InvalidRequest(
         f"{request.method} {request.url.path}: {error.status_code}",
         user_message="{problem}.",
         problem=error.detail,
     )
-    response = refuse(wrong, request.scope)
+    response = refuse_request(wrong, request.scope)
     response.status_code = error.status_code
     response.headers.update(error.headers or {})
     if error.status_code == 405:
@@ -184,7 +184,7 @@ def _list_methods(request: Request) -> set[str]:
 
 
 async def _refuse_defect(request: Request, error: Exception) -> Response:
-    return refuse(error, request.scope)
+    return refuse_request(error, request.scope)
 
 
 _HEAD_BYTES = 256 * 1024
@@ -204,7 +204,7 @@ def check_access(access: Access) -> None:
         )
 
 
-class Ending(Protocol):
+class Shutdown(Protocol):
     """An ASGI application that is told when it is to end."""
 
     ending: anyio.Event
@@ -213,7 +213,7 @@ class Ending(Protocol):
         """Serve one request, socket or lifetime."""
 
 
-def serve_http(app: Ending, access: Access, ready: Callable[[str], None]) -> None:
+def serve_http(app: Shutdown, access: Access, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `ready` is told the address once connections are taken."""
     check_access(access)
     listener = _listen(access)

@@ -38,7 +38,7 @@ from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.limits import Buckets
 from sonde.types import LOCAL, Caller
 from sonde.web.accounts import Tokens
-from sonde.web.pages.errors import is_person, refuse
+from sonde.web.pages.errors import is_person, refuse_request
 
 COOKIE = "sonde_token"
 MOST_BYTES = 4 * 1024 * 1024
@@ -268,7 +268,7 @@ async def _read_body(headers: Headers, receive: Receive) -> Receive:
 
 
 async def _refuse(error: SondeError, scope: Scope, receive: Receive, send: Send) -> None:
-    response = refuse(error, scope)
+    response = refuse_request(error, scope)
     if scope["type"] == "http":
         response.headers.update(_HEADERS)
         response.headers["connection"] = "close"  # part of the body may still be on its way

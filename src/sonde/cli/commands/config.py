@@ -10,7 +10,7 @@ from typing import Any
 
 from sonde.cli.render import count_of
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, escape_controls, is_interactive, measure
+from sonde.cli.terminal import Screen, display_width, escape_controls, is_interactive
 from sonde.errors import IndexNotFound, InvalidRequest, ProjectNotDetected
 from sonde.settings import RULES, Settings, apply_project_config
 from sonde.stores.users import Users
@@ -64,11 +64,11 @@ def render_settings(
         for name, row in list_settings(settings).items()
         if not chosen_only or row["source"] != "default"
     ]
-    widths = [max((measure(row[column]) for row in rows), default=0) for column in (0, 1)]
+    widths = [max((display_width(row[column]) for row in rows), default=0) for column in (0, 1)]
     for name, value, source in rows:
         chosen = source != "default"
         label = screen.paint("bold" if chosen else "dim", f"{name:<{widths[0]}}")
-        padding = " " * (min(widths[1], _WIDEST) - measure(value))
+        padding = " " * (min(widths[1], _WIDEST) - display_width(value))
         told = screen.paint("good" if chosen else "dim", escape_controls(source))
         yield f"{label}  {value}{padding}  {told}"
 

@@ -37,17 +37,17 @@ def show_matches(session: Session, index: DiskIndex) -> int:
     return FOUND if count else NOTHING
 
 
-def show_report(session: Session, index: DiskIndex) -> int:
+def print_report(session: Session, index: DiskIndex) -> int:
     """One report."""
     from sonde.disk.contents import compare_copies
-    from sonde.disk.reports import read_report
+    from sonde.disk.reports import read_disk_report
     from sonde.types import Caller
 
     app, args = session.app, session.args
     if args.report == "duplicates":
         with session.working() as work:
             compare_copies(app, index).join(work)
-    answer = read_report(
+    answer = read_disk_report(
         app, index, args.report, Caller(), limit=args.limit or _LIMIT, since=args.since
     )
     if args.json:
@@ -124,7 +124,7 @@ def run_tree(session: Session) -> int:
     if args.where is not None:
         return show_matches(session, known[0])
     if args.report:
-        return show_report(session, known[0])
+        return print_report(session, known[0])
     if args.json:
         session.print_json(_describe(session, known[0], report))
     else:
@@ -177,12 +177,12 @@ def _draw(session: Session, index: DiskIndex) -> Iterator[str]:
 
 
 def _describe(session: Session, index: DiskIndex, report: Any) -> dict[str, Any]:
-    from sonde.tools.shapes.shell import show_entry
+    from sonde.tools.shapes.shell import show_listing_entry
     from sonde.types import Caller
 
     caller = Caller()
     entries = [
-        {**show_entry(index.id, node, caller), "depth": depth, "sizeOnDisk": node.disk}
+        {**show_listing_entry(index.id, node, caller), "depth": depth, "sizeOnDisk": node.disk}
         for depth, node in _rows(session, index)
         if not isinstance(node, int)
     ]

@@ -128,7 +128,7 @@ def _search(session: Session) -> int:
 
 
 def _get(session: Session) -> int:
-    from sonde.knowledge.editing import show_entry
+    from sonde.knowledge.editing import show_changed_entry
     from sonde.knowledge.getting import find_entry
 
     source, key = _pointer(session)
@@ -140,7 +140,7 @@ def _get(session: Session) -> int:
         return FOUND
     entry = find_entry(session.app.knowledge.of(Work().caller.user), source, key)
     session.print_lines([session.out.paint("bold", escape_controls(entry.title))])
-    session.print_lines(escape_controls(line) for line in show_entry(entry).split("\n"))
+    session.print_lines(escape_controls(line) for line in show_changed_entry(entry).split("\n"))
     return FOUND
 
 

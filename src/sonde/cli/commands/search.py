@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sonde.cli.render import Look, describe_search, find_query_words, render_grep, render_search
+from sonde.cli.render import Style, describe_search, find_query_words, render_grep, render_search
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest
 
@@ -44,7 +44,7 @@ def run_search(session: Session) -> int:
     if args.json:
         session.print_json(answer)
     else:
-        look = Look(session.out, session.show_path, full=args.full, scores=args.scores)
+        look = Style(session.out, session.show_path, full=args.full, scores=args.scores)
         session.print_lines(render_search(answer, look, find_query_words(query)))
         session.note(" · ".join(describe_search(answer)))
     return FOUND if answer["results"] else NOTHING
@@ -91,7 +91,7 @@ def run_grep(session: Session) -> int:
         limit=args.limit or _MOST_LINES,
     )
     counts = Counter(match["path"] for match in answer["matches"])
-    show = Look(session.out, session.show_path).path
+    show = Style(session.out, session.show_path).path
     if args.json or not (args.files_with_matches or args.count):
         return _print_grep(session, answer, numbers=not args.no_line_number)
     if args.files_with_matches:
@@ -127,7 +127,7 @@ def _print_grep(session: Session, answer: GrepAnswer, *, numbers: bool = True) -
     if session.args.json:
         session.print_json(answer)
     else:
-        look = Look(session.out, session.show_path, full=session.args.full)
+        look = Style(session.out, session.show_path, full=session.args.full)
         session.print_lines(render_grep(answer, look, heading=session.out.tty, numbers=numbers))
         if answer["truncated"]:
             session.note("more lines match; see them with --limit N or a narrower path", "warn")
@@ -146,7 +146,7 @@ def run_files(session: Session) -> int:
     if args.json:
         session.print_json(answer)
     else:
-        look = Look(session.out, session.show_path)
+        look = Style(session.out, session.show_path)
         session.print_lines(look.path(path) for path in answer["matches"])
         hidden = answer["totalMatches"] - len(answer["matches"])
         if hidden > 0:

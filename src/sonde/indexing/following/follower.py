@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import Cancelled, IndexBusy, SondeError
-from sonde.indexing.following.leader import REST_S, Leading, stat_config
-from sonde.indexing.following.state import Actions, Followed, State
+from sonde.indexing.following.leader import REST_S, Leader, stat_config
+from sonde.indexing.following.state import Actions, FollowedProject, LeaderState
 from sonde.indexing.following.watch import Inbox
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
@@ -36,14 +36,14 @@ log = logging.getLogger(__name__)
 class Follower:
     """Keeps one project's index in step for as long as it runs, in a thread of its own."""
 
-    def __init__(self, project: Followed, actions: Actions) -> None:
+    def __init__(self, project: FollowedProject, actions: Actions) -> None:
         self._project = project
         self._actions = actions
         self._lock = WriterLock(project.folder, "watcher.lock")
         self._inbox: Inbox = Inbox()
         self._stopping = threading.Event()
         self._leads = False
-        self._state = State()
+        self._state = LeaderState()
         self._config = stat_config(project.folder)
         self._leader: dict[str, Any] = {}
         self._work = Work()
@@ -161,7 +161,7 @@ class Follower:
         self._leader = found if isinstance(found, dict) else {}
 
     def _lead(self) -> None:
-        leading = Leading(
+        leading = Leader(
             self._project,
             self._actions,
             self._state,

@@ -17,7 +17,7 @@ from queue import Empty
 from typing import Any
 
 from sonde.errors import Cancelled, SondeError
-from sonde.indexing.following.state import Actions, Followed, State
+from sonde.indexing.following.state import Actions, FollowedProject, LeaderState
 from sonde.indexing.following.strategies import EVERYTHING, Strategy, make_strategy
 from sonde.indexing.following.watch import (
     Inbox,
@@ -25,7 +25,7 @@ from sonde.indexing.following.watch import (
     Watch,
     WatchFailed,
     identify_roots,
-    tell_silence,
+    note_silence,
 )
 from sonde.policy.admit import GIT_FILE, OWN_FILE
 from sonde.runtime.work import Work
@@ -50,14 +50,14 @@ _LONGEST_PAUSE_S = 60.0
 log = logging.getLogger(__name__)
 
 
-class Leading:
+class Leader:
     """One spell of leading: from taking the lock to giving it back."""
 
     def __init__(
         self,
-        project: Followed,
+        project: FollowedProject,
         actions: Actions,
-        state: State,
+        state: LeaderState,
         inbox: Inbox,
         *,
         goes_on: Callable[[], bool],
@@ -276,7 +276,7 @@ class Leading:
         old, self._watch = self._watch, None
         self._last_open = time.monotonic()
         self._roots = identify_roots(self._project.tree)
-        silent = tell_silence(self._project.tree)
+        silent = note_silence(self._project.tree)
         mode, note = "polling", ""
         if self._project.watching != "auto":
             note = "as the setting `watching` says"

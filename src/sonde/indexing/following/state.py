@@ -11,7 +11,7 @@ from sonde.indexing.sources import Tree
 from sonde.runtime.work import Work
 
 
-class Followed(Protocol):
+class FollowedProject(Protocol):
     """What is to be known of a project; read anew each time."""
 
     folder: Path
@@ -40,7 +40,7 @@ class Actions:
 
 
 @dataclass(slots=True)
-class State:
+class LeaderState:
     """What is told of a leader."""
 
     watching: str = "starting"

@@ -18,12 +18,12 @@ from sonde.policy.git import (
     find_repository,
     find_repository_around,
     is_rewriting,
-    read_head,
+    read_commit,
 )
 from sonde.stores.records import load_dirty, load_heads, save_dirty
 
 
-class Heads:
+class RepositoryHeads:
     """The HEAD of every repository in a project: its own, and those of submodules."""
 
     def __init__(self, tree: Tree, known: Mapping[str, str]) -> None:
@@ -33,7 +33,7 @@ class Heads:
         self._repositories: dict[str, Repository] = {}
         self.look_for_repositories(tree)
         for name, repository in self._repositories.items():
-            self.known.setdefault(name, read_head(repository))
+            self.known.setdefault(name, read_commit(repository))
 
     def __bool__(self) -> bool:
         return bool(self._repositories)
@@ -55,7 +55,7 @@ class Heads:
         """Repositories that stand elsewhere than before, once they have come to rest there."""
         moved = set()
         for name, repository in self._repositories.items():
-            head = read_head(repository)
+            head = read_commit(repository)
             rests = self._seen.get(name) == head and not is_rewriting(repository)
             self._seen[name] = head
             if rests and head and head != self.known.get(name):
@@ -233,12 +233,12 @@ class Git(Lazy):
     def __init__(self, folder: Path, update: Update, idle_s: float, tree: Tree) -> None:
         super().__init__(folder, update, idle_s)
         self._tree = tree
-        self._heads_known: Heads | None = None
+        self._heads_known: RepositoryHeads | None = None
 
     def initialize(self) -> None:
         """Take up what waited, and where the repositories were then."""
         super().initialize()
-        self._heads_known = Heads(self._tree, load_heads(self._folder))
+        self._heads_known = RepositoryHeads(self._tree, load_heads(self._folder))
         if not self._heads_known:
             self._stats.note = "no git repository here: changes are indexed when it is quiet"
 

@@ -130,7 +130,7 @@ class Settling:
         return most if next_due is None else min(max(next_due - time.monotonic(), 0.0), most)
 
 
-def tell_silence(tree: Tree, mounts: Path = Path("/proc/self/mountinfo")) -> str | None:
+def note_silence(tree: Tree, mounts: Path = Path("/proc/self/mountinfo")) -> str | None:
     """The kind of file system, if one of the roots lies on one that reports no events."""
     try:
         lines = mounts.read_text("utf-8", "surrogateescape").splitlines()

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sonde.knowledge.formats.reading import File, Refused, make_entry
+from sonde.knowledge.formats.reading import File, RefusedFormat, make_entry
 from sonde.stores.knowledge.base import Entry
 
 MAGIC = b"SQLite format 3\0"
@@ -76,7 +76,7 @@ def parse_apple_notes(file: File) -> list[Entry]:
         ]  # fmt: skip
         notes = connection.execute(query).fetchall()
     except (apsw.Error, TypeError) as error:
-        raise Refused("broken", f"not a database of Apple Notes: {error}") from error
+        raise RefusedFormat("broken", f"not a database of Apple Notes: {error}") from error
     finally:
         connection.close()
     folders = {other.number: other for other in others if other.folder}

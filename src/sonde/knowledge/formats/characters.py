@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sonde.knowledge.formats.reading import File, Refused, make_fields, read_json
+from sonde.knowledge.formats.reading import File, RefusedFormat, load_json, make_fields
 from sonde.stores.knowledge.base import Entry
 from sonde.text.times import read_time
 
@@ -32,14 +32,14 @@ def is_card(value: Any) -> bool:
 
 def parse_card(file: File) -> list[Entry]:
     """A card as a JSON file."""
-    return [_make_card(file, read_json(file))]
+    return [_make_card(file, load_json(file))]
 
 
 def has_card(data: bytes) -> bool:
     """Whether a PNG carries a card."""
     try:
         return any(name in ("chara", "ccv3") for name, _ in _list_texts(data))
-    except Refused:
+    except RefusedFormat:
         return False
 
 
@@ -48,17 +48,17 @@ def parse_png(file: File) -> list[Entry]:
     texts = dict(_list_texts(file.data))
     packed = texts.get("ccv3") or texts.get("chara")
     if not packed:
-        raise Refused("unknown", "no card in the picture")
+        raise RefusedFormat("unknown", "no card in the picture")
     try:
         card = json.loads(base64.b64decode(packed))
     except (ValueError, binascii.Error, RecursionError) as error:
-        raise Refused("broken", f"the card: {error}") from error
+        raise RefusedFormat("broken", f"the card: {error}") from error
     return [_make_card(file, card)]
 
 
 def _make_card(file: File, card: Any) -> Entry:
     if not is_card(card):
-        raise Refused("unknown", "not a character card")
+        raise RefusedFormat("unknown", "not a character card")
     data: Mapping[str, Any] = card.get("data", card)
     fields = {name: str(data[name]) for name in FIELDS if data.get(name)}
     for name in ("alternate_greetings", "group_only_greetings"):
@@ -87,7 +87,7 @@ def _make_card(file: File, card: Any) -> Entry:
 def _list_texts(data: bytes) -> Iterator[tuple[str, bytes]]:
     """The texts of a PNG by keyword."""
     if not data.startswith(_PNG):
-        raise Refused("broken", "not a PNG")
+        raise RefusedFormat("broken", "not a PNG")
     at = len(_PNG)
     while at + 8 <= len(data):
         size, kind = struct.unpack(">I4s", data[at : at + 8])
@@ -112,4 +112,4 @@ def _inflate(data: bytes) -> bytes:
     try:
         return zlib.decompressobj().decompress(data, _MOST_TEXT)
     except zlib.error as error:
-        raise Refused("broken", str(error)) from error
+        raise RefusedFormat("broken", str(error)) from error

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sonde.knowledge.formats.reading import File, Refused, make_chat, read_html, read_json
+from sonde.knowledge.formats.reading import File, RefusedFormat, load_json, make_chat, read_html
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.times import read_time
@@ -37,7 +37,7 @@ def make_slack(file: File, rows: list[Any]) -> Entry:
         messages.append(Piece(text, uuid=key, sender=str(known), created_at=when))
     channel = file.path.split("/")[-2] if "/" in file.path else "Slack"
     if not messages:
-        raise Refused("no_text")
+        raise RefusedFormat("no_text")
     return make_chat(f"#{channel} {file.stem}", messages, file, facts={"app": "Slack"})
 
 
@@ -70,7 +70,7 @@ def _write_plain(text: str, names: Mapping[str, str]) -> str:
     return html.unescape(_MARK.sub(show, text))
 
 
-class Node(NamedTuple):
+class MessageNode(NamedTuple):
     """A message, or nothing, behind another."""
 
     parent: str
@@ -78,7 +78,7 @@ class Node(NamedTuple):
 
 
 def make_branches(
-    title: str, nodes: Mapping[str, Node], shown: str, file: File, **facts: Any
+    title: str, nodes: Mapping[str, MessageNode], shown: str, file: File, **facts: Any
 ) -> Iterator[Entry]:
     """The branch that ends in the leaf `shown`; then each other one, from where it forks off."""
     parents = {node.parent for node in nodes.values()}
@@ -99,7 +99,7 @@ def make_branches(
             yield make_chat(f"{title} (branch {number})", said, file, **own)
 
 
-def _climb(nodes: Mapping[str, Node], leaf: str, taken: set[str]) -> tuple[list[Piece], str]:
+def _climb(nodes: Mapping[str, MessageNode], leaf: str, taken: set[str]) -> tuple[list[Piece], str]:
     """What was said on the way to a leaf, and the message behind which that way begins."""
     said: list[Piece] = []
     while leaf in nodes and leaf not in taken:
@@ -144,10 +144,10 @@ def _is_gemini(row: Any) -> bool:
 
 def parse_chat_export(file: File) -> list[Entry]:
     """Every conversation of an export in JSON."""
-    value = read_json(file)
+    value = load_json(file)
     kind = find_chat_kind(value)
     if not kind:
-        raise Refused("unknown", "not a known export")
+        raise RefusedFormat("unknown", "not a known export")
     rows = value if isinstance(value, list) else [value]
     if kind == "slack":
         return [make_slack(file, rows)]
@@ -168,7 +168,7 @@ def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """What was shown last, from its leaf up to the root, and every other branch by itself."""
     mapping = row.get("mapping") or {}
     nodes = {
-        str(key): Node(
+        str(key): MessageNode(
             str(node.get("parent") or ""), tuple(_read_chatgpt(key, node.get("message")))
         )
         for key, node in mapping.items()
@@ -202,7 +202,7 @@ def _read_chatgpt(key: str, message: Any) -> Iterator[Piece]:
 
 
 def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, MessageNode] = {}
     last = ""
     for at, message in enumerate(row["chat_messages"]):
         if not isinstance(message, dict):
@@ -220,7 +220,7 @@ def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
         # older exports do not say what a message answers: the one before it
         parent = str(message.get("parent_message_uuid") or last)
         last = key or f"message {at}"
-        nodes[last] = Node(parent, said)
+        nodes[last] = MessageNode(parent, said)
     yield from make_branches(
         str(row.get("name") or "Claude"),
         nodes,
@@ -310,7 +310,7 @@ def parse_whatsapp(file: File) -> list[Entry]:
             when = _read_whatsapp(found, month_first=month_first)
             messages.append(Piece(found[9].strip(), sender=found[8].strip(), created_at=when))
     if not messages:
-        raise Refused("no_text")
+        raise RefusedFormat("no_text")
     title = re.sub(r"^WhatsApp Chat (with|-) ", "", file.stem)
     return [make_chat(title, messages, file, facts={"app": "WhatsApp"})]
 

@@ -21,9 +21,9 @@ from sonde.knowledge.formats import chats as slack
 from sonde.knowledge.formats.reading import (
     MOST_UNPACKED,
     File,
-    Refused,
+    RefusedFormat,
+    load_json,
     open_archive,
-    read_json,
     read_member,
 )
 from sonde.policy.admit import find_denied
@@ -73,10 +73,10 @@ def parse_file(
         left = [] if left_out is None else left_out
         return _parse_archive(file, wanted, left, [MOST_UNPACKED])
     if _OWN.search(file.path):
-        raise Refused("unknown", "belongs to the program")
+        raise RefusedFormat("unknown", "belongs to the program")
     entries = _find_parser(file, wanted)(file)
     if wanted and any(entry.source != wanted for entry in entries):
-        raise Refused("unknown", f"not among {wanted}")
+        raise RefusedFormat("unknown", f"not among {wanted}")
     return entries
 
 
@@ -104,7 +104,7 @@ def _find_parser(file: File, wanted: Source | None) -> Parser:
         return apple.parse_apple_notes
     if speech.is_mail(file.data):
         return speech.parse_eml
-    raise Refused("unknown", f".{suffix}" if suffix else "no ending")
+    raise RefusedFormat("unknown", f".{suffix}" if suffix else "no ending")
 
 
 def _find_markdown(file: File, wanted: Source | None) -> Parser:
@@ -120,11 +120,11 @@ def _find_text(file: File, wanted: Source | None) -> Parser:
         return notes.parse_note
     if wanted in (None, "chats") and chats.is_whatsapp(file.text()):
         return chats.parse_whatsapp
-    return documents.parse_text
+    return documents.parse_plain_text
 
 
 def _find_json(file: File) -> Parser:
-    value = read_json(file)
+    value = load_json(file)
     if characters.is_card(value):
         return characters.parse_card
     if chats.find_chat_kind(value):
@@ -133,7 +133,7 @@ def _find_json(file: File) -> Parser:
         return speech.parse_transcript
     if prompts.is_prompt(value):
         return prompts.parse_prompt_json
-    raise Refused("unknown", "JSON of another kind")
+    raise RefusedFormat("unknown", "JSON of another kind")
 
 
 def _find_table(file: File) -> Parser:
@@ -141,7 +141,7 @@ def _find_table(file: File) -> Parser:
         return prompts.parse_prompt_csv
     if file.suffix != "csv" and prompts.is_prompt(prompts.read_yaml(file)):
         return prompts.parse_prompt_yaml
-    raise Refused("unknown", f"a .{file.suffix} file without prompts")
+    raise RefusedFormat("unknown", f"a .{file.suffix} file without prompts")
 
 
 def _parse_archive(
@@ -160,11 +160,11 @@ def _parse_archive(
                 continue
             try:
                 if denial := find_denied(name.replace("\\", "/")):
-                    raise Refused("denied", denial)
+                    raise RefusedFormat("denied", denial)
                 if inner.suffix in _LEFT_PACKED:
-                    raise Refused("unknown", "left packed")
+                    raise RefusedFormat("unknown", "left packed")
                 if inner.suffix == "zip" and depth >= _MOST_NESTED:
-                    raise Refused("hostile", "archives in archives in archives")
+                    raise RefusedFormat("hostile", "archives in archives in archives")
                 people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), slack.PEOPLE)
                 known = people in archive.NameToInfo and inner.suffix == "json"
                 beside = read_member(archive, people) if known else b""
@@ -174,11 +174,11 @@ def _parse_archive(
                     found = _parse_archive(inner, wanted, left_out, room, depth + 1)
                 else:
                     found = parse_file(inner, wanted)
-            except Refused as error:
+            except RefusedFormat as error:
                 place = show_path(f"{file.path}/{name}")
                 left_out.append(Skipped(place, error.reason, error.detail))
                 continue
             entries += [replace(each, path=f"{name}!{each.path}") for each in found]
     if not entries:
-        raise Refused("unknown", "nothing known in the archive")
+        raise RefusedFormat("unknown", "nothing known in the archive")
     return entries

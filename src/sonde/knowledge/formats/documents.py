@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from sonde.knowledge.formats.notes import split_front
 from sonde.knowledge.formats.reading import (
     File,
-    Refused,
+    RefusedFormat,
     make_entry,
     open_archive,
     parse_xml,
@@ -35,18 +35,18 @@ def parse_pdf(file: File) -> list[Entry]:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
     except ImportError as error:
-        raise Refused("missing_extra", "documents") from error
+        raise RefusedFormat("missing_extra", "documents") from error
     try:
         reader = PdfReader(io.BytesIO(file.data))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise Refused("encrypted")
+            raise RefusedFormat("encrypted")
         text = "\n\n".join(page.extract_text() for page in reader.pages)
         known = reader.metadata
         title = (known.title if known else "") or file.stem
         facts = {"author": str(known.author)} if known and known.author else {}
         facts["pages"] = str(len(reader.pages))
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise Refused("broken", f"{type(error).__name__}: {error}") from error
+        raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
     return [_make(file, "pdf", str(title), text, facts=facts)]
 
 
@@ -108,7 +108,7 @@ def parse_xlsx(file: File) -> list[Entry]:
     try:
         from openpyxl import load_workbook
     except ImportError as error:
-        raise Refused("missing_extra", "documents") from error
+        raise RefusedFormat("missing_extra", "documents") from error
     book = _guard(lambda: load_workbook(io.BytesIO(file.data), read_only=True, data_only=True))
     parts: list[str] = []
     cells = 0
@@ -117,7 +117,7 @@ def parse_xlsx(file: File) -> list[Entry]:
         for row in sheet.iter_rows(values_only=True):
             cells += len(row)
             if cells > _MOST_CELLS:
-                raise Refused("too_large", f"more than {_MOST_CELLS} cells")
+                raise RefusedFormat("too_large", f"more than {_MOST_CELLS} cells")
             line = " | ".join("" if value is None else str(value) for value in row).rstrip(" |")
             if line:
                 parts.append(line)
@@ -137,7 +137,7 @@ def parse_markdown(file: File) -> list[Entry]:
     return [_make(file, "markdown", str(front.get("title") or file.stem), body, facts=facts)]
 
 
-def parse_text(file: File) -> list[Entry]:
+def parse_plain_text(file: File) -> list[Entry]:
     """Plain text as it is."""
     return [_make(file, "txt", file.stem, file.text())]
 
@@ -147,7 +147,7 @@ def parse_image(file: File) -> list[Entry]:
     try:
         from PIL import ExifTags, Image
     except ImportError as error:
-        raise Refused("missing_extra", "documents") from error
+        raise RefusedFormat("missing_extra", "documents") from error
 
     def read() -> tuple[dict[str, str], Any]:
         with Image.open(io.BytesIO(file.data)) as image:
@@ -173,7 +173,7 @@ def parse_image(file: File) -> list[Entry]:
 
 def _make(file: File, kind: str, title: str, text: str, **facts: Any) -> Entry:
     if not text.strip():
-        raise Refused("no_text")
+        raise RefusedFormat("no_text")
     return make_entry("media", title.strip() or file.stem, text, file, media_type=kind, **facts)
 
 
@@ -184,7 +184,7 @@ def _open_office(file: File, module: str, opener: str) -> Any:
 
         open_one = getattr(import_module(module), opener)
     except ImportError as error:
-        raise Refused("missing_extra", "documents") from error
+        raise RefusedFormat("missing_extra", "documents") from error
     return _guard(lambda: open_one(io.BytesIO(file.data)))
 
 
@@ -197,10 +197,10 @@ def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
 
 
 def _guard(read: Callable[[], T]) -> T:
-    """What a library raises on a broken file, as `Refused`."""
+    """What a library raises on a broken file, as `RefusedFormat`."""
     try:
         return read()
-    except (Refused, MemoryError):
+    except (RefusedFormat, MemoryError):
         raise
     except Exception as error:
-        raise Refused("broken", f"{type(error).__name__}: {error}") from error
+        raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error

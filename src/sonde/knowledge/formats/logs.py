@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sonde.knowledge.formats.reading import File, Refused, make_chat, read_lines
+from sonde.knowledge.formats.reading import File, RefusedFormat, make_chat, read_lines
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.times import read_time
 
@@ -25,16 +25,16 @@ def parse_log(file: File) -> list[Entry]:
     """One conversation a file."""
     rows = read_lines(file)
     if not rows:
-        raise Refused("no_text")
+        raise RefusedFormat("no_text")
     if str(rows[0].get("format", "")).startswith("sonde-knowledge-"):
-        raise Refused("unknown", "an export of sonde: use `sonde knowledge restore`")
+        raise RefusedFormat("unknown", "an export of sonde: use `sonde knowledge restore`")
     if any("sessionId" in row and row.get("type") in ("user", "assistant") for row in rows[:50]):
         return [_make_claude_code(file, rows)]
     if "mes" in rows[-1] or "chat_metadata" in rows[0]:
         return [_make_tavern(file, rows)]
     if any("payload" in row or row.get("type") in ("message", "session_meta") for row in rows[:50]):
         return [_make_codex(file, rows)]
-    raise Refused("unknown", "not a known log")
+    raise RefusedFormat("unknown", "not a known log")
 
 
 def _make_claude_code(file: File, rows: list[dict[str, Any]]) -> Entry:
@@ -117,7 +117,7 @@ def _read_tavern_time(value: Any) -> int | None:
 
 def _finish(file: File, title: str, messages: list[Piece], facts: Mapping[str, Any]) -> Entry:
     if not messages:
-        raise Refused("no_text")
+        raise RefusedFormat("no_text")
     first = next((m.text for m in messages if m.sender == "user"), messages[0].text)
     title = title or " ".join(first.split())[:_TITLE_CHARS]
     return make_chat(title, messages, file, facts={k: v for k, v in facts.items() if v})

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import unquote
 
-from sonde.knowledge.formats.reading import File, Refused, make_entry, parse_xml, read_html
+from sonde.knowledge.formats.reading import File, RefusedFormat, make_entry, parse_xml, read_html
 from sonde.stores.knowledge.base import Entry
 from sonde.text.times import read_time
 
@@ -81,7 +81,9 @@ def split_front(text: str) -> tuple[dict[str, Any], str]:
         return {}, text
     if not isinstance(front, dict):
         return {}, text
-    return {str(key): to_json(value) for key, value in front.items()}, text[found.end() :]
+    return {str(key): front_matter_to_json(value) for key, value in front.items()}, text[
+        found.end() :
+    ]
 
 
 def load_yaml(text: str) -> Any:
@@ -115,12 +117,12 @@ def _read_plain(text: str) -> dict[str, Any]:
     return front
 
 
-def to_json(value: Any) -> Any:
+def front_matter_to_json(value: Any) -> Any:
     """What YAML gives, as JSON can hold it."""
     if isinstance(value, Mapping):
-        return {str(key): to_json(each) for key, each in value.items()}
+        return {str(key): front_matter_to_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set):
-        return [to_json(each) for each in value]
+        return [front_matter_to_json(each) for each in value]
     if isinstance(value, datetime | date):
         return value.isoformat()
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)
@@ -167,7 +169,7 @@ def parse_enex(file: File) -> list[Entry]:
     """Notes exported by Evernote."""
     root = parse_xml(file.data)
     if root.tag != "en-export":
-        raise Refused("unknown", "not an Evernote export")
+        raise RefusedFormat("unknown", "not an Evernote export")
     notes = []
     for number, note in enumerate(root.iter("note")):
         _, text = read_html(note.findtext("content") or "")

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sonde.knowledge.formats.notes import load_yaml, split_front, to_json
-from sonde.knowledge.formats.reading import File, Refused, make_fields, read_json
+from sonde.knowledge.formats.notes import front_matter_to_json, load_yaml, split_front
+from sonde.knowledge.formats.reading import File, RefusedFormat, load_json, make_fields
 from sonde.stores.knowledge.base import Entry
 
 _NAMES = {
@@ -36,7 +36,7 @@ def is_prompt(value: Any) -> bool:
 
 def parse_prompt_json(file: File) -> list[Entry]:
     """One prompt, a list of them, or a mapping from names."""
-    return _make_all(file, read_json(file))
+    return _make_all(file, load_json(file))
 
 
 def parse_prompt_yaml(file: File) -> list[Entry]:
@@ -45,17 +45,17 @@ def parse_prompt_yaml(file: File) -> list[Entry]:
 
 
 def read_yaml(file: File) -> Any:
-    """The file as YAML, or `Refused`."""
+    """The file as YAML, or `RefusedFormat`."""
     if len(file.data) > _MOST_YAML:
-        raise Refused("too_large", f"more than {_MOST_YAML} bytes of YAML")
+        raise RefusedFormat("too_large", f"more than {_MOST_YAML} bytes of YAML")
     try:
         import yaml
     except ImportError as error:
-        raise Refused("missing_extra", "documents") from error
+        raise RefusedFormat("missing_extra", "documents") from error
     try:
-        return to_json(load_yaml(file.text()))
+        return front_matter_to_json(load_yaml(file.text()))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Refused("broken", f"not YAML: {type(error).__name__}") from error
+        raise RefusedFormat("broken", f"not YAML: {type(error).__name__}") from error
 
 
 def parse_prompt_csv(file: File) -> list[Entry]:
@@ -69,7 +69,7 @@ def read_csv(file: File) -> list[dict[str, Any]]:
     try:
         rows = list(csv.DictReader(io.StringIO(file.text(), newline="")))
     except csv.Error as error:
-        raise Refused("broken", str(error)) from error
+        raise RefusedFormat("broken", str(error)) from error
     return [{str(key).strip().lower(): each for key, each in row.items() if key} for row in rows]
 
 
@@ -92,7 +92,7 @@ def parse_fabric(file: File) -> list[Entry]:
     field = "system_prompt" if file.stem.lower() == "system" else "user_prompt"
     name = folder if field == "system_prompt" else f"{folder} (user)"
     if not file.text().strip():
-        raise Refused("no_text")
+        raise RefusedFormat("no_text")
     return [_make(file, {"name": name, field: file.text().strip()}, "")]
 
 
@@ -117,7 +117,7 @@ def _make_all(file: File, value: Any) -> list[Entry]:
     rows = [row for row in _list_rows(value) if isinstance(row, dict)]
     made = [_make(file, row, str(at)) for at, row in enumerate(rows)]
     if not made:
-        raise Refused("unknown", "no prompts")
+        raise RefusedFormat("unknown", "no prompts")
     if len(made) == 1 and isinstance(value, dict):
         return [_make(file, rows[0], "")]
     return made
@@ -126,7 +126,7 @@ def _make_all(file: File, value: Any) -> list[Entry]:
 def _make(file: File, row: Mapping[str, Any], key: str) -> Entry:
     known = {name: _find(row, name) for name in _NAMES}
     if not any(known[name] for name in _TEXTS):
-        raise Refused("unknown", "a prompt without text")
+        raise RefusedFormat("unknown", "a prompt without text")
     given: Any = next((row[alias] for alias in _NAMES["keywords"] if row.get(alias)), [])
     named = given if isinstance(given, list) else re.split(r"[,;]\s*", str(given))
     tags = tuple(str(tag).strip() for tag in named if str(tag).strip())

@@ -25,7 +25,7 @@ _ASCII = bytes(range(128))
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
 
-class Refused(Exception):
+class RefusedFormat(Exception):
     """A file that is not brought in: a reason as a name, and what there is to say about it."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -60,10 +60,10 @@ class File:
         return self.name.rsplit(".", 1)[-1].lower() if "." in self.name else ""
 
     def text(self) -> str:
-        """Its text, or `Refused` when it has none."""
+        """Its text, or `RefusedFormat` when it has none."""
         text = _decode_other_script(self.data) or decode_text(self.data)
         if text is None:
-            raise Refused("binary")
+            raise RefusedFormat("binary")
         return text.replace("\r\n", "\n").removeprefix("\ufeff")
 
 
@@ -90,12 +90,12 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def read_json(file: File) -> Any:
-    """The file as JSON, or `Refused`."""
+def load_json(file: File) -> Any:
+    """The file as JSON, or `RefusedFormat`."""
     try:
         return json.loads(file.text())
     except (ValueError, RecursionError) as error:
-        raise Refused("broken", f"not JSON: {error}") from error
+        raise RefusedFormat("broken", f"not JSON: {error}") from error
 
 
 def read_lines(file: File) -> list[dict[str, Any]]:
@@ -108,27 +108,27 @@ def read_lines(file: File) -> list[dict[str, Any]]:
         except (ValueError, RecursionError) as error:
             if at == len(lines) - 1 and rows:
                 break
-            raise Refused("broken", f"line {at + 1} is not JSON") from error
+            raise RefusedFormat("broken", f"line {at + 1} is not JSON") from error
         if isinstance(row, dict):
             rows.append(row)
     return rows
 
 
 def open_archive(data: bytes, most: int = MOST_UNPACKED) -> zipfile.ZipFile:
-    """A ZIP whose contents are bounded; `Refused` for bombs, passwords and broken ones."""
+    """A ZIP whose contents are bounded; `RefusedFormat` for bombs, passwords and broken ones."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         members = archive.infolist()
     except (zipfile.BadZipFile, ValueError, OSError) as error:
-        raise Refused("broken", str(error)) from error
+        raise RefusedFormat("broken", str(error)) from error
     size = sum(member.file_size for member in members)
     packed = sum(member.compress_size for member in members)
     if len(members) > _MOST_MEMBERS or size > most:
-        raise Refused("bomb", f"{len(members)} files, {size} bytes unpacked")
+        raise RefusedFormat("bomb", f"{len(members)} files, {size} bytes unpacked")
     if size > (1 << 22) and size > packed * _MOST_RATIO:
-        raise Refused("bomb", f"{packed} bytes unpack to {size}")
+        raise RefusedFormat("bomb", f"{packed} bytes unpack to {size}")
     if any(member.flag_bits & 1 for member in members):
-        raise Refused("encrypted")
+        raise RefusedFormat("encrypted")
     return archive
 
 
@@ -139,9 +139,9 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
             size = archive.getinfo(name).file_size
             data = member.read(size + 1)
     except (KeyError, zipfile.BadZipFile, OSError, EOFError, NotImplementedError) as error:
-        raise Refused("broken", f"{name}: {error}") from error
+        raise RefusedFormat("broken", f"{name}: {error}") from error
     if len(data) > size:
-        raise Refused("bomb", f"{name} is larger than it says")
+        raise RefusedFormat("bomb", f"{name} is larger than it says")
     return data
 
 
@@ -151,13 +151,13 @@ def parse_xml(data: bytes) -> Any:
         from defusedxml import DefusedXmlException
         from defusedxml.ElementTree import ParseError, fromstring
     except ImportError as error:
-        raise Refused("missing_extra", "documents") from error
+        raise RefusedFormat("missing_extra", "documents") from error
     try:
         return fromstring(data, forbid_dtd=False)
     except DefusedXmlException as error:
-        raise Refused("hostile", type(error).__name__) from error
+        raise RefusedFormat("hostile", type(error).__name__) from error
     except (ParseError, ValueError) as error:
-        raise Refused("broken", str(error)) from error
+        raise RefusedFormat("broken", str(error)) from error
 
 
 def make_entry(

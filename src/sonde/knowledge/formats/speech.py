@@ -12,7 +12,7 @@ from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from sonde.knowledge.formats.reading import File, Refused, make_entry, read_html, read_json
+from sonde.knowledge.formats.reading import File, RefusedFormat, load_json, make_entry, read_html
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.times import read_time
 
@@ -59,7 +59,7 @@ def parse_subtitles(file: File) -> list[Entry]:
             if said:
                 lines.append(said)
     if not pieces:
-        raise Refused("unknown", "no cues")
+        raise RefusedFormat("unknown", "no cues")
     return [_make_heard(file, pieces)]
 
 
@@ -77,9 +77,9 @@ def is_transcript(value: Any) -> bool:
 
 def parse_transcript(file: File) -> list[Entry]:
     """A transcript in JSON: one piece a segment."""
-    value = read_json(file)
+    value = load_json(file)
     if not is_transcript(value):
-        raise Refused("unknown", "not a transcript")
+        raise RefusedFormat("unknown", "not a transcript")
     pieces: list[Piece] = []
     start = 0
     for row in value["segments"] if isinstance(value, dict) else value:
@@ -135,7 +135,7 @@ def parse_mbox(file: File) -> list[Entry]:
     """A mailbox: every message by itself."""
     starts = [found.span() for found in _MBOX_LINE.finditer(file.data)]
     if not starts or starts[0][0] != 0:
-        raise Refused("unknown", "not a mailbox")
+        raise RefusedFormat("unknown", "not a mailbox")
     ends = [start for start, _ in starts[1:]] + [len(file.data)]
     return [
         _make_mail(file, file.data[begin:end], str(at))
@@ -146,7 +146,7 @@ def parse_mbox(file: File) -> list[Entry]:
 def _make_mail(file: File, data: bytes, key: str) -> Entry:
     message = email.message_from_bytes(data, policy=email.policy.default)
     if not message.keys():
-        raise Refused("broken", "no message")
+        raise RefusedFormat("broken", "no message")
     subject = _header(message, "subject")
     people = {name: _header(message, name) for name in ("from", "to", "cc", "message-id")}
     body = "\n".join(filter(None, _list_bodies(message)))

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, Shown
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, ManifestEntry
 from sonde.version import __version__
 
 HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
@@ -33,7 +33,7 @@ _CAPABILITIES: dict[str, Any] = {
 class Front:
     """Knows how far a client's handshake got, and what to say to it."""
 
-    def __init__(self, listing: Shown) -> None:
+    def __init__(self, listing: ManifestEntry) -> None:
         self._listing = listing
         self._greeted = False
         self._info = {"name": "sonde", "title": "sonde", "version": __version__}

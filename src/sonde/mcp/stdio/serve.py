@@ -14,7 +14,7 @@ from sonde.mcp.stdio.early import Front, Inbox, claim_wire
 
 if TYPE_CHECKING:
     from sonde.mcp.listing import Listing
-    from sonde.mcp.manifest import Shown
+    from sonde.mcp.manifest import ManifestEntry
     from sonde.mcp.server import Closable
 
 
@@ -30,7 +30,7 @@ def serve_stdio(
     open_app: Callable[[], Closable],
     make_listing: Callable[[], Listing],
     begin: Callable[[Closable], None] | None = None,
-    early: Shown | None = None,
+    early: ManifestEntry | None = None,
 ) -> None:
     """Serve until stdin closes or the parent dies; `open_app` runs when a tool is first called.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sonde.policy.admit import Source
 from sonde.policy.census import Census
-from sonde.policy.walk import Entry
+from sonde.policy.walk import ListedFile
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.records import load_refused, stamp_refused
 from sonde.types import Needs
@@ -25,10 +25,10 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class CandidateFiles:
     """The files of a project at one moment."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, ListedFile]
     version: int
 
 
@@ -45,7 +45,7 @@ class _Index:
     """Known ones that may have changed in the moment they were read."""
 
 
-class Sightings:
+class LineCandidates:
     """The files of one project, and what its index knows of them."""
 
     def __init__(self) -> None:
@@ -59,17 +59,21 @@ class Sightings:
         """Whether another look at everything is cheap."""
         return self._census.version > 0
 
-    def look(self, sources: Sequence[Source]) -> Sight:
+    def look(self, sources: Sequence[Source]) -> CandidateFiles:
         """Every admitted file as it is now."""
         with self._guard:
             if self._sources != tuple(sources):
                 self._sources, self._index = tuple(sources), None
                 self._census = Census(sources)
             entries = self._census.look()
-            return Sight(entries, self._census.version)
+            return CandidateFiles(entries, self._census.version)
 
     def choose(
-        self, sight: Sight, needs: Needs | None, folder: Path, stores: Collection[ChunkStore]
+        self,
+        sight: CandidateFiles,
+        needs: Needs | None,
+        folder: Path,
+        stores: Collection[ChunkStore],
     ) -> tuple[Collection[str], Collection[str]]:
         """The files to read, and those whose content the index (in `folder`) has admitted."""
         for _ in range(_TRIES):
@@ -84,11 +88,13 @@ class Sightings:
         return sight.entries.keys(), ()
 
     @staticmethod
-    def _list_recent(sight: Sight, index: _Index) -> list[str]:
+    def _list_recent(sight: CandidateFiles, index: _Index) -> list[str]:
         since = time.time_ns() - _SETTLED_NS
         return [path for path in index.recent if sight.entries[path].mtime_ns > since]
 
-    def _recall(self, sight: Sight, folder: Path, stores: Collection[ChunkStore]) -> _Index:
+    def _recall(
+        self, sight: CandidateFiles, folder: Path, stores: Collection[ChunkStore]
+    ) -> _Index:
         key = _read_key(sight, folder, stores)
         index = self._index
         if index and index.key == key:
@@ -116,6 +122,6 @@ class Sightings:
         return index
 
 
-def _read_key(sight: Sight, folder: Path, stores: Collection[ChunkStore]) -> object:
+def _read_key(sight: CandidateFiles, folder: Path, stores: Collection[ChunkStore]) -> object:
     generations = tuple((id(store), store.generation()) for store in stores)
     return sight.version, generations, stamp_refused(folder)

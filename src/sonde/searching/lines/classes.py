@@ -16,9 +16,9 @@ from sonde.searching.lines.ranges import (
     Ranges,
     compile_class,
     complement,
+    count_characters,
     intersect,
     knows_script,
-    measure,
     spell,
     unite,
     write_class,
@@ -78,7 +78,7 @@ class CharSet:
     negated: bool = False
 
 
-class Reader(Protocol):
+class PatternReader(Protocol):
     """Where a pattern is being read."""
 
     text: str
@@ -95,7 +95,7 @@ class Reader(Protocol):
         """Go past what means nothing."""
 
 
-def refuse(pattern: str, at: int, problem: str) -> NoReturn:
+def refuse_pattern(pattern: str, at: int, problem: str) -> NoReturn:
     """Raise `InvalidPattern` with the position."""
     raise InvalidPattern(
         f"{problem} (at position {at})",
@@ -106,7 +106,7 @@ def refuse(pattern: str, at: int, problem: str) -> NoReturn:
     )
 
 
-def finish_class(reader: Reader, found: CharSet) -> CharClass:
+def finish_class(reader: PatternReader, found: CharSet) -> CharClass:
     """The set without the line break, ready to be matched."""
     fold = reader.flags.i
     if not reader.flags.u:
@@ -116,24 +116,24 @@ def finish_class(reader: Reader, found: CharSet) -> CharClass:
     text = f"[{found.inner}]" if found.inner else write_class([])
     if compile_class(text, fold=False).fullmatch("\n") is None:
         return CharClass(text, fold)
-    ranges = measure(found.inner, fold=fold)
+    ranges = count_characters(found.inner, fold=fold)
     if ranges == [_BREAK]:
-        refuse(reader.text, reader.at, "a line break: a match lies within one line")
+        refuse_pattern(reader.text, reader.at, "a line break: a match lies within one line")
     return CharClass(write_class(intersect(ranges, complement([_BREAK]))), fold=False)
 
 
-def _keep_ascii(reader: Reader, found: CharSet) -> CharSet:
+def _keep_ascii(reader: PatternReader, found: CharSet) -> CharSet:
     """The set under (?-u), where only ASCII letters have cases and no set reaches beyond."""
-    ranges = measure(found.inner, fold=False)
+    ranges = count_characters(found.inner, fold=False)
     if found.negated or (ranges and ranges[-1][1] > 127):
-        refuse(reader.text, reader.at, "a set beyond ASCII under (?-u) is not supported")
+        refuse_pattern(reader.text, reader.at, "a set beyond ASCII under (?-u) is not supported")
     if reader.flags.i:
-        folded = intersect(measure(found.inner, fold=True), [(0, 127)])
+        folded = intersect(count_characters(found.inner, fold=True), [(0, 127)])
         ranges = unite(ranges, folded)
     return CharSet(spell(ranges))
 
 
-def read_class(reader: Reader) -> CharSet:
+def read_class(reader: PatternReader) -> CharSet:
     """The set that begins with the bracket here."""
     start = reader.at
     reader.at += 1
@@ -151,7 +151,7 @@ def read_class(reader: Reader) -> CharSet:
     while True:
         reader.skip_blanks()
         if not reader.peek():
-            refuse(reader.text, start, "a '[' that is not closed")
+            refuse_pattern(reader.text, start, "a '[' that is not closed")
         following = reader.peek(2)
         if following in ("&&", "--", "~~"):
             done = _apply(reader, operator, done, parts)
@@ -168,9 +168,9 @@ def read_class(reader: Reader) -> CharSet:
     return CharSet("".join(parts), negated)
 
 
-def _apply(reader: Reader, operator: str, left: Ranges | None, parts: list[str]) -> Ranges:
+def _apply(reader: PatternReader, operator: str, left: Ranges | None, parts: list[str]) -> Ranges:
     """What the operator makes of the set so far and the one just read."""
-    right = measure("".join(parts), fold=reader.flags.i and reader.flags.u)
+    right = count_characters("".join(parts), fold=reader.flags.i and reader.flags.u)
     if left is None:
         return right
     if operator == "&&":
@@ -181,7 +181,7 @@ def _apply(reader: Reader, operator: str, left: Ranges | None, parts: list[str])
     return unite(without, intersect(right, complement(left)))
 
 
-def _read_named(reader: Reader) -> str:
+def _read_named(reader: PatternReader) -> str:
     """`[:alpha:]`; nothing when what is here is another set."""
     if not reader.take("[:"):
         return ""
@@ -196,16 +196,16 @@ def _read_named(reader: Reader) -> str:
     return _flatten(reader, CharSet(inner, name.startswith("^")))
 
 
-def _flatten(reader: Reader, found: CharSet) -> str:
+def _flatten(reader: PatternReader, found: CharSet) -> str:
     """A set as a part of another one."""
     if not found.negated:
         return found.inner
     if not reader.flags.u:
-        refuse(reader.text, reader.at, "a set beyond ASCII under (?-u) is not supported")
-    return spell(complement(measure(found.inner, fold=reader.flags.i)))
+        refuse_pattern(reader.text, reader.at, "a set beyond ASCII under (?-u) is not supported")
+    return spell(complement(count_characters(found.inner, fold=reader.flags.i)))
 
 
-def _read_range(reader: Reader) -> str:
+def _read_range(reader: PatternReader) -> str:
     start = reader.at
     first = _read_member(reader)
     reader.skip_blanks()
@@ -214,29 +214,29 @@ def _read_range(reader: Reader) -> str:
     reader.at += 1
     reader.skip_blanks()
     if not reader.peek():
-        refuse(reader.text, start, "a '[' that is not closed")
+        refuse_pattern(reader.text, start, "a '[' that is not closed")
     last = _read_member(reader)
     if not (isinstance(first, str) and isinstance(last, str)):
-        refuse(reader.text, start, "a range from or to a set")
+        refuse_pattern(reader.text, start, "a range from or to a set")
     if first > last:
-        refuse(reader.text, start, "a range from the larger to the smaller")
+        refuse_pattern(reader.text, start, "a range from the larger to the smaller")
     return f"{_quote(first)}-{_quote(last)}"
 
 
-def _read_member(reader: Reader) -> str | CharSet:
+def _read_member(reader: PatternReader) -> str | CharSet:
     if reader.peek() == "\\":
         return read_escape(reader)
     reader.at += 1
     return reader.text[reader.at - 1]
 
 
-def read_escape(reader: Reader) -> str | CharSet:
+def read_escape(reader: PatternReader) -> str | CharSet:
     """The character or the set that a backslash here stands for."""
     start = reader.at
     char = reader.text[start + 1 : start + 2]
     reader.at += 2
     if not char:
-        refuse(reader.text, start, "a '\\' at the end")
+        refuse_pattern(reader.text, start, "a '\\' at the end")
     if char in _HEX:
         return _read_code(reader, start, _HEX[char])
     if char in "pP":
@@ -247,13 +247,13 @@ def read_escape(reader: Reader) -> str | CharSet:
     if char in _ESCAPED:
         return _ESCAPED[char]
     if char.isdecimal() and char.isascii():
-        refuse(reader.text, start, f"'\\{char}': back-references are not supported")
+        refuse_pattern(reader.text, start, f"'\\{char}': back-references are not supported")
     if not char.isascii() or char.isalnum() or char in "<>":
-        refuse(reader.text, start, f"'\\{char}' is no escape here")
+        refuse_pattern(reader.text, start, f"'\\{char}' is no escape here")
     return char
 
 
-def _read_code(reader: Reader, start: int, digits: int) -> str:
+def _read_code(reader: PatternReader, start: int, digits: int) -> str:
     if reader.take("{"):
         end = reader.text.find("}", reader.at)
         code = reader.text[reader.at : end] if end >= 0 else ""
@@ -268,15 +268,15 @@ def _read_code(reader: Reader, start: int, digits: int) -> str:
         value = -1
     if not 0 <= value <= LAST or 0xD800 <= value <= 0xDFFF:
         reader.at = start
-        refuse(reader.text, start, "a code that is no character")
+        refuse_pattern(reader.text, start, "a code that is no character")
     if value > 127 and not reader.flags.u:
-        refuse(reader.text, start, "a byte under (?-u) is not supported")
+        refuse_pattern(reader.text, start, "a byte under (?-u) is not supported")
     return chr(value)
 
 
-def _read_property(reader: Reader, start: int) -> CharSet:
+def _read_property(reader: PatternReader, start: int) -> CharSet:
     if not reader.flags.u:
-        refuse(reader.text, start, "a Unicode property under (?-u)")
+        refuse_pattern(reader.text, start, "a Unicode property under (?-u)")
     negated = reader.text[start + 1] == "P"
     name = reader.peek()
     reader.at += 1
@@ -289,7 +289,9 @@ def _read_property(reader: Reader, start: int) -> CharSet:
         negated, kind = not negated, kind[:-1]
     inner = _find_property(kind if equals else "", value if equals else name)
     if inner is None:
-        refuse(reader.text, start, f"the Unicode property {name!r} is unknown or not supported")
+        refuse_pattern(
+            reader.text, start, f"the Unicode property {name!r} is unknown or not supported"
+        )
     return CharSet(inner, negated)
 
 

@@ -19,7 +19,7 @@ from sonde.policy.read import FileText
 from sonde.runtime.work import Work
 from sonde.searching.lines.pattern import Node, parse_pattern, spell_literal
 from sonde.searching.lines.stepping import Stepper
-from sonde.searching.lines.translate import enclose_word, list_looks, list_needs, write_re2
+from sonde.searching.lines.translate import enclose_word, list_assertions, list_needs, write_re2
 from sonde.types import Needs
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -63,7 +63,7 @@ class Expression:
     """A compiled pattern."""
 
     def __init__(self, node: Node, pattern: str) -> None:
-        looks = list(list_looks(node))
+        looks = list(list_assertions(node))
         self.needs: Needs | None = list_needs(node)
         """What every file with a match holds; None when nothing is sure."""
         self._splits_words = bool(looks)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sonde.searching.lines import classes
-from sonde.searching.lines.classes import CharClass, refuse
+from sonde.searching.lines.classes import CharClass, refuse_pattern
 
 MOST_REPEATS = 1_000
 _DEEPEST = 200
@@ -45,7 +45,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Assertion:
     """A place between characters: start, end, word, not_word, opens, closes, half_start, half_end;
     `ascii` when only ASCII letters make words."""
 
@@ -77,7 +77,7 @@ class Choice:
     parts: tuple[Node, ...]
 
 
-Node = Literal | CharClass | Look | Repeat | Sequence | Choice
+Node = Literal | CharClass | Assertion | Repeat | Sequence | Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def parse_pattern(pattern: str, *, ignore_case: bool = False) -> Node:
 def spell_literal(text: str, *, ignore_case: bool = False) -> Node:
     """The tree that matches just this text."""
     if "\n" in text:
-        refuse(text, text.index("\n"), "a line break: a match lies within one line")
+        refuse_pattern(text, text.index("\n"), "a line break: a match lies within one line")
     return Sequence(tuple(Literal(char, ignore_case) for char in text))
 
 
@@ -115,7 +115,7 @@ class _Parser:
     def parse(self) -> Node:
         node = self._read_choice()
         if self.at < len(self.text):
-            refuse(self.text, self.at, "a ')' that closes no group")
+            refuse_pattern(self.text, self.at, "a ')' that closes no group")
         return node
 
     def peek(self, count: int = 1) -> str:
@@ -159,7 +159,7 @@ class _Parser:
                 if node is not None:
                     parts.append(node)
                 elif self._repeat_follows():
-                    refuse(self.text, self.at, "a repetition of nothing")
+                    refuse_pattern(self.text, self.at, "a repetition of nothing")
         choices.append(_join(parts))
         self.flags = kept
         return Choice(tuple(choices)) if len(choices) > 1 else choices[0]
@@ -171,14 +171,16 @@ class _Parser:
     def _read_repeat(self, parts: list[Node]) -> None:
         start = self.at
         if not parts:
-            refuse(self.text, start, "a repetition of nothing")
+            refuse_pattern(self.text, start, "a repetition of nothing")
         mark = self.peek()
         self.at += 1
         least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(mark) or self._read_counts()
         self.skip_blanks()
         lazy = self.take("?")
         if max(least, most or 0) > MOST_REPEATS:
-            refuse(self.text, start, f"more than {MOST_REPEATS} repetitions are not supported")
+            refuse_pattern(
+                self.text, start, f"more than {MOST_REPEATS} repetitions are not supported"
+            )
         parts[-1] = Repeat(parts[-1], least, most, greedy=lazy == self.flags.U)
 
     def _read_counts(self) -> tuple[int, int | None]:
@@ -189,9 +191,9 @@ class _Parser:
             self._pass_spaces()
             most = None if self.peek() == "}" else self._read_number()
         if not self.take("}"):
-            refuse(self.text, start, "a '{' that is not closed")
+            refuse_pattern(self.text, start, "a '{' that is not closed")
         if most is not None and most < least:
-            refuse(self.text, start, "a repetition from more to less")
+            refuse_pattern(self.text, start, "a repetition from more to less")
         return least, most
 
     def _pass_spaces(self) -> None:
@@ -205,7 +207,7 @@ class _Parser:
             self.at += 1
         digits = self.text[start : self.at]
         if not digits:
-            refuse(self.text, start, "'{' without a number; a plain one is '\\{'")
+            refuse_pattern(self.text, start, "'{' without a number; a plain one is '\\{'")
         self._pass_spaces()
         return int(digits[:9])
 
@@ -223,12 +225,12 @@ class _Parser:
             self._refuse_bytes("'.'", self.at - 1)
             return classes.ANY
         if char in "^$":
-            return Look("start" if char == "^" else "end")
+            return Assertion("start" if char == "^" else "end")
         return self._literal(char, self.at - 1)
 
     def _literal(self, char: str, at: int) -> Node:
         if char == "\n":
-            refuse(self.text, at, "a line break: a match lies within one line")
+            refuse_pattern(self.text, at, "a line break: a match lies within one line")
         if self.flags.i and not self.flags.u:
             if char.isascii() and char.isalpha():
                 return CharClass(f"[{char.lower()}{char.upper()}]", fold=False)
@@ -237,7 +239,9 @@ class _Parser:
 
     def _refuse_bytes(self, what: str, at: int) -> None:
         if not self.flags.u:
-            refuse(self.text, at, f"{what} under (?-u), which matches bytes, is not supported")
+            refuse_pattern(
+                self.text, at, f"{what} under (?-u), which matches bytes, is not supported"
+            )
 
     def _read_escape(self) -> Node:
         start = self.at
@@ -252,7 +256,7 @@ class _Parser:
                         break
             if char == "B":
                 self._refuse_bytes("'\\B'", start)
-            return Look(kind, ascii=not self.flags.u)
+            return Assertion(kind, ascii=not self.flags.u)
         found = classes.read_escape(self)
         if isinstance(found, str):
             return self._literal(found, start)
@@ -277,10 +281,10 @@ class _Parser:
         kept, self.flags = self.flags, flags
         self._depth += 1
         if self._depth > _DEEPEST:
-            refuse(self.text, start, f"groups more than {_DEEPEST} deep")
+            refuse_pattern(self.text, start, f"groups more than {_DEEPEST} deep")
         node = self._read_choice()
         if not self.take(")"):
-            refuse(self.text, start, "a '(' that is not closed")
+            refuse_pattern(self.text, start, "a '(' that is not closed")
         self._depth -= 1
         self.flags = kept
         return node
@@ -288,10 +292,12 @@ class _Parser:
     def _refuse_unsupported(self, start: int) -> None:
         for mark, name in sorted(_LOOK_AROUND.items(), key=lambda pair: -len(pair[0])):
             if self.text.startswith(mark, self.at):
-                refuse(self.text, start, f"'({mark}': {name} is not supported, {_NOT_LINEAR}")
+                refuse_pattern(
+                    self.text, start, f"'({mark}': {name} is not supported, {_NOT_LINEAR}"
+                )
         for mark, name in _LEFT_OUT.items():
             if self.text.startswith(mark, self.at):
-                refuse(self.text, start, f"'({mark}': {name} is not supported")
+                refuse_pattern(self.text, start, f"'({mark}': {name} is not supported")
 
     def _read_name(self) -> None:
         start = self.at
@@ -299,9 +305,9 @@ class _Parser:
         name = self.text[start:end] if end >= 0 else ""
         plain = name.replace(".", "").replace("[", "").replace("]", "")
         if not name or not (name[0] == "_" or name[0].isalpha()) or not f"_{plain}".isidentifier():
-            refuse(self.text, start, "a group name that is no name")
+            refuse_pattern(self.text, start, "a group name that is no name")
         if name in self._names:
-            refuse(self.text, start, f"two groups named {name!r}")
+            refuse_pattern(self.text, start, f"two groups named {name!r}")
         self._names.add(name)
         self.at = end + 1
 
@@ -310,21 +316,23 @@ class _Parser:
         while True:
             char = self.peek()
             if not char:
-                refuse(self.text, self.at, "a '(' that is not closed")
+                refuse_pattern(self.text, self.at, "a '(' that is not closed")
             if char in ":)":
                 break
             if char == "-" and on:
                 on = False
             elif char == "R":
-                refuse(self.text, self.at, "the flag 'R' (CRLF) is not supported")
+                refuse_pattern(self.text, self.at, "the flag 'R' (CRLF) is not supported")
             elif char in "imsUux" and char not in seen:
                 flags = replace(flags, **{char: on})
                 seen += char
             else:
-                refuse(self.text, self.at, f"{char!r} is no flag here")
+                refuse_pattern(self.text, self.at, f"{char!r} is no flag here")
             self.at += 1
         if not seen and (char == ")" or not on):
-            refuse(self.text, self.at, "a repetition of nothing" if on else "'-' without a flag")
+            refuse_pattern(
+                self.text, self.at, "a repetition of nothing" if on else "'-' without a flag"
+            )
         return flags
 
 

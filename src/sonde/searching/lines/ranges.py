@@ -42,7 +42,7 @@ def knows_script(name: str) -> bool:
         return False
 
 
-def measure(inner: str, *, fold: bool) -> Ranges:
+def count_characters(inner: str, *, fold: bool) -> Ranges:
     """The characters of what stands between brackets."""
     return list(_measure(inner, fold)) if inner else []
 

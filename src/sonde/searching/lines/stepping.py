@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from sonde.errors import InvalidPattern
 from sonde.searching.lines.classes import WORD, CharClass
-from sonde.searching.lines.pattern import Choice, Literal, Look, Node, Repeat, Sequence
+from sonde.searching.lines.pattern import Assertion, Choice, Literal, Node, Repeat, Sequence
 from sonde.searching.lines.ranges import compile_class
 
 _LONGEST = 50_000
@@ -19,7 +19,7 @@ _PATIENCE = 4_096
 """After so many characters somebody may want to stop."""
 
 _Test = Callable[[str], bool]
-_Step = tuple[str, int, int, _Test | Look | None]
+_Step = tuple[str, int, int, _Test | Assertion | None]
 """What to do, where to go on, where else, and what is asked for."""
 
 
@@ -106,7 +106,7 @@ class Stepper:
             else:
                 ready.append((step, start))
 
-    def _add(self, what: str, asked: _Test | Look | None = None) -> int:
+    def _add(self, what: str, asked: _Test | Assertion | None = None) -> int:
         here = len(self._steps)
         if here >= _LONGEST:
             raise InvalidPattern("the pattern is too large", pattern="")
@@ -121,7 +121,7 @@ class Stepper:
         match node:
             case Literal() | CharClass():
                 self._add("char", _make_test(node))
-            case Look():
+            case Assertion():
                 self._add("look", node)
             case Sequence(parts):
                 for part in parts:
@@ -179,7 +179,7 @@ def _make_test(node: Literal | CharClass) -> _Test:
     return test
 
 
-def _holds(look: Look, line: str, at: int) -> bool:
+def _holds(look: Assertion, line: str, at: int) -> bool:
     if look.kind == "start":
         return at == 0
     if look.kind == "end":
@@ -216,7 +216,7 @@ def _list_first(node: Node) -> _Test | None:
             return _list_first(inner) if least else None
         case Sequence(parts):
             for part in parts:
-                if isinstance(part, Look):
+                if isinstance(part, Assertion):
                     continue
                 return _list_first(part)
     return None

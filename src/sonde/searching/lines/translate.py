@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sonde.searching.lines.classes import WORD, CharClass
-from sonde.searching.lines.pattern import Choice, Literal, Look, Node, Repeat, Sequence
+from sonde.searching.lines.pattern import Assertion, Choice, Literal, Node, Repeat, Sequence
 from sonde.searching.lines.ranges import compile_class
 from sonde.types import AllOf, AnyOf, Needs
 
@@ -28,7 +28,7 @@ def write_re2(node: Node, *, edges: bool = True) -> str:
             return f"(?i:{text})" if fold else text
         case CharClass(text, fold):
             return f"(?i:{text})" if fold else text
-        case Look(kind):
+        case Assertion(kind):
             return _EDGES[kind] if kind in ("start", "end") or edges else ""
         case Sequence(parts):
             return "".join(_enclose(part, edges=edges) for part in parts)
@@ -45,25 +45,25 @@ def _enclose(node: Node, *, edges: bool) -> str:
     return f"(?:{text})" if isinstance(node, Choice) else text
 
 
-def list_looks(node: Node) -> Iterator[Look]:
+def list_assertions(node: Node) -> Iterator[Assertion]:
     """Every look of the pattern at the edges of words."""
     match node:
-        case Look(kind):
+        case Assertion(kind):
             if kind not in ("start", "end"):
                 yield node
         case Sequence(parts) | Choice(parts):
             for part in parts:
-                yield from list_looks(part)
+                yield from list_assertions(part)
         case Repeat(inner):
-            yield from list_looks(inner)
+            yield from list_assertions(inner)
 
 
 def enclose_word(node: Node) -> Node:
     """The pattern as a whole word: no word goes on before or after it."""
     halves = _begins_in_word(node), _begins_in_word(node, backward=True)
     # next to a letter, the half edge and the edge are the same, and RE2 knows only the latter
-    first = Look("word" if halves[0] else "half_start")
-    last = Look("word" if halves[1] else "half_end")
+    first = Assertion("word" if halves[0] else "half_start")
+    last = Assertion("word" if halves[1] else "half_end")
     return Sequence((first, node, last))
 
 
@@ -80,7 +80,7 @@ def _begins_in_word(node: Node, *, backward: bool = False) -> bool:
             return least > 0 and _begins_in_word(inner, backward=backward)
         case Sequence(parts):
             ordered = reversed(parts) if backward else iter(parts)
-            first = next((part for part in ordered if not isinstance(part, Look)), None)
+            first = next((part for part in ordered if not isinstance(part, Assertion)), None)
             return first is not None and _begins_in_word(first, backward=backward)
     return False
 
@@ -96,7 +96,7 @@ def _read_needs(node: Node) -> tuple[tuple[str, ...] | None, Needs | None]:
     match node:
         case Literal(char):
             return (char,), None
-        case Look():
+        case Assertion():
             return ("",), None
         case CharClass():
             return None, None

@@ -54,7 +54,7 @@ def _hash_each(texts: Sequence[str]) -> NDArray[np.intp]:
     return np.unique(np.concatenate([_hash_grams(text) for text in texts]))
 
 
-def describe_file(file: ParsedFile) -> str:
+def list_file_grams(file: ParsedFile) -> str:
     """The gram words of a file, from its chunks put together again."""
     pieces, complete = join_chunks(file)
     words = spell_grams(pieces)

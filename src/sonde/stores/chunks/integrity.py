@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sonde.stores.chunks import grams, lexicon, tables
 from sonde.stores.chunks.tables import read_number, read_state
-from sonde.stores.database import read_text
+from sonde.stores.database import read_stored_text
 from sonde.types import Chunk, FileState, ParsedFile, Symbol
 
 Read = Callable[[], AbstractContextManager[apsw.Connection]]
@@ -61,7 +61,7 @@ def find_strays(connection: apsw.Connection) -> dict[str, list[int]]:
 
 def find_incomplete(connection: apsw.Connection) -> set[str]:
     """Files that lack chunks, words, names or trigrams."""
-    return {read_text(path) for (path,) in connection.execute(_INCOMPLETE)}
+    return {read_stored_text(path) for (path,) in connection.execute(_INCOMPLETE)}
 
 
 def find_miscounts(connection: apsw.Connection) -> dict[str, int]:
@@ -136,7 +136,7 @@ class _Stored:
         self.symbols = str(symbols)
         self.chunks: list[Chunk] = []
         self.digests: list[bytes] = []
-        state = FileState(read_text(path), hash_, size, mtime_ns, language, kind)
+        state = FileState(read_stored_text(path), hash_, size, mtime_ns, language, kind)
         self.file = ParsedFile(state, ())
 
     def is_intact(self, chunks: Sequence[Chunk]) -> bool:
@@ -154,7 +154,7 @@ class _Stored:
         # a file that was replaced since the words were read has other chunks under its id
         if known["files"].first_of(self.id) == self.first:
             named = ParsedFile(self.file.state, tuple(chunks), _parse_symbols(self.symbols))
-            held = grams.describe_file(named).split()
+            held = grams.list_file_grams(named).split()
             yield known["grams"], [(self.id, sums.add(held))]
             yield known["names"], [(self.id, sums.add(lexicon.list_names(named)))]
         words = ((chunk.id, " ".join(lexicon.describe_chunk(chunk))) for chunk in chunks)
@@ -243,7 +243,7 @@ def _walk_words(
     words: list[int] = []
     rows: list[NDArray[np.int64]] = []
     for term, docs in connection.execute(query, (column,) if column else ()):
-        words.append(zlib.crc32(read_text(term).encode("utf-8", "surrogatepass")))
+        words.append(zlib.crc32(read_stored_text(term).encode("utf-8", "surrogatepass")))
         rows.append(np.array(json.loads(docs), np.int64))
         if len(words) >= _BLOCK_TERMS:
             yield _spread(words, rows)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sonde.stores.chunks import lexicon
 from sonde.stores.chunks.tables import read_state, select_files
-from sonde.stores.database import Value, read_text
+from sonde.stores.database import Value, read_stored_text
 from sonde.types import Filter, Scored
 
 Ranges = NDArray[np.int64]
@@ -176,7 +176,7 @@ def read_paths(connection: apsw.Connection, ids: Collection[int]) -> Mapping[int
         " JOIN files AS f ON f.id = c.file_id"
     )
     rows = connection.execute(query, (json.dumps(list(ids)),))
-    return {key: read_text(path) for key, path in rows}
+    return {key: read_stored_text(path) for key, path in rows}
 
 
 def _rank(

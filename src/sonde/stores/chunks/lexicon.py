@@ -153,12 +153,12 @@ def list_imports(file: ParsedFile) -> set[str]:
     return {fold_name(name) for name in file.imports} - {""}
 
 
-def describe_file(file: ParsedFile) -> FileWords:
+def list_file_terms(file: ParsedFile) -> FileWords:
     """All the words under which a file is found."""
     chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
     return FileWords(
         chunks=tuple(map(describe_chunk, chunks)),
         names=" ".join(sorted(list_names(file))),
         imports=" ".join(sorted(list_imports(file))),
-        grams=grams.describe_file(file),
+        grams=grams.list_file_grams(file),
     )

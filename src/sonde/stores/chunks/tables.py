@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from sonde.stores.chunks import grams, lexicon
-from sonde.stores.database import Value, bind_text, read_text
+from sonde.stores.database import Value, bind_text, read_stored_text
 from sonde.stores.formats import Format
 from sonde.types import Chunk, FileState, Needs, ParsedFile, Span, Symbol
 
@@ -169,7 +169,7 @@ def write_files(
     for file in latest.values():
         chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
         file_id = _insert_file(connection, file, chunks, next_chunk)
-        words = file.words or lexicon.describe_file(file)
+        words = file.words or lexicon.list_file_terms(file)
         for chunk, terms in zip(chunks, words.chunks, strict=True):
             chunk_rows.append(_make_row(chunk, next_chunk, file_id, keep_text))
             term_rows.append((next_chunk, *terms))
@@ -295,7 +295,7 @@ def read_files(
         others = [(path,) for path in bound if not isinstance(path, str)]
         alone = connection.executemany(f"{_STATES} WHERE path = ?", others)
         rows = itertools.chain(connection.execute(among, (valid,)), alone)
-    return {(path := read_text(row[0])): FileState(path, *row[1:]) for row in rows}
+    return {(path := read_stored_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
 
 def update_states(connection: apsw.Connection, states: Iterable[FileState]) -> None:
@@ -324,7 +324,7 @@ def select_chunks(
     for path, text, l1, l2, b1, b2, header, symbol, key in connection.execute(query, values):
         words = (path, text, header, symbol)
         if bytes in map(type, words):  # one that is no valid Unicode
-            path, text, header, symbol = map(read_text, words)
+            path, text, header, symbol = map(read_stored_text, words)
         yield Chunk(path, text, Span(l1, l2, b1, b2), header, symbol, key)
 
 
@@ -342,7 +342,8 @@ def read_tags(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
     """The tags of each file whose content names some."""
     query = "SELECT path, tags FROM files WHERE tags <> ''"
     return {
-        read_text(path): tuple(json.loads(str(tags))) for path, tags in connection.execute(query)
+        read_stored_text(path): tuple(json.loads(str(tags)))
+        for path, tags in connection.execute(query)
     }
 
 
@@ -353,7 +354,9 @@ def find_named(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
         return set()
     query = "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ?"
     wanted = " OR ".join(f'"{name}"' for name in folded)
-    return {read_text(path) for (path,) in connection.execute(query, (f"known : ({wanted})",))}
+    return {
+        read_stored_text(path) for (path,) in connection.execute(query, (f"known : ({wanted})",))
+    }
 
 
 def count_importers(connection: apsw.Connection, stems: Iterable[str]) -> Mapping[str, int]:
@@ -376,4 +379,4 @@ def find_grams(connection: apsw.Connection, needs: Needs) -> Iterator[str]:
         else "SELECT path FROM files"
     )
     for (path,) in connection.execute(query, (wanted,) if wanted else ()):
-        yield read_text(path)
+        yield read_stored_text(path)

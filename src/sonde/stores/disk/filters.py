@@ -127,13 +127,13 @@ def _wrap(tree: Filter) -> str:
     return text if isinstance(tree, Condition | Not) else f"({text})"
 
 
-def to_json(tree: Filter) -> dict[str, Any]:
+def filter_to_json(tree: Filter) -> dict[str, Any]:
     """The tree as JSON."""
     if isinstance(tree, Condition):
         return {"field": tree.field, "op": tree.op, "value": tree.value}
     if isinstance(tree, Not):
-        return {"not": to_json(tree.item)}
-    return {"and" if isinstance(tree, And) else "or": [to_json(item) for item in tree.items]}
+        return {"not": filter_to_json(tree.item)}
+    return {"and" if isinstance(tree, And) else "or": [filter_to_json(item) for item in tree.items]}
 
 
 def from_json(value: Any) -> Filter:

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from sonde.stores.database import bind_text, read_text
+from sonde.stores.database import bind_text, read_stored_text
 from sonde.stores.disk.base import FILE, FOLDER, LINKED, OK, Node, Past, Scan
 
 _LONGEST_EXTENSION = 16
@@ -23,7 +23,9 @@ def to_node(row: Sequence[Any]) -> Node:
     """The node of a row of `COLUMNS`."""
     if isinstance(row[2], str) and isinstance(row[14], str):
         return Node._make(row)
-    return Node._make((*row[:2], read_text(row[2]), *row[3:14], read_text(row[14]), row[15]))
+    return Node._make(
+        (*row[:2], read_stored_text(row[2]), *row[3:14], read_stored_text(row[14]), row[15])
+    )
 
 
 def to_row(node: Node) -> tuple[Any, ...]:
@@ -69,7 +71,7 @@ RANKED: Mapping[str, tuple[str, str]] = {
 """Report -> the expression it is ordered by, and which nodes it is about."""
 
 
-def rank(
+def rank_nodes(
     db: apsw.Connection, report: str, limit: int, after: Sequence[Any] | None
 ) -> list[tuple[Node, list[Any]]]:
     """Nodes of a ranked report and the key of each."""
@@ -150,7 +152,7 @@ def growth(
     return [
         Past(
             to_node(row[4:]) if row[4] is not None else None,
-            read_text(name),
+            read_stored_text(name),
             before=before,
             now=now,
             id=id_,

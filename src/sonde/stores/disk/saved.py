@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from sonde.stores.database import Database, bind_text, read_text
+from sonde.stores.database import Database, bind_text, read_stored_text
 from sonde.stores.disk.base import DiskIndex, ResourceSet, SavedQuery, ShellSession
 from sonde.stores.formats import Format
 
@@ -190,5 +190,5 @@ def _to_value(kind: type[T], row: tuple[Any, ...]) -> T:
         elif each.name == "follow_symlinks":
             values[each.name] = bool(value)
         else:
-            values[each.name] = read_text(value) if isinstance(value, str | bytes) else value
+            values[each.name] = read_stored_text(value) if isinstance(value, str | bytes) else value
     return kind(**values)

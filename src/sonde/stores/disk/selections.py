@@ -13,7 +13,7 @@ from typing import Any, Literal
 import apsw
 
 from sonde.errors import InvalidPattern
-from sonde.stores.database import Value, bind_text, read_text
+from sonde.stores.database import Value, bind_text, read_stored_text
 from sonde.stores.disk.base import (
     FILE,
     FOLDER,
@@ -146,7 +146,7 @@ class Statement:
             )
 
 
-def select(db: apsw.Connection, selection: str, where: Filter, context: Context) -> int:
+def select_nodes(db: apsw.Connection, selection: str, where: Filter, context: Context) -> int:
     """Make a selection of the nodes that fit; how many."""
     statement = Statement(db, where, context)
     statement.prepare()
@@ -168,7 +168,9 @@ def explain(db: apsw.Connection, where: Filter, context: Context) -> dict[str, A
     return {
         "filter": render_filter(where),
         "sql": text,
-        "parameters": [read_text(v) if isinstance(v, bytes) else v for v in statement.values],
+        "parameters": [
+            read_stored_text(v) if isinstance(v, bytes) else v for v in statement.values
+        ],
         "plan": [str(row[3]) for row in plan],
     }
 
@@ -207,7 +209,7 @@ _COMBINED: Mapping[str, str] = {
 }
 
 
-def combine(
+def combine_selections(
     db: apsw.Connection,
     selection: str,
     how: Literal["union", "intersection", "difference"],
@@ -229,7 +231,7 @@ def members(db: apsw.Connection, selection: str, limit: int, after: int) -> list
     for row in found:
         id_, size, mtime, gone = row[WIDTH:]
         if row[0] is None:
-            rows.append(Member(id_, None, read_text(gone or ""), size, "gone"))
+            rows.append(Member(id_, None, read_stored_text(gone or ""), size, "gone"))
             continue
         node = to_node(row[:WIDTH])
         same = (node.size, node.mtime_ms) == (size, mtime)
@@ -300,7 +302,7 @@ def _register(db: apsw.Connection) -> None:
             row = db.execute("SELECT parent, name FROM nodes WHERE id = ?", (id_,)).fetchone()
             if row is None:
                 return ""
-            way.append((id_, read_text(row[1])))
+            way.append((id_, read_stored_text(row[1])))
             id_ = int(row[0])
         path = folders[id_]
         for number, name in reversed(way):
@@ -308,23 +310,26 @@ def _register(db: apsw.Connection) -> None:
         return path
 
     def glob(pattern: Value) -> Any:
-        text = read_text(pattern)
+        text = read_stored_text(pattern)
         if text not in globs:
             globs[text] = compile_glob(text)
         return globs[text]
 
     def expression(pattern: Value) -> Any:
-        text = read_text(pattern)
+        text = read_stored_text(pattern)
         if text not in expressions:
             expressions[text] = _compile(text)
         return expressions[text]
 
     def path_of(parent: int, name: Value) -> str:
-        return _plain(read_folder(parent) + read_text(name))
+        return _plain(read_folder(parent) + read_stored_text(name))
 
     functions: dict[str, tuple[int, Callable[..., bool]]] = {
-        "fits_name": (2, lambda p, name: bool(glob(p).matches(_plain(read_text(name))))),
-        "fits_regex": (2, lambda p, name: bool(expression(p).search(_plain(read_text(name))))),
+        "fits_name": (2, lambda p, name: bool(glob(p).matches(_plain(read_stored_text(name))))),
+        "fits_regex": (
+            2,
+            lambda p, name: bool(expression(p).search(_plain(read_stored_text(name)))),
+        ),
         "fits_path": (3, lambda p, parent, name: bool(glob(p).matches(path_of(parent, name)))),
         "fits_path_regex": (
             3,

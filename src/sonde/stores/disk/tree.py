@@ -209,7 +209,7 @@ class SqliteTreeStore:
     ) -> list[tuple[Node, list[Any]]]:
         """Nodes of a ranked report and the key of each."""
         with self._database.read() as db:
-            return tree_reports.rank(db, report, limit, after)
+            return tree_reports.rank_nodes(db, report, limit, after)
 
     def by_extension(self, limit: int, after: Sequence[Any] | None = None) -> list[dict[str, Any]]:
         """Files and bytes per extension, the largest first."""
@@ -244,7 +244,7 @@ class SqliteTreeStore:
     def select(self, selection: str, where: Filter, context: Context) -> int:
         """Make a selection of the nodes that fit; how many."""
         with self._database.write() as db:
-            return tree_selections.select(db, selection, where, context)
+            return tree_selections.select_nodes(db, selection, where, context)
 
     def explain(self, where: Filter, context: Context) -> dict[str, Any]:
         """The statement, its parameters and the plan of a filter."""
@@ -266,7 +266,7 @@ class SqliteTreeStore:
     ) -> None:
         """Make a selection what it and another are together."""
         with self._database.write() as db:
-            tree_selections.combine(db, selection, how, other)
+            tree_selections.combine_selections(db, selection, how, other)
 
     def members(self, selection: str, limit: int, after: int = 0) -> list[Member]:
         """Entries of a selection by id."""

@@ -95,7 +95,7 @@ ANYTHING = Conditions()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedPiece:
     """A piece and the head of its entry."""
 
     entry: Entry
@@ -175,10 +175,10 @@ class KnowledgeStore(Protocol):
     ) -> list[Scored]:
         """The pieces nearest to a vector."""
 
-    def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, Found]:
+    def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         """Pieces by their keys, each with the head of its entry; those that are gone are not."""
 
-    def list_bare(self, source: Source, model: str, limit: int) -> list[Found]:
+    def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
         """Pieces that have no vector of this model yet."""
 
     def put_vectors(

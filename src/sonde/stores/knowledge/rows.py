@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from sonde.stores.database import Value, bind_text, read_text
+from sonde.stores.database import Value, bind_text, read_stored_text
 from sonde.stores.formats import Format
 from sonde.stores.knowledge.base import TITLE, TITLED, Entry, Piece, Source
 from sonde.stores.vectors import pack_text
@@ -50,23 +50,23 @@ def bind_head(entry: Entry) -> tuple[Value, ...]:
     )
 
 
-def read_head(source: Source, row: Sequence[Any]) -> Entry:
+def read_entry_head(source: Source, row: Sequence[Any]) -> Entry:
     """An entry without its pieces."""
     return Entry(
         source,
-        read_text(row[2]),
-        id=read_text(row[1]),
+        read_stored_text(row[2]),
+        id=read_stored_text(row[1]),
         created_at=row[3],
         last_modified=row[4],
         version=row[5],
         tags=tuple(json.loads(row[6])) if row[6] != "[]" else (),
-        media_type=read_text(row[7]),
-        url=read_text(row[8]),
-        character=read_text(row[9]),
+        media_type=read_stored_text(row[7]),
+        url=read_stored_text(row[8]),
+        character=read_stored_text(row[9]),
         facts=json.loads(row[10]) if row[10] != "{}" else {},
-        origin=read_text(row[11]),
-        path=read_text(row[12]),
-        hash=read_text(row[13]),
+        origin=read_stored_text(row[11]),
+        path=read_stored_text(row[12]),
+        hash=read_stored_text(row[13]),
         number=row[0],
     )
 
@@ -89,12 +89,12 @@ def bind_piece(piece: Piece) -> tuple[Value, ...]:
 def read_piece(row: Sequence[Any]) -> Piece:
     """A piece as it was stored."""
     return Piece(
-        read_text(row[9]),
+        read_stored_text(row[9]),
         place=row[1],
         start=row[2],
-        field=read_text(row[3]),
-        uuid=read_text(row[4]),
-        sender=read_text(row[5]),
+        field=read_stored_text(row[3]),
+        uuid=read_stored_text(row[4]),
+        sender=read_stored_text(row[5]),
         created_at=row[6],
         begins=row[7],
         ends=row[8],

@@ -16,7 +16,7 @@ import apsw
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.chunks.tables import read_number
-from sonde.stores.database import Database, bind_text, read_text
+from sonde.stores.database import Database, bind_text, read_stored_text
 from sonde.stores.knowledge.base import (
     ANYTHING,
     NUMBERED,
@@ -24,9 +24,9 @@ from sonde.stores.knowledge.base import (
     TITLE,
     Conditions,
     Entry,
-    Found,
     Piece,
     Place,
+    RankedPiece,
     Source,
 )
 from sonde.stores.knowledge.rows import (
@@ -42,7 +42,7 @@ from sonde.stores.knowledge.rows import (
     fold_tags,
     list_stored,
     make_format,
-    read_head,
+    read_entry_head,
     read_piece,
 )
 from sonde.stores.knowledge.vectors import PieceVectors
@@ -119,7 +119,7 @@ class SqliteKnowledge:
             row = connection.execute(query, (bind_text(id),)).fetchone()
             if row is None:
                 return None
-            head = read_head(source, row)
+            head = read_entry_head(source, row)
             return _complete(connection, head) if pieces else head
 
     def find_title(self, source: Source, title: str) -> Entry | None:
@@ -130,7 +130,7 @@ class SqliteKnowledge:
         )
         with self._of[source].read() as connection:
             row = connection.execute(query, (bind_text(fold_text(title)),)).fetchone()
-        return read_head(source, row) if row else None
+        return read_entry_head(source, row) if row else None
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
         """So many pieces of an entry from a place on, without its title."""
@@ -169,7 +169,7 @@ class SqliteKnowledge:
         )
         with self._of[source].read() as connection:
             rows = connection.execute(query, (bind_text(after), limit))
-            heads = [read_head(source, row) for row in rows]
+            heads = [read_entry_head(source, row) for row in rows]
             return [_complete(connection, head) for head in heads]
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
@@ -177,7 +177,7 @@ class SqliteKnowledge:
         query = f"SELECT {HEAD} FROM {source} WHERE origin = ? AND origin != ''"
         with self._of[source].read() as connection:
             rows = connection.execute(query, (bind_text(origin),))
-            heads = [read_head(source, row) for row in rows]
+            heads = [read_entry_head(source, row) for row in rows]
         return {head.path: head for head in heads}
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
@@ -197,7 +197,10 @@ class SqliteKnowledge:
         query = "SELECT origin, path, hash FROM buried WHERE source = ? ORDER BY 1, 2"
         with self._of[source].read() as connection:
             rows = connection.execute(query, (source,)).fetchall()
-        return {(read_text(row[0]), read_text(row[1])): read_text(row[2]) for row in rows}
+        return {
+            (read_stored_text(row[0]), read_stored_text(row[1])): read_stored_text(row[2])
+            for row in rows
+        }
 
     def list_media_types(self) -> list[str]:
         """Every kind of medium there is."""
@@ -235,7 +238,7 @@ class SqliteKnowledge:
             damaged.delete()
         return []
 
-    def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, Found]:
+    def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         """Pieces by their keys, each with the head of its entry; those that are gone are not."""
         query = (
             f"SELECT {PIECES}, {HEADS} FROM json_each(?)"
@@ -245,10 +248,10 @@ class SqliteKnowledge:
         with self._of[source].read() as connection:
             rows = connection.execute(query, (json.dumps(list(numbers)),)).fetchall()
         width = PIECE.count(",") + 1
-        found = [Found(read_head(source, row[width:]), read_piece(row)) for row in rows]
+        found = [RankedPiece(read_entry_head(source, row[width:]), read_piece(row)) for row in rows]
         return {each.piece.number: each for each in found}
 
-    def list_bare(self, source: Source, model: str, limit: int) -> list[Found]:
+    def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
         """Pieces that have no vector of this model yet."""
         with self._of[source].read() as connection:
             current = self._vectors[source].is_current(connection, model)
@@ -342,7 +345,7 @@ def _remove(
     row = connection.execute(query, (bind_text(id),)).fetchone()
     if row is None:
         return None
-    head = read_head(source, row)
+    head = read_entry_head(source, row)
     pieces = f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item = ?"
     for piece in map(read_piece, connection.execute(pieces, (head.number,))):
         tally.drop(head, piece)

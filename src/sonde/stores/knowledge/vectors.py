@@ -18,7 +18,7 @@ from sonde.stores.chunks.base import Vectors
 from sonde.stores.chunks.tables import read_number
 from sonde.stores.database import Value
 from sonde.stores.knowledge.base import ANYTHING, Conditions, Source
-from sonde.stores.knowledge.words import condition_sql, narrow, select_allowed
+from sonde.stores.knowledge.words import narrow, select_allowed_sqlite, sqlite_condition
 from sonde.stores.vectors import VectorFile
 from sonde.types import Scored
 
@@ -78,11 +78,11 @@ class PieceVectors:
 
         if where == ANYTHING:
             return rank(limit)
-        allow = partial(select_allowed, connection, self._source, where)
+        allow = partial(select_allowed_sqlite, connection, self._source, where)
         found = narrow(rank, allow, limit)
         if found is not None:
             return found
-        condition, values = condition_sql(self._source, where)
+        condition, values = sqlite_condition(self._source, where)
         query = (
             f"SELECT json_group_array(p.number) FROM {self._source}_pieces AS p"
             f" JOIN {self._source} AS e ON e.number = p.item WHERE {condition}"

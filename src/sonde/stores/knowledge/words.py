@@ -196,7 +196,7 @@ def count_words(connection: apsw.Connection, source: Source, change: Counter[str
     connection.executemany(f"DELETE FROM {source}_lexicon WHERE term = ? AND holders <= 0", fewer)
 
 
-def condition_sql(source: Source, where: Conditions) -> tuple[str, list[Value]]:
+def sqlite_condition(source: Source, where: Conditions) -> tuple[str, list[Value]]:
     """What a row p of the pieces and a row e of the entries must fulfil; empty for nothing."""
     parts: list[str] = []
     values: list[Value] = []
@@ -223,11 +223,11 @@ def condition_sql(source: Source, where: Conditions) -> tuple[str, list[Value]]:
     return " AND ".join(parts), values
 
 
-def select_allowed(
+def select_allowed_sqlite(
     connection: apsw.Connection, source: Source, where: Conditions, numbers: Sequence[int]
 ) -> set[int]:
     """Which of these pieces fulfil the conditions."""
-    condition, values = condition_sql(source, where)
+    condition, values = sqlite_condition(source, where)
     query = (
         f"SELECT p.number FROM json_each(?) CROSS JOIN {source}_pieces AS p ON p.number = value"
         f" CROSS JOIN {source} AS e ON e.number = p.item WHERE {condition}"
@@ -268,7 +268,7 @@ class SqliteWords:
 
     def allow(self, numbers: Sequence[int]) -> Collection[int]:
         """Which of these pieces fulfil the conditions."""
-        return select_allowed(self._connection, self._source, self._where, numbers)
+        return select_allowed_sqlite(self._connection, self._source, self._where, numbers)
 
     def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
         """The best pieces by BM25, best first; `inside`: of those that fulfil the conditions."""
@@ -309,7 +309,7 @@ class SqliteWords:
     ) -> list[tuple[Any, ...]]:
         source = self._source
         score = f"-bm25({source}_words, {WEIGHTS[0]}, {WEIGHTS[1]}, {WEIGHTS[2]})"
-        condition, values = condition_sql(source, self._where) if inside else ("", [])
+        condition, values = sqlite_condition(source, self._where) if inside else ("", [])
         join = ""
         if condition:
             # the order of the joins is given: FTS5 leads, rows are looked up by their keys

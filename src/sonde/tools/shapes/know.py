@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NotRequired, TypedDict
 
-from sonde.knowledge.getting import Got
+from sonde.knowledge.getting import EntryContent
 from sonde.knowledge.ranking import KnowledgeHit, make_uri
-from sonde.knowledge.retrieval import cut_snippet, find_offset
+from sonde.knowledge.retrieval import cut_excerpt, find_offset
 from sonde.stores.knowledge.base import NUMBERED, TITLE, Entry, Piece
 from sonde.text.times import show_time
 
@@ -45,20 +45,20 @@ def show_id(entry: Entry) -> str | int:
     return int(entry.id) if entry.source in NUMBERED and entry.id.isdecimal() else entry.id
 
 
-def show_hit(
+def show_knowledge_hit(
     hit: KnowledgeHit, terms: Collection[str], length: int, hints: Collection[str], opening: str
 ) -> dict[str, Any]:
     """One result; `opening` is the first message of a conversation found by its title."""
     text = hit.piece.text
     if hit.piece.field == TITLE:
         text = f"{hit.entry.title}: {opening}" if opening else hit.entry.title
-    snippet = cut_snippet(text, terms, length, hints)
+    snippet = cut_excerpt(text, terms, length, hints)
     return _show_item(hit.entry, hit.piece, snippet, hit.score, hit.score_type, terms)
 
 
-def show_got(got: Got, snippet_length: int) -> GetAnswer:
+def show_got(got: EntryContent, snippet_length: int) -> GetAnswer:
     """An entry and what was asked for of it."""
-    snippet = cut_snippet(got.piece.text or got.entry.title, (), snippet_length)
+    snippet = cut_excerpt(got.piece.text or got.entry.title, (), snippet_length)
     meta = _show_item(got.entry, got.piece, snippet, 1.0, "exact", ())
     if isinstance(got.content, str) and got.content == snippet:
         meta["snippet"] = None  # once is enough

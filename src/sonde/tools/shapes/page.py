@@ -64,7 +64,7 @@ def show_score(score: float) -> float:
     return float(f"{score:.6g}")
 
 
-def show_query(query: str) -> str:
+def show_search_query(query: str) -> str:
     """The query as the answer repeats it: its beginning, when it is very long."""
     return query if len(query) <= _LONGEST_QUERY else query[: _LONGEST_QUERY - 1] + "…"
 

@@ -104,7 +104,7 @@ def show_hit(hit: Hit, *, explain: bool, name_project: bool) -> dict[str, Any]:
     return row
 
 
-def show_size(size: int) -> str:
+def format_size(size: int) -> str:
     """Bytes as the RFC writes them (`45MB`)."""
     for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if size >= factor:

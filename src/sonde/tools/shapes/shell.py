@@ -141,7 +141,7 @@ class PreferencesAnswer(TypedDict):
     sort: str
 
 
-def measure(answer: Any) -> int:
+def measure_answer(answer: Any) -> int:
     """Bytes of an answer as minified JSON."""
     text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode("utf-8", "surrogatepass"))
@@ -150,27 +150,27 @@ def measure(answer: Any) -> int:
 def fit_rows(rows: Sequence[T], shape: Callable[[Sequence[T]], A], most: int = MOST_BYTES) -> A:
     """The answer with as many rows as fit."""
     answer = shape(rows)
-    size = measure(answer)
+    size = measure_answer(answer)
     while size > most and rows:
         # a row is taken for as large as the average of what is over
         rows = rows[: max(len(rows) - max((size - most) * len(rows) // (2 * size), 1), 0)]
         answer = shape(rows)
-        size = measure(answer)
+        size = measure_answer(answer)
     return answer
 
 
-def shorten(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     """The text with its middle left out where it is longer than so many bytes in JSON."""
     shown = show_path(text)
-    if len(shown) * 6 <= most or measure(shown) - 2 <= most:
+    if len(shown) * 6 <= most or measure_answer(shown) - 2 <= most:
         return shown
     keep = len(shown)
-    while measure(shown[: keep // 2] + "…" + shown[len(shown) - keep // 2 :]) - 2 > most:
+    while measure_answer(shown[: keep // 2] + "…" + shown[len(shown) - keep // 2 :]) - 2 > most:
         keep = keep * 3 // 4
     return shown[: keep // 2] + "…" + shown[len(shown) - keep // 2 :]
 
 
-def show_time(ms: int) -> str:
+def show_epoch(ms: int) -> str:
     """Epoch milliseconds as ISO 8601 in seconds; times that no calendar has as its ends."""
     seconds = min(max(ms // 1000, -62_135_596_800), 253_402_300_799)
     moment = datetime.fromtimestamp(seconds, UTC)
@@ -201,18 +201,20 @@ def has_children(node: Node) -> bool:
     return node.kind == FOLDER or (node.kind == LINK and node.state == OK and node.children > 0)
 
 
-def show_entry(index: str, node: Node, caller: Caller, units: str = "bytes") -> dict[str, Any]:
+def show_listing_entry(
+    index: str, node: Node, caller: Caller, units: str = "bytes"
+) -> dict[str, Any]:
     """A ListingEntry."""
     handle = join_node(index, node.id)
     row: dict[str, Any] = {
         "nodeId": handle,
-        "name": shorten(node.name, _LONGEST_NAME),
+        "name": shorten_text(node.name, _LONGEST_NAME),
         "kind": KINDS[node.kind],
         "size": show_bytes(node.size, units),
     }
     if has_children(node):
         row["counts"] = show_counts(node)
-    row["modifiedAt"] = show_time(node.mtime_ms)
+    row["modifiedAt"] = show_epoch(node.mtime_ms)
     if node.state != OK:
         row["state"] = STATES[node.state]
     return row | {"link": caller.link(f"indexes/{index}/nodes/{handle}")}
@@ -223,7 +225,7 @@ def show_breadcrumb(index: str, trail: Sequence[Node], root: str) -> list[dict[s
     crumbs = [
         {
             "nodeId": join_node(index, node.id),
-            "name": shorten(node.name if node.parent else root.rpartition("/")[2] or root, 80),
+            "name": shorten_text(node.name if node.parent else root.rpartition("/")[2] or root, 80),
         }
         for node in trail
     ]
@@ -232,7 +234,7 @@ def show_breadcrumb(index: str, trail: Sequence[Node], root: str) -> list[dict[s
 
 def show_path_of(path: str) -> str:
     """A whole path, its middle left out where it is very long."""
-    return shorten(path, _LONGEST_PATH)
+    return shorten_text(path, _LONGEST_PATH)
 
 
 def show_job(record: JobRecord, caller: Caller) -> dict[str, Any]:
@@ -241,7 +243,7 @@ def show_job(record: JobRecord, caller: Caller) -> dict[str, Any]:
         "jobId": record.id,
         "kind": record.kind,
         "status": record.status,
-        "startedAt": show_time(record.started_ms),
+        "startedAt": show_epoch(record.started_ms),
     }
     progress = show_progress(record)
     if progress:
@@ -273,7 +275,7 @@ def show_set(found: ResourceSet, totals: Totals, caller: Caller, units: str) -> 
         counts["stale"] = totals.stale
     return {
         "selectionId": found.id,
-        "name": shorten(found.name, 120),
+        "name": shorten_text(found.name, 120),
         "indexId": found.index,
         "counts": counts,
         "totalSize": show_bytes(totals.size, units),
@@ -281,13 +283,13 @@ def show_set(found: ResourceSet, totals: Totals, caller: Caller, units: str) -> 
     }
 
 
-def show_query(query: SavedQuery, caller: Caller) -> dict[str, Any]:
+def show_saved_query(query: SavedQuery, caller: Caller) -> dict[str, Any]:
     """A SavedQuery."""
     return {
         "queryId": query.id,
-        "name": shorten(query.name, 120),
-        "filterSummary": shorten(query.filter, 160),
-        "lastExecutedAt": show_time(query.executed_ms) if query.executed_ms else None,
+        "name": shorten_text(query.name, 120),
+        "filterSummary": shorten_text(query.filter, 160),
+        "lastExecutedAt": show_epoch(query.executed_ms) if query.executed_ms else None,
         "runUrl": caller.link(f"queries/{query.id}/run"),
     }
 
@@ -296,7 +298,7 @@ def cut_mapping(report: Mapping[str, Any] | None, most: int = 1_500) -> dict[str
     """A small slice of a report: whole entries, as many as fit."""
     kept: dict[str, Any] = {}
     for name, value in (report or {}).items():
-        if measure({**kept, name: value}) > most:
+        if measure_answer({**kept, name: value}) > most:
             continue
         kept[name] = value
     return kept

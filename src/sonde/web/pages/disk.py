@@ -17,7 +17,7 @@ from sonde.tools.disk_routes import (
     ConfirmParam,
     IndexParam,
     NodeParam,
-    delete_index,
+    delete_scan,
     list_indexes,
     read_detail,
     read_index,
@@ -56,14 +56,14 @@ def add_disk_pages(parts: Parts) -> Sequence[BaseRoute]:
     """The pages, and the form that scans."""
     return [
         serve_page("/disk", show_disk, parts),
-        serve_form("/disk", scan, parts),
+        serve_form("/disk", start_scan_form, parts),
         serve_page("/disk/{index_id}", show_folder, parts),
         serve_page("/disk/{index_id}/nodes/{node_id}", show_node_page, parts),
-        serve_form("/disk/{index_id}/forget", forget, parts),
+        serve_form("/disk/{index_id}/forget", forget_scan, parts),
     ]
 
 
-def scan(
+def start_scan_form(
     app: App,
     root: Annotated[str, Param("Folder to scan", min_length=1, max_length=4096)],
     *,
@@ -73,11 +73,11 @@ def scan(
     return lead_to(f"/disk/{start_index(app, root.strip(), work=work)['indexId']}")
 
 
-def forget(
+def forget_scan(
     app: App, index_id: IndexParam, confirm: ConfirmParam = None, *, work: Work
 ) -> RedirectResponse:
     """Forget a scan, once confirmed; the files stay."""
-    delete_index(app, index_id, confirm, work=work)
+    delete_scan(app, index_id, confirm, work=work)
     return lead_to("/disk")
 
 
@@ -169,7 +169,10 @@ def show_folder(
 
 def _show_standing(index: Mapping[str, Any], job: Mapping[str, Any] | None) -> Markup:
     """How much was found, and when."""
-    done = next((scan for scan in index["scans"] if scan["finishedAt"]), None)
+    done = next(
+        (start_scan_form for start_scan_form in index["scans"] if start_scan_form["finishedAt"]),
+        None,
+    )
     told: list[Any] = [tag("code", shorten_home(index["root"]), title=index["root"])]
     if "files" in index:
         told += [show_size(index["size"]), count(index["files"], "file"),

@@ -25,7 +25,7 @@ def is_person(scope: Scope) -> bool:
     return scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
 
 
-def refuse(error: Exception, scope: Scope) -> Response:
+def refuse_request(error: Exception, scope: Scope) -> Response:
     """The response for an error, as the one who asked can read it."""
     return refuse_person(error) if is_person(scope) else shape_error(error)
 

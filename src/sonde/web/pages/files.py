@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 from sonde.app import App
 from sonde.runtime.work import Work
 from sonde.tools.research import fetch
-from sonde.tools.resources import FileParam, read_text
+from sonde.tools.resources import FileParam, read_file_text
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.web.application import Parts
@@ -25,7 +25,7 @@ _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 
 def add_file_pages(parts: Parts) -> Sequence[BaseRoute]:
     """The pages of files and entries."""
-    return [serve_page("/view", show_file, parts), serve_page("/entry", show_entry, parts)]
+    return [serve_page("/view", show_file, parts), serve_page("/entry", show_entry_page, parts)]
 
 
 def show_file(
@@ -38,7 +38,7 @@ def show_file(
     work: Work,
 ) -> Content:
     """A file as it is now, under the policy that searches have."""
-    content = read_text(app, path, None, project, work=work)
+    content = read_file_text(app, path, None, project, work=work)
     text = str(content.body)
     first, last = _read_lines(lines)
     rows = text.removesuffix("\n").split("\n") if text else []
@@ -108,7 +108,7 @@ def _show_pages(path: str, project: str | None, start: int, total: int) -> Marku
     )
 
 
-def show_entry(
+def show_entry_page(
     app: App,
     uri: Annotated[str, Param("Of a result", min_length=1, max_length=5000)],
     offset: Annotated[int, Param("Where to go on", minimum=0)] = 0,

@@ -42,7 +42,7 @@ def add_project_pages(parts: Parts) -> Sequence[BaseRoute]:
         serve_page("/projects", show_projects, parts),
         serve_form("/projects", begin, parts),
         serve_page("/project", show_project, parts),
-        serve_form("/project/forget", forget, parts),
+        serve_form("/project/forget", forget_project, parts),
         serve_form("/jobs/{job_id}/stop", stop, parts),
     ]
 
@@ -62,7 +62,7 @@ def begin(
     return lead_to(link_to("/project", project=root))
 
 
-def forget(
+def forget_project(
     app: App, project: ProjectParam, confirm: ConfirmParam = None, *, work: Work
 ) -> Response:
     """Delete an index, once confirmed; the files stay."""

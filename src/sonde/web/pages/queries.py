@@ -66,10 +66,10 @@ def add_query_pages(parts: Parts) -> Sequence[BaseRoute]:
     return [
         serve_page("/queries", show_queries, parts),
         serve_form("/queries", save, parts),
-        serve_page("/queries/{query_id}", show_query, parts),
+        serve_page("/queries/{query_id}", show_query_page, parts),
         serve_form("/queries/{query_id}", change, parts),
         serve_form("/queries/{query_id}/run", run, parts),
-        serve_form("/queries/{query_id}/forget", forget, parts),
+        serve_form("/queries/{query_id}/forget", forget_query, parts),
     ]
 
 
@@ -121,7 +121,9 @@ def run(app: App, query_id: QueryParam, *, work: Work) -> Response:
     return lead_to(f"/queries/{query_id}")
 
 
-def forget(app: App, query_id: QueryParam, confirm: ConfirmParam = None, *, work: Work) -> Response:
+def forget_query(
+    app: App, query_id: QueryParam, confirm: ConfirmParam = None, *, work: Work
+) -> Response:
     """Forget a query, once confirmed; the set that it made stays."""
     remove_query(app, query_id, confirm, work=work)
     return lead_to("/queries")
@@ -185,7 +187,7 @@ def _show_card(row: Mapping[str, Any], roots: Mapping[str, str]) -> Markup:
     )  # fmt: skip
 
 
-def show_query(app: App, query_id: QueryParam, *, work: Work) -> Content:
+def show_query_page(app: App, query_id: QueryParam, *, work: Work) -> Content:
     """One query: its filter, what its last run found, and how it is answered."""
     return _show_one(app, query_id, None, work)
 

@@ -26,10 +26,10 @@ _SINCE = ("7d", "30d", "365d")
 
 def add_report_pages(parts: Parts) -> Sequence[BaseRoute]:
     """One address for all of them."""
-    return [serve_page("/disk/{index_id}/reports/{report}", show_report, parts)]
+    return [serve_page("/disk/{index_id}/reports/{report}", show_report_page, parts)]
 
 
-def show_report(
+def show_report_page(
     app: App,
     index_id: IndexParam,
     report: Annotated[str, Param("Its name", max_length=64, choices=tuple(REPORTS))],

@@ -28,7 +28,7 @@ Mode = Literal["hybrid", "lexical", "semantic"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchForm:
     """What the form holds."""
 
     query: str = ""
@@ -70,7 +70,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Found:
+class PageResults:
     """A page of results."""
 
     rows: list[Row]
@@ -83,12 +83,12 @@ class Found:
     about: tuple[str, str] = field(default=("result", "results"))
 
 
-def find(app: App, asked: Asked, work: Work) -> Found:
+def find(app: App, asked: SearchForm, work: Work) -> PageResults:
     """The page of results that is asked for."""
     return TABS[asked.tab][1](app, asked, work)
 
 
-def _find_pages(app: App, asked: Asked, work: Work) -> Found:
+def _find_pages(app: App, asked: SearchForm, work: Work) -> PageResults:
     verb = {"semantic": semantic_search, "lexical": lexical_search}.get(asked.mode, hybrid_search)
     answer = verb(
         app,
@@ -101,7 +101,7 @@ def _find_pages(app: App, asked: Asked, work: Work) -> Found:
     return _read_pages(answer, asked)
 
 
-def _find_lines(app: App, asked: Asked, work: Work) -> Found:
+def _find_lines(app: App, asked: SearchForm, work: Work) -> PageResults:
     answer = regex_search(
         app,
         **({"cursor": asked.cursor} if asked.cursor else _narrow(asked)),
@@ -113,12 +113,12 @@ def _find_lines(app: App, asked: Asked, work: Work) -> Found:
     return _read_pages(answer, asked)
 
 
-def _narrow(asked: Asked) -> dict[str, Any]:
+def _narrow(asked: SearchForm) -> dict[str, Any]:
     fields = {"project": asked.project, "path": asked.path, "language": asked.language}
     return {name: value for name, value in fields.items() if value}
 
 
-def _read_pages(answer: Mapping[str, Any], asked: Asked) -> Found:
+def _read_pages(answer: Mapping[str, Any], asked: SearchForm) -> PageResults:
     rows = []
     for each in answer["results"]["matches"]:
         file, match = each["file"], each["match"]
@@ -142,7 +142,7 @@ def _read_pages(answer: Mapping[str, Any], asked: Asked) -> Found:
         )
     cursor = answer["pagination"]["next_cursor"]
     facts = answer["metadata"]
-    return Found(
+    return PageResults(
         rows,
         answer["results"]["total_count"],
         {"cursor": cursor} if cursor else None,
@@ -153,7 +153,7 @@ def _read_pages(answer: Mapping[str, Any], asked: Asked) -> Found:
     )
 
 
-def _find_ranked(app: App, asked: Asked, work: Work) -> Found:
+def _find_ranked(app: App, asked: SearchForm, work: Work) -> PageResults:
     verb = search_docs if asked.tab == "docs" else search_code
     where = {"project": asked.project or None, "path": asked.path or None}
     answer = verb(
@@ -179,7 +179,7 @@ def _find_ranked(app: App, asked: Asked, work: Work) -> Found:
     ]
     cursor = answer.get("nextCursor")
     facts = answer["metadata"]
-    return Found(
+    return PageResults(
         rows,
         answer["totalResults"],
         {"cursor": cursor} if cursor else None,
@@ -213,17 +213,17 @@ def _make_row(
     )
 
 
-def _find_paths(app: App, asked: Asked, work: Work) -> Found:
+def _find_paths(app: App, asked: SearchForm, work: Work) -> PageResults:
     pattern = asked.query if _GLOB & set(asked.query) else f"**/*{asked.query}*"
     limit = min(asked.offset + PAGE_SIZE * 5, MOST_PATHS)
     answer = search_by_path(app, pattern, limit, asked.project or None, work=work)
     rows = [Row(path, link_file(asked.project, path)) for path in answer["matches"][asked.offset :]]
     total = answer["totalMatches"]
     more = {"offset": limit} if limit < min(total, MOST_PATHS) else None
-    return Found(rows, total, more, about=("file", "files"))
+    return PageResults(rows, total, more, about=("file", "files"))
 
 
-def _find_knowledge(app: App, asked: Asked, work: Work) -> Found:
+def _find_knowledge(app: App, asked: SearchForm, work: Work) -> PageResults:
     answer = search(
         app, asked.query, PAGE_SIZE, asked.offset, _KNOWLEDGE, dedupe=False,
         max_tokens=_TOKENS * 2, work=work,
@@ -239,10 +239,10 @@ def _find_knowledge(app: App, asked: Asked, work: Work) -> Found:
     ]
     after = answer["next_offset"]
     more = {"offset": after} if after is not None else None
-    return Found(rows, answer["total_estimated"] or len(rows), more)
+    return PageResults(rows, answer["total_estimated"] or len(rows), more)
 
 
-TABS: dict[str, tuple[str, Callable[[App, Asked, Work], Found], frozenset[str]]] = {
+TABS: dict[str, tuple[str, Callable[[App, SearchForm, Work], PageResults], frozenset[str]]] = {
     "all": ("Everything", _find_pages, frozenset({"project", "mode", "path", "language"})),
     "code": ("Code", _find_ranked, frozenset({"project", "mode", "path"})),
     "docs": ("Docs", _find_ranked, frozenset({"project", "mode", "path"})),

@@ -20,10 +20,10 @@ from sonde.web.pages.endpoints import serve_page
 from sonde.web.pages.html import Markup, frame, join, show_error, show_note, tag
 from sonde.web.pages.results import (
     TABS,
-    Asked,
-    Found,
     Mode,
+    PageResults,
     Row,
+    SearchForm,
     find,
     make_pattern,
     mark_spans,
@@ -67,7 +67,7 @@ def show_search(
     known = [row["projectPath"] for row in list_projects(app, work=work)["projects"]]
     if tab == "paths" and project == ALL:
         project = ""  # a glob is held against one project
-    asked = Asked(
+    asked = SearchForm(
         q.strip(), tab, project or _choose_project(app, known), mode,
         path, language, cursor, offset,
     )  # fmt: skip
@@ -92,7 +92,7 @@ def _choose_project(app: App, known: Sequence[str]) -> str:
     return here if here in known else next(iter(known), here)
 
 
-def _show_form(asked: Asked, known: Sequence[str]) -> Markup:
+def _show_form(asked: SearchForm, known: Sequence[str]) -> Markup:
     fields = TABS[asked.tab][2]
     tabs = [
         tag("a", name, href=asked.link(tab=tab if tab != "all" else ""), data_tab=tab,
@@ -150,7 +150,7 @@ def _fill(name: str, label: str, example: str, value: str) -> Markup:
     return tag("label", tag("span", label), given)
 
 
-def _show_results(app: App, asked: Asked, work: Work, known: Sequence[str]) -> Markup:
+def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str]) -> Markup:
     if not known and asked.tab not in ("knowledge", "lines"):
         return show_note(
             "Nothing is indexed yet",
@@ -192,7 +192,7 @@ def _show_beginning() -> Markup:
     )  # fmt: skip
 
 
-def _show_summary(found: Found) -> Markup:
+def _show_summary(found: PageResults) -> Markup:
     one, many = found.about
     parts: list[Any] = [tag("strong", f"{found.total:,}"), f" {one if found.total == 1 else many}"]
     if found.milliseconds is not None:
@@ -235,7 +235,7 @@ def _number_lines(lines: Sequence[Markup], first: int) -> Markup:
     return tag("pre", tag("code", shown), class_="code", tabindex="-1")
 
 
-def _show_ways(asked: Asked, found: Found) -> Markup | None:
+def _show_ways(asked: SearchForm, found: PageResults) -> Markup | None:
     """To the first page and to the next one."""
     began = bool(asked.cursor or asked.offset)
     if not began and not found.more:

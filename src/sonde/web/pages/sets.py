@@ -45,10 +45,10 @@ def add_set_pages(parts: Parts) -> Sequence[BaseRoute]:
     return [
         serve_page("/sets", show_sets, parts),
         serve_form("/sets", keep, parts),
-        serve_page("/sets/{selection_id}", show_set, parts),
+        serve_page("/sets/{selection_id}", show_set_page, parts),
         serve_form("/sets/{selection_id}/remove", take_out, parts),
-        serve_form("/sets/{selection_id}/combine", combine, parts),
-        serve_form("/sets/{selection_id}/forget", forget, parts),
+        serve_form("/sets/{selection_id}/combine", combine_sets_form, parts),
+        serve_form("/sets/{selection_id}/forget", forget_set, parts),
     ]
 
 
@@ -82,7 +82,7 @@ def take_out(
     return lead_to(f"/sets/{selection_id}")
 
 
-def combine(
+def combine_sets_form(
     app: App,
     selection_id: SetParam,
     other: SetParam,
@@ -96,7 +96,7 @@ def combine(
     return lead_to(f"/sets/{made['selectionId']}")
 
 
-def forget(
+def forget_set(
     app: App, selection_id: SetParam, confirm: ConfirmParam = None, *, work: Work
 ) -> RedirectResponse:
     """Forget a set, once confirmed; the files stay."""
@@ -140,7 +140,7 @@ def tell_counts(counts: Mapping[str, int]) -> str:
     return " · ".join(told)
 
 
-def show_set(
+def show_set_page(
     app: App, selection_id: SetParam, cursor: CursorParam = None, *, work: Work
 ) -> Content:
     """One set, its entries to be ticked and taken out."""

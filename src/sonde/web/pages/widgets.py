@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sonde.disk.scope import find_home
+from sonde.disk.scope import find_home_folder
 from sonde.tools.shapes.shell import show_bytes
 from sonde.web.pages.endpoints import show_button
 from sonde.web.pages.html import Markup, show_age, tag
@@ -21,7 +21,7 @@ def name_folder(path: str) -> str:
 
 def shorten_home(path: str) -> str:
     """A path as a person would write it."""
-    home = find_home()
+    home = find_home_folder()
     if home is None or not Path(path).is_relative_to(home):
         return path
     return str(Path("~") / Path(path).relative_to(home))

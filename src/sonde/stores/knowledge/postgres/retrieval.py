@@ -49,7 +49,7 @@ def quote_term(owner: int, term: str) -> str:
     return f"'{owner}/" + term.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def condition_sql(where: Conditions) -> tuple[str, list[Any]]:
+def postgres_condition(where: Conditions) -> tuple[str, list[Any]]:
     """What a row p of the pieces and a row e of the entries must fulfil besides the owner."""
     parts: list[str] = []
     values: list[Any] = []
@@ -75,11 +75,11 @@ def condition_sql(where: Conditions) -> tuple[str, list[Any]]:
     return "".join(parts), values
 
 
-def select_allowed(
+def select_allowed_postgres(
     cursor: Any, owner: str, source: Source, where: Conditions, numbers: Sequence[int] | None
 ) -> set[int]:
     """Which pieces fulfil the conditions: of these, or of all."""
-    condition, values = condition_sql(where)
+    condition, values = postgres_condition(where)
     among = "" if numbers is None else " AND p.number = ANY(%s)"
     query = (
         f"SELECT p.number FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
@@ -124,7 +124,9 @@ class PostgresWords:
 
     def allow(self, numbers: Sequence[int]) -> Collection[int]:
         """Which of these pieces fulfil the conditions."""
-        return select_allowed(self._cursor, self._owner, self._source, self._where, numbers)
+        return select_allowed_postgres(
+            self._cursor, self._owner, self._source, self._where, numbers
+        )
 
     def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
         """The best pieces by BM25, best first; `inside`: of those that fulfil the conditions."""
@@ -135,7 +137,7 @@ class PostgresWords:
                 f" JOIN {self._source}_pieces AS p ON p.number = w.number"
                 f" JOIN {self._source} AS e ON e.number = p.item"
             )
-            condition, given = condition_sql(self._where)
+            condition, given = postgres_condition(self._where)
             condition = f" AND p.owner = %s{condition}"
             given = [self._owner, *given]
         terms = [quote_term(self._number, term) for term in (*match.terms, *match.others)]
@@ -188,7 +190,7 @@ class OwnerVectors:
         rows = self._follow(cursor, model)
         if where == ANYTHING:
             return rows.find(vector, limit)
-        select = partial(select_allowed, cursor, self._owner, self._source, where)
+        select = partial(select_allowed_postgres, cursor, self._owner, self._source, where)
         found = narrow(partial(rows.find, vector), select, limit)
         return rows.find(vector, limit, select(None)) if found is None else found
 

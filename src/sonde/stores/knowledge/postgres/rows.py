@@ -23,7 +23,7 @@ from sonde.stores.knowledge.rows import (
     find_number,
     fold_tags,
     list_stored,
-    read_head,
+    read_entry_head,
     read_piece,
 )
 from sonde.stores.vectors import pack_text, unpack_row
@@ -95,7 +95,7 @@ def fill_words(cursor: Any, name: str, source: Source) -> None:
 def read_found(source: Source, row: Sequence[Any]) -> tuple[Entry, Piece]:
     """A head and a piece out of the columns of a piece and its entry."""
     texts = unpack_row(row)
-    return read_head(source, texts[PIECE.count(",") + 1 :]), read_piece(texts)
+    return read_entry_head(source, texts[PIECE.count(",") + 1 :]), read_piece(texts)
 
 
 def _give_ids(cursor: Any, owner: str, source: Source, entries: Sequence[Entry]) -> list[Entry]:
@@ -117,7 +117,7 @@ def _drop(
 ) -> int:
     query = f"SELECT {HEAD} FROM {source} WHERE owner = %s AND id = ANY(%s)"
     rows = cursor.execute(query, [owner, [pack_text(each) for each in ids]]).fetchall()
-    heads = {row[0]: read_head(source, unpack_row(row)) for row in rows}
+    heads = {row[0]: read_entry_head(source, unpack_row(row)) for row in rows}
     if not heads:
         return 0
     query = f"SELECT p.item, {PIECES} FROM {source}_pieces AS p WHERE owner = %s AND item = ANY(%s)"

@@ -16,9 +16,9 @@ from sonde.stores.knowledge.base import (
     TITLE,
     Conditions,
     Entry,
-    Found,
     Piece,
     Place,
+    RankedPiece,
     Source,
 )
 from sonde.stores.knowledge.postgres.database import PostgresDatabase
@@ -31,7 +31,7 @@ from sonde.stores.knowledge.postgres.rows import (
     read_found,
     remove_entries,
 )
-from sonde.stores.knowledge.rows import HEAD, HEADS, PIECES, read_head, read_piece
+from sonde.stores.knowledge.rows import HEAD, HEADS, PIECES, read_entry_head, read_piece
 from sonde.stores.knowledge.words import rank_words
 from sonde.stores.vectors import pack_text, unpack_row, unpack_text
 from sonde.text.words import fold_text
@@ -86,7 +86,7 @@ class PostgresKnowledge:
             row = cursor.execute(query, [self._owner, pack_text(id)]).fetchone()
             if row is None:
                 return None
-            head = read_head(source, unpack_row(row))
+            head = read_entry_head(source, unpack_row(row))
             return self._complete(cursor, head) if pieces else head
 
     def find_title(self, source: Source, title: str) -> Entry | None:
@@ -98,7 +98,7 @@ class PostgresKnowledge:
         folded = pack_text(fold_text(title))
         with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, folded, folded]).fetchone()
-        return read_head(source, unpack_row(row)) if row else None
+        return read_entry_head(source, unpack_row(row)) if row else None
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
         """So many pieces of an entry from a place on, without its title."""
@@ -128,7 +128,7 @@ class PostgresKnowledge:
         )
         with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, self._owner, pack_text(after), limit])
-            heads = [read_head(source, unpack_row(row)) for row in rows.fetchall()]
+            heads = [read_entry_head(source, unpack_row(row)) for row in rows.fetchall()]
             return [self._complete(cursor, head) for head in heads]
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
@@ -140,7 +140,7 @@ class PostgresKnowledge:
         packed = pack_text(origin)
         with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, packed, packed])
-            heads = [read_head(source, unpack_row(row)) for row in rows]
+            heads = [read_entry_head(source, unpack_row(row)) for row in rows]
         return {head.path: head for head in heads}
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
@@ -194,7 +194,7 @@ class PostgresKnowledge:
         with self._database.read(self._owner) as cursor:
             return self._vectors[source].nearest(cursor, model, vector, limit, where)
 
-    def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, Found]:
+    def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
         """Pieces by their keys, each with the head of its entry; those that are gone are not."""
         query = (
             f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
@@ -202,10 +202,10 @@ class PostgresKnowledge:
         )
         with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, list(numbers)]).fetchall()
-        found = [Found(*read_found(source, row)) for row in rows]
+        found = [RankedPiece(*read_found(source, row)) for row in rows]
         return {each.piece.number: each for each in found}
 
-    def list_bare(self, source: Source, model: str, limit: int) -> list[Found]:
+    def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
         """Pieces that have no vector of this model yet."""
         with self._database.read(self._owner) as cursor:
             numbers = self._vectors[source].list_bare(cursor, model, limit)
