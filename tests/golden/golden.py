@@ -22,23 +22,37 @@ MOST_SHOWN = 200
 """Lines of a difference."""
 
 _VARYING = (
-    (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?", "<time>"),
+    (r"\b(?!2023-11-14)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?", "<time>"),
     (r"(?<=indexes/)[0-9a-f]{32}\b", "<project>"),
+    (r'("(?:nextCursor|next_cursor|cursor|nextPageUrl)": )"[^"]+"', r'\1"<cursor>"'),
     (r"(?<=127\.0\.0\.1:)\d+", "<port>"),
     (r"\b\d+(\.\d+)?( ?ms|s)\b(?! ago)", "<duration>"),
-    (r'("(?:searchTimeMs|\w*[dD]uration\w*|\w*_ms|etag)": )[\d.]+', r"\1<number>"),
-    (r"(?<=storageSize\": \")[^\"]+", "<size>"),
-    (r"(?<=sizeOnDisk\": )\d+", "<number>"),
-    (r"(?<=Storage size    )\S+", "<size>"),
+    (r'("(?:searchTimeMs|seconds|sizeOnDisk|bytes|\w*_ms|\w*DurationMs)": )[\d.]+', r"\1<number>"),
+    (r'("storageSize": )"[^"]+"', r'\1"<size>"'),
+    (r"(?m)^((?:Storage size|Bytes) +).+", r"\1<size>"),
+    (r"(?m)(?<= chunks  )\S+(?=  <time>$)", "<size>"),
 )
+_HANDLES = (
+    r'"(indexId|jobId|sessionId|session_id|selectionId|queryId)": "([^"<]+)"',
+    r"(?m)^()([0-9a-z]{12})(?=  )",
+    r"()\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b",
+)
+"""Random names of things: in answers, in tables of jobs, of what is known."""
 
 
 def mask(text: str, places: Mapping[str, str] | None = None) -> str:
-    """The text without what differs from run to run: `places`, times, durations and sizes."""
+    """The text without what differs from run to run: `places`, times, sizes and random names.
+
+    The time that `age_files` gives to files is kept.
+    """
     for varying in sorted(places or {}, key=len, reverse=True):
         text = text.replace(varying, f"<{(places or {})[varying]}>")
     for pattern, name in _VARYING:
         text = re.sub(pattern, name, text)
+    for pattern in _HANDLES:
+        found = dict.fromkeys((one, name or "id") for name, one in re.findall(pattern, text))
+        for number, (one, name) in enumerate(found, 1):
+            text = text.replace(one, f"<{name} {number}>")
     return text
 
 

@@ -79,11 +79,12 @@ class Room:
         parts = [f"$ sonde {typed}\n{done.stdout}"]
         if done.stderr:
             parts.append(f"--- stderr\n{done.stderr}")
-        return self.mask("".join([*parts, f"--- exit {done.returncode}\n\n"]))
+        return "".join([*parts, f"--- exit {done.returncode}\n\n"])
 
     def mask(self, text: str, **known: str) -> str:
         """What is left when this room, and other `known` texts by name, are taken out."""
-        return mask(text, {str(self.base): "room"} | {text: name for name, text in known.items()})
+        places = {str(self.base): "room", str(Path(sys.executable).parent): "bin"}
+        return mask(text, places | {text: name for name, text in known.items()})
 
 
 def age_files(root: Path) -> None:
