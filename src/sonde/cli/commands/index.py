@@ -183,7 +183,7 @@ def run_flush(session: Session) -> int:
     """Index everything that waits."""
     from sonde.projects.maintenance import flush_index
 
-    return _run_plain(session, flush_index)
+    return _run_plain(session, lambda app, **given: flush_index(app.workspace, **given))
 
 
 def run_status(session: Session) -> int:
