@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from sonde.ranking.question import Question, fold_name, overlap_of, shorten_word
+from sonde.ranking.question import Question, overlap_of, shorten_word
 from sonde.ranking.report import Places, Report, split_path
 from sonde.text.languages import language_of
-from sonde.text.words import find_words, split_identifier, unique
+from sonde.text.words import find_words, fold_name, split_identifier, unique
 from sonde.types import FileState, Symbol
 
 FEATURES: Mapping[str, str] = {
@@ -297,8 +297,8 @@ def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, fl
 @lru_cache(maxsize=50_000)
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
-    parts = split_identifier(name.rsplit(".", 1)[-1])
-    return "".join(parts), tuple(shorten_word(part) for part in parts)
+    last = name.rsplit(".", 1)[-1]
+    return fold_name(last), tuple(shorten_word(part) for part in split_identifier(last))
 
 
 def _measure_place(question: Question, file: FileEvidence, place: _Place) -> dict[str, float]:

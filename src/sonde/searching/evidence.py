@@ -7,9 +7,10 @@ from itertools import zip_longest
 from pathlib import PurePosixPath
 
 from sonde.ranking.features import FileEvidence, measure_files, measure_report
-from sonde.ranking.question import STOP_WORDS, Question, fold_name
+from sonde.ranking.question import STOP_WORDS, Question
 from sonde.ranking.report import Places, Report
 from sonde.searching.search import DeepVectors, Search
+from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Scored
 
 _NEAR = 20
