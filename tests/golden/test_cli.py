@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.golden.golden import check, check_names
-from tests.golden.room import Room, age_files
+from tests.golden.room import NOTES, Room, age_files
+from tests.trees import write_files
 
 ASKED = {
     "search": [
@@ -95,12 +96,6 @@ MISTAKES = [
 ]
 OUTSIDE = ["status --verbose", "grep password"]
 
-NOTES = {
-    "Walrus.md": "---\ntags: [arctic, animals]\n---\n# Walrus\n\nThe walrus sleeps on the ice.\n",
-    "Meeting.md": "# Budget\n\n- [[Walrus]] exhibit costs 200\n- call Zoë about #planning\n",
-    "日記.md": "# 日記\n\n今日は東京で会議をした。\n",
-}
-
 
 def split(command: str) -> list[str]:
     return command.split("|") if "|" in command else command.split()
@@ -159,11 +154,7 @@ def test_mistakes_are_told_as_recorded(tmp_path: Path) -> None:
 
 def test_knowledge_is_as_recorded(tmp_path: Path) -> None:
     room = Room.make(tmp_path)
-    vault = room.base / "vault"
-    vault.mkdir()
-    for name, text in NOTES.items():
-        (vault / name).write_text(text, encoding="utf-8")
-    age_files(vault)
+    age_files(write_files(room.base / "vault", NOTES))
     commands = (
         "import vault", "import vault --json", "search walrus", "search|東京の会議|--json",
         "search xyzzyqwerty", "add|buy fish|--title|Shopping|--tags|a,b", "status",
