@@ -49,7 +49,7 @@ class Room:
 
     @property
     def home(self) -> Path:
-        return self.base / "home"
+        return self.base / "kept"
 
     @property
     def environ(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the REST API answers: one file for each address."""
+"""The REST API: the document that describes it, and what it answers, a file for each address."""
 
 from __future__ import annotations
 
@@ -45,5 +45,8 @@ def test_answers_are_as_recorded(tmp_path: Path) -> None:
             told = {"get": address, "status": status, "type": kind, "body": body}
             text = show_json(told).replace(f'"{sonde.__version__}"', '"<version>"')
             texts[f"rest/{name}.json"] = room.mask(text)
+        _, _, document = get("/api/openapi.json")
+    version = f'"version": "{sonde.__version__}"'
+    texts["openapi.json"] = show_json(document).replace(version, '"version": "<version>"')
     check_all(texts)
     check_names("rest", [f"{name}.json" for name in ADDRESSES])
