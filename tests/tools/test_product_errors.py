@@ -205,7 +205,7 @@ def test_deleting_an_index_removes_its_folder_and_nothing_else(
     kept = indexed.workspace.projects.get(other).folder
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     delete_index(indexed, work=Work())
-    assert list((indexed.home / "indexes").iterdir()) == [kept]
+    assert list((indexed.workspace.home / "indexes").iterdir()) == [kept]
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     fails(errors.IndexNotFound, search_code, indexed, "alpha")
     assert search_code(indexed, "c", project=str(other), work=Work())["results"]

@@ -26,8 +26,9 @@ from sonde.knowledge.ranking import (
     sort_recent,
 )
 from sonde.knowledge.retrieval import Mode, clamp_length, read_retrieval
+from sonde.paging.budget import count_tokens
 from sonde.paging.cursor import hash_parameters
-from sonde.paging.results import ResultSet, count_tokens
+from sonde.paging.results import ResultSet
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
 from sonde.text.times import read_day_end, read_time

@@ -24,7 +24,7 @@ from sonde.knowledge.service import (
     read_filters,
     read_opening,
 )
-from sonde.paging.results import count_tokens
+from sonde.paging.budget import count_tokens
 from sonde.projects.find import indexed_project
 from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import read_question as read_code_question
