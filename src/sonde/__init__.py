@@ -6,7 +6,7 @@ The verbs of the command line and of MCP as plain functions:
 
     sonde.index("~/src/project")
     for hit in sonde.search("where are sessions refreshed?", project="~/src/project"):
-        print(hit["path"], hit["startLine"], hit["score"])
+        print(hit.path, hit.start_line, hit.score)
 
 Each call opens what it needs and closes it again; `open` keeps it open for many calls.
 """
@@ -19,7 +19,13 @@ from sonde.version import __version__
 
 if TYPE_CHECKING:
     from sonde.api import (
+        DiskEntry,
+        DiskScan,
+        ImportCounts,
+        IndexResult,
+        KnowledgeResult,
         Sonde,
+        Status,
         find_files,
         grep,
         index,
@@ -30,9 +36,19 @@ if TYPE_CHECKING:
         select,
         status,
     )
+    from sonde.searching.lines.grep import LineMatch as Line
+    from sonde.types import Hit
 
 __all__ = [
+    "DiskEntry",
+    "DiskScan",
+    "Hit",
+    "ImportCounts",
+    "IndexResult",
+    "KnowledgeResult",
+    "Line",
     "Sonde",
+    "Status",
     "__version__",
     "find_files",
     "grep",

@@ -1,29 +1,173 @@
-"""`import sonde`: the verbs as plain typed functions."""
+"""`import sonde`: the verbs as typed functions that return values."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from sonde.app import App
-from sonde.disk.queries import find_matches
 from sonde.errors import NotScanned
+from sonde.paging.budget import SHORTEST_SNIPPET, count_tokens, fit_page, snippet_limit
+from sonde.projects.find import find_project
+from sonde.projects.lines import LineScan, scan_project
+from sonde.projects.search import Request, open_page
 from sonde.projects.views import ProjectSearcher
 from sonde.runtime.work import Work
 from sonde.searching.contexts import ContextSearcher
+from sonde.searching.filters import read_folder
+from sonde.searching.lines.grep import LineMatch as Line
 from sonde.settings import load_settings
-from sonde.stores.disk.filters import parse_filter
 from sonde.tools import code
-from sonde.tools import disk as files
 from sonde.tools import index as indexes
-from sonde.types import LOCAL, Caller, Progress
+from sonde.types import LOCAL, Caller, Hit, Kind, Progress
 from sonde.wiring import build_app
 
-Report = Callable[[Progress], None]
-Mode = Literal["auto", "hybrid", "semantic", "lexical"]
+ProgressCallback = Callable[[Progress], None]
+SearchMode = Literal["auto", "hybrid", "semantic", "lexical"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexResult:
+    """What `index` did."""
+
+    status: str
+    project: str
+    files_indexed: int
+    chunks_created: int
+    skipped: Mapping[str, int]
+    """Reason -> how many files were left out for it."""
+    answer: Mapping[str, Any] = field(repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer of `create_index`."""
+        return dict(self.answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How large, fresh and complete an index is."""
+
+    status: str
+    """`ready`, `indexing` or `incomplete`."""
+    project: str
+    total_files: int
+    total_chunks: int
+    last_updated: str | None
+    """ISO 8601; None before the first index is complete."""
+    storage_size: str
+    watcher_active: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Store, vectors, what was left out, and how the index is kept up to date."""
+    answer: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer of `get_index_status`, or a row of `list_projects`."""
+        return dict(self.answer)
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeResult:
+    """One place in personal knowledge."""
+
+    source: str
+    title: str
+    snippet: str
+    uri: str
+    score: float
+    answer: Mapping[str, Any] = field(repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as `knowledge_search` answers it."""
+        return dict(self.answer)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportCounts:
+    """How many entries an import added, updated and so on."""
+
+    added: int
+    updated: int
+    moved: int
+    removed: int
+    unchanged: int
+    skipped: int
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskEntry:
+    """A file or folder of a scanned disk."""
+
+    path: str
+    kind: str
+    size: int
+    modified_at: str
+    """ISO 8601."""
+    answer: Mapping[str, Any] = field(repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The entry as the disk tools list it."""
+        return dict(self.answer)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskScan:
+    """What a scan found and what changed since the one before."""
+
+    files: int
+    folders: int
+    size: int
+    """Bytes, as `du --apparent-size` counts them."""
+    added: int
+    changed: int
+    removed: int
+    answer: Mapping[str, Any] = field(repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as the scan's job carries it."""
+        return dict(self.answer)
+
+
+class SearchFilters(TypedDict, total=False):
+    """Options of `search`."""
+
+    limit: int
+    docs: bool
+    """Search documentation instead of code."""
+    mode: SearchMode
+    path: str | None
+    """Only below this folder."""
+    max_tokens: int
+    """Of all hits together, as JSON."""
+
+
+class LineFilters(TypedDict, total=False):
+    """Options of `grep`."""
+
+    paths: Sequence[str]
+    """Only below these folders or files."""
+    ignore_case: bool
+    whole_word: bool
+    fixed_string: bool
+    include: Sequence[str]
+    """Only paths matching one of these globs."""
+    exclude: Sequence[str]
+    language: str | None
+    before: int
+    """Lines of context."""
+    after: int
+    max_count: int | None
+    """Matching lines of each file."""
+    limit: int
+    """Matching lines in all."""
 
 
 class Sonde:
@@ -50,9 +194,17 @@ class Sonde:
         """Close every file."""
         self._app.close()
 
-    def index(self, *, report: Report | None = None) -> dict[str, Any]:
+    def index(self, *, report: ProgressCallback | None = None) -> IndexResult:
         """Index the project, or bring its index up to date."""
-        return dict(indexes.create_index(self._app, self._project, work=Work(report=report)))
+        done = indexes.create_index(self._app, self._project, work=Work(report=report))
+        return IndexResult(
+            done["status"],
+            done["projectPath"],
+            done["filesIndexed"],
+            done["chunksCreated"],
+            done.get("skipped", {}),
+            done,
+        )
 
     def search(
         self,
@@ -60,38 +212,62 @@ class Sonde:
         *,
         limit: int = 10,
         docs: bool = False,
-        mode: Mode = "auto",
+        mode: SearchMode = "auto",
         path: str | None = None,
         max_tokens: int = 20_000,
-        explain: bool = False,
-    ) -> list[dict[str, Any]]:
+    ) -> list[Hit]:
         """The best places for a question, words or a symbol.
 
-        `docs` searches documentation instead of code, `path` only below that folder. Each result
-        has `path`, `text`, `score`, `startLine`, `endLine`; `symbol` and `stale` where they hold.
+        `docs` searches documentation instead of code, `path` only below that folder.
         """
-        verb = code.search_docs if docs else code.search_code
-        answer = verb(
-            self._app,
-            query,
-            limit,
-            self._project,
-            path,
-            mode,
-            max_tokens,
-            explain,
-            work=Work(),
+        kind: Kind = "docs" if docs else "code"
+        request = Request(
+            f"search_{kind}", query, (kind,), limit, mode, self._project, read_folder(path)
         )
-        return answer["results"]
+        workspace = self._app.workspace
+        page = open_page(workspace, request, Work())
+        return fit_page(
+            page.hits,
+            lambda hit, length: page.present(workspace, hit, length),
+            list,
+            max_tokens,
+            length=snippet_limit(min(len(page.hits), limit), max_tokens),
+            shortest=SHORTEST_SNIPPET,
+            measure=_count_hit_tokens,
+        )
 
-    def grep(self, pattern: str, **options: Any) -> list[dict[str, Any]]:
-        """Lines that match a regular expression: `path`, `line`, `text`; needs no index.
-
-        Options: paths, ignore_case, whole_word, fixed_string, include, exclude, language, before,
-        after, max_count (in each file) and limit (in all, 1000).
-        """
-        answer = code.grep(self._app, pattern, project=self._project, work=Work(), **options)
-        return answer["matches"]
+    def grep(
+        self,
+        pattern: str,
+        *,
+        paths: Sequence[str] = (),
+        ignore_case: bool = False,
+        whole_word: bool = False,
+        fixed_string: bool = False,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        language: str | None = None,
+        before: int = 0,
+        after: int = 0,
+        max_count: int | None = None,
+        limit: int = 1000,
+    ) -> list[Line]:
+        """Lines that match a regular expression, in the files as they are; needs no index."""
+        scan = LineScan(
+            pattern,
+            ignore_case=ignore_case,
+            whole_word=whole_word,
+            fixed_string=fixed_string,
+            paths=tuple(paths),
+            include=tuple(include),
+            exclude=tuple(exclude),
+            language=language,
+        )
+        project = find_project(self._app.workspace, self._project)
+        stream = scan_project(
+            project, scan, Work(), before=before, after=after, max_count=max_count
+        )
+        return [line for _, line in islice(stream, limit)]
 
     def find_files(self, pattern: str, *, limit: int = 1000) -> list[str]:
         """Indexed files whose path fits a glob."""
@@ -99,43 +275,90 @@ class Sonde:
         return answer["matches"]
 
     def import_knowledge(
-        self, place: str | Path, *, report: Report | None = None
-    ) -> dict[str, int]:
-        """Bring in notes, documents, chats, characters or prompts; how many of what."""
+        self, place: str | Path, *, report: ProgressCallback | None = None
+    ) -> ImportCounts:
+        """Import notes, documents, chats, characters or prompts."""
         from sonde.knowledge.editing import import_knowledge
 
         done = import_knowledge(self._app, str(place), work=Work(report=report))
-        names = ("added", "updated", "moved", "removed", "unchanged")
-        counts = {name: int(getattr(done, name)) for name in names}
-        return counts | {"skipped": sum(done.skipped.values())}
+        return ImportCounts(
+            done.added,
+            done.updated,
+            done.moved,
+            done.removed,
+            done.unchanged,
+            sum(done.skipped.values()),
+        )
 
-    def search_knowledge(self, query: str, *, limit: int = 10, **options: Any) -> list[Any]:
+    def search_knowledge(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        sources: Sequence[str] = (),
+        snippet_length: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        max_tokens: int = 20_000,
+    ) -> list[KnowledgeResult]:
         """The best places in personal knowledge; options as of the tool `knowledge_search`."""
         from sonde.tools.knowledge import knowledge_search
 
-        options.setdefault("max_tokens", 20_000)
-        answer = knowledge_search(self._app, query, limit, work=Work(), **options)
-        return answer["results"]
+        answer = knowledge_search(
+            self._app,
+            query,
+            limit,
+            snippet_length=snippet_length,
+            sources=tuple(sources),
+            filters=dict(filters) if filters else None,
+            max_tokens=max_tokens,
+            work=Work(),
+        )
+        return [
+            KnowledgeResult(
+                row["source"],
+                row["title"] or "",
+                row["snippet"] or "",
+                row["uri"],
+                row["score"],
+                row,
+            )
+            for row in answer["results"]
+        ]
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         """How large, fresh and complete the index is."""
-        return dict(indexes.get_index_status(self._app, self._project, work=Work()))
+        return _read_status(indexes.get_index_status(self._app, self._project, work=Work()))
 
-    def scan(self, *, report: Report | None = None) -> dict[str, Any]:
-        """Scan names, sizes and times below the folder; what was found and what changed."""
-        job = files.start_scan(self._app, Caller(), Path(self._project))
+    def scan(self, *, report: ProgressCallback | None = None) -> DiskScan:
+        """Scan names, sizes and times below the folder."""
+        from sonde.tools.disk import start_scan
+
+        job = start_scan(self._app, Caller(), Path(self._project))
         job.wait(Work(report=report))
-        found: dict[str, Any] = job.outcome().as_dict()
-        return found
+        done: dict[str, Any] = job.outcome().as_dict()
+        return DiskScan(
+            done["files"],
+            done["folders"],
+            done["size"],
+            done["added"],
+            done["changed"],
+            done["removed"],
+            done,
+        )
 
-    def select(self, where: str, *, limit: int = 1000) -> list[dict[str, Any]]:
-        """The largest of what fits a filter (`size>10MB age>30d`), in the folder as scanned."""
+    def select(self, where: str, *, limit: int = 1000) -> list[DiskEntry]:
+        """The largest entries of the folder as scanned that pass a filter (`size>10MB`)."""
+        from sonde.disk.queries import find_matches
+        from sonde.stores.disk.filters import parse_filter
+
         known = [i for i in self._app.disk.saved.indexes(LOCAL) if i.root == self._project]
         if not known:
             raise NotScanned("scan() first", path=self._project)
         answer = find_matches(self._app, known[0], parse_filter(where), limit, Work())
-        entries: list[dict[str, Any]] = answer["entries"]
-        return entries
+        return [
+            DiskEntry(row["path"], row["kind"], row["size"], row["modifiedAt"], row)
+            for row in answer["entries"]
+        ]
 
     @property
     def app(self) -> App:
@@ -146,9 +369,28 @@ class Sonde:
         """Finds context chunks of the project by type and tag."""
         return ProjectSearcher(self._app.workspace, self._project)
 
-    def projects(self) -> list[dict[str, Any]]:
+    def projects(self) -> list[Status]:
         """Every indexed project of this machine."""
-        return indexes.list_projects(self._app, work=Work())["projects"]
+        rows = indexes.list_projects(self._app, work=Work())["projects"]
+        return [_read_status(row) for row in rows]
+
+
+def _count_hit_tokens(part: Any) -> int:
+    return count_tokens(part.as_dict() if isinstance(part, Hit) else [h.as_dict() for h in part])
+
+
+def _read_status(row: Mapping[str, Any]) -> Status:
+    return Status(
+        row["status"],
+        row["projectPath"],
+        row["totalFiles"],
+        row["totalChunks"],
+        row["lastUpdated"],
+        row["storageSize"],
+        row.get("watcherActive", False),
+        row.get("details", {}),
+        row,
+    )
 
 
 def open(project: str | Path = ".", *, home: str | Path | None = None) -> Sonde:  # noqa: A001
@@ -156,38 +398,20 @@ def open(project: str | Path = ".", *, home: str | Path | None = None) -> Sonde:
     return Sonde(project, home=home)
 
 
-def index(project: str | Path = ".", *, report: Report | None = None) -> dict[str, Any]:
+def index(project: str | Path = ".", *, report: ProgressCallback | None = None) -> IndexResult:
     """Index a project, or bring its index up to date."""
     with Sonde(project) as sonde:
         return sonde.index(report=report)
 
 
-def search(
-    query: str,
-    project: str | Path = ".",
-    *,
-    limit: int = 10,
-    docs: bool = False,
-    mode: Mode = "auto",
-    path: str | None = None,
-    max_tokens: int = 20_000,
-    explain: bool = False,
-) -> list[dict[str, Any]]:
+def search(query: str, project: str | Path = ".", **options: Unpack[SearchFilters]) -> list[Hit]:
     """The best places in a project for a question, words or a symbol; see `Sonde.search`."""
     with Sonde(project) as sonde:
-        return sonde.search(
-            query,
-            limit=limit,
-            docs=docs,
-            mode=mode,
-            path=path,
-            max_tokens=max_tokens,
-            explain=explain,
-        )
+        return sonde.search(query, **options)
 
 
-def grep(pattern: str, project: str | Path = ".", **options: Any) -> list[dict[str, Any]]:
-    """Lines of a project that match a regular expression; options as of `Sonde.grep`."""
+def grep(pattern: str, project: str | Path = ".", **options: Unpack[LineFilters]) -> list[Line]:
+    """Lines of a project that match a regular expression; see `Sonde.grep`."""
     with Sonde(project) as sonde:
         return sonde.grep(pattern, **options)
 
@@ -198,25 +422,25 @@ def find_files(pattern: str, project: str | Path = ".", *, limit: int = 1000) ->
         return sonde.find_files(pattern, limit=limit)
 
 
-def status(project: str | Path = ".") -> dict[str, Any]:
+def status(project: str | Path = ".") -> Status:
     """How large, fresh and complete a project's index is."""
     with Sonde(project) as sonde:
         return sonde.status()
 
 
-def scan(folder: str | Path = ".", *, report: Report | None = None) -> dict[str, Any]:
+def scan(folder: str | Path = ".", *, report: ProgressCallback | None = None) -> DiskScan:
     """Scan names, sizes and times below a folder."""
     with Sonde(folder) as sonde:
         return sonde.scan(report=report)
 
 
-def select(where: str, folder: str | Path = ".", **options: Any) -> list[dict[str, Any]]:
-    """The largest of what fits a filter in a scanned folder."""
+def select(where: str, folder: str | Path = ".", *, limit: int = 1000) -> list[DiskEntry]:
+    """The largest entries of a scanned folder that pass a filter."""
     with Sonde(folder) as sonde:
-        return sonde.select(where, **options)
+        return sonde.select(where, limit=limit)
 
 
-def projects() -> list[dict[str, Any]]:
+def projects() -> list[Status]:
     """Every indexed project of this machine."""
     with Sonde() as sonde:
         return sonde.projects()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 Kind = Literal["code", "docs"]
 """Which of a project's two indexes a file belongs to."""
@@ -174,6 +174,21 @@ class Scored:
     score: float
 
 
+class HitRow(TypedDict):
+    """A hit as `search_code` and `search_docs` answer it."""
+
+    path: str
+    text: str
+    score: float
+    startLine: int
+    endLine: int
+    symbol: NotRequired[str]
+    project: NotRequired[str]
+    stale: NotRequired[bool]
+    scoreType: NotRequired[str]
+    why: NotRequired[dict[str, float]]
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One answer: where, how good, and why."""
@@ -194,6 +209,35 @@ class Hit:
     """The file that the text was cut from; None when it changed while it was searched."""
     compared: bool = False
     """True when the file was found to be in that state right after the search."""
+
+    @property
+    def start_line(self) -> int:
+        """The first line of the text, from 1."""
+        return self.span.start_line
+
+    @property
+    def end_line(self) -> int:
+        """The last line of the text."""
+        return self.span.end_line
+
+    def as_dict(self, *, explain: bool = False, name_project: bool = False) -> HitRow:
+        """The documented JSON; with what made the hit rank, and its project, where wanted."""
+        row: HitRow = {
+            "path": self.path,
+            "text": self.text,
+            "score": round(self.score, 4),
+            "startLine": self.start_line,
+            "endLine": self.end_line,
+        }
+        if self.symbol:
+            row["symbol"] = self.symbol
+        if name_project:
+            row["project"] = self.project
+        if self.stale:
+            row["stale"] = True
+        if explain:
+            row["scoreType"], row["why"] = self.score_type, dict(self.why)
+        return row
 
 
 @dataclass(frozen=True, slots=True)

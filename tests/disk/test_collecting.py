@@ -250,12 +250,12 @@ def test_the_same_from_python(disk: Path, tmp_path: Path, monkeypatch: pytest.Mo
         sonde.select("ext:md", disk)
     stages: list[str] = []
     report = sonde.scan(disk, report=lambda progress: stages.append(progress.stage))
-    assert report["files"] == 5
+    assert report.files == 5
     assert "scanning" in stages
-    assert {row["path"] for row in sonde.select("ext:md", disk)} == {
+    assert {row.path for row in sonde.select("ext:md", disk)} == {
         "docs/guide.md", "docs/copy.md",
     }  # fmt: skip
-    assert [row["path"] for row in sonde.select("kind:file", disk, limit=1)] == ["docs/copy.md"]
+    assert [row.path for row in sonde.select("kind:file", disk, limit=1)] == ["docs/copy.md"]
 
 
 def test_every_report_pages_without_gap_or_repeat(

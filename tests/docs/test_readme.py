@@ -65,6 +65,21 @@ def test_the_python_example_prints_where_to_look(
     assert done.stdout.startswith("session.py 1 ")
 
 
+def test_the_examples_of_the_python_page_run(project: Path, environment: dict[str, str]) -> None:
+    page = README.parent / "docs" / "python.md"
+    examples = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    notes = project.parent / "notes"
+    notes.mkdir()
+    (notes / "sea.md").write_text("# Sea\n\nWalruses like it cold.\n")
+    script = "\n".join(examples).replace(PLACE, str(project)).replace("~/Notes", str(notes))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=project, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "session.py 1 " in done.stdout
+
+
 def test_every_page_it_links_to_exists() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README.read_text("utf-8")):
         assert (README.parent / target).exists(), target

@@ -45,8 +45,8 @@ def test_sibling_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
         opened.index()
         assert opened.find_files("**/*") == ["lib-2/f.py", "lib/f.py", "main.py"]
         (hit, *_) = opened.search("second_lib")
-        assert (hit["path"], hit["text"]) == ("lib-2/f.py", "def second_lib(): pass")
-        assert [row["path"] for row in opened.grep("first_lib")] == ["lib/f.py"]
+        assert (hit.path, hit.text) == ("lib-2/f.py", "def second_lib(): pass")
+        assert [line.path for line in opened.grep("first_lib")] == ["lib/f.py"]
 
 
 def test_a_folder_from_elsewhere_does_not_hide_the_projects_own(tmp_path: Path) -> None:
@@ -60,10 +60,10 @@ def test_a_folder_from_elsewhere_does_not_hide_the_projects_own(tmp_path: Path) 
 def test_a_root_inside_another_is_listed_once(tmp_path: Path) -> None:
     project = make(tmp_path / "p", main="main = 1\n", sub__s="s = 1\n", sub__deep__d="d = 1\n")
     with index_with(tmp_path, project, [".", "sub", "sub/deep", "sub"]) as opened:
-        assert opened.index()["filesIndexed"] == 3
+        assert opened.index().files_indexed == 3
         assert opened.find_files("**/*") == ["main.py", "sub/deep/d.py", "sub/s.py"]
         (project / "sub" / "s.py").write_text("changed = 1\n")
-        assert opened.search("changed")[0]["path"] == "sub/s.py"
+        assert opened.search("changed")[0].path == "sub/s.py"
 
 
 def test_each_root_has_its_own_ignore_files(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def rank(opened: sonde.Sonde, query: str, *, docs: bool = False) -> list[str]:
     """`path:first-last` of the best places, one for each file."""
     places: dict[str, str] = {}
     for hit in opened.search(query, limit=20, docs=docs):
-        places.setdefault(hit["path"], f"{hit['path']}:{hit['startLine']}-{hit['endLine']}")
+        places.setdefault(hit.path, f"{hit.path}:{hit.start_line}-{hit.end_line}")
     return list(places.values())[:SHOWN]
 
 

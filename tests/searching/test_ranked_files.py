@@ -45,7 +45,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sonde.So
 
 
 def paths(opened: sonde.Sonde, query: str) -> list[str]:
-    return [hit["path"] for hit in opened.search(query)]
+    return [hit.path for hit in opened.search(query)]
 
 
 def test_a_stack_trace_leads_to_its_file(opened: sonde.Sonde) -> None:
@@ -58,5 +58,5 @@ def test_an_empty_file_of_the_right_name_has_nothing_to_show(opened: sonde.Sonde
 
 
 def test_a_report_says_why_its_file_is_there(opened: sonde.Sonde) -> None:
-    best = opened.search(REPORT, explain=True)[0]
+    best = opened.search(REPORT)[0]
     assert "told_frame" in str(best)

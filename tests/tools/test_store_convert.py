@@ -21,9 +21,7 @@ def project(tmp_path: Path) -> Path:
 
 def answers(opened: Sonde) -> list[tuple[str, float]]:
     queries = ["retry with backoff", "keep answers", "cache"]
-    return [
-        (hit["path"], round(hit["score"], 2)) for query in queries for hit in opened.search(query)
-    ]
+    return [(hit.path, round(hit.score, 2)) for query in queries for hit in opened.search(query)]
 
 
 def test_an_index_moves_to_the_other_store_and_back_with_its_vectors(
@@ -33,12 +31,12 @@ def test_an_index_moves_to_the_other_store_and_back_with_its_vectors(
     with sonde.open(project, home=home) as opened:
         opened.index()
         expected = answers(opened)
-        before = opened.status()["details"]["vectors"]
+        before = opened.status().details["vectors"]
         for store in ("lance", "sqlite"):
             convert_store(opened._app.workspace, store, str(project), work=Work())
             status = opened.status()
-            assert status["details"]["store"] == store
-            assert status["details"]["vectors"] == before
+            assert status.details["store"] == store
+            assert status.details["vectors"] == before
             assert answers(opened) == expected
     (folder,) = (home / "indexes").iterdir()
     assert not [path for path in folder.iterdir() if "lance" in path.name]

@@ -122,7 +122,7 @@ def _rank(app: App, index: DiskIndex, mode: str, query: str, work: Work) -> set[
             project=str(place),
             under="" if under == "." else under,
         )
-        hits, _ = rank_everywhere(app.workspace, request, read_question(query), work)
+        hits = rank_everywhere(app.workspace, request, read_question(query), work).hits
         project = app.workspace.projects.get(place)
         places |= {_place(project, hit.path) for hit in hits}
     return places

@@ -20,7 +20,6 @@ from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, ContextSearcher, SearchOptions
 from sonde.tools import TOOLS
 from sonde.tools.schema import Argument
-from sonde.tools.shapes.cortex import show_result
 from sonde.tools.tool import Tool, bind_arguments, find_tool
 
 _TYPES: dict[str, Any] = {
@@ -48,7 +47,7 @@ def add_cortex_search_tool(server: MCPServer[Any], searcher: ContextSearcher) ->
             results = await anyio.to_thread.run_sync(searcher.query, query, options)
         except Exception as error:  # noqa: BLE001 - translated in one place
             _refuse(error)
-        return {"results": [show_result(one) for one in results], "total": len(results)}
+        return {"results": [one.as_dict() for one in results], "total": len(results)}
 
     tool = find_tool(TOOLS, "cortex_search")
     _add(server, tool, cortex_search)

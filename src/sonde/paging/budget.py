@@ -13,9 +13,11 @@ ENVELOPE_TOKENS = 100
 """Set aside for the answer's own fields and a cursor while rows are added."""
 _ROW_CHARS = 160
 """Room for a row's path, lines and score."""
-_SHORTEST_SNIPPET = 200
-_LONGEST_SNIPPET = 2_500
-"""Characters; a longer snippet is read no better than the file itself."""
+SHORTEST_SNIPPET = 20
+"""Characters that a lone row keeps, however small the budget."""
+_LEAST_SHARE, _LARGEST_SHARE = 200, 2_500
+"""Characters of each row before the page is cut: rather fewer rows than shorter ones, and no
+snippet that is as long as a file."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,7 +34,7 @@ def snippet_limit(rows: int, max_tokens: int) -> int:
     """Characters of text each of `rows` rows may have so that all fit."""
     room = (max_tokens - ENVELOPE_TOKENS) * CHARS_PER_TOKEN
     limit = room // max(rows, 1) - _ROW_CHARS
-    return max(_SHORTEST_SNIPPET, min(_LONGEST_SNIPPET, limit))
+    return max(_LEAST_SHARE, min(_LARGEST_SHARE, limit))
 
 
 def fit_page(

@@ -30,11 +30,16 @@ class ResultSet:
     hits: Sequence[Any]
     """`Hit`s, or whatever else a family of tools ranks; each has a `text`."""
     last_used: float = field(default=0.0)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """What every page says of the whole ranking."""
+    facts: Any = None
+    """What every page says of the whole ranking; its tool knows the type."""
     pages: dict[int, int] = field(default_factory=lambda: {0: 1})
     """Offset -> number of the page that starts there; a budget makes pages of unequal length."""
     chars: int = 0
+    """Text of all hits, of which only so much is kept."""
+
+    def number_next(self, offset: int, end: int) -> None:
+        """The page from `offset` ends before `end`: the next one begins there."""
+        self.pages.setdefault(end, self.pages.get(offset, 1) + 1)
 
 
 class ResultSets:
@@ -54,7 +59,7 @@ class ResultSets:
         self,
         parameters: Mapping[str, Any],
         hits: Sequence[Any],
-        facts: Mapping[str, Any] | None = None,
+        facts: Any = None,
     ) -> ResultSet:
         """Freeze a ranking."""
         kept = ResultSet(
@@ -62,7 +67,7 @@ class ResultSets:
             dict(parameters),
             tuple(hits),
             self._clock(),
-            dict(facts or {}),
+            facts,
             chars=sum(len(hit.text) for hit in hits),
         )
         with self._lock:

@@ -29,7 +29,6 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.records import load_heads, load_metadata, save_dirty, save_metadata, write_text
 from sonde.tools.index import ProjectParam
 from sonde.tools.schema import Param
-from sonde.tools.shapes.cortex import show_chunk
 from sonde.tools.shapes.rfc import DeleteAnswer
 from sonde.types import IndexReport, Progress
 from sonde.version import __version__
@@ -302,7 +301,7 @@ def _list_rows(
         chunks = views.chunks_of(path)
         vectors = views.vectors(embedder.name, [chunk.id for chunk in chunks])
         for chunk in chunks:
-            shown = show_chunk(show_view(chunk, states[path], tags.get(path, ())))
+            shown = show_view(chunk, states[path], tags.get(path, ())).as_dict()
             vector = vectors.get(chunk.id)
             if vector is not None:
                 shown["embedding"] = [round(float(number), 7) for number in vector]

@@ -1,92 +1,279 @@
-"""One page: find or resume, show the hits as their files are now, keep to size and budget."""
+"""Searches that answer in pages: what is asked, what is found, and where a page begins."""
 
 from __future__ import annotations
 
 import posixpath
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from sonde.errors import CatalogError, EmptyQuery, InvalidRequest, OutsideRoots
-from sonde.paging.budget import fit_page
 from sonde.paging.results import ResultSet
 from sonde.projects.find import ALL, find_project, projects_in_scope
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.project import Project
-from sonde.projects.rows import RowOptions, Rows, settle_line, settle_ranked
+from sonde.projects.rows import Rows
 from sonde.projects.search import Request, find_changed_hits, rank_everywhere
 from sonde.projects.workspace import Workspace
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
 from sonde.text.languages import language_of
-from sonde.tools.shapes.page import (
-    PageAnswer,
-    refuse_oversize,
-    show_parameters,
-    show_score,
-    show_search_query,
-)
 from sonde.types import FileState, Hit, Span
 
-Mode = Literal["semantic", "lexical", "hybrid", "regex"]
+PageMode = Literal["semantic", "lexical", "hybrid", "regex"]
 
-_MOST_CHARS = 16_000_000
+_MOST_LINES, _MOST_CHUNKS = 10_000, 200
+"""Hits of all pages together where the call does not say."""
+_MOST_LINE_CHARS = 16_000_000
 """Text of the lines of one scan; far more than anyone pages through."""
+_PAGE_SIZE = 50
+_SNIPPET_CHARS = 500
+_DEFAULTS: Mapping[str, object] = {
+    "project": None,
+    "path": None,
+    "include": (),
+    "exclude": (),
+    "language": None,
+    "threshold": None,
+    "tags": (),
+    "chunk_types": (),
+    "ignore_case": False,
+    "whole_word": False,
+    "fixed_string": False,
+}
+"""What a parameter that was not given stands for."""
 
 
-def find_ranked(
-    workspace: Workspace, mode: Mode, asked: Mapping[str, Any], work: Work
-) -> tuple[Sequence[Hit], dict[str, Any]]:
-    """Chunks, best first, and what every page says of them."""
-    project, under = _place(workspace, asked)
-    request = Request(
-        tool=asked["tool"],
-        query=asked["query"],
-        kinds=("code", "docs"),
-        top_k=asked["top_k"],
-        mode=mode,
-        project=project,
-        under=under,
-        include=asked["include"],
-        exclude=asked["exclude"],
-        language=asked["language"],
-        tags=asked["tags"],
-        chunk_types=asked["chunk_types"],
-        whole=mode == "hybrid",
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """What to search for; bound to the cursor. None stands for what was not given."""
+
+    mode: PageMode
+    query: str = ""
+    tags: tuple[str, ...] | None = None
+    chunk_types: tuple[str, ...] | None = None
+    path: str | None = None
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+    language: str | None = None
+    top_k: int | None = None
+    threshold: float | None = None
+    project: str | None = None
+    ignore_case: bool | None = None
+    whole_word: bool | None = None
+    fixed_string: bool | None = None
+
+    @property
+    def most_hits(self) -> int:
+        """How many hits all pages may have together."""
+        return self.top_k or (_MOST_LINES if self.mode == "regex" else _MOST_CHUNKS)
+
+    def given(self) -> dict[str, object]:
+        """The filters that were given, each in one spelling; the answer repeats them."""
+        given = _list_given(self, _DEFAULTS.keys() | {"top_k"})
+        if self.path is not None:
+            given["path"] = posixpath.normpath(self.path or ".")
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+
+    def bound(self) -> dict[str, object]:
+        """What must agree with the search that a cursor continues."""
+        query = {"query": self.query} if self.query else {}
+        return {"tool": f"{self.mode}_search"} | query | self.given()
+
+    def parameters(self) -> dict[str, object]:
+        """What a cursor is bound to: all of it, with defaults."""
+        return {**_DEFAULTS, "top_k": self.most_hits, **self.bound()}
+
+    def scan(self, under: str) -> LineScan:
+        """The same as a scan for lines below a folder."""
+        return LineScan(
+            self.query,
+            ignore_case=bool(self.ignore_case),
+            whole_word=bool(self.whole_word),
+            fixed_string=bool(self.fixed_string),
+            paths=(under,) if under else (),
+            include=tuple(self.include or ()),
+            exclude=tuple(self.exclude or ()),
+            language=self.language,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """How to show it; may change from page to page. None stands for what was not given."""
+
+    page_size: int | None = None
+    include_snippet: bool | None = None
+    snippet_length: int | None = None
+    context_lines: int | None = None
+    max_tokens: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given; the answer repeats them."""
+        return _list_given(self, self.__dataclass_fields__)
+
+    @property
+    def size(self) -> int:
+        """Matches in a page."""
+        return self.page_size or _PAGE_SIZE
+
+    @property
+    def length(self) -> int:
+        """Characters of text in each match."""
+        return self.snippet_length or _SNIPPET_CHARS
+
+    def budget(self, default: int) -> int | None:
+        """Tokens of the answer; None where the number of matches alone decides."""
+        return self.max_tokens or (None if self.page_size else default)
+
+
+def _list_given(options: PageRequest | PageView, names: Collection[str]) -> dict[str, Any]:
+    values = ((name, getattr(options, name)) for name in options.__dataclass_fields__)
+    return {name: value for name, value in values if name in names and value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """How much the indexes that were searched hold."""
+
+    files: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class PagedRanking:
+    """What a search with pages found, and what every page says of it."""
+
+    hits: Sequence[Hit]
+    stats: IndexStats
+    is_capped: bool
+    """There may be more hits than were taken."""
+    freshness: str = ""
+    note: str = ""
+    request: PageRequest = field(default_factory=lambda: PageRequest("hybrid"))
+    view: PageView = field(default_factory=PageView)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchPage:
+    """One page of matches, not yet cut to its budget."""
+
+    results: ResultSet
+    offset: int
+    ranking: PagedRanking
+    view: PageView
+    rows: Rows
+    """Brings hits up to date and cuts them."""
+
+    @property
+    def hits(self) -> Sequence[Hit]:
+        """As many as the page may have."""
+        return self.results.hits[self.offset : self.offset + self.view.size]
+
+    @property
+    def number(self) -> int:
+        """Counts pages from 1."""
+        return self.results.pages.get(self.offset, 1)
+
+    @property
+    def spans_projects(self) -> bool:
+        """Whether every project of this machine was searched."""
+        return self.ranking.request.project == ALL
+
+
+def open_match_page(
+    workspace: Workspace, request: PageRequest, view: PageView, work: Work, cursor: str | None
+) -> MatchPage:
+    """The first page of a new search, or the page that a cursor points at."""
+    if cursor:
+        results, offset = workspace.results.resume(cursor, request.bound())
+        ranking: PagedRanking = results.facts
+        request, view = ranking.request, replace(ranking.view, **view.given())
+    else:
+        if not request.query.strip():
+            name = "pattern" if request.mode == "regex" else "query"
+            raise EmptyQuery(f"neither `{name}` nor `cursor`")
+        find = _find_lines if request.mode == "regex" else _find_chunks
+        ranking = replace(find(workspace, request, work), request=request, view=view)
+        results, offset = workspace.results.keep(request.parameters(), ranking.hits, ranking), 0
+    wanted = results.hits[offset : offset + view.size]
+    is_regex = request.mode == "regex"
+    rows = Rows(
+        workspace,
+        # lines of a search that was just made are those of the files as they are
+        set()
+        if is_regex and not cursor
+        else find_changed_hits(workspace, wanted, just_searched=not cursor),
+        question=None if is_regex else read_question(request.query),
+        expression=request.scan("").compile() if is_regex else None,
+        include_snippet=view.include_snippet is not False,
+        context_lines=view.context_lines or 0,
     )
-    hits, metadata = rank_everywhere(workspace, request, read_question(asked["query"]), work)
-    least = asked["threshold"]
+    return MatchPage(results, offset, ranking, view, rows)
+
+
+def _find_chunks(workspace: Workspace, request: PageRequest, work: Work) -> PagedRanking:
+    """Chunks, best first."""
+    project, under = _locate(workspace, request)
+    found = rank_everywhere(
+        workspace,
+        Request(
+            tool=f"{request.mode}_search",
+            query=request.query,
+            kinds=("code", "docs"),
+            top_k=request.most_hits,
+            mode=request.mode,
+            project=project,
+            under=under,
+            include=tuple(request.include or ()),
+            exclude=tuple(request.exclude or ()),
+            language=request.language,
+            tags=tuple(request.tags or ()),
+            chunk_types=tuple(request.chunk_types or ()),
+            whole=request.mode == "hybrid",
+        ),
+        read_question(request.query),
+        work,
+    )
+    hits, least = found.hits, request.threshold
     if least is not None:
-        hits = [hit for hit in hits if show_score(hit.score) >= least]
-    stats = _count_index(projects_in_scope(workspace, project))
-    capped = len(hits) >= asked["top_k"]
-    return hits, {"index_stats": stats, "metadata": metadata, "capped": capped}
+        hits = [hit for hit in hits if round_score(hit.score) >= least]
+    return PagedRanking(
+        hits,
+        _count_index(projects_in_scope(workspace, project)),
+        len(hits) >= request.most_hits,
+        found.freshness,
+        found.note,
+    )
 
 
-def find_lines(
-    workspace: Workspace, mode: Mode, asked: Mapping[str, Any], work: Work
-) -> tuple[Sequence[Hit], dict[str, Any]]:
-    """Lines by path and line, and what every page says of them."""
-    del mode
-    project, under = _place(workspace, asked)
-    scan = read_scan(asked, under)
-    scan.compile()  # a pattern that is wrong is told before anything is walked
-    several = project == ALL
-    projects = projects_in_scope(workspace, ALL) if several else [find_project(workspace, project)]
+def round_score(score: float) -> float:
+    """Six digits: the rest only costs room. Thresholds are compared with what is shown."""
+    return float(f"{score:.6g}")
+
+
+def _find_lines(workspace: Workspace, request: PageRequest, work: Work) -> PagedRanking:
+    """Lines, by path and line."""
+    project, under = _locate(workspace, request)
+    scan = request.scan(under)
+    scan.compile()  # refuse a wrong pattern before anything is walked
+    everywhere = project == ALL
+    projects = (
+        projects_in_scope(workspace, ALL) if everywhere else [find_project(workspace, project)]
+    )
     hits: list[Hit] = []
-    room = _MOST_CHARS
-    capped = False
+    room = _MOST_LINE_CHARS
+    is_capped = False
     for hit in chain.from_iterable(_lines_of(found, scan, work) for found in projects):
-        if len(hits) == asked["top_k"] or room < 0:
-            capped = True
+        if len(hits) == request.most_hits or room < 0:
+            is_capped = True
             break
         hits.append(hit)
         room -= len(hit.text)
-    facts = {"index_stats": _count_index(projects), "metadata": {}, "capped": capped}
-    return hits, facts
+    return PagedRanking(hits, _count_index(projects), is_capped)
 
 
 def _lines_of(project: Project, scan: LineScan, work: Work) -> Iterator[Hit]:
@@ -111,23 +298,9 @@ def _lines_of(project: Project, scan: LineScan, work: Work) -> Iterator[Hit]:
         )
 
 
-def read_scan(asked: Mapping[str, Any], under: str) -> LineScan:
-    """The scan that the parameters of a search ask for."""
-    return LineScan(
-        asked["query"],
-        ignore_case=asked["ignore_case"],
-        whole_word=asked["whole_word"],
-        fixed_string=asked["fixed_string"],
-        paths=(under,) if under else (),
-        include=asked["include"],
-        exclude=asked["exclude"],
-        language=asked["language"],
-    )
-
-
-def _place(workspace: Workspace, asked: Mapping[str, Any]) -> tuple[str | None, str]:
+def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str]:
     """The project and the folder in it; a whole path names both."""
-    project, path = asked["project"], asked["path"]
+    project, path = request.project, request.path
     if not path or not Path(path).is_absolute():
         return project, read_folder(path)
     real = Path(path).resolve()
@@ -141,7 +314,7 @@ def _place(workspace: Workspace, asked: Mapping[str, Any]) -> tuple[str | None, 
     return str(root), read_folder(real.relative_to(root).as_posix())
 
 
-def _count_index(projects: Sequence[Project]) -> dict[str, int]:
+def _count_index(projects: Sequence[Project]) -> IndexStats:
     """What the index holds; nothing where there is none, or none that can be read."""
     files = chunks = 0
     for project in projects:
@@ -151,144 +324,4 @@ def _count_index(projects: Sequence[Project]) -> dict[str, int]:
                 files, chunks = files + counts.files, chunks + counts.chunks
         except CatalogError:
             continue
-    return {"total_files": files, "total_chunks": chunks}
-
-
-_PAGE_SIZE = 50
-_SNIPPET = 500
-_SHORTEST = 20
-"""Characters of text that a row keeps, however small the budget."""
-_DEFAULTS: dict[str, Any] = {
-    "project": None,
-    "path": None,
-    "include": (),
-    "exclude": (),
-    "language": None,
-}
-_LISTS = ("include", "exclude", "tags", "chunk_types")
-_OF_RANKED: dict[str, Any] = {"top_k": 200, "threshold": None, "tags": (), "chunk_types": ()}
-_OF_REGEX: dict[str, Any] = {
-    "top_k": 10_000,
-    "ignore_case": False,
-    "whole_word": False,
-    "fixed_string": False,
-}
-
-
-def answer_page(
-    workspace: Workspace,
-    mode: Mode,
-    query: str,
-    given: Mapping[str, Any],
-    view: Mapping[str, Any],
-    cursor: str | None,
-    work: Work,
-) -> PageAnswer:
-    """The first page of a new search, or the page that a cursor points at.
-
-    `given` says what is found and is bound to the cursor; `view` says how it is shown and may
-    change from page to page. None stands for what was not given.
-    """
-    began = time.perf_counter()
-    view = {name: value for name, value in view.items() if value is not None}
-    named = {name: _tidy(name, value) for name, value in given.items() if value is not None}
-    tool = {"tool": f"{mode}_search"}
-    if cursor:
-        bound = tool | named | ({"query": query} if query else {})
-        results, offset = workspace.results.resume(cursor, bound)
-        view = {**results.facts["view"], **view}
-    else:
-        if not query.strip():
-            raise EmptyQuery(f"neither `{'pattern' if mode == 'regex' else 'query'}` nor `cursor`")
-        own = _OF_REGEX if mode == "regex" else _OF_RANKED
-        asked = tool | {"query": query} | _DEFAULTS | own | named
-        find = find_lines if mode == "regex" else find_ranked
-        hits, facts = find(workspace, mode, asked, work)
-        # the answer repeats what was given, not what stands for it
-        results = workspace.results.keep(asked, hits, facts | {"view": view, "given": named})
-        offset = 0
-    return _cut_page(workspace, mode, results, offset, view, began, read_now=not cursor)
-
-
-def _tidy(name: str, value: Any) -> Any:
-    """One spelling of what can be written in several."""
-    if name == "path":
-        return posixpath.normpath(value or ".")
-    return tuple(value) if name in _LISTS else value
-
-
-def _cut_page(
-    workspace: Workspace,
-    mode: Mode,
-    results: ResultSet,
-    offset: int,
-    view: Mapping[str, Any],
-    began: float,
-    *,
-    read_now: bool,
-) -> PageAnswer:
-    """As many matches as the page takes; the cursor leads to the next one."""
-    asked, facts = results.parameters, results.facts
-    size = view.get("page_size", _PAGE_SIZE)
-    budget = view.get("max_tokens") or (None if "page_size" in view else workspace.max_tokens)
-    limit = view.get("snippet_length", _SNIPPET)
-    wanted = results.hits[offset : offset + size]
-    # lines of a search that was just made are those of the files as they are
-    moved = (
-        set()
-        if read_now and mode == "regex"
-        else find_changed_hits(workspace, wanted, at_once=read_now)
-    )
-    rows = _open_rows(workspace, mode, asked, view, moved)
-    number = results.pages.get(offset, 1)
-
-    def answer_with(matches: list[dict[str, Any]]) -> PageAnswer:
-        end = offset + len(matches)
-        cut = len(matches) < len(wanted)
-        metadata = {
-            "search_time_ms": round((time.perf_counter() - began) * 1000),
-            "index_stats": facts["index_stats"],
-            **facts["metadata"],
-        }
-        return {
-            "search": {
-                "query": show_search_query(asked["query"]),
-                "mode": mode,
-                "parameters": show_parameters({**facts["given"], **view}),
-            },
-            "results": {
-                "matches": matches,
-                "count": len(matches),
-                "total_count": len(results.hits),
-                "has_more": end < len(results.hits),
-                "truncated": cut or facts["capped"],
-            },
-            "pagination": {
-                "next_cursor": workspace.results.cursor_at(results, end),
-                "page_size": size,
-                "current_page": number,
-            },
-            "metadata": metadata,
-        }
-
-    answer = fit_page(wanted, rows.show, answer_with, budget, length=limit, shortest=_SHORTEST)
-    refuse_oversize(answer)
-    results.pages.setdefault(offset + answer["results"]["count"], number + 1)
-    return answer
-
-
-def _open_rows(
-    workspace: Workspace,
-    mode: Mode,
-    asked: Mapping[str, Any],
-    view: Mapping[str, Any],
-    moved: set[tuple[str, str]],
-) -> Rows:
-    shown = RowOptions(
-        include_snippet=view.get("include_snippet", True),
-        context_lines=view.get("context_lines", 0),
-        name_project=asked["project"] == ALL,
-    )
-    if mode == "regex":
-        return Rows(workspace, mode, shown, settle_line, moved, read_scan(asked, "").compile())
-    return Rows(workspace, mode, shown, settle_ranked(read_question(asked["query"])), moved)
+    return IndexStats(files, chunks)

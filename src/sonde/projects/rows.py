@@ -1,11 +1,10 @@
-"""A frozen hit as a row of a page: where it is in the file now, cut, with the lines around it."""
+"""A kept hit as a row of a page: where it is in the file now, cut, with the lines around it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from sonde.errors import FileMissing, PermissionDenied
 from sonde.policy.read import FileText
@@ -13,63 +12,75 @@ from sonde.projects.search import present_hit
 from sonde.projects.workspace import Workspace
 from sonde.ranking.question import Question
 from sonde.searching.lines.grep import Expression
-from sonde.tools.shapes.page import show_match
 from sonde.types import Hit, Span
 
-_WHOLE = 1 << 30
+_UNCUT = 1 << 30
 _MOST_COLUMNS = 10
+"""Matches of one line whose columns are listed; a minified file has thousands."""
 _LEAD = 4
 """A line that is too long is cut so that a quarter of what is shown is before the match."""
 
 
 @dataclass(frozen=True, slots=True)
-class RowOptions:
-    """How much of each match a page shows."""
+class Match:
+    """A hit as a page shows it."""
 
-    include_snippet: bool
-    context_lines: int
-    name_project: bool
+    hit: Hit
+    columns: tuple[tuple[int, int], ...] = ()
+    """The characters of the line that match, for regular expressions."""
+    around: tuple[list[str], list[str]] | None = None
+    """Lines before and after; None where none are wanted."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """Renders the hits of one page; each file is read once."""
+    """Reads the rows of one page; each file is read once."""
 
     workspace: Workspace
-    mode: str
-    view: RowOptions
-    settle: Callable[[Rows, Hit, int], Hit]
-    """Brings a hit up to date and cuts its text to so many characters."""
-    moved: Collection[tuple[str, str]]
+    changed: Collection[tuple[str, str]]
     """Project and path of files that are no longer as they were when searched."""
-    expression: Expression | None = None
+    question: Question | None
+    """For chunks: cut to the lines that answer it."""
+    expression: Expression | None
+    """For lines: cut around its first match."""
+    include_snippet: bool = True
+    context_lines: int = 0
     _texts: dict[tuple[str, str], FileText | None] = field(default_factory=dict)
 
-    def show(self, hit: Hit, limit: int) -> dict[str, Any]:
-        """One row; its text and each line around it have at most `limit` characters."""
-        view = self.view
-        shown = self.settle(self, hit, limit if view.include_snippet else _WHOLE)
+    def present(self, hit: Hit, length: int) -> Match:
+        """One row; its text and each line around it have at most `length` characters."""
+        limit = length if self.include_snippet else _UNCUT
+        moved = (hit.project, hit.path) in self.changed
+        if self.question is None:
+            shown = self._cut_line(hit, limit, moved=moved)
+        else:
+            shown = present_hit(self.workspace, self.question, hit, limit, moved=moved)
         content = None if shown.stale else self.read(hit)
         around = None
-        if view.include_snippet and view.context_lines:
-            around = _lines_around(content, shown.span, view.context_lines, limit)
+        if self.include_snippet and self.context_lines:
+            around = _lines_around(content, shown.span, self.context_lines, length)
         columns: list[tuple[int, int]] = []
         if self.expression is not None:
             width = len(hit.text.removesuffix("\r"))
             spans = self.expression.find_spans(hit.text)[:_MOST_COLUMNS]
             columns = [(min(start, width), min(end, width)) for start, end in spans]
-        return show_match(
-            replace(shown, span=_count_file_bytes(content, shown.span)),
-            self.mode,
-            content=view.include_snippet,
-            columns=columns,
-            around=around,
-            name_project=view.name_project,
-        )
+        span = _count_file_bytes(content, shown.span)
+        return Match(replace(shown, span=span), tuple(columns), around)
 
-    def has_moved(self, hit: Hit) -> bool:
-        """Whether the hit's file has changed since it was searched."""
-        return (hit.project, hit.path) in self.moved
+    def _cut_line(self, hit: Hit, limit: int, *, moved: bool) -> Hit:
+        """The equal line nearest to where it was, cut around its first match."""
+        if moved:
+            hit = _find_line(hit, self.read(hit))
+        line = hit.text.removesuffix("\r")
+        start = 0
+        if len(line) > limit:
+            spans = self.expression.find_spans(hit.text) if self.expression else []
+            at = spans[0][0] if spans else 0
+            start = max(0, min(at - limit // _LEAD, len(line) - limit))
+        text = line[start : start + limit]
+        start_byte = hit.span.start_byte + _measure(hit.text[:start])
+        span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + _measure(text))
+        return replace(hit, text=text, span=span)
 
     def read(self, hit: Hit) -> FileText | None:
         """The file as it is now; None when it cannot be read any more."""
@@ -84,31 +95,6 @@ class Rows:
             else:
                 self._texts[key] = content if isinstance(content, FileText) else None
         return self._texts[key]
-
-
-def settle_ranked(question: Question) -> Callable[[Rows, Hit, int], Hit]:
-    """For chunks: the lines that answer the question."""
-
-    def settle(rows: Rows, hit: Hit, limit: int) -> Hit:
-        return present_hit(rows.workspace, question, hit, limit, moved=rows.has_moved(hit))
-
-    return settle
-
-
-def settle_line(rows: Rows, hit: Hit, limit: int) -> Hit:
-    """For lines: the equal line nearest to where it was, cut around its first match."""
-    if rows.has_moved(hit):
-        hit = _find_line(hit, rows.read(hit))
-    line = hit.text.removesuffix("\r")
-    start = 0
-    if len(line) > limit:
-        spans = rows.expression.find_spans(hit.text) if rows.expression else []
-        at = spans[0][0] if spans else 0
-        start = max(0, min(at - limit // _LEAD, len(line) - limit))
-    text = line[start : start + limit]
-    start_byte = hit.span.start_byte + _measure(hit.text[:start])
-    span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + _measure(text))
-    return replace(hit, text=text, span=span)
 
 
 def _find_line(hit: Hit, content: FileText | None) -> Hit:

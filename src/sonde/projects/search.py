@@ -1,17 +1,22 @@
-"""One search from question to page: rank, check against the files, freeze, cut to the budget."""
+"""One search from question to page: rank, compare with the files, keep the ranking."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from sonde.errors import Cancelled, CatalogError, EmptyQuery, FileMissing, PermissionDenied
-from sonde.paging.budget import fit_page, snippet_limit
+from sonde.errors import (
+    Cancelled,
+    CatalogError,
+    DocsIndexNotFound,
+    EmptyQuery,
+    FileMissing,
+    PermissionDenied,
+)
+from sonde.paging.results import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
 from sonde.projects.follow import count_pending, refresh
 from sonde.projects.project import Project
@@ -33,22 +38,21 @@ from sonde.searching.freshness import find_changed, refresh_hit
 from sonde.searching.modes import MODES, fill_up
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
-from sonde.tools.shapes.rfc import SearchAnswer, show_hit
 from sonde.types import FileState, Filter, Hit, Kind, Span
 
 _LONGEST_QUERY = 100_000
-_SHORTEST = 20
-"""Characters of text that a row keeps, however small the budget."""
-_CHECKED = 20
-"""Best hits whose files are compared with the disk before they are shown."""
-_AT_ONCE = threading.BoundedSemaphore(4)
+"""Characters, as the tools declare; nothing longer is read."""
+_CHECKED_HITS = 20
+"""Best hits whose files are compared with the disk before they are shown: two pages."""
+_RANKING_SLOTS = threading.BoundedSemaphore(4)
 """Rankings at a time: each takes tens of megabytes, and more of them only wait for each other."""
-_POLL_S = 0.1
+_CANCEL_POLL_S = 0.1
+"""How often a search that waits for a slot looks whether its caller is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for; equal requests share a ranking."""
+    """One search; equal requests share a ranking."""
 
     tool: str
     query: str = ""
@@ -63,73 +67,93 @@ class Request:
     tags: tuple[str, ...] = ()
     chunk_types: tuple[str, ...] = ()
     whole: bool = False
-    """Whether to go on beyond the files that are weighed, as far as `top_k` goes."""
+    """Whether to fill up to `top_k` with chunks of files that were not weighed."""
 
     @property
     def of_views(self) -> bool:
-        """Whether views of files are looked for, not the files themselves."""
+        """Whether to search views of files, not the files themselves."""
         return wants_views(self.tags, self.chunk_types)
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """What a cursor is bound to."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-    def list_given(self) -> dict[str, Any]:
-        """What may have been given with a cursor: everything that is not as by default."""
+    def given(self) -> dict[str, object]:
+        """What may be given with a cursor: the parameters that differ from their defaults."""
         fields = self.__dataclass_fields__
         return {k: value for k, value in self.parameters().items() if value != fields[k].default}
 
 
-def answer_search(
-    workspace: Workspace,
-    request: Request,
-    work: Work,
-    *,
-    max_tokens: int | None,
-    explain: bool,
-    cursor: str | None,
-) -> SearchAnswer:
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The best hits in total order, and how far they can be trusted."""
+
+    hits: Sequence[Hit]
+    freshness: str = ""
+    """How much of the project the index covers."""
+    note: str = ""
+    """What the caller should know about this ranking; empty if nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """The hits from a page on, in a ranking that is kept; their text is cut when shown."""
+
+    results: ResultSet
+    offset: int
+    question: Question
+    changed: Collection[tuple[str, str]]
+    """Project and path of files that are no longer as they were when searched."""
+    freshness: str = ""
+    """Empty on further pages."""
+    note: str = ""
+
+    @property
+    def hits(self) -> Sequence[Hit]:
+        """The hits of this page and of those after it."""
+        return self.results.hits[self.offset :]
+
+    @property
+    def total(self) -> int:
+        """How many hits all pages have."""
+        return len(self.results.hits)
+
+    @property
+    def spans_projects(self) -> bool:
+        """Whether every project of this machine was searched."""
+        return bool(self.results.parameters["project"] == ALL)
+
+    def present(self, workspace: Workspace, hit: Hit, length: int) -> Hit:
+        """The hit as its file is now, with at most `length` characters of text."""
+        moved = (hit.project, hit.path) in self.changed
+        return present_hit(workspace, self.question, hit, length, moved=moved)
+
+
+def open_page(
+    workspace: Workspace, request: Request, work: Work, cursor: str | None = None
+) -> SearchPage:
     """The first page of a new search, or the page that a cursor points at."""
-    began = time.perf_counter()
-    metadata: dict[str, Any] = {}
     if cursor:
-        results, offset = workspace.results.resume(cursor, request.list_given())
-        hits: Sequence[Hit] = results.hits
-        question = read_question(str(results.parameters["query"]))
+        results, offset = workspace.results.resume(cursor, request.given())
+        question, ranking = read_question(str(results.parameters["query"])), Ranking(results.hits)
     else:
         if not request.query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
+        if request.kinds == ("docs",) and request.project != ALL:
+            (project,) = projects_in_scope(workspace, request.project)
+            if not project.tree.index_docs:
+                raise DocsIndexNotFound(f"No docs index at {project.folder}/")
         question = read_question(request.query[:_LONGEST_QUERY])
-        hits, metadata = rank_everywhere(workspace, request, question, work)
-        results, offset = workspace.results.keep(request.parameters(), hits), 0
-    several = results.parameters["project"] == ALL
-    budget = max_tokens or workspace.max_tokens
-    limit = snippet_limit(min(len(hits) - offset, request.top_k), budget)
-    moved = find_changed_hits(workspace, hits[offset:], at_once=not cursor)
-
-    def show(hit: Hit, limit: int) -> dict[str, Any]:
-        shown = present_hit(workspace, question, hit, limit, moved=(hit.project, hit.path) in moved)
-        return show_hit(shown, explain=explain, name_project=several)
-
-    def answer_with(rows: list[dict[str, Any]]) -> SearchAnswer:
-        answer: SearchAnswer = {
-            "results": rows,
-            "totalResults": len(hits),
-            "searchTimeMs": round((time.perf_counter() - began) * 1000),
-            "metadata": metadata,
-        }
-        if next_cursor := workspace.results.cursor_at(results, offset + len(rows)):
-            answer["truncated"] = True
-            answer["nextCursor"] = next_cursor
-        return answer
-
-    return fit_page(hits[offset:], show, answer_with, budget, length=limit, shortest=_SHORTEST)
+        ranking = rank_everywhere(workspace, request, question, work)
+        results, offset = workspace.results.keep(request.parameters(), ranking.hits), 0
+    changed = find_changed_hits(workspace, results.hits[offset:], just_searched=not cursor)
+    return SearchPage(results, offset, question, changed, ranking.freshness, ranking.note)
 
 
 def rank_everywhere(
     workspace: Workspace, request: Request, question: Question, work: Work
-) -> tuple[list[Hit], dict[str, Any]]:
-    """The best hits in every project asked for, in total order, and how fresh they are."""
+) -> Ranking:
+    """The best hits of every project in scope."""
     hits: list[Hit] = []
     notes: list[str] = []
     freshness = "complete"
@@ -147,25 +171,22 @@ def rank_everywhere(
             notes.append(f"{project.root}: {error.user_message}")
             continue
         notes.extend(vectors.notes)
-        if request.mode != "lexical" and (told := model_mismatch_note(workspace, project)):
-            notes.append(told)
-        freshness = _tell_progress(workspace, project) or freshness
+        if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
+            notes.append(note)
+        freshness = _describe_progress(workspace, project) or freshness
         schedule_deep_embedding(workspace, project)
     if failed and (request.project != ALL or not hits):
         raise failed
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
-    metadata: dict[str, Any] = {"freshness": freshness}
     if not hits:
-        notes.append(_tell_nothing(projects, request, question))
+        notes.append(_explain_nothing(projects, request, question))
     elif not notes and request.mode in ("auto", "hybrid"):
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
-        notes += filter(None, [explain_missing_words(stores, question)])
-    if notes:
-        metadata["note"] = notes[0]
-    return hits[: request.top_k], metadata
+        notes.append(explain_missing_words(stores, question))
+    return Ranking(hits[: request.top_k], freshness, notes[0] if notes else "")
 
 
-def _tell_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
+def _explain_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
     """Why there is no hit in any of these projects."""
     stores = [project.stores()[kind] for project in projects for kind in request.kinds]
     every = [store for project in projects for store in project.stores().values()]
@@ -191,7 +212,7 @@ def _tell_nothing(projects: Sequence[Project], request: Request, question: Quest
     return explain_no_results(stores, question, filters, allowed)
 
 
-def _tell_progress(workspace: Workspace, project: Project) -> str:
+def _describe_progress(workspace: Workspace, project: Project) -> str:
     """How much of the project the index covers, as far as that is not all of it."""
     job = workspace.jobs.find(f"index:{project.key}")
     if job and job.status == "running" and job.progress.stage == "indexing":
@@ -218,20 +239,20 @@ def _rank_fresh(
         refresh(workspace, project, work, follow=request.project != ALL)
 
         def rank() -> list[Hit]:
-            work.check()  # whoever asked may be gone by now
+            work.check()  # the caller may be gone by now
             return _rank_project(project, request, question, vectors, work)
 
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
-        best = ranked[:_CHECKED]
+        best = ranked[:_CHECKED_HITS]
         changed = _find_changed_hits(project, best)
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
             return rank()
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
-        return compared + ranked[_CHECKED:]
+        return compared + ranked[_CHECKED_HITS:]
 
 
 def _rank_project(
@@ -277,13 +298,13 @@ def _rank_project(
 
 @contextmanager
 def _take_turn(work: Work) -> Iterator[None]:
-    """Around a ranking; whoever goes away while waiting is not waited for."""
-    while not _AT_ONCE.acquire(timeout=_POLL_S):
+    """Hold one of the few slots for rankings; `Cancelled` when the caller leaves the queue."""
+    while not _RANKING_SLOTS.acquire(timeout=_CANCEL_POLL_S):
         work.check()
     try:
         yield
     finally:
-        _AT_ONCE.release()
+        _RANKING_SLOTS.release()
 
 
 def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
@@ -302,24 +323,26 @@ def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
 def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
     """Which files among these hits are no longer as they were indexed."""
     states = {hit.path: hit.state for hit in hits if hit.state}
-    lacking = {hit.path for hit in hits} - states.keys()
-    for store in project.stores().values() if lacking else ():
-        states |= store.states(lacking)
-    return find_changed(lacking | states.keys(), states, project.tree.check_all)
+    unknown = {hit.path for hit in hits} - states.keys()
+    for store in project.stores().values() if unknown else ():
+        states |= store.states(unknown)
+    return find_changed(unknown | states.keys(), states, project.tree.check_all)
 
 
 def find_changed_hits(
-    workspace: Workspace, hits: Iterable[Hit], *, at_once: bool
+    workspace: Workspace, hits: Iterable[Hit], *, just_searched: bool
 ) -> set[tuple[str, str]]:
-    """Project and path of those hits whose files are no longer as they were when searched;
-    `at_once` when that was in this very call."""
+    """Project and path of those hits whose files are no longer as they were when searched.
+
+    Right after the search, files that it compared with the disk itself are not compared again.
+    """
     moved: set[tuple[str, str]] = set()
     states: dict[str, dict[str, FileState]] = {}
     for hit in hits:
         known = states.setdefault(hit.project, {})
         if hit.state is None:
             moved.add((hit.project, hit.path))
-        elif not (at_once and hit.compared):
+        elif not (just_searched and hit.compared):
             known[hit.path] = hit.state
     for project, known in states.items():
         try:

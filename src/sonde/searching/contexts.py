@@ -39,6 +39,19 @@ class ContextChunk:
     created_at: str = ""
     updated_at: str = ""
 
+    def as_dict(self, length: int | None = None) -> dict[str, Any]:
+        """The chunk as documented, its text cut to `length`; empty fields are left out."""
+        return {
+            "id": self.id,
+            **({"chunk_type": self.chunk_type} if self.chunk_type else {}),
+            "title": self.title,
+            "text": self.text[:length],
+            **({"tags": list(self.tags)} if self.tags else {}),
+            **({"metadata": dict(self.metadata)} if self.metadata else {}),
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
@@ -63,6 +76,10 @@ class SearchResult:
     def text(self) -> str:
         """What a kept ranking counts."""
         return self.chunk.text
+
+    def as_dict(self, length: int | None = None) -> dict[str, Any]:
+        """The result as `cortex_search` answers it."""
+        return {"chunk": self.chunk.as_dict(length), "combined_score": self.combined_score}
 
 
 class ContextSearcher(Protocol):

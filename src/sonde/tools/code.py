@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from itertools import islice
 from typing import Annotated, Any, Literal
 
 from sonde.app import App
-from sonde.errors import DocsIndexNotFound, EmptyQuery
-from sonde.paging.budget import ENVELOPE_TOKENS, fit_page
-from sonde.projects.find import find_project, indexed_project, projects_in_scope
+from sonde.errors import EmptyQuery
+from sonde.paging.budget import ENVELOPE_TOKENS, SHORTEST_SNIPPET, fit_page, snippet_limit
+from sonde.projects.find import find_project, indexed_project
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.search import Request, answer_search
+from sonde.projects.search import Request, open_page
 from sonde.projects.update import repairing_corruption
 from sonde.projects.views import find_context
 from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions, SearchResult
 from sonde.searching.filters import match_paths, read_folder
 from sonde.tools.schema import Param
-from sonde.tools.shapes.cortex import CortexAnswer, show_result
-from sonde.tools.shapes.rfc import GrepAnswer, PathAnswer, SearchAnswer
+from sonde.tools.shapes.rfc import (
+    CortexAnswer,
+    GrepAnswer,
+    PathAnswer,
+    SearchAnswer,
+    show_metadata,
+)
+from sonde.types import Hit, HitRow
 
 _MOST_LINES = 10_000
 _SHORTEST_CHUNK = 200
@@ -77,9 +84,7 @@ def search_code(
         tags=tuple(tags or ()),
         chunk_types=tuple(chunk_types or ()),
     )
-    return answer_search(
-        app.workspace, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor
-    )
+    return _answer(app, request, work, max_tokens, cursor, explain=explain)
 
 
 def search_docs(
@@ -100,10 +105,6 @@ def search_docs(
     work: Work,
 ) -> SearchAnswer:
     """Search a project's documentation."""
-    if not cursor:
-        for found in projects_in_scope(app.workspace, project):
-            if project != "all" and not found.tree.index_docs:
-                raise DocsIndexNotFound(f"No docs index at {found.folder}/")
     request = Request(
         "search_docs",
         query,
@@ -115,9 +116,41 @@ def search_docs(
         tags=tuple(tags or ()),
         chunk_types=tuple(chunk_types or ()),
     )
-    return answer_search(
-        app.workspace, request, work, max_tokens=max_tokens, explain=explain, cursor=cursor
-    )
+    return _answer(app, request, work, max_tokens, cursor, explain=explain)
+
+
+def _answer(
+    app: App,
+    request: Request,
+    work: Work,
+    max_tokens: int | None,
+    cursor: str | None,
+    *,
+    explain: bool,
+) -> SearchAnswer:
+    """One page of a search as documented, cut to its budget."""
+    began = time.perf_counter()
+    workspace = app.workspace
+    page = open_page(workspace, request, work, cursor)
+    budget = max_tokens or workspace.max_tokens
+
+    def write(hit: Hit, length: int) -> HitRow:
+        shown = page.present(workspace, hit, length)
+        return shown.as_dict(explain=explain, name_project=page.spans_projects)
+
+    def whole(rows: list[HitRow]) -> SearchAnswer:
+        answer: SearchAnswer = {
+            "results": rows,
+            "totalResults": page.total,
+            "searchTimeMs": round((time.perf_counter() - began) * 1000),
+            "metadata": show_metadata(page.freshness, page.note),
+        }
+        if more := workspace.results.cursor_at(page.results, page.offset + len(rows)):
+            answer["truncated"], answer["nextCursor"] = True, more
+        return answer
+
+    length = snippet_limit(min(len(page.hits), request.top_k), budget)
+    return fit_page(page.hits, write, whole, budget, length=length, shortest=SHORTEST_SNIPPET)
 
 
 def search_by_path(
@@ -174,23 +207,12 @@ def grep(
     )
     stream = scan_project(found, scan, work, before=before, after=after, max_count=max_count)
     matches = [line for _, line in islice(stream, limit + 1)]
-    truncated = len(matches) > limit
     shown = matches[:limit]
     return {
-        "matches": [
-            {
-                "path": match.path,
-                "line": match.line,
-                "text": match.text,
-                "spans": [list(span) for span in match.spans],
-                **({"before": list(match.before)} if before else {}),
-                **({"after": list(match.after)} if after else {}),
-            }
-            for match in shown
-        ],
+        "matches": [match.as_dict(before=before > 0, after=after > 0) for match in shown],
         "totalMatches": len(shown),
         "files": len({match.path for match in shown}),
-        "truncated": truncated,
+        "truncated": len(matches) > limit,
     }
 
 
@@ -234,7 +256,7 @@ def cortex_search(
     first = page[0] if page else None
 
     def write(result: SearchResult, length: int) -> dict[str, Any]:
-        return show_result(result, length if result is first else None)
+        return result.as_dict(length if result is first else None)
 
     rows = fit_page(
         page,

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Annotated, Literal
 
 from sonde.app import App
-from sonde.projects.pages import answer_page
+from sonde.paging.budget import SHORTEST_SNIPPET, fit_page
+from sonde.projects.pages import PageRequest, PageView, open_match_page
 from sonde.runtime.work import Work
 from sonde.tools.code import TagsParam, TypesParam
 from sonde.tools.schema import Param
-from sonde.tools.shapes.page import PageAnswer
+from sonde.tools.shapes.page import (
+    MatchRow,
+    PageAnswer,
+    refuse_oversize,
+    show_match,
+    show_page,
+)
+from sonde.types import Hit
 
 QueryParam = Annotated[
     str, Param("The question or the words to search for", max_length=100_000, terse=True)
@@ -93,25 +102,21 @@ def _rank_by(mode: Literal["semantic", "lexical", "hybrid"]) -> Callable[..., Pa
         *,
         work: Work,
     ) -> PageAnswer:
-        given = {
-            "tags": tags,
-            "chunk_types": chunk_types,
-            "path": path,
-            "include": include,
-            "exclude": exclude,
-            "language": language,
-            "top_k": top_k,
-            "threshold": threshold,
-            "project": project,
-        }
-        view = {
-            "page_size": page_size,
-            "include_snippet": include_snippet,
-            "snippet_length": snippet_length,
-            "context_lines": context_lines,
-            "max_tokens": max_tokens,
-        }
-        return answer_page(app.workspace, mode, query, given, view, cursor, work)
+        request = PageRequest(
+            mode,
+            query,
+            tags=tags,
+            chunk_types=chunk_types,
+            path=path,
+            include=include,
+            exclude=exclude,
+            language=language,
+            top_k=top_k,
+            threshold=threshold,
+            project=project,
+        )
+        view = PageView(page_size, include_snippet, snippet_length, context_lines, max_tokens)
+        return _answer(app, request, view, cursor, work)
 
     search.__name__ = f"{mode}_search"
     return search
@@ -158,22 +163,47 @@ def regex_search(
     work: Work,
 ) -> PageAnswer:
     """Find lines by regular expression, in the files as they are now; needs no index."""
-    given = {
-        "path": path,
-        "include": include,
-        "exclude": exclude,
-        "language": language,
-        "top_k": top_k,
-        "project": project,
-        "ignore_case": ignore_case,
-        "whole_word": whole_word,
-        "fixed_string": fixed_string,
-    }
-    view = {
-        "page_size": page_size,
-        "include_snippet": include_snippet,
-        "snippet_length": snippet_length,
-        "context_lines": context_lines,
-        "max_tokens": max_tokens,
-    }
-    return answer_page(app.workspace, "regex", pattern or query or "", given, view, cursor, work)
+    request = PageRequest(
+        "regex",
+        pattern or query or "",
+        path=path,
+        include=include,
+        exclude=exclude,
+        language=language,
+        top_k=top_k,
+        project=project,
+        ignore_case=ignore_case,
+        whole_word=whole_word,
+        fixed_string=fixed_string,
+    )
+    view = PageView(page_size, include_snippet, snippet_length, context_lines, max_tokens)
+    return _answer(app, request, view, cursor, work)
+
+
+def _answer(
+    app: App, request: PageRequest, view: PageView, cursor: str | None, work: Work
+) -> PageAnswer:
+    """One page as documented, cut to its size and budget."""
+    began = time.perf_counter()
+    workspace = app.workspace
+    page = open_match_page(workspace, request, view, work, cursor)
+
+    def write(hit: Hit, length: int) -> MatchRow:
+        return show_match(page, page.rows.present(hit, length))
+
+    def whole(rows: list[MatchRow]) -> PageAnswer:
+        took_ms = round((time.perf_counter() - began) * 1000)
+        more = workspace.results.cursor_at(page.results, page.offset + len(rows))
+        return show_page(page, rows, more, took_ms)
+
+    answer = fit_page(
+        page.hits,
+        write,
+        whole,
+        page.view.budget(workspace.max_tokens),
+        length=page.view.length,
+        shortest=SHORTEST_SNIPPET,
+    )
+    refuse_oversize(answer)
+    page.results.number_next(page.offset, page.offset + answer["results"]["count"])
+    return answer

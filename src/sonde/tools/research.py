@@ -232,7 +232,7 @@ def _rank_files(
     for kind in kinds:
         request = Request("search", query, (kind,), _CODE_HITS)
         try:
-            hits, _ = rank_everywhere(app.workspace, request, question, work)
+            hits = rank_everywhere(app.workspace, request, question, work).hits
         except CatalogError:
             if required:
                 raise

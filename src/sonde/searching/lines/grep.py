@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from sonde.errors import InvalidPattern
 from sonde.policy.read import FileText
@@ -41,6 +41,17 @@ class Line:
     spans: tuple[tuple[int, int], ...]
 
 
+class LineRow(TypedDict):
+    """A matching line as the verb `grep` answers it."""
+
+    path: str
+    line: int
+    text: str
+    spans: list[list[int]]
+    before: NotRequired[list[str]]
+    after: NotRequired[list[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class LineMatch:
     """One matching line with the columns (in characters) that match, and its surroundings."""
@@ -53,6 +64,20 @@ class LineMatch:
     after: tuple[str, ...] = ()
     start_byte: int = 0
     """Where the line begins in the file's text as UTF-8."""
+
+    def as_dict(self, *, before: bool = False, after: bool = False) -> LineRow:
+        """The documented JSON, with the lines around it where wanted."""
+        row: LineRow = {
+            "path": self.path,
+            "line": self.line,
+            "text": self.text,
+            "spans": [list(span) for span in self.spans],
+        }
+        if before:
+            row["before"] = list(self.before)
+        if after:
+            row["after"] = list(self.after)
+        return row
 
 
 def _go_on() -> None:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from sonde.types import Hit
+from sonde.searching.lines.grep import LineRow
+from sonde.types import HitRow
+
+
+class SearchMetadata(TypedDict):
+    """How far a ranking can be trusted."""
+
+    freshness: NotRequired[str]
+    note: NotRequired[str]
 
 
 class SearchAnswer(TypedDict):
     """What search_code and search_docs answer."""
 
-    results: list[dict[str, Any]]
+    results: list[HitRow]
     totalResults: int
     searchTimeMs: int
-    metadata: dict[str, Any]
+    metadata: SearchMetadata
     truncated: NotRequired[bool]
     nextCursor: NotRequired[str]
 
@@ -28,10 +36,20 @@ class PathAnswer(TypedDict):
 class GrepAnswer(TypedDict):
     """Matching lines."""
 
-    matches: list[dict[str, Any]]
+    matches: list[LineRow]
     totalMatches: int
     files: int
     truncated: bool
+
+
+class CortexAnswer(TypedDict):
+    """What cortex_search answers."""
+
+    results: list[dict[str, Any]]
+    total: int
+    truncated: NotRequired[bool]
+    nextCursor: NotRequired[str]
+    note: NotRequired[str]
 
 
 class IndexAnswer(TypedDict):
@@ -83,25 +101,14 @@ class ProjectsAnswer(TypedDict):
     totalProjects: int
 
 
-def show_hit(hit: Hit, *, explain: bool, name_project: bool) -> dict[str, Any]:
-    """One result; the RFC's five fields first."""
-    row: dict[str, Any] = {
-        "path": hit.path,
-        "text": hit.text,
-        "score": round(hit.score, 4),
-        "startLine": hit.span.start_line,
-        "endLine": hit.span.end_line,
-    }
-    if hit.symbol:
-        row["symbol"] = hit.symbol
-    if name_project:
-        row["project"] = hit.project
-    if hit.stale:
-        row["stale"] = True
-    if explain:
-        row["scoreType"] = hit.score_type
-        row["why"] = dict(hit.why)
-    return row
+def show_metadata(freshness: str, note: str) -> SearchMetadata:
+    """What is known; nothing on further pages."""
+    metadata: SearchMetadata = {}
+    if freshness:
+        metadata["freshness"] = freshness
+    if note:
+        metadata["note"] = note
+    return metadata
 
 
 def format_size(size: int) -> str:
