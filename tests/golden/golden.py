@@ -27,7 +27,7 @@ _VARYING = (
     (r'("(?:nextCursor|next_cursor)": )"[^"]+"', r'\1"<cursor>"'),
     (r'("cursor": )"[\w.-]{20,}"', r'\1"<cursor>"'),
     (r"(?<=[?&]cursor=)[\w.-]+", "<cursor>"),
-    (r"\b[0-9a-f]{8}\.[\w-]{16}(?=['\"])", "<token>"),
+    (r"\b[\w-]{14}\.[\w-]{22}(?=['\"])", "<token>"),
     (r"(?<=127\.0\.0\.1:)\d+", "<port>"),
     (r"\b\d+(\.\d+)?( ?ms|s)\b(?! ago)", "<duration>"),
     (r'("(?:searchTimeMs|seconds|sizeOnDisk|bytes|\w*_ms|\w*DurationMs)": )[\d.]+', r"\1<number>"),

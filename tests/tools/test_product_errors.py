@@ -13,7 +13,7 @@ from tests.trees import write_files
 
 from sonde import errors
 from sonde.app import App
-from sonde.projects import find as scope
+from sonde.projects.find import issue_consent
 from sonde.runtime.work import Work
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import (
@@ -166,7 +166,7 @@ def test_changes_wait_for_a_yes_and_a_token_is_one(asked: App, root: Path) -> No
 
 
 def test_a_token_is_good_for_one_action_on_one_project_for_two_minutes(
-    asked: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: App, root: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -176,13 +176,11 @@ def test_a_token_is_good_for_one_action_on_one_project_for_two_minutes(
     fails(errors.ConfirmationRequired, reindex_project, asked, confirm=token)
     fails(errors.ConfirmationRequired, delete_index, asked, project=str(other), confirm=token)
     stamp, seal = token.split(".")
-    later = f"{int(stamp, 16) + 60:x}.{seal}"
+    later = f"{stamp[:-1]}{'A' if stamp[-1] != 'A' else 'B'}.{seal}"
     for forged in (later, f"{stamp}.{seal[::-1]}", "x", ".", f"{stamp}.", "yes", "é.é", "f" * 99):
         fails(errors.ConfirmationRequired, delete_index, asked, confirm=forged)
-    real = time.time
-    monkeypatch.setattr(scope.time, "time", lambda: real() + 121)
-    fails(errors.ConfirmationRequired, delete_index, asked, confirm=token)
-    monkeypatch.undo()
+    expired = issue_consent(asked.workspace, "delete_index", str(root), now=time.time() - 121)
+    fails(errors.ConfirmationRequired, delete_index, asked, confirm=expired)
     assert delete_index(asked, confirm=token, work=Work())["status"] == "success"
 
 

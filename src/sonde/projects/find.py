@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import logging
 import time
 from pathlib import Path
@@ -19,6 +16,7 @@ from sonde.errors import (
     SondeError,
     StorageUnusable,
 )
+from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.policy.roots import detect_root
 from sonde.projects.project import Project
 from sonde.projects.workspace import Workspace
@@ -156,7 +154,9 @@ def require_consent(
     text = question if isinstance(question, str) else question.user_message
     answer = work.ask(text)
     if answer is None:
-        error = ConfirmationRequired(text, question=text, token=_token(workspace, action, subject))
+        error = ConfirmationRequired(
+            text, question=text, token=issue_consent(workspace, action, subject)
+        )
         if isinstance(question, str):
             raise error
         question.next_action = f"{error.next_action} {question.next_action}"
@@ -172,26 +172,23 @@ def require_consent(
         )
 
 
-def _token(workspace: Workspace, action: str, subject: str) -> str:
-    expires = int(time.time()) + _CONSENT_S
-    return f"{expires:x}.{_seal(workspace, action, subject, expires)}"
+def issue_consent(
+    workspace: Workspace, action: str, subject: str, *, now: float | None = None
+) -> str:
+    """A token that stands for a yes to one action on one subject for two minutes."""
+    expires = int(time.time() if now is None else now) + _CONSENT_S
+    return seal(expires, _name_consent(action, subject), workspace.key)
 
 
 def _is_valid(workspace: Workspace, action: str, subject: str, token: str | None) -> bool:
     if not token:
         return False
     try:
-        stamp, seal = token.split(".")
-        expires = int(stamp, 16)
-    except ValueError:
+        expires: int = unseal(token, _name_consent(action, subject), workspace.key)
+    except BrokenSealError:
         return False
-    good = hmac.compare_digest(
-        seal.encode("utf-8", "replace"), _seal(workspace, action, subject, expires).encode()
-    )
-    return good and time.time() <= expires
+    return time.time() <= expires
 
 
-def _seal(workspace: Workspace, action: str, subject: str, expires: int) -> str:
-    text = f"{action}\0{subject}\0{expires}".encode("utf-8", "surrogateescape")
-    digest = hmac.new(workspace.key, text, hashlib.sha256).digest()[:12]
-    return base64.urlsafe_b64encode(digest).decode()
+def _name_consent(action: str, subject: str) -> str:
+    return f"consent\0{action}\0{subject}"
