@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from sonde.app import App
 from sonde.errors import NotScanned
@@ -31,30 +32,36 @@ ProgressCallback = Callable[[Progress], None]
 SearchMode = Literal["auto", "hybrid", "semantic", "lexical"]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexResult:
-    """What `index` did."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """The answer of a tool with typed fields."""
 
-    status: str
-    project: str
-    files_indexed: int
-    chunks_created: int
-    skipped: Mapping[str, int]
-    """Reason -> how many files were left out for it."""
     answer: Mapping[str, Any] = field(repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """The answer of `create_index`."""
+        """The documented JSON."""
         return dict(self.answer)
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How large, fresh and complete an index is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexResult(Value):
+    """What `index` did; as `create_index` answers."""
+
+    status: str
+    project_path: str
+    files_indexed: int
+    chunks_created: int
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> how many files were left out for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status(Value):
+    """How large, fresh and complete an index is; as `get_index_status` answers."""
 
     status: str
     """`ready`, `indexing` or `incomplete`."""
-    project: str
+    project_path: str
     total_files: int
     total_chunks: int
     last_updated: str | None
@@ -63,31 +70,21 @@ class Status:
     watcher_active: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
     """Store, vectors, what was left out, and how the index is kept up to date."""
-    answer: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The answer of `get_index_status`, or a row of `list_projects`."""
-        return dict(self.answer)
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeResult:
-    """One place in personal knowledge."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeResult(Value):
+    """One place in personal knowledge; as `knowledge_search` answers."""
 
     source: str
-    title: str
-    snippet: str
+    title: str | None
+    snippet: str | None
     uri: str
     score: float
-    answer: Mapping[str, Any] = field(repr=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result as `knowledge_search` answers it."""
-        return dict(self.answer)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportCounts:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportCounts(Value):
     """How many entries an import added, updated and so on."""
 
     added: int
@@ -97,13 +94,9 @@ class ImportCounts:
     unchanged: int
     skipped: int
 
-    def as_dict(self) -> dict[str, int]:
-        """The counts by name."""
-        return asdict(self)
 
-
-@dataclass(frozen=True, slots=True)
-class DiskEntry:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskEntry(Value):
     """A file or folder of a scanned disk."""
 
     path: str
@@ -111,16 +104,11 @@ class DiskEntry:
     size: int
     modified_at: str
     """ISO 8601."""
-    answer: Mapping[str, Any] = field(repr=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The entry as the disk tools list it."""
-        return dict(self.answer)
 
 
-@dataclass(frozen=True, slots=True)
-class DiskScan:
-    """What a scan found and what changed since the one before."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskScan(Value):
+    """What a scan found, and what changed since the one before."""
 
     files: int
     folders: int
@@ -129,11 +117,16 @@ class DiskScan:
     added: int
     changed: int
     removed: int
-    answer: Mapping[str, Any] = field(repr=False)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The report as the scan's job carries it."""
-        return dict(self.answer)
+
+V = TypeVar("V", bound=Value)
+
+
+def _read_value(kind: type[V], answer: Mapping[str, Any]) -> V:
+    """The value of an answer, whose keys are the fields' names in camel case."""
+    keys = {each.name: re.sub(r"_(.)", lambda m: m[1].upper(), each.name) for each in fields(kind)}
+    given = {name: answer[key] for name, key in keys.items() if key in answer}
+    return kind(answer=answer, **given)
 
 
 class SearchFilters(TypedDict, total=False):
@@ -197,14 +190,7 @@ class Sonde:
     def index(self, *, report: ProgressCallback | None = None) -> IndexResult:
         """Index the project, or bring its index up to date."""
         done = indexes.create_index(self._app, self._project, work=Work(report=report))
-        return IndexResult(
-            done["status"],
-            done["projectPath"],
-            done["filesIndexed"],
-            done["chunksCreated"],
-            done.get("skipped", {}),
-            done,
-        )
+        return _read_value(IndexResult, done)
 
     def search(
         self,
@@ -281,14 +267,9 @@ class Sonde:
         from sonde.knowledge.editing import import_knowledge
 
         done = import_knowledge(self._app, str(place), work=Work(report=report))
-        return ImportCounts(
-            done.added,
-            done.updated,
-            done.moved,
-            done.removed,
-            done.unchanged,
-            sum(done.skipped.values()),
-        )
+        names = ("added", "updated", "moved", "removed", "unchanged")
+        counts = {name: int(getattr(done, name)) for name in names}
+        return _read_value(ImportCounts, counts | {"skipped": sum(done.skipped.values())})
 
     def search_knowledge(
         self,
@@ -313,21 +294,12 @@ class Sonde:
             max_tokens=max_tokens,
             work=Work(),
         )
-        return [
-            KnowledgeResult(
-                row["source"],
-                row["title"] or "",
-                row["snippet"] or "",
-                row["uri"],
-                row["score"],
-                row,
-            )
-            for row in answer["results"]
-        ]
+        return [_read_value(KnowledgeResult, row) for row in answer["results"]]
 
     def status(self) -> Status:
         """How large, fresh and complete the index is."""
-        return _read_status(indexes.get_index_status(self._app, self._project, work=Work()))
+        found = indexes.get_index_status(self._app, self._project, work=Work())
+        return _read_value(Status, found)
 
     def scan(self, *, report: ProgressCallback | None = None) -> DiskScan:
         """Scan names, sizes and times below the folder."""
@@ -335,16 +307,7 @@ class Sonde:
 
         job = start_scan(self._app, Caller(), Path(self._project))
         job.wait(Work(report=report))
-        done: dict[str, Any] = job.outcome().as_dict()
-        return DiskScan(
-            done["files"],
-            done["folders"],
-            done["size"],
-            done["added"],
-            done["changed"],
-            done["removed"],
-            done,
-        )
+        return _read_value(DiskScan, job.outcome().as_dict())
 
     def select(self, where: str, *, limit: int = 1000) -> list[DiskEntry]:
         """The largest entries of the folder as scanned that pass a filter (`size>10MB`)."""
@@ -355,10 +318,7 @@ class Sonde:
         if not known:
             raise NotScanned("scan() first", path=self._project)
         answer = find_matches(self._app, known[0], parse_filter(where), limit, Work())
-        return [
-            DiskEntry(row["path"], row["kind"], row["size"], row["modifiedAt"], row)
-            for row in answer["entries"]
-        ]
+        return [_read_value(DiskEntry, row) for row in answer["entries"]]
 
     @property
     def app(self) -> App:
@@ -372,25 +332,11 @@ class Sonde:
     def projects(self) -> list[Status]:
         """Every indexed project of this machine."""
         rows = indexes.list_projects(self._app, work=Work())["projects"]
-        return [_read_status(row) for row in rows]
+        return [_read_value(Status, row) for row in rows]
 
 
 def _count_hit_tokens(part: Any) -> int:
     return count_tokens(part.as_dict() if isinstance(part, Hit) else [h.as_dict() for h in part])
-
-
-def _read_status(row: Mapping[str, Any]) -> Status:
-    return Status(
-        row["status"],
-        row["projectPath"],
-        row["totalFiles"],
-        row["totalChunks"],
-        row["lastUpdated"],
-        row["storageSize"],
-        row.get("watcherActive", False),
-        row.get("details", {}),
-        row,
-    )
 
 
 def open(project: str | Path = ".", *, home: str | Path | None = None) -> Sonde:  # noqa: A001

@@ -22,7 +22,7 @@ _LEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PageMatch:
     """A hit as a page shows it."""
 
     hit: Hit
@@ -47,7 +47,7 @@ class Rows:
     context_lines: int = 0
     _texts: dict[tuple[str, str], FileText | None] = field(default_factory=dict)
 
-    def present(self, hit: Hit, length: int) -> Match:
+    def present(self, hit: Hit, length: int) -> PageMatch:
         """One row; its text and each line around it have at most `length` characters."""
         limit = length if self.include_snippet else _UNCUT
         moved = (hit.project, hit.path) in self.changed
@@ -65,7 +65,7 @@ class Rows:
             spans = self.expression.find_spans(hit.text)[:_MOST_COLUMNS]
             columns = [(min(start, width), min(end, width)) for start, end in spans]
         span = _count_file_bytes(content, shown.span)
-        return Match(replace(shown, span=span), tuple(columns), around)
+        return PageMatch(replace(shown, span=span), tuple(columns), around)
 
     def _cut_line(self, hit: Hit, limit: int, *, moved: bool) -> Hit:
         """The equal line nearest to where it was, cut around its first match."""

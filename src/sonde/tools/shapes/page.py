@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 
 from sonde.errors import InvalidRequest
 from sonde.projects.pages import MatchPage, round_score
-from sonde.projects.rows import Match
+from sonde.projects.rows import PageMatch
 
 _MOST_BYTES = 1_000_000
 """Of a page, as documented."""
@@ -65,7 +65,7 @@ class PageSearch(TypedDict):
     parameters: dict[str, Any]
 
 
-class PageResults(TypedDict):
+class PageMatches(TypedDict):
     """The matches of one page."""
 
     matches: list[MatchRow]
@@ -96,7 +96,7 @@ class PageAnswer(TypedDict):
     """What every search with pages answers."""
 
     search: PageSearch
-    results: PageResults
+    results: PageMatches
     pagination: Pagination
     metadata: PageMetadata
 
@@ -137,7 +137,7 @@ def show_page(
     }
 
 
-def show_match(page: MatchPage, found: Match) -> MatchRow:
+def show_match(page: MatchPage, found: PageMatch) -> MatchRow:
     """One match of a page."""
     hit, mode = found.hit, page.ranking.request.mode
     match: MatchFacts = {
