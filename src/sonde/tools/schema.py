@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from sonde.errors import EmptyQuery, UnknownArgument
 from sonde.types import Json
@@ -151,3 +151,17 @@ def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArg
         spelling=quote_value(spelling),
         advice=advice,
     )
+
+
+ProjectParam = Annotated[str | None, Param("Folder of the project; default: here", max_length=4096)]
+ConfirmParam = Annotated[str | None, Param("Token of the answer that asked", max_length=100)]
+LimitParam = Annotated[int, Param("Rows of a page", minimum=1, maximum=1000)]
+CursorParam = Annotated[str | None, Param("As in nextPageUrl", max_length=4096)]
+TagsParam = Annotated[
+    tuple[str, ...] | None,
+    Param("Only what has all of these tags (see cortex_search)", max_length=100, listed=False),
+]
+TypesParam = Annotated[
+    tuple[str, ...] | None,
+    Param("Only these views of files (see cortex_search)", max_length=100, listed=False),
+]
