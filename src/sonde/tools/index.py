@@ -120,7 +120,7 @@ def list_projects(app: App, *, work: Work) -> ProjectsAnswer:
 def start_project_job(
     app: App,
     project: Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)],
-    action: Annotated[Action, Param("Index what changed, everything anew, or check")] = "index",
+    action: Annotated[Action, Param("Index what changed, rebuild everything, or check")] = "index",
     confirm: ConfirmParam = None,
     *,
     work: Work,
@@ -213,7 +213,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "projects",
         start_project_job,
-        "Index a project, build its index anew, or check it",
+        "Index, rebuild or check a project",
         method="POST",
         status=202,
     ),

@@ -187,7 +187,7 @@ TOOLS: tuple[Tool, ...] = (
         toolset="code",
         title="Semantic search",
         description=(
-            "Page through everything in code and docs that means the like. "
+            "Page through semantically similar code and docs. "
             "Prefer search_code for the few best answers."
         ),
     ),

@@ -150,13 +150,13 @@ def bind_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def find_tool(tools: Iterable[Tool], name: str) -> Tool:
     """The tool of that name, in any documented spelling and letter case."""
-    known = {_fold_name(spelling): t for t in tools for spelling in (t.name, *t.aliases)}
-    found = known.get(_fold_name(name))
+    known = {fold_tool_name(spelling): t for t in tools for spelling in (t.name, *t.aliases)}
+    found = known.get(fold_tool_name(name))
     if found is not None:
         return found
     from difflib import get_close_matches
 
-    near = get_close_matches(_fold_name(name), known, n=3, cutoff=0.5)
+    near = get_close_matches(fold_tool_name(name), known, n=3, cutoff=0.5)
     names = list(dict.fromkeys(known[key].name for key in near))
     raise UnknownArgument(
         f"unknown tool {name!r}",
@@ -169,7 +169,8 @@ def find_tool(tools: Iterable[Tool], name: str) -> Tool:
     )
 
 
-def _fold_name(name: str) -> str:
+def fold_tool_name(name: str) -> str:
+    """A tool's name as it is compared: every documented spelling folds to the same."""
     return re.sub(r"[-.\s_]+", "_", name.strip()).lower()
 
 
