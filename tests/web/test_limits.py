@@ -19,7 +19,7 @@ from sonde.mcp.limits import ToolLimits
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
-LIMITS = "knowledge.search=2/h, read_entry=1/m"
+LIMITS = "knowledge.search=2/h, read_knowledge_entry=1/m"
 TOKENS = {"ann": "a" * 24, "bob": "b" * 24}
 
 

@@ -1,18 +1,24 @@
-"""What can be said before anything is imported: who we are, and the usual listing, written down.
+"""The listing under default settings, stored in `manifest.json` so that no tool need be imported.
 
-`manifest.json` holds the listing under default settings. `scripts/reference.py` writes it from the
-declared tools and routes, and fails the build when it is not what they say.
+`scripts/reference.py` writes the file from the declared tools and routes; the build fails if it
+is out of date.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
+
+from sonde.types import Json
+
+if TYPE_CHECKING:
+    from sonde.mcp.listing import Listing
 
 LIST_TTL_MS = 300_000
-"""How long a client may keep the list; it never changes while a server runs."""
+"""How long a client may cache a listing; it never changes while a server runs."""
 
 INSTRUCTIONS = """\
 sonde searches the code and documents of projects on this machine and answers with exact file \
@@ -44,48 +50,40 @@ says in nextAction what to do about it."""
 MANIFEST = Path(__file__).with_name("manifest.json")
 
 
-class ManifestEntry(Protocol):
-    """The answers to what a client asks first."""
-
-    @property
-    def entries(self) -> list[dict[str, Any]]:
-        """The tools."""
-
-    @property
-    def resources(self) -> list[dict[str, Any]]:
-        """The resources."""
-
-    @property
-    def templates(self) -> list[dict[str, Any]]:
-        """The templates of resources."""
-
-
+@dataclass(frozen=True, slots=True)
 class Manifest:
-    """The listing as it was written down."""
+    """The answers to the listing requests of a client."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.entries: list[dict[str, Any]] = data["tools"]
-        self.resources: list[dict[str, Any]] = data["resources"]
-        self.templates: list[dict[str, Any]] = data["templates"]
-        self.toolsets: list[str] = data["toolsets"]
+    entries: Sequence[Json]
+    """The tools."""
+    resources: Sequence[Json]
+    templates: Sequence[Json]
+    """The templates of resources."""
+    toolsets: Sequence[str]
 
 
 def load_manifest(toolsets: Sequence[str], spelling: str, *, enhanced: bool) -> Manifest | None:
-    """The listing that was written down, if it is the one that is asked for."""
+    """The stored listing, if it is the one for these settings."""
     if spelling != "portable" or enhanced:
         return None
     try:
-        manifest = Manifest(json.loads(MANIFEST.read_text("utf-8")))
+        data = json.loads(MANIFEST.read_text("utf-8"))
+        manifest = Manifest(data["tools"], data["resources"], data["templates"], data["toolsets"])
     except (OSError, ValueError, KeyError):
         return None
     return manifest if list(toolsets) == manifest.toolsets else None
 
 
-def write_manifest(shown: ManifestEntry, toolsets: Sequence[str]) -> str:
-    """The text of the file: one line for each thing, so that changes are easy to read."""
-    parts = {"tools": shown.entries, "resources": shown.resources, "templates": shown.templates}
+def write_manifest(listing: Listing) -> str:
+    """The text of the file: a line for each entry, so that diffs are easy to read."""
+    parts = {
+        "tools": listing.entries,
+        "resources": listing.resources,
+        "templates": listing.templates,
+    }
     lists = (
         f'"{name}": [\n' + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
         for name, rows in parts.items()
     )
-    return "{\n" + ",\n".join((f'"toolsets": {json.dumps(list(toolsets))}', *lists)) + "\n}\n"
+    toolsets = json.dumps(list(listing.toolsets))
+    return "{\n" + ",\n".join((f'"toolsets": {toolsets}', *lists)) + "\n}\n"
