@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.knowledge.exporting import export_lines, restore_lines
+from sonde.knowledge.editing import export_lines, restore_lines
 from sonde.knowledge.formats.characters import parse_card
 from sonde.knowledge.formats.detect import parse_file
 from sonde.knowledge.formats.reading import File

@@ -12,9 +12,9 @@ from sonde.tools.index import (
     reindex_file,
     reindex_project,
 )
-from sonde.tools.knowledge import KNOWLEDGE_TOOLS
+from sonde.tools.knowledge import TOOLS as KNOWLEDGE_TOOLS
 from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
-from sonde.tools.research import RESEARCH_TOOLS
+from sonde.tools.research import TOOLS as RESEARCH_TOOLS
 from sonde.tools.tool import Tool
 
 TOOLS: tuple[Tool, ...] = (
