@@ -14,8 +14,7 @@ from typing import Any
 
 from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
 from sonde.mcp.manifest import MANIFEST, write_manifest
-from sonde.tools import TOOLS
-from sonde.tools.routes import ROUTES
+from sonde.tools import ROUTES, TOOLS
 from sonde.tools.tool import TOOLSETS, Argument, Tool
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tools.md"

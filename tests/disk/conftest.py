@@ -12,7 +12,7 @@ from sonde.app import App
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, Node, TreeStore
 from sonde.stores.disk.tree import SqliteTreeStore
-from sonde.tools.disk import find_job, start_scan
+from sonde.tools.disk import start_scan
 from sonde.types import Caller
 
 BOUND_S = 60.0
@@ -63,7 +63,7 @@ def scan(app: App, root: Path, caller: Caller = Caller(), **options: object) -> 
     job = start_scan(app, caller, root, **options)  # type: ignore[arg-type]
     assert job.wait(timeout_s=BOUND_S)
     job.outcome()
-    assert find_job(app, caller, job.id).status == "done"
+    assert app.workspace.jobs.find_visible(job.id, caller.user).status == "done"
     return job.subject
 
 

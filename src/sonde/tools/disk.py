@@ -26,7 +26,7 @@ from sonde.disk.scope import (
     resolve_folder,
     walk_to,
 )
-from sonde.errors import HandleUnknown, InvalidRequest, NodeMissing, OutsideRoots
+from sonde.errors import InvalidRequest, NodeMissing, OutsideRoots
 from sonde.policy.content import may_show
 from sonde.policy.metadata import Facts, look_live
 from sonde.policy.roots import show_path
@@ -40,20 +40,16 @@ from sonde.tools.shapes.shell import (
     CdAnswer,
     NodeAnswer,
     PreferencesAnswer,
-    ProgressAnswer,
     ScanAnswer,
-    cut_mapping,
     has_children,
     measure_answer,
-    percent,
     shorten_text,
     show_bytes,
     show_counts,
     show_epoch,
     show_path_of,
-    show_progress,
 )
-from sonde.types import Caller, JobRecord
+from sonde.types import Caller
 
 _ENVELOPE = 150
 """Room for what cd says beside its page and the path."""
@@ -119,7 +115,7 @@ def scan_folder(
     """Scan names, sizes and times below a folder, in the background."""
     caller = work.caller
     if cancel is not None:
-        record = find_job(app, caller, cancel)
+        record = app.workspace.jobs.find_visible(cancel, caller.user)
         app.workspace.jobs.stop(record.id)
         return _show_scan(record.subject, record.id, "", caller)
     session = find_shell_session(app, caller, session_id)
@@ -187,44 +183,6 @@ def start_scan(
             DiskIndex(handle, caller.user, str(root), depth_limit, follow, created, job.id)
         )
     return job
-
-
-def find_job(app: App, caller: Caller, handle: str) -> JobRecord:
-    """A job that this caller may see: its own, and those of projects."""
-    record = app.workspace.jobs.look_up(handle)
-    if record is None or record.owner not in ("", caller.user):
-        raise HandleUnknown(f"job {handle!r}", what="job", handle=handle)
-    return record
-
-
-def job_progress(
-    app: App,
-    job_id: Annotated[str, Param("jobId of an answer", min_length=1, max_length=64)],
-    *,
-    work: Work,
-) -> ProgressAnswer:
-    """How far a job is, or what came of it."""
-    return show_job_progress(find_job(app, work.caller, job_id), work.caller)
-
-
-def show_job_progress(record: JobRecord, caller: Caller) -> ProgressAnswer:
-    """A job as job_progress answers it."""
-    answer: ProgressAnswer = {
-        "status": record.status,
-        "statusUrl": caller.link(f"jobs/{record.id}"),
-    }
-    if record.total is not None or record.status == "done":
-        answer["progressPct"] = percent(record)
-    if record.eta_s is not None and record.status == "running":
-        answer["eta"] = round(record.eta_s)
-    if record.kind == "scan":
-        answer["indexId"] = record.subject
-    report = cut_mapping(record.error or record.report)
-    if not report and record.status != "done":
-        report = show_progress(record)
-    if report:
-        answer["report"] = report
-    return answer
 
 
 def inspect(

@@ -29,9 +29,8 @@ from sonde.runtime.jobs import join_node
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, DiskIndex, Node, Sort
 from sonde.tools.disk import scan_folder, show_node, show_unscanned
-from sonde.tools.job_routes import JOB_ROUTES, CursorParam, LimitParam
 from sonde.tools.route import Content, Route
-from sonde.tools.schema import Param
+from sonde.tools.schema import CursorParam, LimitParam, Param
 from sonde.tools.shapes.shell import ScanAnswer, has_children, show_epoch, show_job
 from sonde.types import Caller
 
@@ -347,7 +346,7 @@ def start_index(
 
 
 _NODE = "indexes/{indexId}/nodes/{nodeId}"
-FILE_ROUTES: tuple[Route, ...] = (
+ROUTES: tuple[Route, ...] = (
     Route("sessions/{sessionId}", read_session, "Where a session is"),
     Route("indexes", list_indexes, "Every scanned folder"),
     Route("indexes", start_index, "Scan a folder", method="POST", status=202),
@@ -361,5 +360,4 @@ FILE_ROUTES: tuple[Route, ...] = (
     Route(f"{_NODE}/preview", read_preview, "The beginning of a file", mime="text/plain"),
     Route("indexes/{indexId}/reports", list_reports, "The reports there are"),
     Route("indexes/{indexId}/reports/{report}", read_report_page, "One page of a report"),
-    *JOB_ROUTES,
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from sonde.disk.queries import query_get, query_list, query_run
 from sonde.disk.sets import Op, fix_op, resource_set_ops
-from sonde.tools.disk import cd, inspect, job_progress, scan_folder, session_preferences
+from sonde.tools.disk import cd, inspect, scan_folder, session_preferences
+from sonde.tools.job_routes import job_progress
 from sonde.tools.tool import Tool
 
 _DOCUMENTED: tuple[Op, ...] = ("create", "list", "get", "delete", "add", "remove")
 """Operations that the document also writes as tools of their own."""
 
-FILE_TOOLS: tuple[Tool, ...] = (
+TOOLS: tuple[Tool, ...] = (
     Tool(
         name="cd",
         call=cd,

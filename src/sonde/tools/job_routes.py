@@ -1,35 +1,66 @@
-"""Addresses of jobs."""
+"""Verbs on jobs: list, read, stop."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.paging.cursor import decode_key, encode_key
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
-from sonde.tools.disk import find_job, show_job_progress
 from sonde.tools.route import Route
-from sonde.tools.schema import Param
-from sonde.tools.shapes.shell import ProgressAnswer, show_epoch, show_job
+from sonde.tools.schema import CursorParam, LimitParam, Param
+from sonde.tools.shapes.shell import (
+    ProgressAnswer,
+    cut_mapping,
+    percent,
+    show_epoch,
+    show_job,
+    show_progress,
+)
+from sonde.types import Caller, JobRecord, Json
 
 JobParam = Annotated[str, Param("jobId", min_length=1, max_length=64)]
-LimitParam = Annotated[int, Param("Rows of a page", minimum=1, maximum=1000)]
-CursorParam = Annotated[str | None, Param("As in nextPageUrl", max_length=4096)]
-_MOST = 1_000
-"""More jobs than are ever written down."""
-
-Answer = dict[str, Any]
+MAX_JOBS = 1_000
+"""More than are ever stored."""
 
 
-def list_jobs(
-    app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work
-) -> Answer:
+def job_progress(
+    app: App,
+    job_id: Annotated[str, Param("jobId of an answer", min_length=1, max_length=64)],
+    *,
+    work: Work,
+) -> ProgressAnswer:
+    """How far a job is, or what came of it."""
+    return show_job_progress(app.workspace.jobs.find_visible(job_id, work.caller.user), work.caller)
+
+
+def show_job_progress(record: JobRecord, caller: Caller) -> ProgressAnswer:
+    """A job as job_progress answers it."""
+    answer: ProgressAnswer = {
+        "status": record.status,
+        "statusUrl": caller.link(f"jobs/{record.id}"),
+    }
+    if record.total is not None or record.status == "done":
+        answer["progressPct"] = percent(record)
+    if record.eta_s is not None and record.status == "running":
+        answer["eta"] = round(record.eta_s)
+    if record.kind == "scan":
+        answer["indexId"] = record.subject
+    report = cut_mapping(record.error or record.report)
+    if not report and record.status != "done":
+        report = show_progress(record)
+    if report:
+        answer["report"] = report
+    return answer
+
+
+def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work) -> Json:
     """Long work that the caller may see, of every process, the newest first."""
     caller = work.caller
     after = decode_key(cursor, "jobs", app.workspace.key) if cursor else None
-    known = app.workspace.jobs.recent(_MOST, (after[0], after[1]) if after else None)
+    known = app.workspace.jobs.recent(MAX_JOBS, (after[0], after[1]) if after else None)
     found = [job for job in known if job.owner in ("", caller.user)]
     following = None
     if len(found) > limit:
@@ -40,10 +71,10 @@ def list_jobs(
     return {"jobs": rows, "nextPageUrl": following}
 
 
-def read_job(app: App, job_id: JobParam, *, work: Work) -> Answer:
+def read_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     """A job, with its whole report."""
     caller = work.caller
-    record = find_job(app, caller, job_id)
+    record = app.workspace.jobs.find_visible(job_id, caller.user)
     answer = show_job(record, caller) | dict(show_job_progress(record, caller))
     answer["subject"] = show_path(record.subject)
     if record.finished_ms:
@@ -59,18 +90,18 @@ def read_job(app: App, job_id: JobParam, *, work: Work) -> Answer:
 
 def read_progress(app: App, job_id: JobParam, *, work: Work) -> ProgressAnswer:
     """A job as job_progress answers it."""
-    return show_job_progress(find_job(app, work.caller, job_id), work.caller)
+    return show_job_progress(app.workspace.jobs.find_visible(job_id, work.caller.user), work.caller)
 
 
-def stop_job(app: App, job_id: JobParam, *, work: Work) -> Answer:
+def stop_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     """Ask a job to stop."""
-    record = find_job(app, work.caller, job_id)
+    record = app.workspace.jobs.find_visible(job_id, work.caller.user)
     if not app.workspace.jobs.stop(record.id):
         raise InvalidRequest("the job has ended", user_message="This job is not running.")
     return {"jobId": record.id, "status": "stopping"}
 
 
-JOB_ROUTES: tuple[Route, ...] = (
+ROUTES: tuple[Route, ...] = (
     Route("jobs", list_jobs, "Long work, the newest first"),
     Route("jobs/{jobId}", read_job, "A job, with its whole report"),
     Route("jobs/{jobId}", stop_job, "Ask a job to stop", method="DELETE", status=202),

@@ -349,6 +349,9 @@ TOOLS = (
 )
 
 ROUTES = (
+    Route("search/knowledge", knowledge_search, "Notes, media, chats, characters and prompts"),
+)
+ENTRY_ROUTES = (
     Route("knowledge/media/types", list_media_types, "The kinds of media there are"),
     Route("knowledge/{source}/{id}", read_knowledge_entry, "A note, a document, a chat and so on"),
 )

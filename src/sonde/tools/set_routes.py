@@ -34,9 +34,8 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import KINDS, Member
 from sonde.stores.disk.filters import filter_to_json, from_json, parse_filter
 from sonde.tools.disk_routes import ConfirmParam, FormatParam
-from sonde.tools.job_routes import CursorParam, LimitParam
 from sonde.tools.route import Route
-from sonde.tools.schema import Param
+from sonde.tools.schema import CursorParam, LimitParam, Param
 from sonde.tools.shapes.shell import QueriesAnswer, RunAnswer, SetAnswer
 from sonde.types import Caller
 
@@ -248,7 +247,7 @@ def remove_query(
 
 _SET = "resource-sets/{selectionId}"
 _QUERY = "queries/{queryId}"
-SET_ROUTES: tuple[Route, ...] = (
+ROUTES: tuple[Route, ...] = (
     Route("resource-sets", read_sets, "Resource sets, the newest first"),
     Route("resource-sets", make_set, "A new resource set", method="POST", status=201),
     Route(_SET, read_set, "A resource set"),

@@ -205,13 +205,12 @@ def _sum_up(report: dict[str, Any]) -> str:
 
 def run_jobs(session: Session) -> int:
     """List jobs, the newest first, or stop one."""
-    from sonde.tools.disk import find_job
     from sonde.tools.shapes.shell import show_job
     from sonde.types import Caller
 
     app, caller = session.app, Caller()
     if session.args.stop:
-        record = find_job(app, caller, session.args.stop)
+        record = app.workspace.jobs.find_visible(session.args.stop, caller.user)
         stopped = app.workspace.jobs.stop(record.id)
         session.note("it will stop within a second" if stopped else "it was not running")
         return FOUND if stopped else NOTHING

@@ -128,8 +128,7 @@ def _read_settings(session: Session, **given: Any) -> Settings:
 
 def _make_listing(settings: Settings) -> Listing:
     from sonde.mcp.listing import Listing
-    from sonde.tools import TOOLS
-    from sonde.tools.routes import ROUTES
+    from sonde.tools import ROUTES, TOOLS
 
     listing = Listing(
         TOOLS,
