@@ -25,9 +25,8 @@ from sonde.embedding.base import Vectors
 from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import StaticEmbedder
 from sonde.ranking.question import read_question
-from sonde.searching import modes as deepen
 from sonde.searching.modes import rank_hybrid
-from sonde.searching.search import DeepVectors, QueryVector, Search
+from sonde.searching.search import EMBEDDING_BUDGET_S, DeepVectors, QueryVector, Search
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import Filter
 
@@ -76,10 +75,9 @@ def main() -> None:
     parser.add_argument("corpora", type=Path)
     parser.add_argument("queries", type=Path)
     parser.add_argument("cache", type=Path)
-    parser.add_argument("--budget", type=float, default=deepen.BUDGET_S)
+    parser.add_argument("--budget", type=float, default=EMBEDDING_BUDGET_S)
     parser.add_argument("--only", help="comma-separated names of repositories")
     args = parser.parse_args()
-    deepen.BUDGET_S = args.budget
     unseen = fit_unseen(args.corpora, args.queries, args.cache)
     static, model = StaticEmbedder(), OnnxEmbedder(idle_s=3600)
     only = set(args.only.split(",")) if args.only else None
@@ -91,7 +89,8 @@ def main() -> None:
         began = time.perf_counter()
         vector = model.embed([query], "query")[0]
         embed = partial(model.embed, mode="passage") if fresh else None
-        return DeepVectors(model.name, vector, complete, embed, time.perf_counter() - began)
+        pace_s = time.perf_counter() - began
+        return DeepVectors(model.name, vector, complete, embed, pace_s, args.budget)
 
     for share in SHARES:
         for fresh in (False, True) if share < 1 else (False,):

@@ -93,7 +93,7 @@ def gather_rows(
         )
         files = gather_evidence(Search(store, Filter(), 20, probe, more), question)
         matrix = np.array([[f.features.get(n, 0.0) for n in NAMES] for f in files], np.float64)
-        paths = [f.candidate.state.path for f in files]
+        paths = [f.state.path for f in files]
         labels = np.array([_matches(path, targets) for path in paths])
         rows.append((matrix, labels, paths, len(targets), query["query"], query.get("category")))
     return rows

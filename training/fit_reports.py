@@ -28,7 +28,7 @@ from sonde.embedding.base import load_provider
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
-from sonde.ranking.features import FEATURES, TOLD
+from sonde.ranking.features import FEATURES, REPORT_FEATURES
 from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, REPORT
 from sonde.runtime.work import Work
@@ -38,7 +38,7 @@ from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.text.globs import compile_glob
 from sonde.types import Filter
 
-NAMES = [*FEATURES, *TOLD]
+NAMES = [*FEATURES, *REPORT_FEATURES]
 SNAPSHOTS = 3
 DEPTHS = (1, 5, 10)
 STRENGTH = 20.0
@@ -106,7 +106,7 @@ def measure_issue(store: SqliteChunkStore, text: str, files: set[str]) -> Any:
     vectors = embedder.embed(question.asked, "query")
     probe = QueryVector(embedder.name, *vectors)
     ranked = gather_evidence(Search(store, Filter(), 20, probe), question)
-    paths = [file.candidate.state.path for file in ranked]
+    paths = [file.state.path for file in ranked]
     matrix = np.array([[f.features.get(n, 0.0) for n in NAMES] for f in ranked])
     return matrix, np.array([path in files for path in paths]), paths, len(files), text, None
 

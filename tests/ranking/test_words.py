@@ -5,13 +5,12 @@ from tests.drawing import ANY, draw_text
 
 from sonde.ranking.question import (
     Matches,
-    fold_name,
     overlap_of,
     read_question,
     shorten_word,
     words_match,
 )
-from sonde.text.words import index_terms, split_identifier
+from sonde.text.words import fold_name, index_terms, split_identifier
 
 
 @pytest.mark.parametrize(

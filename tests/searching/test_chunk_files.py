@@ -20,11 +20,11 @@ from sonde.embedding.base import Mode, Vectors
 from sonde.embedding.services import EndpointEmbedder
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed, FileMissing, MissingExtra
-from sonde.projects.views import cortex_search
 from sonde.runtime.work import Work
 from sonde.searching.chunk_files import QUIET_MS, ChunkFiles
 from sonde.searching.contexts import SearchOptions
 from sonde.settings import apply_cortex_config, load_settings
+from sonde.tools.code import cortex_search
 from sonde.wiring import build_app, open_project
 
 ALL = SearchOptions(limit=100, min_score=-1)

@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -18,9 +18,8 @@ from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
-from sonde.searching import modes as deepen
 from sonde.searching.modes import rank_hybrid
-from sonde.searching.search import DeepVectors, QueryVector, Search
+from sonde.searching.search import EMBEDDING_BUDGET_S, DeepVectors, QueryVector, Search
 from sonde.settings import load_settings
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.tools.code import search_code
@@ -80,9 +79,13 @@ def rank(
     return list(dict.fromkeys(one.chunk.path for one in found))
 
 
-def ask(model: OnnxEmbedder, embed: object = None) -> DeepVectors:
+def ask(
+    model: OnnxEmbedder,
+    embed: Callable[[Sequence[str]], Vectors] | None = None,
+    budget_s: float = EMBEDDING_BUDGET_S,
+) -> DeepVectors:
     vector = model.embed([QUESTION], "query")[0]
-    return DeepVectors(model.name, vector, is_complete=False, embed=embed)  # type: ignore[arg-type]
+    return DeepVectors(model.name, vector, is_complete=False, embed=embed, budget_s=budget_s)
 
 
 def cover(store: SqliteChunkStore, model: OnnxEmbedder, paths: Sequence[str]) -> None:
@@ -130,10 +133,8 @@ def test_a_file_passes_only_those_that_the_model_finds_farther_off(
 
 
 def test_missing_passages_are_embedded_for_the_best_files_only(
-    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(deepen, "BUDGET_S", 60.0)
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
+) -> None:
     before = rank(store, static, None)
     texts: list[str] = []
 
@@ -141,23 +142,21 @@ def test_missing_passages_are_embedded_for_the_best_files_only(
         texts.extend(given)
         return deep.embed(given, "passage")
 
-    after = rank(store, static, ask(deep, embed))
+    after = rank(store, static, ask(deep, embed, budget_s=60.0))
     assert sorted(after[:3]) == sorted(before[:3])
     assert after[3:] == before[3:]
     assert 0 < len(texts) <= 6
     cover(store, deep, before)
     texts.clear()
-    rank(store, static, ask(deep, embed))
+    rank(store, static, ask(deep, embed, budget_s=60.0))
     assert not texts
 
 
 def test_when_time_is_up_the_answer_is_as_it_was(
-    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(deepen, "BUDGET_S", -1.0)
+    store: SqliteChunkStore, static: StaticEmbedder, deep: OnnxEmbedder
+) -> None:
     embed = partial(deep.embed, mode="passage")
-    assert rank(store, static, ask(deep, embed)) == rank(store, static, None)
+    assert rank(store, static, ask(deep, embed, budget_s=-1.0)) == rank(store, static, None)
 
 
 def test_a_model_that_fails_leaves_the_answer_as_it_was(

@@ -138,7 +138,9 @@ def test_forged_foreign_and_expired_cursors_are_refused(
     with pytest.raises(BadCursor, match="another installation"):
         regex_search(open_app("other"), cursor=cursor, work=Work())
     now = [0.0]
-    aging = replace(app, results=ResultSets(app.workspace.key, lambda: now[0]))
+    aging = replace(
+        app, workspace=replace(app.workspace, results=ResultSets(app.workspace.key, lambda: now[0]))
+    )
     cursor = cursor_of(find(aging, regex_search, page_size=10))
     now[0] = TTL_S + 1
     with pytest.raises(BadCursor, match="expired"):
@@ -180,12 +182,12 @@ def test_a_server_sweeps_until_it_is_closed(open_app: Callable[..., App]) -> Non
     server = open_app(stays=True)
     assert sweepers() == before + 1
     find(server, regex_search)
-    assert len(server.results) == 1
+    assert len(server.workspace.results) == 1
     server.close()
     for thread in threading.enumerate():
         if thread.name == "sonde-sweep":
             thread.join(10)
-    assert (sweepers(), len(server.results)) == (before, 0)
+    assert (sweepers(), len(server.workspace.results)) == (before, 0)
 
 
 @pytest.mark.parametrize(

@@ -161,8 +161,8 @@ def test_changes_wait_for_a_yes_and_a_token_is_one(asked: App, root: Path) -> No
         told = fails(errors.ConfirmationRequired, call, asked)
         assert told.facts["token"] in told.next_action
         assert call(asked, confirm=told.facts["token"], work=Work())["status"] == "success"
-    assert not asked.projects.get(root).is_indexed()
-    assert not asked.projects.get(root).folder.exists()
+    assert not asked.workspace.projects.get(root).is_indexed()
+    assert not asked.workspace.projects.get(root).folder.exists()
 
 
 def test_a_token_is_good_for_one_action_on_one_project_for_two_minutes(
@@ -202,10 +202,10 @@ def test_deleting_an_index_removes_its_folder_and_nothing_else(
     other.mkdir()
     (other / "c.py").write_text("c = 1\n")
     create_index(indexed, str(other), work=Work())
-    kept = indexed.projects.get(other).folder
+    kept = indexed.workspace.projects.get(other).folder
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     delete_index(indexed, work=Work())
-    assert list((indexed.home / "indexes").iterdir()) == [kept]
+    assert list((indexed.workspace.home / "indexes").iterdir()) == [kept]
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     fails(errors.IndexNotFound, search_code, indexed, "alpha")
     assert search_code(indexed, "c", project=str(other), work=Work())["results"]
@@ -214,7 +214,7 @@ def test_deleting_an_index_removes_its_folder_and_nothing_else(
 def test_an_index_of_a_newer_version_is_left_alone_and_named(
     indexed: App, root: Path, open_app: Callable[..., App]
 ) -> None:
-    place = indexed.projects.get(root).folder / "metadata.json"
+    place = indexed.workspace.projects.get(root).folder / "metadata.json"
     metadata = json.loads(place.read_text())
     place.write_text(json.dumps(metadata | {"formatVersion": 99}))
     before = place.read_bytes()
@@ -237,7 +237,7 @@ def test_a_database_of_a_newer_version_is_left_alone_and_named(
     import apsw
 
     indexed.close()
-    connection = apsw.Connection(str(indexed.projects.get(root).folder / "index.db"))
+    connection = apsw.Connection(str(indexed.workspace.projects.get(root).folder / "index.db"))
     connection.pragma("user_version", 99)
     connection.close()
     for call, *args in ((search_code, "alpha"), (get_index_status,), (create_index,)):

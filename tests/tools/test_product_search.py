@@ -251,3 +251,25 @@ def test_a_result_is_not_named_after_what_lies_below_its_lines(app: App, root: P
     part = search(app, query, path="src/both.py", max_tokens=200)["results"][0]
     assert part["endLine"] <= below
     assert "symbol" not in part
+
+
+def test_a_file_named_with_ideographs_is_found_by_its_name(
+    open_app: Callable[..., App], tmp_path: Path
+) -> None:
+    # the crowd fills what retrieval by words returns, so that only the name can find the file
+    crowd = {
+        f"notes/n{at}.py": f"# load 数据库 数据 据库 load 数据库\ncount = {at}\n"
+        for at in range(250)
+    }
+    files = {
+        "pyproject.toml": "[project]\n",
+        "store/load_数据库.py": "\n".join(f"step_{at} = {at}" for at in range(60)),
+        "store/user.py": "import load_数据库\n\n\ndef use():\n    return load_数据库\n",
+    }
+    app = open_app(start=write_files(tmp_path / "ideographs", files | crowd))
+    create_index(app, work=Work())
+    best = search(app, "load_数据库", mode="hybrid", explain=True)["results"][0]
+    assert best["path"] == "store/load_数据库.py"
+    assert best["why"]["importers"] > 0
+    found = search(app, "steps of load_数据库.py", mode="hybrid")["results"]
+    assert "store/load_数据库.py" in {row["path"] for row in found}

@@ -14,10 +14,9 @@ from sonde.app import App
 from sonde.embedding.shared.server import EmbeddingServer
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed, InvalidRequest
-from sonde.projects.views import cortex_search
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
-from sonde.tools.code import search_code
+from sonde.tools.code import cortex_search, search_code
 from sonde.tools.index import create_index, get_index_status
 from sonde.wiring import build_app
 

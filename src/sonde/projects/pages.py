@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sonde.errors import CatalogError, EmptyQuery, InvalidRequest, OutsideRoots
-from sonde.paging.results import ResultSet, count_tokens, fill_page
+from sonde.paging.budget import fit_page
+from sonde.paging.results import ResultSet
 from sonde.projects.find import ALL, find_project, projects_in_scope
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.project import Project
@@ -270,21 +271,7 @@ def _cut_page(
             "metadata": metadata,
         }
 
-    if budget is None:
-        answer = answer_with([rows.show(hit, limit) for hit in wanted])
-    else:
-        matches = fill_page(wanted, lambda hit: rows.show(hit, limit), budget)
-        answer = answer_with(matches)
-        # rows are measured apart, and what JSON must escape grows: the whole decides
-        while count_tokens(answer) > budget and (
-            len(matches) > 1 or (matches and limit > _SHORTEST)
-        ):
-            if len(matches) > 1:
-                matches.pop()
-            else:
-                limit = limit * 2 // 3
-                matches = [rows.show(wanted[0], limit)]
-            answer = answer_with(matches)
+    answer = fit_page(wanted, rows.show, answer_with, budget, length=limit, shortest=_SHORTEST)
     refuse_oversize(answer)
     results.pages.setdefault(offset + answer["results"]["count"], number + 1)
     return answer

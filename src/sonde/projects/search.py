@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import Cancelled, CatalogError, EmptyQuery, FileMissing, PermissionDenied
-from sonde.paging.results import count_tokens, fill_page, snippet_limit
+from sonde.paging.budget import fit_page, snippet_limit
 from sonde.projects.find import ALL, projects_in_scope
 from sonde.projects.follow import count_pending, refresh
 from sonde.projects.project import Project
@@ -123,17 +123,7 @@ def answer_search(
             answer["nextCursor"] = next_cursor
         return answer
 
-    rows = fill_page(hits[offset:], lambda hit: show(hit, limit), budget)
-    answer = answer_with(rows)
-    # rows are measured apart, and what JSON must escape grows: the whole decides
-    while count_tokens(answer) > budget and (len(rows) > 1 or (rows and limit > _SHORTEST)):
-        if len(rows) > 1:
-            rows.pop()
-        else:
-            limit = limit * 2 // 3
-            rows = [show(hits[offset], limit)]
-        answer = answer_with(rows)
-    return answer
+    return fit_page(hits[offset:], show, answer_with, budget, length=limit, shortest=_SHORTEST)
 
 
 def rank_everywhere(

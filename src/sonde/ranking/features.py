@@ -9,15 +9,15 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from sonde.ranking.question import Question, fold_name, overlap_of, shorten_word
+from sonde.ranking.candidate import Candidate, Evidence
+from sonde.ranking.question import Question, overlap_of, shorten_word
 from sonde.ranking.report import Places, Report, split_path
 from sonde.text.languages import language_of
-from sonde.text.words import find_words, split_identifier, unique
-from sonde.types import FileState, Symbol
+from sonde.text.words import find_words, fold_name, split_identifier, unique
+from sonde.types import FileState
 
 FEATURES: Mapping[str, str] = {
     "lexical_top": "mean standard score of the file's three best chunks by BM25",
@@ -80,38 +80,11 @@ _HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
 _KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3}
 
 
-@dataclass(slots=True)
-class FileEvidence:
-    """What retrieval and the index know about one candidate file."""
-
-    state: FileState
-    lexical: list[float] = field(default_factory=list)
-    """BM25 of its retrieved chunks, best first."""
-    dense: list[float] = field(default_factory=list)
-    """Similarities of its retrieved chunks, best first."""
-    dense_near: int = 0
-    """How many of the twenty nearest chunks are its own."""
-    told_lexical: list[float] = field(default_factory=list)
-    """BM25 of its chunks by the words of a whole report."""
-    told_dense: list[float] = field(default_factory=list)
-    """Their similarities to a whole report."""
-    deep: list[float] = field(default_factory=list)
-    """Similarities by the deeper model, where it has seen every chunk."""
-    deep_near: int = 0
-    symbols: Sequence[Symbol] = ()
-    importers: int = 0
-    holds_name: bool = False
-    has_implementation: bool = False
-    """For a header: a source file of the same stem lies in the index."""
-
-
-def measure_files(question: Question, files: Sequence[FileEvidence]) -> list[dict[str, float]]:
+def measure_files(question: Question, files: Sequence[Candidate]) -> list[dict[str, float]]:
     """One row of features per file; some compare a file with the other candidates."""
-    lexical = spread_of([score for file in files for score in file.lexical])
-    dense = spread_of([score for file in files for score in file.dense])
+    lexical, dense, deep = (_spread_over(files, kind) for kind in ("lexical", "dense", "deep"))
     rows = [_measure(question, file, lexical, dense) for file in files]
-    if any(file.deep for file in files):
-        deep = spread_of([score for file in files for score in file.deep])
+    if any(file.scores["deep"] for file in files):
         for row, file in zip(rows, files, strict=True):
             row |= _measure_deep(file, deep)
     best_stem = max((row["stem_f1"] for row in rows), default=0.0)
@@ -150,9 +123,13 @@ def spread_of(scores: Sequence[float]) -> Spread:
     return mean, deviation if deviation > 1e-6 * abs(top) else 1.0, top
 
 
+def _spread_over(files: Sequence[Candidate], kind: Evidence) -> Spread:
+    return spread_of([score for file in files for score in file.scores[kind].values()])
+
+
 def _measure(
     question: Question,
-    file: FileEvidence,
+    file: Candidate,
     lexical: Spread,
     dense: Spread,
 ) -> dict[str, float]:
@@ -168,9 +145,9 @@ def _measure(
     return row
 
 
-def _measure_scores(file: FileEvidence, lexical: Spread, dense: Spread) -> dict[str, float]:
-    lexical_top, lexical_rel = compare_scores(file.lexical, lexical)
-    dense_rel, dense_mean = _compare_meaning(file.dense, dense)
+def _measure_scores(file: Candidate, lexical: Spread, dense: Spread) -> dict[str, float]:
+    lexical_top, lexical_rel = compare_scores(file.scores["lexical"], lexical)
+    dense_rel, dense_mean = _compare_meaning(file.scores["dense"], dense)
     return {
         "lexical_top": lexical_top,
         "lexical_rel": lexical_rel,
@@ -180,8 +157,8 @@ def _measure_scores(file: FileEvidence, lexical: Spread, dense: Spread) -> dict[
     }
 
 
-def _measure_deep(file: FileEvidence, deep: Spread) -> dict[str, float]:
-    deep_rel, deep_mean = _compare_meaning(file.deep, deep)
+def _measure_deep(file: Candidate, deep: Spread) -> dict[str, float]:
+    deep_rel, deep_mean = _compare_meaning(file.scores["deep"], deep)
     return {
         "deep_rel": deep_rel,
         "deep_mean": deep_mean,
@@ -189,21 +166,22 @@ def _measure_deep(file: FileEvidence, deep: Spread) -> dict[str, float]:
     }
 
 
-def _compare_meaning(scores: Sequence[float], spread: Spread) -> tuple[float, float]:
+def _compare_meaning(held: Mapping[int, float], spread: Spread) -> tuple[float, float]:
     """The best against the maximum of all, and the mean standard score."""
     mean, deviation, top = spread
+    scores = held.values()
     if not scores:
         return 0.0, -1.0
     rel = max(scores) / top if top > 0 else 0.0
     return rel, sum((score - mean) / deviation for score in scores) / len(scores)
 
 
-def compare_scores(scores: Sequence[float], spread: Spread) -> tuple[float, float]:
+def compare_scores(scores: Mapping[int, float], spread: Spread) -> tuple[float, float]:
     """Mean standard score of the three best, and the best against the maximum of all."""
     mean, deviation, top = spread
     if top <= 0:
         return 0.0, 0.0
-    best = sorted(scores, reverse=True)[:3]
+    best = sorted(scores.values(), reverse=True)[:3]
     padded = best + [0.0] * (3 - len(best))
     return sum((score - mean) / deviation for score in padded) / 3, padded[0] / top
 
@@ -272,7 +250,7 @@ def _measure_name(question: Question, state: FileState, place: _Place) -> dict[s
     }
 
 
-def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, float]:
+def _measure_definitions(question: Question, file: Candidate) -> dict[str, float]:
     best_f1 = 0.0
     defines = 0.0
     said: set[str] = set()
@@ -297,11 +275,11 @@ def _measure_definitions(question: Question, file: FileEvidence) -> dict[str, fl
 @lru_cache(maxsize=50_000)
 def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
-    parts = split_identifier(name.rsplit(".", 1)[-1])
-    return "".join(parts), tuple(shorten_word(part) for part in parts)
+    last = name.rsplit(".", 1)[-1]
+    return fold_name(last), tuple(shorten_word(part) for part in split_identifier(last))
 
 
-def _measure_place(question: Question, file: FileEvidence, place: _Place) -> dict[str, float]:
+def _measure_place(question: Question, file: Candidate, place: _Place) -> dict[str, float]:
     said = set(question.words)
     return {
         "is_test": float(place.is_test),
@@ -315,7 +293,7 @@ def _measure_place(question: Question, file: FileEvidence, place: _Place) -> dic
     }
 
 
-TOLD: Mapping[str, str] = {
+REPORT_FEATURES: Mapping[str, str] = {
     "told_lexical_top": "mean standard score of its three best chunks by the report's words",
     "told_lexical_rel": "its best chunk by the report's words against the best of all",
     "told_dense_rel": "the same by the meaning of the report's sentences",
@@ -326,10 +304,9 @@ TOLD: Mapping[str, str] = {
 }
 
 
-def measure_report(report: Report, files: Sequence[FileEvidence]) -> list[dict[str, float]]:
+def measure_report(report: Report, files: Sequence[Candidate]) -> list[dict[str, float]]:
     """One row of features per file, to be added to those that the title gives."""
-    lexical = spread_of([score for file in files for score in file.told_lexical])
-    dense = spread_of([score for file in files for score in file.told_dense])
+    lexical, dense = (_spread_over(files, kind) for kind in ("report_lexical", "report_dense"))
     said = {shorten_word(p) for word in find_words(report.body) for p in split_identifier(word)}
     frames = _place_frames(report, files)
     defined = [_names_defined(file) for file in files]
@@ -339,12 +316,12 @@ def measure_report(report: Report, files: Sequence[FileEvidence]) -> list[dict[s
     for at, file in enumerate(files):
         state = file.state
         words = stem_words(state.path, state.stem)
-        top, rel = compare_scores(file.told_lexical, lexical)
+        top, rel = compare_scores(file.scores["report_lexical"], lexical)
         rows.append(
             {
                 "told_lexical_top": top,
                 "told_lexical_rel": rel,
-                "told_dense_rel": compare_scores(file.told_dense, dense)[1],
+                "told_dense_rel": compare_scores(file.scores["report_dense"], dense)[1],
                 "told_stem": sum(word in said for word in words) / len(words) if words else 0.0,
                 "told_path": places.rate(state.path) / 2,
                 "told_frame": frames.get(state.path, 0.0),
@@ -354,7 +331,7 @@ def measure_report(report: Report, files: Sequence[FileEvidence]) -> list[dict[s
     return rows
 
 
-def _place_frames(report: Report, files: Sequence[FileEvidence]) -> dict[str, float]:
+def _place_frames(report: Report, files: Sequence[Candidate]) -> dict[str, float]:
     """Path -> how near its last frame is to where the error was raised, 1 at the place itself."""
     ends: dict[tuple[str, ...], list[str]] = {}
     for file in files:
@@ -369,7 +346,7 @@ def _place_frames(report: Report, files: Sequence[FileEvidence]) -> dict[str, fl
     return {path: 1 / (1 + at) for at, path in enumerate(order)}
 
 
-def _names_defined(file: FileEvidence) -> set[str]:
+def _names_defined(file: Candidate) -> set[str]:
     return {list_name_words(symbol.name)[0] for symbol in file.symbols}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sonde.ranking.report import Report, read_report
-from sonde.text.words import find_words, index_terms, split_identifier, unique
+from sonde.text.words import find_words, fold_name, index_terms, split_identifier, unique
 
 
 def shorten_word(word: str) -> str:
@@ -123,7 +123,8 @@ def read_question(text: str) -> Question:
         spelled=tuple(unique(name.split(".")[-1].split("::")[-1] for name in spelled)),
         proper=frozenset(word for word in find_words(text) if word[0].isupper() and len(word) > 2)
         | {re.split(r"\W+", name)[-1] for name in spelled},
-        joined=frozenset(_joins([part for part in raw if part not in STOP_WORDS][:_MOST_WORDS])),
+        joined=frozenset(_joins([part for part in raw if part not in STOP_WORDS][:_MOST_WORDS]))
+        | _whole_names(text),
         is_symbol=bool(_IDENTIFIER.fullmatch(text)) and len(raw) > 0,
         matches=Matches(words),
         report=report,
@@ -159,9 +160,10 @@ def _joins(words: Sequence[str]) -> Iterable[str]:
             yield "".join(words[start : start + size])
 
 
-def fold_name(name: str) -> str:
-    """A name without case and separators, as stores know it."""
-    return "".join(split_identifier(name))
+def _whole_names(text: str) -> set[str]:
+    """Words that the index splits into overlapping pairs of ideographs, as names are stored."""
+    words = [word for word in find_words(text) if not word.isascii()][:_MOST_WORDS]
+    return {fold_name(word) for word in words if fold_name(word) != "".join(split_identifier(word))}
 
 
 def words_match(one: str, other: str) -> bool:

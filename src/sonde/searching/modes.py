@@ -9,22 +9,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from itertools import zip_longest
 
 from sonde.embedding.base import Vectors
 from sonde.errors import EmbeddingFailed
+from sonde.ranking.candidate import Candidate
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_weights
-from sonde.searching.evidence import Candidate, RankedFile, defines_name, gather_evidence
+from sonde.searching.evidence import defines_name, gather_evidence
 from sonde.searching.search import DeepVectors, Ranked, Search, merge_neighbours, order_found
 from sonde.types import Chunk
 
-BUDGET_S = 0.1
-"""How long passages may be embedded while somebody waits for the answer."""
 _FILES = 15
+"""The best files, whose order the deeper model may change."""
 _FRESH_FILES = 3
 """Where vectors are missing: more files gain nothing (docs/quality.md)."""
 _LEAST_FILES = 3
@@ -41,30 +40,29 @@ def rerank(
     search: Search,
     question: Question,
     candidates: Sequence[Candidate],
-    order: Callable[[Candidate], Sequence[Chunk]],
 ) -> list[float]:
     """`deep_rel` of the first candidates, as many as the model has seen; none if few."""
     deep = search.deep
     if deep is None or deep.is_complete:
         return []
-    wanted = [list(order(candidate))[:_CHUNKS] for candidate in candidates[:_FILES]]
+    wanted = [order_chunks(question, candidate)[:_CHUNKS] for candidate in candidates[:_FILES]]
     ids = [chunk.id for chunks in wanted for chunk in chunks]
     seen = {
         id_: float(vector @ deep.vector)
         for id_, vector in search.store.vectors(deep.model, ids).items()
     }
     best: list[float] = []
-    ends = time.perf_counter() + BUDGET_S
+    ends = time.perf_counter() + deep.budget_s
     took = _SLOWER * deep.pace_s
     fresh = deep.embed if time.perf_counter() + _LEAST_FILES * took < ends else None
     for at, chunks in enumerate(wanted):
-        lacking = [chunk for chunk in chunks if chunk.id not in seen]
-        if lacking:
+        missing = [chunk for chunk in chunks if chunk.id not in seen]
+        if missing:
             began = time.perf_counter()
             if fresh is None or at >= _FRESH_FILES or began + took > ends:
                 break
             try:
-                seen |= _embed_now(fresh, deep, question, lacking)
+                seen |= _embed_now(fresh, deep, question, missing)
             except EmbeddingFailed:
                 break  # the answer stands without it
             took = time.perf_counter() - began
@@ -89,34 +87,20 @@ def _embed_now(
     }
 
 
+_DEFINITION = 3.0
+"""A chunk that defines the name asked for leads its file, whatever three scores say."""
 _SCALE = 4.0
 """Model scores are about -10..+10; divided by this they spread well over 0..1."""
-
-
-@dataclass(slots=True)
-class _Weighed:
-    file: RankedFile
-    parts: dict[str, float]
-    """What each feature adds to the score."""
-
-    @property
-    def score(self) -> float:
-        return sum(self.parts.values())
-
-    @property
-    def why(self) -> tuple[tuple[str, float], ...]:
-        kept = [(name, round(part, 3)) for name, part in self.parts.items() if abs(part) >= 0.05]
-        return tuple(sorted(kept, key=lambda pair: -abs(pair[1])))
 
 
 def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
     """Best files first, each by its answering chunk; further chunks of good files follow."""
     found: list[Ranked] = []
     extra: list[Ranked] = []
-    for weighed in _weigh_files(search, question):
-        best, *others = order_chunks(question, weighed.file.candidate)
-        relevance = (1 + math.tanh(weighed.score / _SCALE / 2)) / 2
-        why = weighed.why
+    for file in _weigh_files(search, question):
+        best, *others = order_chunks(question, file)
+        relevance = (1 + math.tanh(file.score / _SCALE / 2)) / 2
+        why = file.why
         found.append(Ranked(best, relevance, "relevance", why))
         extra.extend(Ranked(chunk, relevance, "relevance", why) for chunk in others[:2])
     tail = found[-1].score if found else 0.0
@@ -125,43 +109,38 @@ def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
     return merge_neighbours(found)[: search.limit]
 
 
-def _weigh_files(search: Search, question: Question) -> list[_Weighed]:
+def _weigh_files(search: Search, question: Question) -> list[Candidate]:
     """Every candidate file with its score, best first."""
-    weighed = []
-    for file in gather_evidence(search, question):
-        model = choose_weights(
-            file.candidate.state.kind,
+    files = gather_evidence(search, question)
+    for file in files:
+        weights = choose_weights(
+            file.state.kind,
             is_report=question.report is not None,
             is_deep="deep_rel" in file.features,
         )
-        parts = {name: model.get(name, 0.0) * value for name, value in file.features.items()}
-        weighed.append(_Weighed(file, parts))
-    weighed.sort(key=_place)
-    order = partial(order_chunks, question)
-    deep = rerank(search, question, [one.file.candidate for one in weighed], order)
-    for one, value in zip(weighed, deep, strict=False):
+        file.parts = {name: weights.get(name, 0.0) * value for name, value in file.features.items()}
+    files.sort(key=_sort_key)
+    deep = rerank(search, question, files)
+    for file, value in zip(files, deep, strict=False):
         # above the least of them, so that nobody falls behind files it was not compared with
-        one.parts["deep_rel"] = DEEPENED * (value - min(deep))
-    return sorted(weighed, key=_place)
+        file.parts["deep_rel"] = DEEPENED * (value - min(deep))
+    return sorted(files, key=_sort_key)
 
 
-def _place(one: _Weighed) -> tuple[float, str]:
-    return -one.score, one.file.candidate.state.path
+def _sort_key(file: Candidate) -> tuple[float, str]:
+    return -file.score, file.state.path
 
 
 def order_chunks(question: Question, candidate: Candidate) -> list[Chunk]:
     """A file's candidate chunks, the answering one first."""
-    kinds = (
-        candidate.lexical, candidate.dense, candidate.deep, candidate.told_lexical,
-        candidate.told_dense,
-    )  # fmt: skip
+    kinds = candidate.scores.values()
     most = [max(scores.values(), default=0.0) or 1.0 for scores in kinds]
 
     def strength(chunk: Chunk) -> float:
         share = sum(
             scores.get(chunk.id, 0.0) / top for scores, top in zip(kinds, most, strict=True)
         )
-        return share + (3.0 if defines_name(question, chunk) else 0.0)
+        return share + (_DEFINITION if defines_name(question, chunk) else 0.0)
 
     return sorted(
         candidate.chunks.values(), key=lambda chunk: (-strength(chunk), chunk.span.start_line)
@@ -210,11 +189,11 @@ def rank_lexical(search: Search, question: Question) -> list[Ranked]:
 
 
 def rank_semantic(search: Search, question: Question) -> list[Ranked]:
-    """Chunks that mean the like, nearest first."""
+    """Semantically similar chunks, nearest first."""
     probe = search.probe
     if probe is None:
-        return rank_lexical(search, question)  # nothing can say what it means; a note says that
-    model, vector = probe.model, probe.vector if probe.told is None else probe.told
+        return rank_lexical(search, question)  # no model can embed it; a note says so
+    model, vector = probe.model, probe.vector if probe.report is None else probe.report
     if search.deep and search.deep.is_complete:
         model, vector = search.deep.model, search.deep.vector
     scored = search.store.dense(model, vector, 2 * search.limit, search.where)

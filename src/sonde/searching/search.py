@@ -13,6 +13,8 @@ from sonde.ranking.question import Question
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import Chunk, Filter, Kind, Span
 
+EMBEDDING_BUDGET_S = 0.1
+"""How long passages may be embedded while the caller waits; longer would be felt."""
 _POOL = 100
 """Chunks taken from each retriever; on labelled repositories 60 already hold 99 % of targets."""
 
@@ -23,7 +25,7 @@ class QueryVector:
 
     model: str
     vector: Vectors
-    told: Vectors | None = None
+    report: Vectors | None = None
     """A report's sentences, where the query is one."""
 
 
@@ -39,6 +41,7 @@ class DeepVectors:
     """Embeds passages now; None when that would take too long."""
     pace_s: float = 0.0
     """How long embedding the query took just now."""
+    budget_s: float = EMBEDDING_BUDGET_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +127,7 @@ class QueryVectors:
                 vectors = self._embed(embedder)
                 if vectors is None:
                     return None
-                vector, *told = vectors
-                return QueryVector(embedder.name, vector, *told)
+                return QueryVector(embedder.name, *vectors)
         return None
 
     def deep(self, store: ChunkStore, kind: Kind, probe: QueryVector) -> DeepVectors | None:

@@ -33,6 +33,26 @@ def _strip_accents(text: str) -> str:
     return unicodedata.normalize("NFC", kept)
 
 
+_ASCII_PLAIN = {code: chr(code).lower() if chr(code).isalnum() else None for code in range(128)}
+
+
+def strip_punctuation(text: str) -> str:
+    """The text without ASCII punctuation and lone surrogates, ASCII letters in lower case."""
+    return text.translate(_ASCII_PLAIN).encode("utf-8", "ignore").decode()
+
+
+def fold_name(name: str) -> str:
+    """A name without case, accents and separators (`Foo.barBaz` -> `foobarbaz`).
+
+    Indexes store names in this form, so changing it needs a new index format.
+    """
+    if name.isascii():
+        return strip_punctuation(name)
+    decomposed = unicodedata.normalize("NFKD", name.casefold())
+    kept = "".join(c for c in decomposed if c.isalnum() and not unicodedata.combining(c))
+    return strip_punctuation(unicodedata.normalize("NFC", kept))
+
+
 def _bigrams(run: str) -> list[str]:
     return [run] if len(run) < 2 else [run[i : i + 2] for i in range(len(run) - 1)]
 

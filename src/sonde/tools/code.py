@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from sonde.app import App
 from sonde.errors import DocsIndexNotFound, EmptyQuery
-from sonde.paging.results import count_tokens, fill_page
+from sonde.paging.budget import ENVELOPE_TOKENS, fit_page
 from sonde.projects.find import find_project, indexed_project, projects_in_scope
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.search import Request, answer_search
 from sonde.projects.update import repairing_corruption
 from sonde.projects.views import find_context
 from sonde.runtime.work import Work
-from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions
+from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions, SearchResult
 from sonde.searching.filters import match_paths, read_folder
 from sonde.tools.route import Route
 from sonde.tools.schema import Param, TagsParam, TypesParam
@@ -223,17 +223,21 @@ def cortex_search(
             raise EmptyQuery("neither `query` nor `cursor` was given")
         results, note = find_context(app.workspace, project, query, options, work)
         kept, offset = app.workspace.results.keep(asked, results), 0
-    budget = max_tokens or app.workspace.max_tokens
-    rows = fill_page(kept.hits[offset:], show_result, budget)
-    while len(rows) > 1 and count_tokens(rows) + 100 > budget:
-        rows.pop()
-    while (
-        rows
-        and len(rows[0]["chunk"]["text"]) > _SHORTEST_CHUNK
-        and count_tokens(rows) + 100 > budget
-    ):
-        text = rows[0]["chunk"]["text"]
-        rows[0]["chunk"]["text"] = text[: max(_SHORTEST_CHUNK, len(text) * 2 // 3)]
+    page = kept.hits[offset:]
+    first = page[0] if page else None
+
+    def write(result: SearchResult, length: int) -> dict[str, Any]:
+        return show_result(result, length if result is first else None)
+
+    rows = fit_page(
+        page,
+        write,
+        list,
+        (max_tokens or app.workspace.max_tokens) - ENVELOPE_TOKENS,
+        length=len(first.text) if first else 0,
+        shortest=_SHORTEST_CHUNK,
+        envelope=0,
+    )
     answer: CortexAnswer = {"results": rows, "total": len(kept.hits)}
     if next_cursor := app.workspace.results.cursor_at(kept, offset + len(rows)):
         answer |= {"truncated": True, "nextCursor": next_cursor}

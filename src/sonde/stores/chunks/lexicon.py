@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from sonde.stores.chunks import grams
-from sonde.text.words import REMEMBERED, find_symbols, find_words, forget_words, split_word, unique
+from sonde.text.words import (
+    REMEMBERED,
+    find_symbols,
+    find_words,
+    fold_name,
+    forget_words,
+    split_word,
+    strip_punctuation,
+    unique,
+)
 from sonde.types import Chunk, FileWords, ParsedFile
 
 WEIGHTS = (2.0, 3.0, 1.0)
@@ -22,19 +30,16 @@ POSTINGS = 10_000
 MOST_COUNTED, MOST_USED = 512, 64
 """How many different words of one query are looked up, and how many rank."""
 
-_ASCII_PLAIN = {code: chr(code).lower() if chr(code).isalnum() else None for code in range(128)}
 _NAME_PARTS = re.compile(r"[.:#/\\>\-]+")
 _CACHE_SIZE = 50_000
 
 
 def make_plain(terms: Iterable[str]) -> list[str]:
     """The terms as an index holds them: no ASCII but lower case letters and digits."""
-    plain = (term if term.isascii() and term.isalnum() else _strip(term) for term in terms)
+    plain = (
+        term if term.isascii() and term.isalnum() else strip_punctuation(term) for term in terms
+    )
     return [term for term in plain if term]
-
-
-def _strip(term: str) -> str:
-    return term.translate(_ASCII_PLAIN).encode("utf-8", "ignore").decode()
 
 
 def list_query_terms(terms: Iterable[str]) -> list[str]:
@@ -128,15 +133,6 @@ def score_term(idf: float, hits: Sequence[int], length: int, mean_length: float)
     frequency = sum(weight * count for weight, count in zip(WEIGHTS, hits, strict=True))
     damping = K1 * (1.0 - B + B * length / mean_length)
     return idf * ((frequency * (K1 + 1.0)) / (frequency + damping))
-
-
-def fold_name(name: str) -> str:
-    """A name without case, accents and separators (`Foo.barBaz` -> `foobarbaz`)."""
-    if name.isascii():
-        return _strip(name)
-    decomposed = unicodedata.normalize("NFKD", name.casefold())
-    kept = "".join(c for c in decomposed if c.isalnum() and not unicodedata.combining(c))
-    return _strip(unicodedata.normalize("NFC", kept))
 
 
 def list_names(file: ParsedFile) -> set[str]:

@@ -14,6 +14,7 @@ import apsw
 from sonde.stores.chunks import grams, lexicon
 from sonde.stores.database import Value, bind_text, read_stored_text
 from sonde.stores.formats import Format
+from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Needs, ParsedFile, Span, Symbol
 
 LOGGED = 1_000
@@ -349,7 +350,7 @@ def read_tags(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
 
 def find_named(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
     """Paths of files known by one of these names."""
-    folded = sorted({lexicon.fold_name(name) for name in names} - {""})
+    folded = sorted({fold_name(name) for name in names} - {""})
     if not folded:
         return set()
     query = "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ?"
@@ -362,7 +363,7 @@ def find_named(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
 def count_importers(connection: apsw.Connection, stems: Iterable[str]) -> Mapping[str, int]:
     """How many files import each of these."""
     counted = {}
-    for stem in {lexicon.fold_name(stem) for stem in stems} - {""}:
+    for stem in {fold_name(stem) for stem in stems} - {""}:
         query = "SELECT count(*) FROM names WHERE names MATCH ?"
         count = read_number(connection, query, (f'imports : "{stem}"',))
         if count:

@@ -17,18 +17,18 @@ class CortexAnswer(TypedDict):
     note: NotRequired[str]
 
 
-def show_result(result: SearchResult) -> dict[str, Any]:
-    """One result: the whole chunk without its embedding, and its score."""
-    return {"chunk": show_chunk(result.chunk), "combined_score": result.combined_score}
+def show_result(result: SearchResult, length: int | None = None) -> dict[str, Any]:
+    """One result: the chunk without its embedding, and its score; its text cut to `length`."""
+    return {"chunk": show_chunk(result.chunk, length), "combined_score": result.combined_score}
 
 
-def show_chunk(chunk: ContextChunk) -> dict[str, Any]:
+def show_chunk(chunk: ContextChunk, length: int | None = None) -> dict[str, Any]:
     """A chunk; what is empty is left out as the document does."""
     return {
         "id": chunk.id,
         **({"chunk_type": chunk.chunk_type} if chunk.chunk_type else {}),
         "title": chunk.title,
-        "text": chunk.text,
+        "text": chunk.text[:length],
         **({"tags": list(chunk.tags)} if chunk.tags else {}),
         **({"metadata": dict(chunk.metadata)} if chunk.metadata else {}),
         "created_at": chunk.created_at,

@@ -17,7 +17,7 @@ from sonde.knowledge.ranking import (
 )
 from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt, find_offset, refuse_option
 from sonde.knowledge.service import RankedPage
-from sonde.paging.results import count_tokens
+from sonde.paging.budget import fit_page
 from sonde.stores.knowledge.base import (
     ANYTHING,
     NUMBERED,
@@ -218,25 +218,17 @@ class TranscriptAnswer(TypedDict):
 
 def show_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
     """A page of results within its budget: fewer rows, then a shorter snippet."""
-    budget = page.max_tokens - RESERVED_TOKENS
     terms = read_knowledge_query(page.query).terms
-    length = page.snippet_length
 
-    def render(hit: AnyHit) -> ResultRow:
+    def render(hit: AnyHit, length: int) -> ResultRow:
         row = _show_hit(hit, terms, length, page)
         return cast("ResultRow", show_compact(row)) if compact else row
 
-    rows: list[ResultRow] = []
-    for hit in page.shown:
-        rows.append(render(hit))
-        if len(rows) > 1 and count_tokens(_wrap(rows, page)) > budget:
-            rows.pop()
-            break
-    while rows and count_tokens(_wrap(rows, page)) > budget and length > SHORTEST:
-        length = max(length // 2, SHORTEST)
-        rows = [render(page.shown[0])]
-    answer = _wrap(rows, page)
-    if len(rows) < len(page.shown):
+    answer = fit_page(
+        page.shown, render, lambda rows: _wrap(rows, page), page.max_tokens - RESERVED_TOKENS,
+        length=page.snippet_length, shortest=SHORTEST, shrink=(1, 2), envelope=None,
+    )  # fmt: skip
+    if len(answer["results"]) < len(page.shown):
         answer["truncated"] = True
     if page.session:
         answer["session_id"] = page.session.id

@@ -1,0 +1,50 @@
+"""Candidates: the files that may answer a question, each with all evidence about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from sonde.types import Chunk, FileState, Symbol
+
+Evidence = Literal["lexical", "dense", "deep", "report_lexical", "report_dense"]
+"""BM25 of the question's words, similarity to it by the static and by the deeper model, and the
+first two for the whole text of a report."""
+EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A file that may answer: its retrieved chunks, the evidence about it, and its score."""
+
+    state: FileState
+    chunks: dict[int, Chunk] = field(default_factory=dict)
+    """By the store's key."""
+    scores: dict[Evidence, dict[int, float]] = field(
+        default_factory=lambda: {kind: {} for kind in EVIDENCE}
+    )
+    """Per kind of evidence, the raw score of each chunk that has one."""
+    dense_near: int = 0
+    """How many of the nearest chunks are its own."""
+    deep_near: int = 0
+    symbols: Sequence[Symbol] = ()
+    importers: int = 0
+    holds_name: bool = False
+    has_implementation: bool = False
+    """For a header: a source file of the same stem lies in the index."""
+    features: dict[str, float] = field(default_factory=dict)
+    """What `training/fit_ranking.py` fits on."""
+    parts: dict[str, float] = field(default_factory=dict)
+    """What each feature adds to the score: its value times its weight."""
+
+    @property
+    def score(self) -> float:
+        """The sum of the parts, about -10 to 10."""
+        return sum(self.parts.values())
+
+    @property
+    def why(self) -> tuple[tuple[str, float], ...]:
+        """The parts worth mentioning, strongest first."""
+        kept = [(name, round(part, 3)) for name, part in self.parts.items() if abs(part) >= 0.05]
+        return tuple(sorted(kept, key=lambda pair: -abs(pair[1])))
