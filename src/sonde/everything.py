@@ -28,6 +28,7 @@ from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import Hit, Kind, Skipped
+from sonde.values import invalid_value
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 EVERYWHERE = (*SOURCES, *KINDS)
@@ -100,8 +101,8 @@ def read_everywhere(names: Sequence[str]) -> tuple[str, ...]:
     """The sources named, in order; all of them when none is."""
     for name in names:
         if name not in EVERYWHERE:
-            problem = f"`sources` must be some of {', '.join(EVERYWHERE)}; one is {name!r}"
-            raise InvalidRequest(problem, user_message="{problem}.", problem=problem)
+            listed = ", ".join(EVERYWHERE)
+            raise invalid_value(f"`sources` must be some of {listed}; one is {name!r}")
     return tuple(each for each in EVERYWHERE if each in names) or EVERYWHERE
 
 

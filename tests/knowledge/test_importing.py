@@ -14,7 +14,7 @@ import pytest
 
 from sonde.errors import Cancelled, FileMissing
 from sonde.knowledge.editing import export_lines, restore_lines
-from sonde.knowledge.formats.reading import File, RefusedFormat
+from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.parsing import Parsers
 from sonde.runtime.work import Work

@@ -24,7 +24,7 @@ from sonde.knowledge.editing import (
     import_knowledge,
     restore_lines,
 )
-from sonde.knowledge.formats.reading import File
+from sonde.knowledge.formats import File
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.parsing import ParseResult, Parsers
 from sonde.runtime.work import Work

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
+from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.formats.chats import PEOPLE
-from sonde.knowledge.formats.reading import File, RefusedFormat
 from sonde.knowledge.library import Refusal
 from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.ranking import embed_missing

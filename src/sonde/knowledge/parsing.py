@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import IO, Any
 
-from sonde.knowledge.formats.reading import File, RefusedFormat
+from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.secrets import redact_secrets
 from sonde.runtime.child import end_process, start_module

@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, cast, get_args
 
-from sonde.errors import InvalidRequest
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.cuts import ceil_boundary, floor_boundary, is_boundary
 from sonde.text.words import read_words
+from sonde.values import invalid_value, to_snake
 
 DEFAULT_LENGTH, SHORTEST, LONGEST = 300, 50, 1_000
 """Characters of a snippet."""
@@ -220,7 +220,9 @@ def read_retrieval(
     given: Mapping[str, object] | None, preferences: Preferences, mode: Mode = "snippet"
 ) -> Retrieval:
     """The options of a call, else the session's; numbers are clamped, the rest is checked."""
-    named = {_to_snake(name): value for name, value in (given or {}).items() if value is not None}
+    named = {
+        to_snake(str(name)): value for name, value in (given or {}).items() if value is not None
+    }
     options: dict[str, Any] = {
         name: _read_option(name, value)
         for name, value in [*preferences.items(), *named.items()]
@@ -237,9 +239,9 @@ def read_preferences(given: Mapping[str, object]) -> Preferences:
     kept = Preferences()
     for name, value in given.items():
         if name not in names:
-            raise refuse_option(f"`{name}` is no preference; there are {', '.join(names)}")
+            raise invalid_value(f"`{name}` is no preference; there are {', '.join(names)}")
         if name == "order_by" and value not in get_args(Order):
-            raise refuse_option("`order_by` must be relevance or recent")
+            raise invalid_value("`order_by` must be relevance or recent")
         checked = value if name == "order_by" else _read_option(name, value)
         kept |= cast("Preferences", {name: checked})
     return kept
@@ -249,23 +251,23 @@ def _read_option(name: str, value: object) -> object:
     """The value of an option, checked; `InvalidRequest` says what is wrong with it."""
     if name in BOUNDS:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-            raise refuse_option(f"`{name}` must be a number")
+            raise invalid_value(f"`{name}` must be a number")
         least, most = BOUNDS[name]
         return int(max(least, min(most, value)))
     if name == "mode" and value not in MODES:
-        raise refuse_option(f"`mode` must be one of {', '.join(MODES)}")
+        raise invalid_value(f"`mode` must be one of {', '.join(MODES)}")
     if name == "prefer_prechunked" and not isinstance(value, bool):
-        raise refuse_option("`prefer_prechunked` must be true or false")
+        raise invalid_value("`prefer_prechunked` must be true or false")
     if name == "query" and not isinstance(value, str):
-        raise refuse_option("`query` must be a string")
+        raise invalid_value("`query` must be a string")
     if name == "loc":
         if not isinstance(value, Mapping):
-            raise refuse_option("`loc` must be an object, as a search result has it")
+            raise invalid_value("`loc` must be an object, as a search result has it")
         return _read_location(value)
     if name not in OPTIONS:
         near = get_close_matches(name, OPTIONS, n=1, cutoff=0.6)
         advice = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(OPTIONS)}"
-        raise refuse_option(f"`retrieval` has no `{name}`; {advice}")
+        raise invalid_value(f"`retrieval` has no `{name}`; {advice}")
     return value
 
 
@@ -293,10 +295,6 @@ def _read_location(given: Mapping[str, object]) -> Location:
         text("message_id"),
         message if message is not None and message >= 0 else None,
     )
-
-
-def _to_snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name)).lower()
 
 
 def show_text(
@@ -407,8 +405,3 @@ def _show_full(text: str, options: Retrieval) -> Excerpt:
         end = start + 1
     more = end if end < len(text) else None
     return Excerpt(text[start:end], start, (), more)
-
-
-def refuse_option(problem: str) -> InvalidRequest:
-    """An `InvalidRequest` whose message is this sentence."""
-    return InvalidRequest(problem, user_message="{problem}.", problem=problem)

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sonde.knowledge.formats.reading import File, RefusedFormat, make_entry
+from sonde.knowledge.formats import File, RefusedFormat, make_entry
 from sonde.stores.knowledge.base import Entry
 
 MAGIC = b"SQLite format 3\0"

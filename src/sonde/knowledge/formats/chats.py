@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sonde.knowledge.formats.reading import File, RefusedFormat, load_json, make_chat, read_html
+from sonde.knowledge.formats import File, RefusedFormat, load_json, make_chat, read_html
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.times import read_time

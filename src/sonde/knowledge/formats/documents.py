@@ -1,15 +1,21 @@
-"""Media that are read: PDF, EPUB, office files, HTML, Markdown, text, pictures by their data."""
+"""Documents: PDF, EPUB, office files, HTML, Markdown, text, mail, and the metadata of pictures."""
 
 from __future__ import annotations
 
+import contextlib
+import email
+import email.policy
 import io
 import posixpath
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from sonde.knowledge.formats.notes import split_front
-from sonde.knowledge.formats.reading import (
+from sonde.knowledge.formats import (
     File,
     RefusedFormat,
     make_entry,
@@ -18,6 +24,7 @@ from sonde.knowledge.formats.reading import (
     read_html,
     read_member,
 )
+from sonde.knowledge.formats.notes import split_front
 from sonde.stores.knowledge.base import Entry
 from sonde.text.times import read_time
 
@@ -27,6 +34,11 @@ _MOST_CELLS = 500_000
 _EPUB = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _OPF = "{http://www.idpf.org/2007/opf}"
 _DC = "{http://purl.org/dc/elements/1.1/}"
+_MAIL_HEAD = re.compile(rb"(?:[\x21-\x39\x3b-\x7e]+:[ \t\r\n].*\n(?:[ \t]+\S.*\n)*)+")
+_MAIL_NAMES = re.compile(
+    rb"(?m)^(received|from|to|subject|date|message-id|return-path|delivered-to|mime-version):"
+)
+_MBOX_LINE = re.compile(rb"(?m)^From .*\r?\n")
 
 
 def parse_pdf(file: File) -> list[Entry]:
@@ -204,3 +216,99 @@ def _guard(read: Callable[[], T]) -> T:
         raise
     except Exception as error:
         raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
+
+
+def is_mail(data: bytes) -> bool:
+    """Whether a file without a telling name begins like a message, as in a Maildir."""
+    head = _MAIL_HEAD.match(data[:16_384])
+    return head is not None and len(set(_MAIL_NAMES.findall(head[0].lower()))) >= 3
+
+
+def parse_eml(file: File) -> list[Entry]:
+    """One message."""
+    return [_make_mail(file, file.data, "")]
+
+
+def parse_mbox(file: File) -> list[Entry]:
+    """A mailbox: every message by itself."""
+    starts = [found.span() for found in _MBOX_LINE.finditer(file.data)]
+    if not starts or starts[0][0] != 0:
+        raise RefusedFormat("unknown", "not a mailbox")
+    ends = [start for start, _ in starts[1:]] + [len(file.data)]
+    return [
+        _make_mail(file, file.data[begin:end], str(at))
+        for at, ((_, begin), end) in enumerate(zip(starts, ends, strict=True))
+    ]
+
+
+def _make_mail(file: File, data: bytes, key: str) -> Entry:
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    if not message.keys():
+        raise RefusedFormat("broken", "no message")
+    subject = _header(message, "subject")
+    people = {name: _header(message, name) for name in ("from", "to", "cc", "message-id")}
+    body = "\n".join(filter(None, _list_bodies(message)))
+    head = "\n".join(
+        f"{name.title()}: {value}"
+        for name, value in people.items()
+        if value and name != "message-id"
+    )
+    facts = people | {"attachments": _list_attachments(message)}
+    sent = _read_date(_header(message, "date")) or file.modified
+    return make_entry(
+        "media",
+        subject or file.stem,
+        f"{head}\n\n{body}".strip() or subject,
+        file,
+        path=key,
+        media_type="email",
+        created_at=sent,
+        last_modified=sent,
+        facts={name: value for name, value in facts.items() if value},
+    )
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        return " ".join(str(message[name] or "").split())
+    except (ValueError, AttributeError, IndexError, LookupError):
+        return ""
+
+
+def _list_bodies(message: EmailMessage) -> Iterator[str]:
+    """What a reader would show; of a message that is put together wrongly, all text in it."""
+    part = message.get_body(("plain", "html"))
+    text = _read_part(part) if part is not None else ""
+    if text:
+        yield text
+        return
+    for each in message.walk():
+        if each.get_content_maintype() == "text" and not each.get_filename():
+            yield _read_part(each)
+
+
+def _read_part(part: Any) -> str:
+    try:
+        text = part.get_content()
+    except (LookupError, ValueError, AttributeError):
+        raw = part.get_payload(decode=True)
+        text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
+    if part.get_content_type() == "text/html":
+        text = read_html(text)[1]
+    return str(text).replace("\r\n", "\n").strip()
+
+
+def _list_attachments(message: EmailMessage) -> list[str]:
+    names: list[str] = []
+    for part in message.walk():
+        with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
+            names += filter(None, [part.get_filename()])
+    return names
+
+
+def _read_date(text: str) -> int | None:
+    try:
+        when: datetime = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError):
+        return None
+    return read_time(when)

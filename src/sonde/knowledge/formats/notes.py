@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import unquote
 
-from sonde.knowledge.formats.reading import File, RefusedFormat, make_entry, parse_xml, read_html
+from sonde.knowledge.formats import File, RefusedFormat, make_entry, parse_xml, read_html
 from sonde.stores.knowledge.base import Entry
 from sonde.text.times import read_time
 

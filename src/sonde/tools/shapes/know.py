@@ -15,7 +15,7 @@ from sonde.knowledge.ranking import (
     make_uri,
     read_knowledge_query,
 )
-from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt, find_offset, refuse_option
+from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt, find_offset
 from sonde.knowledge.service import RankedPage
 from sonde.paging.budget import fit_page
 from sonde.stores.knowledge.base import (
@@ -31,6 +31,7 @@ from sonde.stores.knowledge.base import (
 from sonde.text.times import read_day_end, read_time, show_time
 from sonde.tools.schema import Param, bind
 from sonde.tools.tool import read_arguments
+from sonde.values import invalid_value
 
 RESERVED_TOKENS = 25
 """For what an answer says besides its page: the session, what was suppressed, that it was cut."""
@@ -88,7 +89,7 @@ def filter_prompts(
     """Fields of prompts."""
     for name in fields:
         if name not in PROMPT_FIELDS:
-            raise refuse_option(
+            raise invalid_value(
                 f"`fields` must be some of {', '.join(PROMPT_FIELDS)}; one is {name!r}"
             )
     return Conditions(fields=tuple("title" if name == "name" else name for name in fields))
@@ -112,7 +113,7 @@ def read_sources(names: Sequence[str]) -> tuple[Source, ...]:
     """The sources named, in order; all of them when none is."""
     for name in names:
         if name not in SOURCES:
-            raise refuse_option(f"`sources` must be some of {', '.join(SOURCES)}; one is {name!r}")
+            raise invalid_value(f"`sources` must be some of {', '.join(SOURCES)}; one is {name!r}")
     return tuple(source for source in SOURCES if source in names) or SOURCES
 
 
@@ -122,9 +123,9 @@ def read_filters(given: Mapping[str, object]) -> dict[Source, Conditions]:
     for name, filters in given.items():
         (source,) = read_sources((name,))
         if not isinstance(filters, dict):
-            raise refuse_option(f"`filters.{name}` must be an object")
+            raise invalid_value(f"`filters.{name}` must be an object")
         if source == "characters" and filters:
-            raise refuse_option(f"`filters.{name}` is reserved: there is nothing to filter by yet")
+            raise invalid_value(f"`filters.{name}` is reserved: there is nothing to filter by yet")
         narrow = FILTERS[source]
         where[source] = narrow(**bind(f"filters.{name}", read_arguments(narrow), filters))
     return where
@@ -143,12 +144,22 @@ def list_recent(given: Mapping[str, object]) -> tuple[Source, ...]:
 def _read_date(name: str, text: str | None, read: Callable[[str], int | None]) -> int | None:
     stamp = read(text) if text else None
     if text and stamp is None:
-        raise refuse_option(f"`{name}` must be a date such as 2024-05-31; it is {text!r}")
+        raise invalid_value(f"`{name}` must be a date such as 2024-05-31; it is {text!r}")
     return stamp
 
 
-class ResultRow(TypedDict):
-    """One result, in the fields that every source shares and those of media and chats."""
+class SourceFields(TypedDict, total=False):
+    """The fields that only media and chats have."""
+
+    media_type: str | None
+    url: str | None
+    conversation_id: str
+    message_id: str | None
+    sender: str | None
+
+
+class ResultRow(SourceFields):
+    """One result."""
 
     id: str | int
     source: str
@@ -161,20 +172,7 @@ class ResultRow(TypedDict):
     last_modified: str | None
     version: int | None
     tags: list[str] | None
-    media_type: NotRequired[str | None]
-    url: NotRequired[str | None]
-    conversation_id: NotRequired[str]
-    message_id: NotRequired[str | None]
-    sender: NotRequired[str | None]
     loc: Mapping[str, object] | None
-
-
-class _ExtraFields(TypedDict, total=False):
-    media_type: str | None
-    url: str | None
-    conversation_id: str
-    message_id: str | None
-    sender: str | None
 
 
 class CompactRow(TypedDict):
@@ -366,7 +364,7 @@ def _show_entry(
     terms: Collection[str],
 ) -> ResultRow:
     message = find_message_id(entry, piece)
-    extra: _ExtraFields = {}
+    extra: SourceFields = {}
     if entry.source == "media":
         extra = {"media_type": entry.media_type or None, "url": entry.url or None}
     if entry.source == "chats":

@@ -1,4 +1,4 @@
-"""Conversations as programs log them, an object a line: Claude Code, Codex, SillyTavern."""
+"""Transcripts, a line after another: subtitles, recognised speech, and logs of chat programs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,113 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sonde.knowledge.formats.reading import File, RefusedFormat, make_chat, read_lines
+from sonde.knowledge.formats import File, RefusedFormat, load_json, make_chat, read_lines
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.times import read_time
 
+_CUE = re.compile(
+    r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})[ \t]*+-->[ \t]*+"
+    r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
+)
+_VOICE = re.compile(r"<v(?:\.[^ <>]*+)? ([^<>]++)>")
+_MARKUP = re.compile(r"<[^<>\n]*+>|\{\\[^{}]*+\}")
 _TITLE_CHARS = 80
 _SHOWN = {"user_message": "user", "agent_message": "assistant"}
 _TAVERN_TIMES = (
     "%B %d, %Y %I:%M%p", "%Y-%m-%d @%Hh %Mm %Ss %fms", "%Y-%m-%d@%Hh%Mm%Ss",
     "%Y-%m-%d@%Hh%Mm%Ss%fms",
 )  # fmt: skip
+
+
+def parse_subtitles(file: File) -> list[Entry]:
+    """SubRip and WebVTT: one piece a cue."""
+    pieces: list[Piece] = []
+    lines: list[str] = []
+    times: tuple[int, int] | None = None
+    speaker = ""
+
+    def keep() -> None:
+        if times and lines:
+            text = "\n".join(lines) + "\n"
+            start = pieces[-1].start + len(pieces[-1].text) if pieces else 0
+            begins, ends = times
+            pieces.append(Piece(text, len(pieces), start, sender=speaker, begins=begins, ends=ends))
+
+    for line in [*file.text().split("\n"), ""]:
+        found = _CUE.search(line)
+        if found:
+            keep()
+            lines, speaker = [], ""
+            times = (_stamp(*found.groups()[:4]), _stamp(*found.groups()[4:]))
+        elif not line.strip():
+            keep()
+            lines, times = [], None
+        elif times:
+            voice = _VOICE.search(line)
+            speaker = voice[1].strip() if voice else speaker
+            said = _MARKUP.sub("", line).strip()
+            if said:
+                lines.append(said)
+    if not pieces:
+        raise RefusedFormat("unknown", "no cues")
+    return [_make_heard(file, pieces)]
+
+
+def is_transcript(value: Any) -> bool:
+    """JSON as speech recognisers and video sites write it."""
+    rows = value.get("segments") if isinstance(value, dict) else value
+    return (
+        isinstance(rows, list)
+        and bool(rows)
+        and isinstance(rows[0], dict)
+        and "text" in rows[0]
+        and ("start" in rows[0] or "offset" in rows[0])
+    )
+
+
+def parse_transcript(file: File) -> list[Entry]:
+    """A transcript in JSON: one piece a segment."""
+    value = load_json(file)
+    if not is_transcript(value):
+        raise RefusedFormat("unknown", "not a transcript")
+    pieces: list[Piece] = []
+    start = 0
+    for row in value["segments"] if isinstance(value, dict) else value:
+        text = str(row.get("text", "")).strip() + "\n"
+        begins = _milliseconds(row.get("start", row.get("offset")))
+        ends = _milliseconds(row.get("end"))
+        if ends is None and begins is not None and "duration" in row:
+            ends = begins + (_milliseconds(row["duration"]) or 0)
+        sender = str(row.get("speaker") or "")
+        pieces.append(Piece(text, len(pieces), start, sender=sender, begins=begins, ends=ends))
+        start += len(text)
+    title = str(value.get("title") or "") if isinstance(value, dict) else ""
+    return [_make_heard(file, pieces, title)]
+
+
+def _make_heard(file: File, pieces: list[Piece], title: str = "") -> Entry:
+    words = file.path.lower()
+    kind = "podcast" if "podcast" in words else "audio" if "audio" in words else "video"
+    return Entry(
+        "media",
+        title or re.sub(r"\.[a-z]{2,3}(-[A-Za-z]+)?$", "", file.stem),
+        tuple(pieces),
+        media_type=kind,
+        created_at=file.modified,
+        last_modified=file.modified,
+    )
+
+
+def _stamp(hours: str | None, minutes: str, seconds: str, rest: str) -> int:
+    whole = (int(hours or 0) * 60 + int(minutes)) * 60 + int(seconds)
+    return whole * 1000 + int(rest.ljust(3, "0"))
+
+
+def _milliseconds(value: Any) -> int | None:
+    try:
+        return int(float(value) * 1000)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def parse_log(file: File) -> list[Entry]:
