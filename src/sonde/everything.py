@@ -28,7 +28,6 @@ from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import Hit, Kind, Skipped
-from sonde.values import invalid_value
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 EVERYWHERE = (*SOURCES, *KINDS)
@@ -95,15 +94,6 @@ def fetch_anything(
         f"{id!r} is no pointer",
         user_message="`id` must be the `uri` of a search result, or come with its `source`.",
     )
-
-
-def read_everywhere(names: Sequence[str]) -> tuple[str, ...]:
-    """The sources named, in order; all of them when none is."""
-    for name in names:
-        if name not in EVERYWHERE:
-            listed = ", ".join(EVERYWHERE)
-            raise invalid_value(f"`sources` must be some of {listed}; one is {name!r}")
-    return tuple(each for each in EVERYWHERE if each in names) or EVERYWHERE
 
 
 def _rank_files(

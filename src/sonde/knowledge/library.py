@@ -18,6 +18,7 @@ from sonde.knowledge.retrieval import Preferences, read_preferences
 from sonde.paging.results import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
+from sonde.types import Caller
 
 SESSION_TTL_S = 3_600.0
 """A session is dropped an hour after its last use, as the specification's TTL reaper does."""
@@ -140,15 +141,18 @@ class Library:
 
     def open_session(
         self,
-        user: str,
-        id: str,  # noqa: A002
+        caller: Caller,
+        id: str | None,  # noqa: A002
         changes: Mapping[str, object] | None = None,
-    ) -> KnowledgeSession:
-        """The user's session, as any server last saved it; `new` makes one.
+    ) -> KnowledgeSession | None:
+        """The session named, else the connection's own, as any server last saved it.
 
-        `changes` are preferences that the session keeps from now on.
+        `new` makes one; None where neither is named. `changes` are preferences that it keeps.
         """
-        session = self.sessions.open(user, secrets.token_urlsafe(12) if id == "new" else id)
+        name, user = id or caller.session, caller.user
+        if not name:
+            return None
+        session = self.sessions.open(user, secrets.token_urlsafe(12) if name == "new" else name)
         store = self.of(user)
         text = store.recall(f"session:{session.id}") if store.shared else None
         if text:

@@ -6,14 +6,13 @@ An excerpt never exceeds its budget: tokens are characters / `chars_per_token`, 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, cast, get_args
 
 from sonde.stores.knowledge.base import Entry, Piece
-from sonde.text.cuts import ceil_boundary, floor_boundary, is_boundary
+from sonde.text.cuts import ceil_boundary, cut_ranges, floor_boundary
 from sonde.text.words import read_words
 from sonde.values import invalid_value, to_snake
 
@@ -24,6 +23,9 @@ HINT_WEIGHT = 0.25
 """Weight of a word of an earlier query next to one of this query."""
 MAX_RUN_MATCHES = 64
 """Matches that one run is made of at most; bounds the work on a text that is all matches."""
+
+WORD_SEARCH_CHARS = 20
+"""How far a snippet's ends may move to reach the edge of a word."""
 
 
 def clamp_length(length: int | None) -> int:
@@ -79,39 +81,19 @@ def _find_place(
 def _begin_word(text: str, start: int, before: int) -> int:
     if start <= 0:
         return 0
-    space = text.find(" ", start, min(start + 20, before))
+    space = text.find(" ", start, min(start + WORD_SEARCH_CHARS, before))
     return space + 1 if space >= 0 else ceil_boundary(text, start)
 
 
 def _end_word(text: str, end: int, behind: int) -> int:
     if end >= len(text):
         return len(text)
-    space = text.rfind(" ", max(behind, end - 20), end + 1)
+    space = text.rfind(" ", max(behind, end - WORD_SEARCH_CHARS), end + 1)
     return space if space > 0 else floor_boundary(text, end)
 
 
 PIECE_CHARS = 1_500
 """Size of a stored piece: enough to answer a question, small enough to show whole."""
-_BREAKS = (
-    re.compile(r"\n[ \t]*\n+"),
-    re.compile(r"(?<=[.!?…][\s\"')\]])|(?<=[。！？；])|(?<=\n)"),
-    re.compile(r"(?<=\s)"),
-)
-
-
-def cut_ranges(text: str, size: int, overlap: int = 0) -> list[tuple[int, int]]:
-    """Ranges that cover the text in order, none longer than `size`, ending at paragraphs,
-    sentences or words; each begins up to `overlap` characters before the previous one ends."""
-    size = max(size, 1)
-    ranges: list[tuple[int, int]] = []
-    start = 0
-    while len(text) - start > size:
-        end = _find_end(text, start, start + size)
-        ranges.append((start, end))
-        start = _find_start(text, start, end, min(overlap, size - 1)) if overlap else end
-    if start < len(text) or not ranges:
-        ranges.append((start, len(text)))
-    return ranges
 
 
 def cut_pieces(text: str, field: str = "", place: int = 0) -> Iterator[Piece]:
@@ -119,26 +101,6 @@ def cut_pieces(text: str, field: str = "", place: int = 0) -> Iterator[Piece]:
     if text:
         for at, (start, end) in enumerate(cut_ranges(text, PIECE_CHARS)):
             yield Piece(text[start:end], place + at, start, field)
-
-
-def _find_end(text: str, start: int, reach: int) -> int:
-    least = start + max((reach - start) // 2, 1)
-    for pattern in _BREAKS:
-        found = [match.end() for match in pattern.finditer(text, least, reach)]
-        ends = [end for end in found if least <= end <= reach and is_boundary(text, end)]
-        if ends:
-            return ends[-1]
-    end = floor_boundary(text, reach)
-    return end if end > start else reach
-
-
-def _find_start(text: str, start: int, end: int, overlap: int) -> int:
-    low = max(start + 1, end - overlap)
-    for pattern in _BREAKS[1:]:
-        match = pattern.search(text, low, end)
-        if match and low <= match.end() < end:
-            return match.end()
-    return low
 
 
 Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]

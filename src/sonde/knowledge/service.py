@@ -176,17 +176,6 @@ def rank_sources(
     return rankings
 
 
-def find_knowledge_session(
-    library: Library,
-    work: Work,
-    session_id: str | None,
-    changes: Mapping[str, object] | None = None,
-) -> KnowledgeSession | None:
-    """The session named, else the caller's own; `new` makes one. None where there is none."""
-    name = session_id or work.caller.session
-    return library.open_session(work.caller.user, name, changes) if name else None
-
-
 def read_entry(
     library: Library,
     source: Source,
@@ -211,7 +200,7 @@ def read_conversation(
     work: Work,
 ) -> EntryContent:
     """A page of a conversation's messages; with `retrieval`, what it asks for."""
-    session = find_knowledge_session(library, work, None)
+    session = library.open_session(work.caller, None)
     mode: Mode = "snippet" if retrieval else "full"
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
     if options.mode != "full":

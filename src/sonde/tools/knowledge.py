@@ -7,20 +7,19 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypedDict, get_type_hints
 
 from sonde.app import App
-from sonde.knowledge.getting import TranscriptFormat, find_entry, write_transcript
+from sonde.knowledge.getting import Segments, TranscriptFormat, find_entry, write_transcript
 from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.retrieval import Mode, Order
 from sonde.knowledge.service import (
     KnowledgeRequest,
     PageOptions,
-    find_knowledge_session,
     read_conversation,
     read_entry,
     record_shown,
     search_knowledge,
 )
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import Source
+from sonde.stores.knowledge.base import SOURCES, Source
 from sonde.tools.route import Route
 from sonde.tools.schema import Param
 from sonde.tools.shapes.know import (
@@ -28,10 +27,9 @@ from sonde.tools.shapes.know import (
     GetAnswer,
     KnowAnswer,
     OrderParam,
-    TranscriptAnswer,
+    choose_sources,
     list_recent,
     read_filters,
-    read_sources,
     show_content,
     show_page,
 )
@@ -108,10 +106,10 @@ def knowledge_search(
     work: Work,
 ) -> KnowAnswer:
     """Search every source at once."""
-    session = find_knowledge_session(app.knowledge, work, session_id, defaults)
+    session = app.knowledge.open_session(work.caller, session_id, defaults)
     given = filters or {}
     request = KnowledgeRequest(
-        "knowledge_search", query, read_sources(sources), order_by, read_filters(given),
+        "knowledge_search", query, choose_sources(sources, SOURCES), order_by, read_filters(given),
         list_recent(given),
     )  # fmt: skip
     options = PageOptions(limit, offset, snippet_length, max_tokens)
@@ -128,7 +126,7 @@ def knowledge_get(
     work: Work,
 ) -> GetAnswer:
     """As much of one entry as `retrieval` asks for."""
-    session = find_knowledge_session(app.knowledge, work, session_id)
+    session = app.knowledge.open_session(work.caller, session_id)
     return show_content(read_entry(app.knowledge, source, id, retrieval, work, session))
 
 
@@ -191,6 +189,12 @@ def media_get(
 ) -> GetAnswer:
     """One medium."""
     return _get(app, "media", media_id, retrieval, "snippet", work)
+
+
+class TranscriptAnswer(TypedDict):
+    """What media_transcript answers."""
+
+    content: str | Segments
 
 
 def media_transcript(
@@ -285,7 +289,7 @@ def _get(
     mode: Mode,
     work: Work,
 ) -> GetAnswer:
-    session = find_knowledge_session(app.knowledge, work, None)
+    session = app.knowledge.open_session(work.caller, None)
     return show_content(read_entry(app.knowledge, source, id, retrieval, work, session, mode))
 
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from sonde.app import App
-from sonde.everything import EVERYWHERE, fetch_anything, read_everywhere, search_everything
+from sonde.everything import EVERYWHERE, fetch_anything, search_everything
 from sonde.knowledge.service import (
     KnowledgeRequest,
     PageOptions,
-    find_knowledge_session,
     record_shown,
 )
 from sonde.runtime.work import Work
 from sonde.tools.schema import Param
 from sonde.tools.shapes.know import (
     KnowAnswer,
+    choose_sources,
     read_filters,
     show_compact_content,
     show_content,
@@ -56,9 +56,11 @@ def search(
     work: Work,
 ) -> KnowAnswer:
     """Search personal knowledge, code and docs at once."""
-    session = find_knowledge_session(app.knowledge, work, session_id)
+    session = app.knowledge.open_session(work.caller, session_id)
     where = read_filters(filters or {})
-    request = KnowledgeRequest("search", query, read_everywhere(sources), order_by, where)
+    request = KnowledgeRequest(
+        "search", query, choose_sources(sources, EVERYWHERE), order_by, where
+    )
     options = PageOptions(limit, offset, snippet_length or None, max_tokens)
     page = search_everything(app, request, options, work, session, dedupe=dedupe)
     answer = show_page(page, compact=mode == "compact")
@@ -83,7 +85,7 @@ def fetch(
     work: Work,
 ) -> dict[str, Any]:
     """What a result points at."""
-    session = find_knowledge_session(app.knowledge, work, session_id)
+    session = app.knowledge.open_session(work.caller, session_id)
     answer = show_content(fetch_anything(app, id, source, retrieval, work, session))
     return dict(answer) if mode == "full" else dict(show_compact_content(answer))
 

@@ -19,18 +19,21 @@ from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import Entry, Piece, Source
 
-_MOST_MEMBERS = 20_000
-MOST_UNPACKED = 1 << 29
-_MOST_RATIO = 200
+MAX_MEMBERS = 20_000
+MAX_UNPACKED_BYTES = 1 << 29
+MAX_RATIO = 200
+"""Of unpacked to packed bytes; text compresses to a tenth or so, a bomb to a thousandth."""
 _OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")
-_MOST_OPEN = 200
-_SAMPLE = 1 << 16
+MAX_OPEN_TAGS = 200
+"""Unclosed tags; for each the HTML parser scans to the end of the text."""
+SAMPLE_BYTES = 1 << 16
+"""Of a file, to guess its encoding by."""
 _ASCII = bytes(range(128))
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
 
 class RefusedFormat(Exception):
-    """A file that is not brought in: a reason as a name, and what there is to say about it."""
+    """A file that is not imported: the name of the reason, and details for the user."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}")
@@ -40,13 +43,13 @@ class RefusedFormat(Exception):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file to parse: its place in what is imported, its bytes, when it was changed (ms)."""
+    """A file to parse: its path in the import, its bytes, its modification time (ms)."""
 
     path: str
     data: bytes
     modified: int = 0
     beside: bytes = b""
-    """What lies beside it and is needed to read it: who is who in an export of Slack."""
+    """A file beside it that is needed to read it: the users of a Slack export."""
 
     @property
     def name(self) -> str:
@@ -64,7 +67,7 @@ class File:
         return self.name.rsplit(".", 1)[-1].lower() if "." in self.name else ""
 
     def text(self) -> str:
-        """Its text, or `RefusedFormat` when it has none."""
+        """Its text. Raises `RefusedFormat` for a binary file."""
         text = _decode_other_script(self.data) or decode_text(self.data)
         if text is None:
             raise RefusedFormat("binary")
@@ -72,8 +75,8 @@ class File:
 
 
 def _decode_other_script(data: bytes) -> str | None:
-    """Old text in an encoding of its own country, where it is plainly not in Latin letters."""
-    sample = data[:_SAMPLE]
+    """Text in a legacy encoding, if most of its letters are not Latin; else None."""
+    sample = data[:SAMPLE_BYTES]
     high = len(sample.translate(None, _ASCII))
     letters = len(sample.translate(None, _NO_LETTERS))
     if high * 3 < letters or not high or b"\0" in sample or _is_utf8(data):
@@ -95,16 +98,16 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def load_json(file: File) -> Any:
-    """The file as JSON, or `RefusedFormat`."""
+    """The file as JSON. Raises `RefusedFormat`."""
     try:
         return json.loads(file.text())
     except (ValueError, RecursionError) as error:
         raise RefusedFormat("broken", f"not JSON: {error}") from error
 
 
-def read_lines(file: File) -> list[dict[str, Any]]:
-    """The objects of a file with one JSON object a line; a torn last line is left out."""
-    rows: list[dict[str, Any]] = []
+def read_lines(file: File) -> list[Mapping[str, Any]]:
+    """The objects of a file of JSON lines; a torn last line is left out."""
+    rows: list[Mapping[str, Any]] = []
     lines = [line for line in file.text().split("\n") if line.strip()]
     for at, line in enumerate(lines):
         try:
@@ -118,7 +121,7 @@ def read_lines(file: File) -> list[dict[str, Any]]:
     return rows
 
 
-def open_archive(data: bytes, most: int = MOST_UNPACKED) -> zipfile.ZipFile:
+def open_archive(data: bytes, most: int = MAX_UNPACKED_BYTES) -> zipfile.ZipFile:
     """A ZIP whose contents are bounded; `RefusedFormat` for bombs, passwords and broken ones."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
@@ -127,9 +130,9 @@ def open_archive(data: bytes, most: int = MOST_UNPACKED) -> zipfile.ZipFile:
         raise RefusedFormat("broken", str(error)) from error
     size = sum(member.file_size for member in members)
     packed = sum(member.compress_size for member in members)
-    if len(members) > _MOST_MEMBERS or size > most:
+    if len(members) > MAX_MEMBERS or size > most:
         raise RefusedFormat("bomb", f"{len(members)} files, {size} bytes unpacked")
-    if size > (1 << 22) and size > packed * _MOST_RATIO:
+    if size > (1 << 22) and size > packed * MAX_RATIO:
         raise RefusedFormat("bomb", f"{packed} bytes unpack to {size}")
     if any(member.flag_bits & 1 for member in members):
         raise RefusedFormat("encrypted")
@@ -216,7 +219,7 @@ class _TextMaker(HTMLParser):
         self._pre = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin what a tag means."""
+        """Start a block, or hide what follows."""
         del attrs
         self._in_title = self._in_title or tag == "title"
         self._hidden = 0 if tag == "body" else self._hidden + (tag in self._HIDDEN)
@@ -225,7 +228,7 @@ class _TextMaker(HTMLParser):
             self.parts.append("\n\n" if tag[0] in "ph" and tag != "hr" else "\n")
 
     def handle_endtag(self, tag: str) -> None:
-        """End it."""
+        """End the block, or show text again."""
         if tag == "title":
             self._in_title = False
         self._hidden = max(0, self._hidden - (tag in self._HIDDEN))
@@ -234,7 +237,7 @@ class _TextMaker(HTMLParser):
             self.parts.append("\n")
 
     def handle_data(self, data: str) -> None:
-        """Keep text that is seen."""
+        """Keep visible text."""
         if self._in_title:
             self.title.append(data)
         elif not self._hidden:
@@ -255,8 +258,8 @@ def read_html(text: str) -> tuple[str, str]:
     """Title and plain text of HTML."""
     maker = _TextMaker()
     text = _drop_comments(text)
-    # the parser looks to the end of the text for the end of each tag that has none
-    if len(_OPEN.findall(text)) > _MOST_OPEN:
+    # see MAX_OPEN_TAGS
+    if len(_OPEN.findall(text)) > MAX_OPEN_TAGS:
         text = _OPEN.sub("&lt;", text)
     maker.feed(text)
     maker.close()

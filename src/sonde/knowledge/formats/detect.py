@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sonde.knowledge.formats import (
-    MOST_UNPACKED,
+    MAX_UNPACKED_BYTES,
     File,
     RefusedFormat,
     apple,
@@ -48,25 +48,26 @@ _DOCUMENTS: Mapping[str, Parser] = {
     "webp": documents.parse_image,
     "tiff": documents.parse_image,
 }
-_MOST_NESTED = 1
+MAX_NESTED_ARCHIVES = 1
+"""Notion packs its parts once more; deeper nesting is a bomb."""
 _LEFT_PACKED = ("png", "jpg", "jpeg", "gif", "webp", "tiff", "")
 _MARKDOWN = ("md", "markdown", "mdown")
 _TEXT = ("txt", "text", "rst", "org", "adoc")
 _FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
 _OWN = re.compile(r"(?:^|/)(?:logseq|\.obsidian|\.trash)/")
-"""Folders where note programs keep what is theirs."""
+"""Folders where note programs keep their own files."""
 
 
 def parse_file(
     file: File, wanted: Source | None = None, left_out: list[Skipped] | None = None
 ) -> list[Entry]:
-    """The entries of a file; `wanted` says what its owner takes it for.
+    """The entries of a file; `wanted` is the source its owner files it under.
 
-    What an archive holds and is not brought in is added to `left_out`.
+    Members of an archive that are not imported are added to `left_out`.
     """
     if file.suffix == "zip":
         left = [] if left_out is None else left_out
-        return _parse_archive(file, wanted, left, [MOST_UNPACKED])
+        return _parse_archive(file, wanted, left, [MAX_UNPACKED_BYTES])
     if _OWN.search(file.path):
         raise RefusedFormat("unknown", "belongs to the program")
     entries = _find_parser(file, wanted)(file)
@@ -142,9 +143,9 @@ def _find_table(file: File) -> Parser:
 def _parse_archive(
     file: File, wanted: Source | None, left_out: list[Skipped], room: list[int], depth: int = 0
 ) -> list[Entry]:
-    """An export as it was downloaded: every file in it that is known, pictures apart.
+    """The entries of every known file in an archive, pictures excepted.
 
-    Notion packs its parts once more. All archives in an archive share the `room` there is.
+    Nested archives share the `room` for unpacked bytes.
     """
     entries: list[Entry] = []
     with open_archive(file.data, room[0]) as archive:
@@ -158,7 +159,7 @@ def _parse_archive(
                     raise RefusedFormat("denied", denial)
                 if inner.suffix in _LEFT_PACKED:
                     raise RefusedFormat("unknown", "left packed")
-                if inner.suffix == "zip" and depth >= _MOST_NESTED:
+                if inner.suffix == "zip" and depth >= MAX_NESTED_ARCHIVES:
                     raise RefusedFormat("hostile", "archives in archives in archives")
                 people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), chats.PEOPLE)
                 known = people in archive.NameToInfo and inner.suffix == "json"

@@ -30,7 +30,8 @@ from sonde.text.times import read_time
 
 T = TypeVar("T")
 
-_MOST_CELLS = 500_000
+MAX_CELLS = 500_000
+"""Of a workbook; more take longer than a parser may."""
 _EPUB = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _OPF = "{http://www.idpf.org/2007/opf}"
 _DC = "{http://purl.org/dc/elements/1.1/}"
@@ -128,8 +129,8 @@ def parse_xlsx(file: File) -> list[Entry]:
         parts.append(f"# {sheet.title}")
         for row in sheet.iter_rows(values_only=True):
             cells += len(row)
-            if cells > _MOST_CELLS:
-                raise RefusedFormat("too_large", f"more than {_MOST_CELLS} cells")
+            if cells > MAX_CELLS:
+                raise RefusedFormat("too_large", f"more than {MAX_CELLS} cells")
             line = " | ".join("" if value is None else str(value) for value in row).rstrip(" |")
             if line:
                 parts.append(line)
@@ -143,9 +144,9 @@ def parse_html(file: File) -> list[Entry]:
 
 
 def parse_markdown(file: File) -> list[Entry]:
-    """A Markdown document that is read, not written: front matter gives title and author."""
+    """A Markdown document; its front matter gives title and author."""
     front, body = split_front(file.text())
-    facts: dict[str, Any] = {"front_matter": front} if front else {}
+    facts = {"front_matter": front} if front else {}
     return [_make(file, "markdown", str(front.get("title") or file.stem), body, facts=facts)]
 
 
@@ -155,7 +156,7 @@ def parse_plain_text(file: File) -> list[Entry]:
 
 
 def parse_image(file: File) -> list[Entry]:
-    """A picture by what it says of itself."""
+    """A picture's metadata."""
     try:
         from PIL import ExifTags, Image
     except ImportError as error:
@@ -209,7 +210,7 @@ def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
 
 
 def _guard(read: Callable[[], T]) -> T:
-    """What a library raises on a broken file, as `RefusedFormat`."""
+    """Run a library on a file, and raise `RefusedFormat` for whatever it raises."""
     try:
         return read()
     except (RefusedFormat, MemoryError):
@@ -219,7 +220,7 @@ def _guard(read: Callable[[], T]) -> T:
 
 
 def is_mail(data: bytes) -> bool:
-    """Whether a file without a telling name begins like a message, as in a Maildir."""
+    """Whether a file begins like a message, whatever its name, as in a Maildir."""
     head = _MAIL_HEAD.match(data[:16_384])
     return head is not None and len(set(_MAIL_NAMES.findall(head[0].lower()))) >= 3
 
@@ -230,7 +231,7 @@ def parse_eml(file: File) -> list[Entry]:
 
 
 def parse_mbox(file: File) -> list[Entry]:
-    """A mailbox: every message by itself."""
+    """A mailbox: one entry per message."""
     starts = [found.span() for found in _MBOX_LINE.finditer(file.data)]
     if not starts or starts[0][0] != 0:
         raise RefusedFormat("unknown", "not a mailbox")
@@ -276,7 +277,7 @@ def _header(message: EmailMessage, name: str) -> str:
 
 
 def _list_bodies(message: EmailMessage) -> Iterator[str]:
-    """What a reader would show; of a message that is put together wrongly, all text in it."""
+    """The body that a mail program shows; all text of a malformed message."""
     part = message.get_body(("plain", "html"))
     text = _read_part(part) if part is not None else ""
     if text:

@@ -30,14 +30,14 @@ _NAMES = {
     "user_prompt": ("user_prompt", "user", "prompt", "template", "content", "text", "user_message"),
     "keywords": ("keywords", "tags", "categories", "labels"),
 }
-_MOST_YAML = 1 << 20
-"""The reader of YAML takes seconds for so much."""
+MAX_YAML_BYTES = 1 << 20
+"""A larger file would keep the YAML parser busy for seconds."""
 _TEXTS = ("system_prompt", "user_prompt")
 _SECTION = re.compile(r"(?im)^#{1,3} +(system|user|details|description)(?: prompt)?:? *$")
 
 
 def is_prompt(value: Any) -> bool:
-    """JSON or YAML that is a prompt, or several."""
+    """Whether JSON or YAML is a prompt, or several."""
     rows = _list_rows(value)
     return bool(rows) and all(
         isinstance(row, dict) and any(_find(row, name) for name in _TEXTS) for row in rows[:20]
@@ -55,9 +55,9 @@ def parse_prompt_yaml(file: File) -> list[Entry]:
 
 
 def read_yaml(file: File) -> Any:
-    """The file as YAML, or `RefusedFormat`."""
-    if len(file.data) > _MOST_YAML:
-        raise RefusedFormat("too_large", f"more than {_MOST_YAML} bytes of YAML")
+    """The file as YAML. Raises `RefusedFormat`."""
+    if len(file.data) > MAX_YAML_BYTES:
+        raise RefusedFormat("too_large", f"more than {MAX_YAML_BYTES} bytes of YAML")
     try:
         import yaml
     except ImportError as error:
@@ -69,11 +69,11 @@ def read_yaml(file: File) -> Any:
 
 
 def parse_prompt_csv(file: File) -> list[Entry]:
-    """A table with a prompt a row."""
+    """A table with one prompt per row."""
     return _make_all(file, read_csv(file))
 
 
-def read_csv(file: File) -> list[dict[str, Any]]:
+def read_csv(file: File) -> list[Mapping[str, str]]:
     """Rows of a table by the names in its first line."""
     csv.field_size_limit(1 << 24)
     try:
@@ -84,9 +84,9 @@ def read_csv(file: File) -> list[dict[str, Any]]:
 
 
 def parse_prompt_markdown(file: File) -> list[Entry]:
-    """A prompt with front matter; sections `# System` and `# User`, or all of it the user's."""
+    """A prompt with front matter and sections `# System` and `# User`, or only user text."""
     front, body = split_front(file.text())
-    row: dict[str, Any] = {str(key).lower(): value for key, value in front.items()}
+    row = {str(key).lower(): value for key, value in front.items()}
     parts = _SECTION.split(body)
     for name, text in zip(parts[1::2], parts[2::2], strict=False):
         row[name.lower()] = text.strip()
@@ -167,11 +167,12 @@ CARD_FIELDS = (
     "system_prompt", "post_history_instructions",
 )  # fmt: skip
 _PNG = b"\x89PNG\r\n\x1a\n"
-_MOST_TEXT = 1 << 25
+MAX_CARD_BYTES = 1 << 25
+"""Of a card after decompression."""
 
 
 def is_card(value: Any) -> bool:
-    """JSON that is a character."""
+    """Whether JSON is a character card."""
     data = value.get("data", value) if isinstance(value, dict) else None
     if not isinstance(data, dict) or not isinstance(data.get("name"), str):
         return False
@@ -192,7 +193,7 @@ def has_card(data: bytes) -> bool:
 
 
 def parse_png(file: File) -> list[Entry]:
-    """A card inside a picture; V3 wins over V2."""
+    """The card inside a picture; V3 wins over V2."""
     texts = dict(_list_texts(file.data))
     packed = texts.get("ccv3") or texts.get("chara")
     if not packed:
@@ -258,6 +259,6 @@ def _list_texts(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _inflate(data: bytes) -> bytes:
     try:
-        return zlib.decompressobj().decompress(data, _MOST_TEXT)
+        return zlib.decompressobj().decompress(data, MAX_CARD_BYTES)
     except zlib.error as error:
         raise RefusedFormat("broken", str(error)) from error

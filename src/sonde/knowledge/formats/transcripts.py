@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +19,8 @@ _CUE = re.compile(
 )
 _VOICE = re.compile(r"<v(?:\.[^ <>]*+)? ([^<>]++)>")
 _MARKUP = re.compile(r"<[^<>\n]*+>|\{\\[^{}]*+\}")
-_TITLE_CHARS = 80
+TITLE_CHARS = 80
+"""Of the first message, where a log has no title."""
 _SHOWN = {"user_message": "user", "agent_message": "assistant"}
 _TAVERN_TIMES = (
     "%B %d, %Y %I:%M%p", "%Y-%m-%d @%Hh %Mm %Ss %fms", "%Y-%m-%d@%Hh%Mm%Ss",
@@ -28,7 +29,7 @@ _TAVERN_TIMES = (
 
 
 def parse_subtitles(file: File) -> list[Entry]:
-    """SubRip and WebVTT: one piece a cue."""
+    """SubRip and WebVTT: one piece per cue."""
     pieces: list[Piece] = []
     lines: list[str] = []
     times: tuple[int, int] | None = None
@@ -62,7 +63,7 @@ def parse_subtitles(file: File) -> list[Entry]:
 
 
 def is_transcript(value: Any) -> bool:
-    """JSON as speech recognisers and video sites write it."""
+    """Whether JSON is a transcript, as speech recognisers and video sites write it."""
     rows = value.get("segments") if isinstance(value, dict) else value
     return (
         isinstance(rows, list)
@@ -74,7 +75,7 @@ def is_transcript(value: Any) -> bool:
 
 
 def parse_transcript(file: File) -> list[Entry]:
-    """A transcript in JSON: one piece a segment."""
+    """A transcript in JSON: one piece per segment."""
     value = load_json(file)
     if not is_transcript(value):
         raise RefusedFormat("unknown", "not a transcript")
@@ -119,7 +120,7 @@ def _milliseconds(value: Any) -> int | None:
 
 
 def parse_log(file: File) -> list[Entry]:
-    """One conversation a file."""
+    """The conversation in a log."""
     rows = read_lines(file)
     if not rows:
         raise RefusedFormat("no_text")
@@ -134,7 +135,7 @@ def parse_log(file: File) -> list[Entry]:
     raise RefusedFormat("unknown", "not a known log")
 
 
-def _make_claude_code(file: File, rows: list[dict[str, Any]]) -> Entry:
+def _make_claude_code(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     messages: list[Piece] = []
     title, session, folder = "", "", ""
     for row in rows:
@@ -154,10 +155,10 @@ def _make_claude_code(file: File, rows: list[dict[str, Any]]) -> Entry:
     return _finish(file, title, messages, facts)
 
 
-def _make_codex(file: File, rows: list[dict[str, Any]]) -> Entry:
+def _make_codex(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     messages: list[Piece] = []
     shown: list[Piece] = []
-    """What the screen showed; sessions that kept only that have no messages."""
+    """What the screen showed; some sessions keep only that, and no messages."""
     facts = {"app": "Codex"}
     for row in rows:
         body = row.get("payload") if isinstance(row.get("payload"), dict) else row
@@ -177,7 +178,7 @@ def _make_codex(file: File, rows: list[dict[str, Any]]) -> Entry:
     return _finish(file, "", messages, facts)
 
 
-def _make_tavern(file: File, rows: list[dict[str, Any]]) -> Entry:
+def _make_tavern(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     head: Mapping[str, Any] = rows[0] if "mes" not in rows[0] else {}
     messages = [
         Piece(
@@ -192,19 +193,19 @@ def _make_tavern(file: File, rows: list[dict[str, Any]]) -> Entry:
     if character in ("", "unused"):  # newer versions write that instead of a name
         named = (row.get("name") for row in rows if row.get("is_user") is False and "mes" in row)
         character = str(next(named, "") or "")
-    facts: dict[str, Any] = {"app": "SillyTavern", "character_name": character}
+    facts: dict[str, object] = {"app": "SillyTavern", "character_name": character}
     said = [row for row in rows if str(row.get("mes") or "").strip()]
     swipes = {
         str(at): row["swipes"] for at, row in enumerate(said)
         if isinstance(row.get("swipes"), list) and len(row["swipes"]) > 1
     }  # fmt: skip
-    if swipes:  # answers that were asked for and not kept
+    if swipes:  # alternative answers that the user discarded
         facts["swipes"] = swipes
     return _finish(file, f"{character} {file.stem}".strip(), messages, facts)
 
 
 def _read_tavern_time(value: Any) -> int | None:
-    """As SillyTavern has written it over time, besides ISO 8601 and numbers."""
+    """A time in any of the formats that versions of SillyTavern write."""
     text = re.sub(r"\s+", " ", str(value)).strip()
     for form in _TAVERN_TIMES:
         with contextlib.suppress(ValueError):
@@ -216,12 +217,12 @@ def _finish(file: File, title: str, messages: list[Piece], facts: Mapping[str, A
     if not messages:
         raise RefusedFormat("no_text")
     first = next((m.text for m in messages if m.sender == "user"), messages[0].text)
-    title = title or " ".join(first.split())[:_TITLE_CHARS]
+    title = title or " ".join(first.split())[:TITLE_CHARS]
     return make_chat(title, messages, file, facts={k: v for k, v in facts.items() if v})
 
 
 def _read_content(content: Any) -> str:
-    """What was said; calls of tools are named, what they answered is left out."""
+    """The text of a message; tool calls are named, their results left out."""
     if isinstance(content, str):
         return content
     parts: list[str] = []

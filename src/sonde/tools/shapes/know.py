@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar, cast
 
 from sonde.everything import FileContent
-from sonde.knowledge.getting import ChunkSpan, EntryContent, Messages, Segments
+from sonde.knowledge.getting import ChunkSpan, EntryContent, Messages
 from sonde.knowledge.ranking import (
     AnyHit,
     FileHit,
@@ -34,8 +34,10 @@ from sonde.tools.tool import read_arguments
 from sonde.values import invalid_value
 
 RESERVED_TOKENS = 25
-"""For what an answer says besides its page: the session, what was suppressed, that it was cut."""
+"""For the fields of an answer that are added after its page was cut."""
 PROMPT_FIELDS = ("name", "details", "system_prompt", "user_prompt", "author", "keywords")
+
+NameT = TypeVar("NameT", bound=str)
 
 OrderParam = Annotated[Order | None, Param("By `relevance` or `recent` first", terse=True)]
 
@@ -87,11 +89,7 @@ def filter_prompts(
     ] = (),
 ) -> Conditions:
     """Fields of prompts."""
-    for name in fields:
-        if name not in PROMPT_FIELDS:
-            raise invalid_value(
-                f"`fields` must be some of {', '.join(PROMPT_FIELDS)}; one is {name!r}"
-            )
+    _check_names("fields", fields, PROMPT_FIELDS)
     return Conditions(fields=tuple("title" if name == "name" else name for name in fields))
 
 
@@ -109,19 +107,23 @@ FILTERS: Mapping[Source, Callable[..., Conditions]] = {
 }
 
 
-def read_sources(names: Sequence[str]) -> tuple[Source, ...]:
-    """The sources named, in order; all of them when none is."""
+def choose_sources(names: Sequence[str], known: tuple[NameT, ...]) -> tuple[NameT, ...]:
+    """The known sources that are named, in order; all of them when none is."""
+    _check_names("sources", names, known)
+    return tuple(source for source in known if source in names) or known
+
+
+def _check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
-        if name not in SOURCES:
-            raise invalid_value(f"`sources` must be some of {', '.join(SOURCES)}; one is {name!r}")
-    return tuple(source for source in SOURCES if source in names) or SOURCES
+        if name not in known:
+            raise invalid_value(f"`{argument}` must be some of {', '.join(known)}; one is {name!r}")
 
 
 def read_filters(given: Mapping[str, object]) -> dict[Source, Conditions]:
     """The conditions of each source, checked like arguments."""
     where: dict[Source, Conditions] = {}
     for name, filters in given.items():
-        (source,) = read_sources((name,))
+        (source,) = choose_sources((name,), SOURCES)
         if not isinstance(filters, dict):
             raise invalid_value(f"`filters.{name}` must be an object")
         if source == "characters" and filters:
@@ -208,12 +210,6 @@ class GetAnswer(TypedDict):
     next_offset: NotRequired[int]
 
 
-class TranscriptAnswer(TypedDict):
-    """What media_transcript answers."""
-
-    content: str | Segments
-
-
 def show_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
     """A page of results within its budget: fewer rows, then a shorter snippet."""
     terms = read_knowledge_query(page.query).terms
@@ -230,8 +226,8 @@ def show_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
         answer["truncated"] = True
     if page.session:
         answer["session_id"] = page.session.id
-        if page.suppressed:
-            answer["suppressed"] = page.suppressed
+    if page.suppressed:
+        answer["suppressed"] = page.suppressed
     return answer
 
 
@@ -399,11 +395,8 @@ def _show_location(
     entry: Entry, piece: Piece, terms: Collection[str], message: str
 ) -> Mapping[str, object]:
     if entry.source == "media":
-        return {
-            "media_id": _show_id(entry),
-            "chunk_index": piece.place,
-            "chunk_uuid": piece.uuid,
-        }
+        chunk = {"chunk_index": piece.place, "chunk_uuid": piece.uuid}
+        return {"media_id": _show_id(entry), **chunk}
     if entry.source == "chats":
         place = {"message_id": message, "message_index": piece.place} if message else {}
         return {"conversation_id": entry.id, **place}
