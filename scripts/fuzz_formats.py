@@ -27,8 +27,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 from samples import SAMPLES, take_out  # noqa: E402
 from tests.knowledge.samples import write_samples  # noqa: E402
 
-from sonde.knowledge.exporting import export_lines, restore_lines  # noqa: E402
-from sonde.knowledge.formats.reading import File, RefusedFormat  # noqa: E402
+from sonde.knowledge.editing import export_lines, restore_lines  # noqa: E402
+from sonde.knowledge.formats import File, RefusedFormat  # noqa: E402
 from sonde.knowledge.importing import REASONS, name_entries  # noqa: E402
 from sonde.knowledge.parsing import Parsers  # noqa: E402
 from sonde.policy.admit import REASONS as ADMITTED  # noqa: E402

@@ -266,7 +266,7 @@ class Sonde:
         """Import notes, documents, chats, characters or prompts."""
         from sonde.knowledge.editing import import_knowledge
 
-        done = import_knowledge(self._app, str(place), work=Work(report=report))
+        done = import_knowledge(self._app.knowledge, str(place), work=Work(report=report))
         names = ("added", "updated", "moved", "removed", "unchanged")
         counts = {name: int(getattr(done, name)) for name in names}
         return _read_value(ImportCounts, counts | {"skipped": sum(done.skipped.values())})

@@ -99,7 +99,8 @@ def build_app(
         assume_yes=settings.assume_yes,
         stays=stays,
     )
-    return App(workspace, disk=_open_disk(settings, start), knowledge=_open_library(settings))
+    knowledge = _open_library(settings, workspace)
+    return App(workspace, disk=_open_disk(settings, start), knowledge=knowledge)
 
 
 def _open_jobs(folder: Path) -> Jobs:
@@ -337,9 +338,13 @@ def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:
     return SqliteChunkStore(folder, kind)
 
 
-def _open_library(settings: Settings) -> Library:
+def _open_library(settings: Settings, workspace: Workspace) -> Library:
+    make = partial(
+        Library, start=workspace.start, jobs=workspace.jobs, results=workspace.results,
+        embedder=workspace.static, max_tokens=workspace.max_tokens,
+    )  # fmt: skip
     if settings.knowledge_store == "sqlite":
-        return Library(partial(_open_knowledge, settings.home))
+        return make(partial(_open_knowledge, settings.home))
     lock = threading.Lock()
     opened: list[PostgresDatabase] = []
 
@@ -356,7 +361,7 @@ def _open_library(settings: Settings) -> Library:
         while opened:
             opened.pop().close()
 
-    return Library(open_store, close)
+    return make(open_store, close=close)
 
 
 def _open_knowledge(home: Path, user: str) -> KnowledgeStore:

@@ -20,7 +20,7 @@ from sonde.knowledge.editing import add_entry, count_knowledge, delete_entry, ed
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.tools import TOOLS
-from sonde.tools.resources import list_media_types
+from sonde.tools.knowledge import list_media_types
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.types import Caller
 from sonde.wiring import build_app
@@ -101,16 +101,16 @@ def act(app: App, user: str, operation: tuple[Any, ...]) -> Any:
     me = Work(caller=Caller(user=user))
     match operation:
         case ("add", source, title, text):
-            return add_entry(app, source, title, text, work=me).version
+            return add_entry(app.knowledge, source, title, text, work=me).version
         case ("edit", source, key, text):
-            return edit_entry(app, source, key, text=text, work=me).version
+            return edit_entry(app.knowledge, source, key, text=text, work=me).version
         case ("delete", source, key):
-            return delete_entry(app, source, key, work=me).title
+            return delete_entry(app.knowledge, source, key, work=me).title
         case ("types",):
             return list_media_types(app, work=me)
         case ("forget", session):
             return app.knowledge.forget_session(user, session) if session else None
-    counts = count_knowledge(app, work=me)
+    counts = count_knowledge(app.knowledge, work=me)
     return {name: count for name, count in counts.items() if name != "bytes"}
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import apsw
 import pytest
 
+from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.formats.detect import parse_file
-from sonde.knowledge.formats.reading import File, RefusedFormat
 from sonde.stores.knowledge.base import Entry
 from sonde.types import Skipped
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.drawing import draw_text
 
 from sonde.errors import EntryMissing, InvalidRequest
-from sonde.knowledge.retrieval import Retrieval, cut_pieces, cut_ranges, show_text
+from sonde.knowledge.retrieval import Retrieval, cut_pieces, show_text
 from sonde.stores.knowledge.base import Entry, Piece
+from sonde.text.cuts import cut_ranges
 from sonde.tools.knowledge import (
     characters_get,
     chats_get,

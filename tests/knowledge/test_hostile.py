@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sonde.knowledge.formats.reading import File, RefusedFormat
+from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.parsing import Parsers
 
 SIZE = 100_000

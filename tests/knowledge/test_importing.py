@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from sonde.errors import Cancelled, FileMissing
-from sonde.knowledge.exporting import export_lines, restore_lines
-from sonde.knowledge.formats.reading import File, RefusedFormat
+from sonde.knowledge.editing import export_lines, restore_lines
+from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.importing import ImportReport, import_source
 from sonde.knowledge.parsing import Parsers
 from sonde.runtime.work import Work

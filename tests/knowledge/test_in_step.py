@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import random
 import re
@@ -16,11 +17,18 @@ from typing import Any
 import pytest
 
 from sonde.app import App
-from sonde.knowledge.editing import delete_entry, edit_entry
-from sonde.knowledge.exporting import export_lines, restore_lines
+from sonde.knowledge.editing import (
+    delete_entry,
+    edit_entry,
+    export_lines,
+    import_knowledge,
+    restore_lines,
+)
+from sonde.knowledge.formats import File
 from sonde.knowledge.importing import ImportReport, import_source
+from sonde.knowledge.parsing import ParseResult, Parsers
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import SOURCES
+from sonde.stores.knowledge.base import SOURCES, Source
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 
@@ -54,8 +62,8 @@ def text_of(entry: Any) -> str:
 
 def test_what_was_deleted_stays_deleted_until_it_is_asked_for(app, vault):
     bring(app, vault)
-    delete_entry(app, "notes", titles(app)["Walrus"].id, work=Work())
-    delete_entry(app, "chats", titles(app, "chats")["one"].id, work=Work())
+    delete_entry(app.knowledge, "notes", titles(app)["Walrus"].id, work=Work())
+    delete_entry(app.knowledge, "chats", titles(app, "chats")["one"].id, work=Work())
     for _ in range(2):
         report = bring(app, vault)
         assert (report.added, report.deleted, report.unchanged) == (0, 2, 2)
@@ -78,7 +86,7 @@ def test_what_was_deleted_stays_deleted_until_it_is_asked_for(app, vault):
 
 def test_a_file_that_went_and_comes_back_is_new(app, vault):
     bring(app, vault)
-    delete_entry(app, "notes", titles(app)["Walrus"].id, work=Work())
+    delete_entry(app.knowledge, "notes", titles(app)["Walrus"].id, work=Work())
     text = (vault / "Walrus.md").read_text()
     (vault / "Walrus.md").unlink()
     bring(app, vault)
@@ -99,7 +107,7 @@ def test_a_deletion_that_was_cut_short_is_completed(app, vault):
 def test_deletions_travel_with_an_export(app, open_app, vault, tmp_path):
     bring(app, vault)
     store = app.knowledge.of("local")
-    delete_entry(app, "notes", titles(app)["Walrus"].id, work=Work())
+    delete_entry(app.knowledge, "notes", titles(app)["Walrus"].id, work=Work())
     lines = list(export_lines(store))
     other = SqliteKnowledge(tmp_path / "other")
     try:
@@ -118,7 +126,7 @@ def test_deletions_travel_with_an_export(app, open_app, vault, tmp_path):
 def test_titles_and_tags_given_here_outlive_changes_of_the_file(app, vault):
     bring(app, vault)
     note = titles(app)["Walrus"]
-    edit_entry(app, "notes", note.id, title="My walrus", tags=["pet"], work=Work())
+    edit_entry(app.knowledge, "notes", note.id, title="My walrus", tags=["pet"], work=Work())
     (vault / "Walrus.md").write_text("A walrus that grew. #sea\n")
     assert bring(app, vault).updated == 1
     kept = titles(app)["My walrus"]
@@ -128,7 +136,7 @@ def test_titles_and_tags_given_here_outlive_changes_of_the_file(app, vault):
 def test_no_text_is_lost_when_both_sides_change_it(app, vault):
     bring(app, vault)
     note = titles(app)["Walrus"]
-    edit_entry(app, "notes", note.id, text="My own words.", work=Work())
+    edit_entry(app.knowledge, "notes", note.id, text="My own words.", work=Work())
     assert bring(app, vault).unchanged == 4
     assert text_of(titles(app)["Walrus"]) == "My own words."
     (vault / "Walrus.md").rename(vault / "Renamed.md")
@@ -301,22 +309,23 @@ def test_what_the_policy_denies_comes_in_by_no_way(app, tmp_path, name):
             assert secret not in text_of(entry)
 
 
-def test_what_was_refused_is_not_tried_again_until_it_changes(app, vault, monkeypatch):
-    from sonde.knowledge.editing import import_knowledge
-    from sonde.knowledge.parsing import Parsers
+def test_what_was_refused_is_not_tried_again_until_it_changes(app, vault):
+    class Recorder(Parsers):
+        def parse(self, file: File, wanted: Source | None = None) -> ParseResult:
+            tried.append(file.path)
+            return super().parse(file, wanted)
 
-    (vault / "broken.json").write_text("{")
-    reasons = dict(import_knowledge(app, str(vault), work=Work()).skipped)
-    assert reasons == {"broken": 1}
+    def bring_in() -> dict[str, int]:
+        with contextlib.closing(Recorder()) as parsers:
+            report = import_knowledge(app.knowledge, str(vault), parsers=parsers, work=Work())
+        return dict(report.skipped)
+
     tried: list[str] = []
-    parse = Parsers.parse
-    monkeypatch.setattr(
-        Parsers,
-        "parse",
-        lambda self, file, *rest: tried.append(file.path) or parse(self, file, *rest),
-    )
-    assert dict(import_knowledge(app, str(vault), work=Work()).skipped) == reasons
+    (vault / "broken.json").write_text("{")
+    assert bring_in() == {"broken": 1}
+    tried.clear()
+    assert bring_in() == {"broken": 1}
     assert tried == []
     (vault / "broken.json").write_text('[{"title": "now", "mapping": {')
-    import_knowledge(app, str(vault), work=Work())
+    bring_in()
     assert tried == ["broken.json"]

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.knowledge.exporting import export_lines, restore_lines
-from sonde.knowledge.formats.characters import parse_card
+from sonde.knowledge.editing import export_lines, restore_lines
+from sonde.knowledge.formats import File
 from sonde.knowledge.formats.detect import parse_file
-from sonde.knowledge.formats.reading import File
+from sonde.knowledge.formats.prompts import parse_card
 from sonde.knowledge.getting import write_transcript
 from sonde.stores.knowledge.base import NUMBERED, SOURCES, Entry, Piece, Source
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
@@ -184,7 +184,7 @@ def test_subtitles_that_are_written_are_read_back(cues, form):
 
 
 def test_an_export_of_ours_is_not_taken_for_a_log(tmp_path):
-    from sonde.knowledge.formats.reading import RefusedFormat
+    from sonde.knowledge.formats import RefusedFormat
 
     store = SqliteKnowledge(tmp_path / "s")
     store.put("notes", [Entry("notes", "n", (Piece("x"),))])

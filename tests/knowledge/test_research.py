@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from sonde.app import App
 from sonde.errors import IndexNotFound, InvalidRequest, OutsideRoots
+from sonde.knowledge.editing import import_knowledge
 from sonde.tools import TOOLS
 from sonde.tools.index import create_index
 from sonde.tools.tool import bind_arguments, find_tool
@@ -101,6 +103,19 @@ def test_a_pointer_reaches_no_file_outside_its_project(everything, tmp_path, pat
     assert "walrus.py#L1-L5" in code["uri"]
     with pytest.raises(refusal):
         call(everything, "fetch", {"id": code["uri"].replace("walrus.py#L1-L5", path)})
+
+
+def test_an_entry_whose_own_data_look_like_code_is_still_an_entry(everything, tmp_path):
+    (tmp_path / "prompts").mkdir()
+    prompt = {"name": "Coder", "prompt": "Draw a walrus.", "kind": "code", "path": "walrus.py"}
+    (tmp_path / "prompts" / "p.json").write_text(json.dumps(prompt))
+    import_knowledge(everything.knowledge, str(tmp_path / "prompts"), work=work())
+    answer = call(everything, "search", {"query": "walrus"}, session="s")
+    (row,) = [row for row in answer["results"] if row["title"] == "Coder"]
+    assert (row["source"], row["uri"]) == ("prompts", "prompts://1")
+    assert call(everything, "fetch", {"id": row["uri"]})["content"]["kind"] == "code"
+    again = call(everything, "search", {"query": "walrus", "limit": 1}, session="s")
+    assert again["total_estimated"] == answer["total_estimated"], "all seen: shown again"
 
 
 def test_sessions_hold_back_what_was_shown(everything):

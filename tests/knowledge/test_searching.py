@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from sonde.errors import EmptyQuery, InvalidRequest, UnknownArgument
-from sonde.knowledge.service import list_recent
 from sonde.mcp.listing import Listing
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.tools import TOOLS
@@ -19,6 +18,7 @@ from sonde.tools.knowledge import (
     notes_search,
     prompts_search,
 )
+from sonde.tools.shapes.know import list_recent
 from sonde.tools.tool import bind_arguments, find_tool
 
 from .shelf import text_entry, work
@@ -253,6 +253,17 @@ def test_sources_are_merged_by_rank_and_ties_by_time(filled):
                                 last_modified=6 * 86_400_000)])  # fmt: skip
     answer = knowledge_search(filled, "zebra", work=work())
     assert [row["source"] for row in answer["results"]] == ["prompts", "notes"]
+
+
+def test_a_message_gains_from_a_match_right_beside_it(filled):
+    store = filled.knowledge.of("local")
+    asked = (Piece("the zebra", 0, uuid="a0"), Piece("a zebra", 1, uuid="a1"))
+    apart = (Piece("my zebra", 0, uuid="b0"), Piece("Oh", 1, uuid="b1"))
+    store.put("chats", [Entry("chats", "Asked", asked, id="a", last_modified=1)])
+    store.put("chats", [Entry("chats", "Apart", apart, id="b", last_modified=2)])
+    rows = chats_search(filled, "zebra", work=work())["results"]
+    assert [row["uri"] for row in rows] == ["chats://a#a0", "chats://a#a1", "chats://b#b0"]
+    assert rows[1]["score"] > rows[2]["score"]
 
 
 def test_the_tools_are_listed_small_and_called_by_their_documented_names(filled):

@@ -54,10 +54,10 @@ def scan(app: App, place: Path, work: Work) -> None:
 
 def export_and_restore(app: App, place: Path, work: Work) -> None:
     target = place.with_suffix(".jsonl")
-    import_knowledge(app, str(place), work=work)
-    assert write_knowledge(app, target, work=work) == 3
+    import_knowledge(app.knowledge, str(place), work=work)
+    assert write_knowledge(app.knowledge, target, work=work) == 3
     with target.open() as lines:
-        assert restore_knowledge(app, lines, name="all.jsonl", work=work) == 3
+        assert restore_knowledge(app.knowledge, lines, name="all.jsonl", work=work) == 3
 
 
 OPERATIONS: dict[str, Callable[[App, Path, Work], object]] = {
@@ -70,7 +70,7 @@ OPERATIONS: dict[str, Callable[[App, Path, Work], object]] = {
     ),
     "convert": lambda app, place, work: convert_store(app.workspace, "lance", work=work),
     "export": lambda app, place, work: export_chunks(app.workspace, str(place / "out"), work=work),
-    "import": lambda app, place, work: import_knowledge(app, str(place), work=work),
+    "import": lambda app, place, work: import_knowledge(app.knowledge, str(place), work=work),
     "restore": export_and_restore,
 }
 
@@ -124,12 +124,12 @@ def test_a_job_is_stopped_by_its_handle_wherever_it_waits(app: App, notes: Path,
 
 
 def test_what_cannot_be_written_or_read_is_told_as_such(app: App, notes: Path) -> None:
-    import_knowledge(app, str(notes), work=Work())
+    import_knowledge(app.knowledge, str(notes), work=Work())
     with pytest.raises(InvalidRequest) as refused:
-        write_knowledge(app, notes / "none" / "x.jsonl", work=Work())
+        write_knowledge(app.knowledge, notes / "none" / "x.jsonl", work=Work())
     assert "cannot be written" in refused.value.user_message
     broken = notes / "broken.jsonl"
     broken.write_bytes(b'{"format": "sonde-knowledge-1"}\n' + b"\n" * 20_000 + b"\xff\xfe\n")
     with broken.open(encoding="utf-8") as lines, pytest.raises(InvalidRequest) as refused:
-        restore_knowledge(app, lines, name="broken.jsonl", work=Work())
+        restore_knowledge(app.knowledge, lines, name="broken.jsonl", work=Work())
     assert "'broken.jsonl' cannot be read" in refused.value.user_message

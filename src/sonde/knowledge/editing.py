@@ -1,40 +1,82 @@
-"""Verbs that change personal knowledge, for people: bring in, add, edit, delete, export."""
+"""Services that change personal knowledge: import, add, edit, delete, export, restore."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from sonde.app import App
 from sonde.errors import InvalidRequest
-from sonde.knowledge.exporting import export_lines, restore_lines
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import EDITED, ImportReport, import_source
-from sonde.knowledge.parsing import Parsers
+from sonde.knowledge.library import Library
+from sonde.knowledge.parsing import Parsers, read_row
 from sonde.knowledge.ranking import embed_missing
 from sonde.knowledge.retrieval import cut_pieces
-from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import SOURCES, Entry, Piece, Source
+from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Place, Source
 from sonde.types import Progress
 
-_STEP_MS = 200
-_SETTLE_MS = 400
-_LOOK_S = 30.0
-"""Events are hints: everything is looked at now and then without any."""
-_LOOK_BLIND_S = 2.0
+EXPORT_FORMAT = "sonde-knowledge-1"
+EXPORT_BATCH = 100
+"""Entries read, restored and reported at a time."""
+WATCH_STEP_MS = 200
+WATCH_SETTLE_MS = 400
+"""How long a burst of events is gathered, so that one save is imported once."""
+RECHECK_INTERVAL_S = 30.0
+"""Events are only hints: everything is compared this often without any."""
+POLL_INTERVAL_S = 2.0
+"""How often everything is compared where the system reports no events."""
+_FIELD = re.compile(r"^## (\w+)[ \t]*\n", re.MULTILINE)
+
+T = TypeVar("T")
+
+
+def import_knowledge(
+    library: Library,
+    place: str,
+    wanted: Source | None = None,
+    *,
+    restore: bool = False,
+    parsers: Parsers | None = None,
+    work: Work,
+) -> ImportReport:
+    """Import a folder or a file, as a job; a second import brings the entries up to date."""
+    user = work.caller.user
+    folder = library.start / Path(place).expanduser()
+
+    def run(inner: Work) -> ImportReport:
+        return import_source(
+            library.of(user), folder, inner, wanted=wanted, embedder=library.embedder,
+            restore=restore, parsers=parsers,
+            refused=library.refused.setdefault((user, str(folder), wanted), {}),
+        )  # fmt: skip
+
+    return _run_job(library, "import", str(folder), run, work)
+
+
+def follow_knowledge(
+    library: Library, place: str, wanted: Source | None = None, *, work: Work
+) -> Iterator[ImportReport]:
+    """Import a folder again whenever it may have changed; yields the reports with changes."""
+    root = (library.start / Path(place).expanduser()).resolve()
+    with contextlib.closing(Parsers()) as parsers:
+        for _ in watch_source(root, work):
+            report = import_knowledge(library, place, wanted, parsers=parsers, work=work)
+            if report.added + report.updated + report.moved + report.removed:
+                yield report
 
 
 def watch_source(root: Path, work: Work) -> Iterator[None]:
-    """Yields whenever something below a folder, or one file, may have changed; ends never.
+    """Yields, without end, whenever a file or something below a folder may have changed.
 
-    Raises `Cancelled` when the work is called off. Where the system reports nothing, such as with
-    too many folders, it yields every other second.
+    Raises `Cancelled` when the work is cancelled. Polls where the system reports no events, such
+    as with too many folders.
     """
     from watchfiles import watch
 
@@ -43,84 +85,29 @@ def watch_source(root: Path, work: Work) -> Iterator[None]:
         inside = Path(path).relative_to(root) if path.startswith(str(root)) else Path(path)
         return not any(part.startswith(".") for part in inside.parts[:-1])
 
-    looked, longest = 0.0, 0.0  # the first look is for what changed before the watch began
+    checked, interval = 0.0, 0.0  # the first check finds what changed before the watch began
     try:
         events = watch(
-            root, watch_filter=is_wanted, step=_STEP_MS, debounce=_SETTLE_MS,
-            rust_timeout=_STEP_MS, yield_on_timeout=True, raise_interrupt=True,
+            root, watch_filter=is_wanted, step=WATCH_STEP_MS, debounce=WATCH_SETTLE_MS,
+            rust_timeout=WATCH_STEP_MS, yield_on_timeout=True, raise_interrupt=True,
         )  # fmt: skip
         for changes in events:
             work.check()
-            if changes or time.monotonic() - looked >= longest:
+            if changes or time.monotonic() - checked >= interval:
                 yield
-                looked, longest = time.monotonic(), _LOOK_S
+                checked, interval = time.monotonic(), RECHECK_INTERVAL_S
     except OSError:
         pass
     while True:
-        until = time.monotonic() + _LOOK_BLIND_S
+        until = time.monotonic() + POLL_INTERVAL_S
         while time.monotonic() < until:
             work.check()
-            time.sleep(_STEP_MS / 1000)
+            time.sleep(WATCH_STEP_MS / 1000)
         yield
 
 
-_TOLD = 100
-"""After so many entries it is told how far a job is."""
-_DELETED = '{"deleted"'
-_FIELD = re.compile(r"^## (\w+)[ \t]*\n", re.MULTILINE)
-
-
-def import_knowledge(
-    app: App,
-    place: str,
-    wanted: Source | None = None,
-    *,
-    restore: bool = False,
-    parsers: Parsers | None = None,
-    work: Work,
-) -> ImportReport:
-    """Bring in a folder or a file, and keep in step with it from then on."""
-    store = app.knowledge.of(work.caller.user)
-    folder = app.workspace.start / Path(place).expanduser()
-
-    def run(inner: Work) -> ImportReport:
-        return import_source(
-            store, folder, inner, wanted=wanted, embedder=app.workspace.static, restore=restore,
-            refused=app.knowledge.refused.setdefault((work.caller.user, str(folder), wanted), {}),
-            parsers=parsers,
-        )  # fmt: skip
-
-    report: ImportReport = _submit(app, "import", str(folder), run, work).join(work)
-    return report
-
-
-def _submit(app: App, kind: str, subject: str, function: Callable[[Work], Any], work: Work) -> Job:
-    """Long work on what a user has, as a job of that user."""
-    user = work.caller.user
-    return app.workspace.jobs.submit(
-        f"{kind}:{user}:{subject}",
-        kind,
-        function,
-        owner=user,
-        subject=subject,
-        lasting=kind != "import",  # one that keeps in step does it every few seconds
-    )
-
-
-def follow_knowledge(
-    app: App, place: str, wanted: Source | None = None, *, work: Work
-) -> Iterator[ImportReport]:
-    """Bring in a folder again whenever it may have changed; what each import did, if anything."""
-    root = (app.workspace.start / Path(place).expanduser()).resolve()
-    with contextlib.closing(Parsers()) as parsers:
-        for _ in watch_source(root, work):
-            report = import_knowledge(app, place, wanted, parsers=parsers, work=work)
-            if report.added + report.updated + report.moved + report.removed:
-                yield report
-
-
 def add_entry(
-    app: App,
+    library: Library,
     source: Source,
     title: str,
     text: str,
@@ -128,8 +115,8 @@ def add_entry(
     *,
     work: Work,
 ) -> Entry:
-    """Write a new entry; characters and prompts take their fields as `## name` sections."""
-    now = int(time.time() * 1000)
+    """Store a new entry; characters and prompts take their fields as `## name` sections."""
+    now = library.now_ms()
     entry = Entry(
         source,
         title,
@@ -139,11 +126,11 @@ def add_entry(
         tags=tuple(tags),
         media_type="txt" if source == "media" else "",
     )
-    return _put(app, entry, work)
+    return _put(library, entry, work)
 
 
 def edit_entry(
-    app: App,
+    library: Library,
     source: Source,
     id: str,  # noqa: A002
     *,
@@ -152,8 +139,8 @@ def edit_entry(
     tags: Sequence[str] | None = None,
     work: Work,
 ) -> Entry:
-    """Change an entry; what is not given stays. What was changed is known to later imports."""
-    old = find_entry(app.knowledge.of(work.caller.user), source, id)
+    """Change the given parts of an entry, and record them so that later imports keep them."""
+    old = find_entry(library.of(work.caller.user), source, id)
     given = {"title": title, "text": text, "tags": tags}
     changed = {name for name, value in given.items() if value is not None}
     edited = sorted(changed | set(old.facts.get(EDITED) or ()))
@@ -164,14 +151,14 @@ def edit_entry(
         tags=old.tags if tags is None else tuple(tags),
         facts={**old.facts, EDITED: edited} if old.origin else old.facts,
         version=old.version + 1,
-        last_modified=int(time.time() * 1000),
+        last_modified=library.now_ms(),
     )
-    return _put(app, new, work)
+    return _put(library, new, work)
 
 
-def delete_entry(app: App, source: Source, id: str, *, work: Work) -> Entry:  # noqa: A002
-    """Forget an entry for good; importing its file again does not bring it back."""
-    store = app.knowledge.of(work.caller.user)
+def delete_entry(library: Library, source: Source, id: str, *, work: Work) -> Entry:  # noqa: A002
+    """Delete an entry for good; importing its file again does not bring it back."""
+    store = library.of(work.caller.user)
     entry = find_entry(store, source, id, pieces=False)
     if entry.origin:
         store.bury(source, {(entry.origin, entry.path): entry.hash})
@@ -179,74 +166,15 @@ def delete_entry(app: App, source: Source, id: str, *, work: Work) -> Entry:  # 
     return entry
 
 
-def export_knowledge(app: App, sources: Sequence[Source] = SOURCES, *, work: Work) -> Iterator[str]:
-    """Everything, or some sources, as lines of JSON."""
-    return export_lines(app.knowledge.of(work.caller.user), sources or SOURCES)
-
-
-def write_knowledge(
-    app: App, target: Path, sources: Sequence[Source] = SOURCES, *, work: Work
-) -> int:
-    """The same into a file, as a job; how many entries."""
-    store = app.knowledge.of(work.caller.user)
-    wanted = sources or SOURCES
-    total = sum(store.count(source)[0] for source in wanted)
-
-    def run(inner: Work) -> dict[str, int]:
-        entries = -1  # the first line says what follows
-        try:
-            with target.open("w", encoding="utf-8") as file:
-                for line in export_lines(store, wanted):
-                    file.write(line + "\n")
-                    entries += not line.startswith(_DELETED)
-                    if entries % _TOLD == 0:
-                        inner.report(Progress("exporting", entries, total))
-        except OSError as error:
-            raise InvalidRequest(
-                f"{target}: {error}", user_message="'{p}' cannot be written.", p=target
-            ) from error
-        return {"entries": entries}
-
-    count: int = _submit(app, "export", str(target), run, work).join(work)["entries"]
-    return count
-
-
-def restore_knowledge(app: App, lines: Iterable[str], *, name: str = "", work: Work) -> int:
-    """Put back what was exported, as a job."""
-    caller = work.caller
-    store = app.knowledge.of(caller.user)
-
-    def follow(inner: Work) -> Iterator[str]:
-        for at, line in enumerate(lines):
-            if at % _TOLD == 0:
-                inner.report(Progress("restoring", at))
-            yield line
-
-    def run(inner: Work) -> dict[str, int]:
-        try:
-            count = restore_lines(store, follow(inner))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest(
-                f"{name}: {error}", user_message="The file '{p}' cannot be read.", p=name
-            ) from error
-        for source in SOURCES:
-            inner.check()
-            _embed(app, caller.user, source)
-        return {"entries": count}
-
-    count: int = _submit(app, "restore", name or "export", run, work).join(work)["entries"]
-    return count
-
-
-def count_knowledge(app: App, *, work: Work) -> dict[str, Any]:
-    """How much there is of each source."""
-    store = app.knowledge.of(work.caller.user)
-    counts: dict[str, Any] = {source: store.count(source)[0] for source in SOURCES}
+def count_knowledge(library: Library, *, work: Work) -> dict[str, int]:
+    """Entries of each source, and the bytes that they take."""
+    store = library.of(work.caller.user)
+    counts: dict[str, int] = {source: store.count(source)[0] for source in SOURCES}
     return counts | {"bytes": store.measure_bytes()}
 
 
-def show_changed_entry(entry: Entry) -> str:
-    """An entry as text that `edit_entry` takes back."""
+def write_editable(entry: Entry) -> str:
+    """An entry as the text that `edit_entry` takes back."""
     if entry.source == "chats":
         return "\n".join(f"{piece.sender}: {piece.text}" for piece in entry.pieces)
     parts: list[str] = []
@@ -259,16 +187,176 @@ def show_changed_entry(entry: Entry) -> str:
     return "".join(parts)
 
 
-def _put(app: App, entry: Entry, work: Work) -> Entry:
-    store = app.knowledge.of(work.caller.user)
+def write_knowledge(
+    library: Library, target: Path, sources: Sequence[Source] = SOURCES, *, work: Work
+) -> int:
+    """Export to a file, as a job. Returns the number of entries."""
+    store = library.of(work.caller.user)
+    wanted = sources or SOURCES
+    total = sum(store.count(source)[0] for source in wanted)
+
+    def run(inner: Work) -> dict[str, int]:
+        entries = -1  # the first line is the header
+        try:
+            with target.open("w", encoding="utf-8") as file:
+                for line in export_lines(store, wanted):
+                    file.write(line + "\n")
+                    entries += not line.startswith('{"deleted"')
+                    if entries % EXPORT_BATCH == 0:
+                        inner.report(Progress("exporting", entries, total))
+        except OSError as error:
+            raise InvalidRequest(
+                f"{target}: {error}", user_message="'{p}' cannot be written.", p=target
+            ) from error
+        return {"entries": entries}
+
+    return _run_job(library, "export", str(target), run, work)["entries"]
+
+
+def restore_knowledge(library: Library, lines: Iterable[str], *, name: str = "", work: Work) -> int:
+    """Restore an export, as a job. Returns the number of entries."""
+    store = library.of(work.caller.user)
+
+    def report_lines(inner: Work) -> Iterator[str]:
+        for at, line in enumerate(lines):
+            if at % EXPORT_BATCH == 0:
+                inner.report(Progress("restoring", at))
+            yield line
+
+    def run(inner: Work) -> dict[str, int]:
+        try:
+            count = restore_lines(store, report_lines(inner))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidRequest(
+                f"{name}: {error}", user_message="The file '{p}' cannot be read.", p=name
+            ) from error
+        for source in SOURCES:
+            inner.check()
+            _embed(library, store, source)
+        return {"entries": count}
+
+    return _run_job(library, "restore", name or "export", run, work)["entries"]
+
+
+def export_lines(store: KnowledgeStore, sources: Iterable[Source] = SOURCES) -> Iterator[str]:
+    """Everything in some sources as lines of JSON: a header, then one line per entry."""
+    yield json.dumps({"format": EXPORT_FORMAT})
+    for source in sources:
+        last = ""
+        while page := store.list_entries(source, last, EXPORT_BATCH):
+            for entry in page:
+                yield json.dumps(_describe_entry(entry))
+            last = page[-1].id
+        for (origin, path), text in store.list_buried(source).items():
+            yield json.dumps({"deleted": source, "origin": origin, "path": path, "hash": text})
+
+
+def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
+    """Store the entries of an export under their own ids. Returns their number.
+
+    Deletions are restored too; a restored entry no longer counts as deleted.
+    """
+    rows = iter(lines)
+    try:
+        head = json.loads(next(rows, "null"))
+    except ValueError:
+        head = None
+    if not isinstance(head, dict) or head.get("format") != EXPORT_FORMAT:
+        raise InvalidRequest(
+            f"the first line is not {EXPORT_FORMAT}",
+            user_message="This is not an export of sonde's knowledge.",
+            next_action="Pass a file written by `sonde knowledge export`.",
+        )
+    count = 0
+    batch: dict[Source, list[Entry]] = {}
+    for number, line in enumerate(rows, 2):
+        if not line.strip():
+            continue
+        entry = _read_line(line, number)
+        if isinstance(entry, Deletion):
+            store.bury(entry.source, {entry.place: entry.hash})
+            continue
+        batch.setdefault(entry.source, []).append(entry)
+        count += 1
+        if count % EXPORT_BATCH == 0:
+            _flush(store, batch)
+    _flush(store, batch)
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A line of an export for an entry that was deleted."""
+
+    source: Source
+    place: Place
+    hash: str
+
+
+def _flush(store: KnowledgeStore, batch: dict[Source, list[Entry]]) -> None:
+    for source, entries in batch.items():
+        store.put(source, entries)
+        store.unbury(source, [(entry.origin, entry.path) for entry in entries if entry.origin])
+    batch.clear()
+
+
+def _describe_entry(entry: Entry) -> Mapping[str, object]:
+    row = asdict(replace(entry, number=0, pieces=()))
+    del row["number"]
+    row["pieces"] = [
+        {key: value for key, value in asdict(piece).items() if key != "number"}
+        for piece in entry.pieces
+    ]
+    return row
+
+
+def _read_line(line: str, number: int) -> Entry | Deletion:
+    try:
+        row = json.loads(line)
+        if "deleted" in row:
+            if row["deleted"] not in SOURCES:
+                raise ValueError("source")
+            place = (str(row["origin"]), str(row["path"]))
+            return Deletion(row["deleted"], place, str(row["hash"]))
+        entry = read_row(row)
+        if entry.source not in SOURCES or not entry.id:
+            raise ValueError("source and id")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidRequest(
+            f"line {number}: {error}",
+            user_message="Line {number} of the export cannot be read.",
+            number=number,
+        ) from error
+    return entry
+
+
+def _run_job(
+    library: Library, kind: str, subject: str, function: Callable[[Work], T], work: Work
+) -> T:
+    """The result of a job that belongs to the caller."""
+    user = work.caller.user
+    job = library.jobs.submit(
+        f"{kind}:{user}:{subject}",
+        kind,
+        function,
+        owner=user,
+        subject=subject,
+        lasting=kind != "import",  # a followed folder is imported every few seconds
+    )
+    result: T = job.join(work)
+    return result
+
+
+def _put(library: Library, entry: Entry, work: Work) -> Entry:
+    store = library.of(work.caller.user)
     (key,) = store.put(entry.source, [entry])
-    _embed(app, work.caller.user, entry.source)
+    _embed(library, store, entry.source)
     return replace(entry, id=key)
 
 
-def _embed(app: App, user: str, source: Source) -> None:
-    if app.workspace.static:
-        embed_missing(app.knowledge.of(user), source, app.workspace.static, 1 << 40)
+def _embed(library: Library, store: KnowledgeStore, source: Source) -> None:
+    if library.embedder:
+        embed_missing(store, source, library.embedder)
 
 
 def _read_pieces(source: Source, text: str) -> tuple[Piece, ...]:

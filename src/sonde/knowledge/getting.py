@@ -1,24 +1,26 @@
-"""One entry, shown as a retrieval asks: the anchor found, the text cut, the rest named."""
+"""Reading one entry: find the anchor, cut the text around it, say where the rest begins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Literal, NotRequired, TypedDict
 
 from sonde.errors import EntryMissing
 from sonde.knowledge.ranking import read_knowledge_query
 from sonde.knowledge.retrieval import (
+    Location,
     Retrieval,
     choose_messages,
-    find_anchor,
+    find_offset,
     join_text,
     list_fields,
     show_snippet,
     show_text,
 )
-from sonde.stores.knowledge.base import TITLE, Conditions, Entry, KnowledgeStore, Piece, Source
+from sonde.stores.knowledge.base import Conditions, Entry, KnowledgeStore, Piece, Source
 from sonde.text.cuts import floor_boundary
+from sonde.text.words import index_text
 
 _NAMES: Mapping[Source, str] = {
     "notes": "note",
@@ -27,7 +29,32 @@ _NAMES: Mapping[Source, str] = {
     "characters": "character",
     "prompts": "prompt",
 }
-_ANCHORS = 200
+ANCHOR_DEPTH = 200
+"""Messages, best first, among which a conversation's own is looked for."""
+MAX_MESSAGES = 1_000
+"""Read at once, however large the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of a conversation, in order."""
+
+    messages: tuple[Piece, ...]
+    total: int
+    """Of the whole conversation."""
+    page: int | None = None
+    page_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSpan:
+    """A chunk that the content is made of."""
+
+    index: int
+    start: int
+    end: int
+    uuid: str | None = None
+    field: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +64,15 @@ class EntryContent:
     entry: Entry
     piece: Piece
     """The one that the content is anchored at."""
-    content: Any
-    attachments: list[dict[str, Any]] | None = None
+    content: str | Messages | Mapping[str, object]
+    """A text, messages, or texts and facts by field."""
+    snippet_length: int
+    chunks: tuple[ChunkSpan, ...] = ()
     next_offset: int | None = None
 
 
 def find_entry(store: KnowledgeStore, source: Source, id: str, *, pieces: bool = True) -> Entry:  # noqa: A002
-    """The entry with this id; prompts answer to their names, too."""
+    """The entry with this id; a prompt may be named instead. Raises `EntryMissing`."""
     entry = store.get(source, id, pieces=pieces)
     if entry is None and source == "prompts":
         named = store.find_title(source, id)
@@ -60,7 +89,7 @@ def get_entry(
     options: Retrieval,
     recent: Sequence[str] = (),
 ) -> EntryContent:
-    """As much of an entry as was asked for; `recent` questions say where when nothing else does."""
+    """As much of an entry as the options ask for; `recent` queries are the last anchor tried."""
     question = options.query or next(iter(recent), "")
     terms = read_knowledge_query(question).terms if question else ()
     if source == "chats":
@@ -75,49 +104,38 @@ def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryCo
     text = join_text(entry)
     pieces = entry.pieces if entry.source == "media" else ()
     loc = options.loc
-    place = None
+    place = loc.chunk_index if loc.chunk_index is None else max(0, loc.chunk_index)
+    anchor = loc.approx_offset
     if pieces:
         place = _find_place(pieces, loc)
-    elif isinstance(loc.get("chunk_index"), int):
-        place = max(0, loc["chunk_index"])
-    anchor = _read_offset(loc)
     if place is not None and pieces:
         anchor = pieces[place].start
-        terms_here = terms
     elif anchor is None:
-        anchor, terms_here = find_anchor(text, terms), terms
+        anchor = find_offset(text, terms)
     else:
-        terms_here = ()
-    anchor = min(anchor or 0, len(text))
+        terms = ()
+    anchor = min(anchor, len(text))
+    piece = _piece_at(entry, anchor)
     if options.mode == "snippet":
-        seen = pieces[place].text if pieces and place is not None else text
-        content = show_snippet(seen, terms_here, options, 0 if seen is not text else anchor)
-        return EntryContent(entry, _piece_at(entry, anchor), content)
+        if pieces and place is not None:
+            content = show_snippet(pieces[place].text, terms, options, 0)
+        else:
+            content = show_snippet(text, terms, options, anchor)
+        return EntryContent(entry, piece, content, options.snippet_length)
     shown = show_text(text, options, anchor, pieces, place)
-    attachments = [
-        {"chunk_index": at, "start": start, "end": end}
-        | ({"chunk_uuid": pieces[at].uuid} if pieces and options.prefer_prechunked else {})
-        for at, start, end in shown.chunks
-    ]
-    return EntryContent(
-        entry, _piece_at(entry, anchor), shown.text, attachments or None, shown.next_offset
-    )
+    named = bool(pieces) and options.prefer_prechunked
+    chunks = tuple(ChunkSpan(*each, pieces[each[0]].uuid if named else None)
+                   for each in shown.chunks)  # fmt: skip
+    return EntryContent(entry, piece, shown.text, options.snippet_length, chunks, shown.next_offset)
 
 
-def _find_place(pieces: Sequence[Piece], loc: Mapping[str, Any]) -> int | None:
-    uuid, index = loc.get("chunk_uuid"), loc.get("chunk_index")
+def _find_place(pieces: Sequence[Piece], loc: Location) -> int | None:
     for at, piece in enumerate(pieces):
-        if uuid and piece.uuid == uuid:
+        if loc.chunk_uuid and piece.uuid == loc.chunk_uuid:
             return at
-    if isinstance(index, int) and not isinstance(index, bool):
-        return max(0, min(index, len(pieces) - 1))
+    if loc.chunk_index is not None:
+        return max(0, min(loc.chunk_index, len(pieces) - 1))
     return None
-
-
-def _read_offset(loc: Mapping[str, Any]) -> int | None:
-    offset = loc.get("approx_offset")
-    usable = isinstance(offset, int | float) and not isinstance(offset, bool) and offset >= 0
-    return int(offset) if usable and offset is not None else None
 
 
 def _piece_at(entry: Entry, offset: int, field: str = "") -> Piece:
@@ -129,49 +147,41 @@ def _piece_at(entry: Entry, offset: int, field: str = "") -> Piece:
 
 
 def _get_fields(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryContent:
-    """Characters and prompts: all fields at once, or a part of the one that matters."""
+    """Characters and prompts: all fields at once, or a part of the best one."""
     fields = list_fields(entry)
     if options.mode == "full":
         return _get_all_fields(entry, fields, options)
-    field = options.loc.get("field")
-    if field not in fields:
-        field = _best_field(fields, terms)
+    field = options.loc.field if options.loc.field in fields else _best_field(fields, terms)
     text = fields.get(field, "")
-    offset = _read_offset(options.loc)
-    anchor = min(find_anchor(text, terms) if offset is None else offset, len(text))
+    offset = options.loc.approx_offset
+    anchor = min(find_offset(text, terms) if offset is None else offset, len(text))
     piece = _piece_at(entry, anchor, field)
+    length = options.snippet_length
     if options.mode == "snippet":
-        seen = text or entry.title
-        return EntryContent(entry, piece, show_snippet(seen, terms, options, anchor))
+        content = show_snippet(text or entry.title, terms, options, anchor)
+        return EntryContent(entry, piece, content, length)
     shown = show_text(text, options, anchor)
-    attachments = [
-        {"field": field, "chunk_index": at, "start": start, "end": end}
-        for at, start, end in shown.chunks
-    ]
-    return EntryContent(entry, piece, shown.text, attachments, shown.next_offset)
+    chunks = tuple(ChunkSpan(*each, field=field) for each in shown.chunks)
+    return EntryContent(entry, piece, shown.text, length, chunks, shown.next_offset)
 
 
 def _best_field(fields: Mapping[str, str], terms: Sequence[str]) -> str:
     wanted = set(terms)
-
-    def weigh(name: str) -> int:
-        from sonde.text.words import index_text
-
-        return len(wanted.intersection(index_text(fields[name])))
-
-    return max(fields, key=weigh, default="")
+    return max(
+        fields, key=lambda name: len(wanted.intersection(index_text(fields[name]))), default=""
+    )
 
 
 def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval) -> EntryContent:
-    """Every field, cut in order where the budget ends."""
-    content: dict[str, Any] = {"name": entry.title}
+    """Every field in order, cut where the budget ends."""
+    content: dict[str, object] = {"name": entry.title}
     at, room = 0, options.budget
     next_offset: int | None = None
     for name, text in fields.items():
-        skip = min(max(options.offset - at, 0), len(text))
-        start, end = skip, floor_boundary(text, skip + room)
+        start = min(max(options.offset - at, 0), len(text))
+        end = floor_boundary(text, start + room)
         if end <= start < len(text) and at + start == options.offset:
-            end = start + min(room, 1)  # one character is more than the budget: a part of it
+            end = start + min(room, 1)  # one character exceeds the budget: take a part of it
         if start < end:
             content[name] = text[start:end]
         room -= end - start
@@ -179,47 +189,43 @@ def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval)
             next_offset, room = at + end, 0
         at += len(text)
     content |= {key: value for key, value in entry.facts.items() if key not in content}
-    return EntryContent(
-        entry, _piece_at(entry, 0, next(iter(fields), "")), content, None, next_offset
-    )
+    piece = _piece_at(entry, 0, next(iter(fields), ""))
+    return EntryContent(entry, piece, content, options.snippet_length, next_offset=next_offset)
 
 
 def _get_chat(
     store: KnowledgeStore, entry: Entry, options: Retrieval, terms: Sequence[str]
 ) -> EntryContent:
     total = store.count_pieces("chats", entry.id)
+    length = options.snippet_length
     if options.mode == "full":
-        return read_messages(store, entry, options.offset, total, options.budget)
+        return _read_page(store, entry, options.offset, total, options)
     at = _find_message(store, entry, options.loc, terms)
     window = options.sibling_window if options.mode == "chunk_with_siblings" else 0
     first = max(0, at - window)
     messages = store.read_pieces("chats", entry.id, first, at - first + window + 1)
     anchor = next((message for message in messages if message.place == at), None)
     if anchor is None:
-        return EntryContent(
-            entry, Piece("", 0), "" if options.mode == "snippet" else _wrap([], total)
-        )
+        nothing = "" if options.mode == "snippet" else Messages((), total)
+        return EntryContent(entry, Piece("", 0), nothing, length)
     if options.mode == "snippet":
-        return EntryContent(entry, anchor, show_snippet(anchor.text, terms, options, 0))
+        return EntryContent(entry, anchor, show_snippet(anchor.text, terms, options, 0), length)
     chosen = choose_messages(messages, at - first, options)
     if len(chosen) == 1 and len(chosen[0].text) > options.budget:
         shown = show_text(chosen[0].text, replace(options, mode="full", offset=0), 0)
         chosen = [replace(chosen[0], text=shown.text)]
-    return EntryContent(entry, anchor, _wrap(chosen, total))
+    return EntryContent(entry, anchor, Messages(tuple(chosen), total), length)
 
 
-def _find_message(
-    store: KnowledgeStore, entry: Entry, loc: Mapping[str, Any], terms: Sequence[str]
-) -> int:
-    if isinstance(loc.get("message_id"), str):
-        piece = store.find_piece("chats", entry.id, loc["message_id"])
+def _find_message(store: KnowledgeStore, entry: Entry, loc: Location, terms: Sequence[str]) -> int:
+    if loc.message_id:
+        piece = store.find_piece("chats", entry.id, loc.message_id)
         if piece:
             return piece.place
-    index = loc.get("message_index")
-    if isinstance(index, int) and not isinstance(index, bool) and index >= 0:
-        return index
+    if loc.message_index is not None:
+        return loc.message_index
     if terms:  # a light search: the best messages of the store, the first of this conversation
-        found = store.rank("chats", terms, _ANCHORS, Conditions(fields=("",)))
+        found = store.rank("chats", terms, ANCHOR_DEPTH, Conditions(fields=("",)))
         places = store.locate("chats", [one.id for one in found])
         for one in found:
             if one.id in places and places[one.id].entry.id == entry.id:
@@ -228,13 +234,24 @@ def _find_message(
 
 
 def read_messages(
-    store: KnowledgeStore, entry: Entry, first: int, count: int, budget: int
+    store: KnowledgeStore,
+    id: str,  # noqa: A002
+    first: int,
+    count: int,
+    options: Retrieval,
 ) -> EntryContent:
-    """Messages from a place on, as many as fit; at least a part of one."""
+    """A conversation's messages from a place on, as many as fit; at least a part of one."""
+    entry = find_entry(store, "chats", id, pieces=False)
+    return _read_page(store, entry, first, count, options)
+
+
+def _read_page(
+    store: KnowledgeStore, entry: Entry, first: int, count: int, options: Retrieval
+) -> EntryContent:
     total = store.count_pieces("chats", entry.id)
     chosen: list[Piece] = []
-    room = budget
-    for message in store.read_pieces("chats", entry.id, first, min(count, 1_000)):
+    room = options.budget
+    for message in store.read_pieces("chats", entry.id, first, min(count, MAX_MESSAGES)):
         if len(message.text) > room:
             if not chosen:
                 cut = floor_boundary(message.text, room) or room
@@ -243,35 +260,38 @@ def read_messages(
         chosen.append(message)
         room -= len(message.text)
     behind = chosen[-1].place + 1 if chosen else total
-    more = behind if behind < total else None
-    anchor = chosen[0] if chosen else Piece("", 0)
-    return EntryContent(entry, anchor, _wrap(chosen, total), None, more)
+    return EntryContent(
+        entry,
+        chosen[0] if chosen else Piece("", 0),
+        Messages(tuple(chosen), total),
+        options.snippet_length,
+        next_offset=behind if behind < total else None,
+    )
 
 
-def _wrap(messages: Sequence[Piece], total: int) -> dict[str, Any]:
-    from sonde.text.times import show_time
-
-    return {
-        "messages": [
-            {
-                "message_id": message.uuid,
-                "message_index": message.place,
-                "sender": message.sender or None,
-                "created_at": show_time(message.created_at),
-                "content": message.text,
-            }
-            for message in messages
-            if message.field != TITLE
-        ],
-        "total_messages": total,
-    }
+TranscriptFormat = Literal["text", "srt", "vtt", "json"]
 
 
-def write_transcript(entry: Entry, form: str, *, timestamps: bool) -> str | dict[str, Any]:
-    """A medium's text in the form asked for; subtitles always carry times."""
-    lines = list(_list_lines(entry))
+class Segment(TypedDict):
+    """One spoken line; times are in seconds."""
+
+    start: NotRequired[float]
+    end: NotRequired[float]
+    speaker: NotRequired[str]
+    text: str
+
+
+class Segments(TypedDict):
+    """A transcript as JSON."""
+
+    segments: list[Segment]
+
+
+def write_transcript(entry: Entry, form: TranscriptFormat, *, timestamps: bool) -> str | Segments:
+    """A medium's text in a format; subtitles always carry times."""
+    lines = [piece for piece in entry.pieces if piece.text.strip()]
     if form == "json":
-        return {"segments": [_show_segment(line, timestamps=timestamps) for line in lines]}
+        return {"segments": [_make_segment(line, timestamps=timestamps) for line in lines]}
     if form == "srt":
         return "\n".join(_write_cues(lines, ",", numbered=True))
     if form == "vtt":
@@ -281,25 +301,19 @@ def write_transcript(entry: Entry, form: str, *, timestamps: bool) -> str | dict
     return "\n".join(f"[{_clock(line.begins or 0, '.')}] {_say(line)}" for line in lines)
 
 
-def _list_lines(entry: Entry) -> Iterator[Piece]:
-    """The spoken lines; a text without times is one long line a piece."""
-    for piece in entry.pieces:
-        if piece.text.strip():
-            yield piece
-
-
 def _say(line: Piece) -> str:
     text = " ".join(line.text.split())
     return f"{line.sender}: {text}" if line.sender else text
 
 
-def _show_segment(line: Piece, *, timestamps: bool) -> dict[str, Any]:
-    segment: dict[str, Any] = {}
-    if timestamps and line.begins is not None:
-        segment |= {"start": line.begins / 1000, "end": (line.ends or line.begins) / 1000}
+def _make_segment(line: Piece, *, timestamps: bool) -> Segment:
+    segment = Segment(text=line.text.strip())
     if line.sender:
-        segment["speaker"] = line.sender
-    return segment | {"text": line.text.strip()}
+        segment = {"speaker": line.sender, **segment}
+    if timestamps and line.begins is not None:
+        ends = line.ends or line.begins
+        segment = {"start": line.begins / 1000, "end": ends / 1000, **segment}
+    return segment
 
 
 def _write_cues(lines: Sequence[Piece], point: str, *, numbered: bool) -> Iterator[str]:

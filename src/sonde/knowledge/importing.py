@@ -1,4 +1,4 @@
-"""A folder or file -> entries, kept in step with what is new, changed, moved or gone."""
+"""Importing a folder or a file: new, changed, moved and deleted files become entries' changes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
+from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.formats.chats import PEOPLE
-from sonde.knowledge.formats.reading import File, RefusedFormat
+from sonde.knowledge.library import Refusal
 from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.ranking import embed_missing
 from sonde.policy.content import read_document, walk_documents
@@ -22,16 +22,20 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Place, Source
 from sonde.types import Progress, Skipped
 
-MOST_BYTES = 256 << 20
-_MOST_BESIDE = 1 << 20
-_EXAMPLES = 10_000
+MAX_FILE_BYTES = 256 << 20
+MAX_PEOPLE_BYTES = 1 << 20
+"""Of Slack's list of users, which lies beside its channels."""
+MAX_EXAMPLES = 10_000
+"""Skipped files that a report names; the rest is only counted."""
 EDITED = "edited"
 """The fact that names what of an entry was changed here: its title, its text, its tags."""
-_BETWEEN = "//"
-_BATCH_FILES, _BATCH_PIECES = 50, 2_000
+_KEY_MARK = "//"
+"""Separates a file's path from the key of an entry inside it."""
+BATCH_FILES, BATCH_PIECES = 50, 2_000
+"""Written in one transaction: large enough to be fast, small enough to lose little."""
 
-Refusals = dict[str, tuple[str, str, str]]
-"""Path -> the size and time of a file that was refused, the reason and what there is to say."""
+Key = tuple[Source, str]
+"""An entry of a file: its source, and its key in the file."""
 REASONS: Mapping[str, str] = {
     "unknown": "no known format",
     "broken": "it cannot be read as what its name says",
@@ -45,7 +49,7 @@ REASONS: Mapping[str, str] = {
 }
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ImportReport:
     """What one import did."""
 
@@ -59,19 +63,14 @@ class ImportReport:
     copied: int = 0
     """Texts that were changed here and at their source: kept as entries of their own."""
     redacted: int = 0
-    """Secrets that were left out of texts."""
-    skipped: Counter[str] = field(default_factory=Counter)
-    examples: list[Skipped] = field(default_factory=list)
+    """Secrets that were removed from texts."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Files that were not imported, by reason."""
+    examples: tuple[Skipped, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Mapping[str, object]:
         """The report as a job carries it."""
-        return {**asdict(self), "skipped": dict(self.skipped)}
-
-    def skip(self, path: str, reason: str, detail: str = "") -> None:
-        """Count a file that was left out."""
-        self.skipped[reason] += 1
-        if len(self.examples) < _EXAMPLES:
-            self.examples.append(Skipped(path, reason, detail))
+        return asdict(self) | {"examples": [asdict(each) for each in self.examples]}
 
 
 def import_source(
@@ -82,13 +81,13 @@ def import_source(
     wanted: Source | None = None,
     embedder: Embedder | None = None,
     restore: bool = False,
-    refused: Refusals | None = None,
+    refused: dict[str, Refusal] | None = None,
     parsers: Parsers | None = None,
 ) -> ImportReport:
-    """Bring in everything below a folder, or one file; a second run does only what is left.
+    """Import everything below a folder, or one file; a second run does only what is left.
 
-    `restore` brings back what was deleted here; `refused` is what an earlier run could not read;
-    `parsers` that are given stay open for the next.
+    `restore` brings back what was deleted here; `refused` has the files that earlier runs could
+    not read, by path; `parsers` that are given stay open.
     """
     try:
         root = root.expanduser().resolve(strict=True)
@@ -102,20 +101,20 @@ def import_source(
         else contextlib.nullcontext(parsers) as parsers
     ):
         run = _Run(store, root, work, wanted, parsers, {} if refused is None else refused)
-        run.bring_in()
+        run.import_files()
     if embedder:
         for source in SOURCES:
             total = store.count(source)[1]
 
-            def tell(done: int, total: int = total) -> None:
+            def report(done: int, total: int = total) -> None:
                 work.report(Progress("embedding", done, total))
 
-            embed_missing(store, source, embedder, 1 << 40, tell)
-    return run.report
+            embed_missing(store, source, embedder, step=report)
+    return run.report()
 
 
 def forget_deleted(store: KnowledgeStore, origin: str) -> None:
-    """Let what was deleted come in again with the next import of its origin."""
+    """Let the next import of this origin bring back what was deleted here."""
     for source in SOURCES:
         places = [place for place in store.list_buried(source) if place[0] == origin]
         if places:
@@ -123,7 +122,7 @@ def forget_deleted(store: KnowledgeStore, origin: str) -> None:
 
 
 class _Run:
-    """One import under way."""
+    """The state of one import."""
 
     def __init__(
         self,
@@ -132,7 +131,7 @@ class _Run:
         work: Work,
         wanted: Source | None,
         parsers: Parsers,
-        refused: Refusals,
+        refused: dict[str, Refusal],
     ) -> None:
         self._refused = refused
         self._store = store
@@ -141,24 +140,37 @@ class _Run:
         self._wanted = wanted
         self._parsers = parsers
         self._origin = str(root)
-        self.report = ImportReport()
-        self._known: dict[str, dict[tuple[Source, str], Entry]] = {}
-        """File -> what was made of it before, by source and key."""
-        self._buried: dict[str, dict[tuple[Source, str], str]] = {}
-        """File -> the hashes of what was made of it and deleted here, by source and key."""
+        self._counts: Counter[str] = Counter()
+        """The numbers of the report."""
+        self._skipped: Counter[str] = Counter()
+        self._examples: list[Skipped] = []
+        self._known: dict[str, dict[Key, Entry]] = {}
+        """The entries made of each file before."""
+        self._buried: dict[str, dict[Key, str]] = {}
+        """The hashes of the entries of each file that were deleted here."""
         self._by_hash: dict[str, str] = {}
-        """Digest -> a file that is gone, so that a moved one is known again."""
+        """Files that are gone, by their digests: a moved file has the digest of one of them."""
         self._people: dict[str, bytes] = {}
         self._waiting: dict[Source, list[Entry]] = {}
         self._files = self._pieces = 0
 
-    def bring_in(self) -> None:
+    def report(self) -> ImportReport:
+        return ImportReport(
+            **self._counts, skipped=dict(self._skipped), examples=tuple(self._examples)
+        )
+
+    def _skip(self, skipped: Skipped) -> None:
+        self._skipped[skipped.reason] += 1
+        if len(self._examples) < MAX_EXAMPLES:
+            self._examples.append(skipped)
+
+    def import_files(self) -> None:
         listed: list[Listed] = []
         kept: set[str] = set()
-        for found in walk_documents(self._root, MOST_BYTES):
+        for found in walk_documents(self._root, MAX_FILE_BYTES):
             self._work.check()
             if isinstance(found, Skipped):
-                self.report.skip(found.path, found.reason, found.detail)
+                self._skip(found)
                 kept.add(found.path)
             else:
                 listed.append(found)
@@ -196,7 +208,7 @@ class _Run:
                     name, key = _split(path, text, present)
                     self._buried.setdefault(name, {})[source, key] = text
 
-    def _take(self, one: Listed, gone: dict[str, dict[tuple[Source, str], Entry]]) -> None:
+    def _take(self, one: Listed, gone: dict[str, dict[Key, Entry]]) -> None:
         known = self._known.get(one.path, {})
         buried = self._buried.get(one.path, {})
         stamp = f"{one.size}:{one.mtime_ns}"
@@ -205,12 +217,12 @@ class _Run:
             self._pass_over(known, buried)
             return
         before = self._refused.get(one.path)
-        if before and before[0] == stamp:
-            self.report.skip(one.path, *before[1:])
+        if before and before.stamp == stamp:
+            self._skip(Skipped(one.path, before.reason, before.detail))
             return
-        data = read_document(self._root, one.path, MOST_BYTES)
+        data = read_document(self._root, one.path, MAX_FILE_BYTES)
         if isinstance(data, Skipped):
-            self.report.skip(data.path, data.reason, data.detail)
+            self._skip(data)
             return
         digest = hashlib.sha256(data).hexdigest()
         if _is_whole(hashes) and all(_content(text) == digest for text in hashes):
@@ -222,48 +234,46 @@ class _Run:
         try:
             beside = self._read_beside(one.path)
             file = File(one.path, data, one.mtime_ns // 1_000_000, beside)
-            made, redacted, skipped = self._parsers.parse(file, self._wanted)
+            parsed = self._parsers.parse(file, self._wanted)
         except RefusedFormat as error:
-            self._refused[one.path] = (stamp, error.reason, error.detail)
-            self.report.skip(one.path, error.reason, error.detail)
+            self._refused[one.path] = Refusal(stamp, error.reason, error.detail)
+            self._skip(Skipped(one.path, error.reason, error.detail))
             return
-        self.report.redacted += redacted
-        for each in skipped:
-            self.report.skip(each.path, each.reason, each.detail)
-        if not made:
-            self.report.skip(one.path, "no_text")
-        mark = f"{digest}:{stamp}:{len(made)}"
-        named = name_entries(made)
+        self._counts["redacted"] += parsed.redacted
+        for each in parsed.skipped:
+            self._skip(each)
+        if not parsed.entries:
+            self._skip(Skipped(one.path, "no_text"))
+        mark = f"{digest}:{stamp}:{len(parsed.entries)}"
+        named = name_entries(parsed.entries)
         still = {key: mark for key in buried if key in named}
         self._unbury(one.path, {key: "" for key in buried if key not in named})
         self._bury(one.path, still)
-        self.report.deleted += len(still)
+        self._counts["deleted"] += len(still)
         kept = {key: replace(each, hash=mark) for key, each in named.items() if key not in still}
         self._put(one.path, known, kept, moved=bool(moved))
 
     def _read_beside(self, path: str) -> bytes:
-        """Who is who, for a day of a channel of Slack."""
+        """The users of a Slack export, for a file that may be a channel of it."""
         if not path.endswith(".json") or path.count("/") < 1:
             return b""
         people = "/".join([*path.split("/")[:-2], PEOPLE])
         if people not in self._people:
-            data = read_document(self._root, people, _MOST_BESIDE)
+            data = read_document(self._root, people, MAX_PEOPLE_BYTES)
             self._people[people] = b"" if isinstance(data, Skipped) else data
         return self._people[people]
 
-    def _pass_over(
-        self, known: Mapping[tuple[Source, str], Entry], buried: Mapping[tuple[Source, str], str]
-    ) -> None:
-        self.report.unchanged += len(known)
-        self.report.deleted += len(buried)
-        # deleting was cut short between writing it down and doing it
+    def _pass_over(self, known: Mapping[Key, Entry], buried: Mapping[Key, str]) -> None:
+        self._counts["unchanged"] += len(known)
+        self._counts["deleted"] += len(buried)
+        # a crash came between recording a deletion and doing it
         self._remove({key: entry for key, entry in known.items() if key in buried})
 
     def _put(
         self,
         path: str,
-        known: Mapping[tuple[Source, str], Entry],
-        made: Mapping[tuple[Source, str], Entry],
+        known: Mapping[Key, Entry],
+        made: Mapping[Key, Entry],
         *,
         moved: bool,
     ) -> None:
@@ -274,20 +284,20 @@ class _Run:
             if old:
                 entry = replace(entry, id=old.id, version=old.version + (not moved))
                 entry = self._keep_edits(old, entry, moved=moved)
-                self.report.moved += moved
-                self.report.updated += not moved
+                self._counts["moved"] += moved
+                self._counts["updated"] += not moved
             else:
-                self.report.added += 1
+                self._counts["added"] += 1
             self._waiting.setdefault(source, []).append(entry)
             self._pieces += len(entry.pieces)
         self._remove({key: entry for key, entry in known.items() if key not in made})
         self._files += 1
-        if self._files >= _BATCH_FILES or self._pieces >= _BATCH_PIECES:
+        if self._files >= BATCH_FILES or self._pieces >= BATCH_PIECES:
             self._flush()
 
     def _keep_edits(self, old: Entry, new: Entry, *, moved: bool) -> Entry:
-        """Titles and tags given here stay. Of a text that changed here and there, the file's
-        goes on being in step and the other becomes an entry of its own."""
+        """The new entry with titles and tags edited here. Of a text that changed here and in its
+        file, the file's wins and ours becomes an entry of its own."""
         edited = [str(name) for name in old.facts.get(EDITED) or ()]
         if not edited:
             return new
@@ -307,16 +317,16 @@ class _Run:
                     origin="", path="", hash="", number=0,
                 )  # fmt: skip
                 self._waiting.setdefault(copy.source, []).append(copy)
-                self.report.copied += 1
+                self._counts["copied"] += 1
         return replace(new, facts={**new.facts, EDITED: edited} if edited else new.facts)
 
     def _find_character(self, entry: Entry) -> Entry:
-        """A conversation with a character that is known by its name."""
+        """The entry, linked to the character that its conversation is with, if that is stored."""
         name = entry.facts.get("character_name") if entry.source == "chats" else None
         known = self._store.find_title("characters", str(name)) if name else None
         return replace(entry, character=known.id) if known else entry
 
-    def _bury(self, path: str, buried: Mapping[tuple[Source, str], str]) -> None:
+    def _bury(self, path: str, buried: Mapping[Key, str]) -> None:
         for source in SOURCES:
             places: dict[Place, str] = {
                 (self._origin, _place(path, key)): text
@@ -326,7 +336,7 @@ class _Run:
             if places:
                 self._store.bury(source, places)
 
-    def _unbury(self, path: str, buried: Mapping[tuple[Source, str], str]) -> None:
+    def _unbury(self, path: str, buried: Mapping[Key, str]) -> None:
         for source in SOURCES:
             places = [(self._origin, _place(path, key)) for each, key in buried if each == source]
             if places:
@@ -337,16 +347,16 @@ class _Run:
             self._store.put(source, entries)
         self._waiting, self._files, self._pieces = {}, 0, 0
 
-    def _remove(self, known: Mapping[tuple[Source, str], Entry]) -> None:
+    def _remove(self, known: Mapping[Key, Entry]) -> None:
         for source in SOURCES:
             ids = [entry.id for (each, _), entry in known.items() if each == source]
             if ids:
-                self.report.removed += self._store.remove(source, ids)
+                self._counts["removed"] += self._store.remove(source, ids)
 
 
-def name_entries(entries: Iterable[Entry]) -> dict[tuple[Source, str], Entry]:
-    """Entries of a file by source and key; a key that comes twice is told apart."""
-    named: dict[tuple[Source, str], Entry] = {}
+def name_entries(entries: Iterable[Entry]) -> dict[Key, Entry]:
+    """Entries of a file by source and key; repeated keys are numbered."""
+    named: dict[Key, Entry] = {}
     for entry in entries:
         key, number = entry.path, 1
         while (entry.source, key) in named:
@@ -357,18 +367,18 @@ def name_entries(entries: Iterable[Entry]) -> dict[tuple[Source, str], Entry]:
 
 
 def _place(path: str, key: str) -> str:
-    return f"{path}{_BETWEEN}{key}" if key else path
+    return f"{path}{_KEY_MARK}{key}" if key else path
 
 
 def _split(place: str, text: str, present: Container[str]) -> tuple[str, str]:
-    """File and key of a place; older imports, whose hashes have no count, wrote `#` between."""
+    """File and key of a place; older imports, whose hashes have no count, separated them by `#`."""
     is_old = text.count(":") < 3 and place not in present
-    name, _, key = place.partition("#" if is_old else _BETWEEN)
+    name, _, key = place.partition("#" if is_old else _KEY_MARK)
     return name, key
 
 
 def _content(text: str) -> str:
-    """Of `digest:size:time:count`, how a hash is written: the digest."""
+    """The digest in a hash, which is `digest:size:time:count`."""
     return text.partition(":")[0]
 
 
@@ -377,7 +387,7 @@ def _stamp(text: str) -> str:
 
 
 def _is_whole(hashes: list[str]) -> bool:
-    """Whether everything that a file made is there: stores are written one after the other."""
+    """Whether all entries of a file are stored: sources are written one after the other."""
     counts = [text.split(":")[3:] for text in hashes]
     return bool(hashes) and all(not count or count == [str(len(hashes))] for count in counts)
 

@@ -1,4 +1,4 @@
-"""The knowledge of every user of this installation, each opened when first asked for."""
+"""The library: every user's store, opened on first use, and the sessions that search it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from sonde.knowledge.ranking import KnowledgeHit
-from sonde.knowledge.retrieval import BOUNDS, clamp_option, refuse_option
+from sonde.embedding.base import Embedder
+from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
+from sonde.knowledge.retrieval import Preferences, read_preferences
+from sonde.paging.results import ResultSets
+from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
+from sonde.types import Caller
 
-TTL_S = 3_600.0
-MOST_SESSIONS = 500
-MOST_SEEN = 2_000
-MOST_QUERIES = 10
-DEFAULTS = ("snippet_length", "max_tokens", "sibling_window", "order_by", "chars_per_token")
-"""What a session or a request may prefer."""
+SESSION_TTL_S = 3_600.0
+"""A session is dropped an hour after its last use, as the specification's TTL reaper does."""
+MAX_SESSIONS = 500
+MAX_SEEN_URIS = 2_000
+"""Per session, so that a long conversation cannot grow without bound."""
+MAX_RECENT_QUERIES = 10
+SHARED_RANKING_TTL_S = 300.0
+"""As long as a result set lives in one server."""
 
 
 @dataclass(slots=True)
@@ -29,33 +36,33 @@ class KnowledgeSession:
 
     id: str
     seen: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    recent: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_QUERIES))
-    """The newest question first."""
-    defaults: dict[str, Any] = field(default_factory=dict)
+    recent: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_RECENT_QUERIES))
+    """The newest query first."""
+    preferences: Preferences = field(default_factory=Preferences)
     last_used: float = 0.0
 
-    def mark(self, uris: Iterable[str]) -> None:
-        """Remember what was shown; the oldest are forgotten first."""
+    def mark_seen(self, uris: Iterable[str]) -> None:
+        """Remember what was shown; the oldest are dropped first."""
         for uri in uris:
             self.seen[uri] = None
             self.seen.move_to_end(uri)
-        while len(self.seen) > MOST_SEEN:
+        while len(self.seen) > MAX_SEEN_URIS:
             self.seen.popitem(last=False)
 
-    def forget(self, uris: Iterable[str]) -> None:
-        """Show these again."""
+    def forget_seen(self, uris: Iterable[str]) -> None:
+        """Allow these to be shown again."""
         for uri in uris:
             self.seen.pop(uri, None)
 
-    def ask(self, query: str) -> None:
-        """Remember a question."""
+    def add_query(self, query: str) -> None:
+        """Put a query in front of the recent ones."""
         if query in self.recent:
             self.recent.remove(query)
         self.recent.appendleft(query)
 
 
 class Sessions:
-    """The sessions in use, each one user's; the least recently used make room."""
+    """The sessions in use, by user and id; the least recently used are evicted."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -63,73 +70,116 @@ class Sessions:
         self._lock = threading.Lock()
 
     def open(self, user: str, id: str) -> KnowledgeSession:  # noqa: A002
-        """The session of this name; a new one where there is none."""
+        """The user's session with this id, created if there is none."""
         with self._lock:
-            oldest = self._clock() - TTL_S
+            oldest = self._clock() - SESSION_TTL_S
             for key in [key for key, kept in self._kept.items() if kept.last_used < oldest]:
                 del self._kept[key]
             session = self._kept.setdefault((user, id), KnowledgeSession(id))
             session.last_used = self._clock()
             self._kept.move_to_end((user, id))
-            while len(self._kept) > MOST_SESSIONS:
+            while len(self._kept) > MAX_SESSIONS:
                 self._kept.popitem(last=False)
             return session
 
-    def clear(self, user: str, id: str) -> bool:  # noqa: A002
-        """Forget a session; whether there was one."""
+    def close(self, user: str, id: str) -> None:  # noqa: A002
+        """Drop a session, if there is one."""
         with self._lock:
-            return self._kept.pop((user, id), None) is not None
-
-    def __len__(self) -> int:
-        return len(self._kept)
+            self._kept.pop((user, id), None)
 
 
-def make_session_id() -> str:
-    """A name nobody guesses."""
-    return secrets.token_urlsafe(12)
+class Refusal(NamedTuple):
+    """A file that no parser could read."""
 
-
-def read_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Preferences of a session or a request, clamped; what is not one of them is refused."""
-    kept: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in DEFAULTS:
-            raise refuse_option(f"`{name}` is no preference; there are {', '.join(DEFAULTS)}")
-        if name in BOUNDS:
-            kept[name] = clamp_option(name, value)
-        elif value in ("relevance", "recent"):
-            kept[name] = value
-        else:
-            raise refuse_option("`order_by` must be relevance or recent")
-    return kept
+    stamp: str
+    """Its size and time then; as long as they stay the same, it is not tried again."""
+    reason: str
+    detail: str
 
 
 class Library:
-    """Stores by user, and the sessions that look at them."""
+    """The stores of all users, their sessions, and the services that work on them need."""
 
     def __init__(
         self,
         open_store: Callable[[str], KnowledgeStore],
+        *,
+        start: Path,
+        jobs: Jobs,
+        results: ResultSets,
+        embedder: Embedder | None,
+        max_tokens: int,
         close: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self.start = start
+        """The folder that relative paths of imports start from."""
+        self.jobs = jobs
+        self.results = results
+        self.embedder = embedder
+        self.max_tokens = max_tokens
+        """Of an answer whose call and session set no budget."""
+        self.sessions = Sessions()
+        self.refused: dict[tuple[str, str, Source | None], dict[str, Refusal]] = {}
+        """By user, folder and source: the files, by path, that an earlier import refused."""
         self._open_store = open_store
         self._close = close
+        self._clock = clock
         self._stores: dict[str, KnowledgeStore] = {}
         self._lock = threading.Lock()
-        self.sessions = Sessions()
-        self.refused: dict[tuple[str, str, str | None], dict[str, tuple[str, str, str]]] = {}
-        """By user, folder and source: what need not be tried again while it is as it was."""
 
     def of(self, user: str) -> KnowledgeStore:
-        """What this user has."""
+        """The user's store."""
         with self._lock:
             if user not in self._stores:
                 self._stores[user] = self._open_store(user)
             return self._stores[user]
 
+    def now_ms(self) -> int:
+        """The time in epoch milliseconds, as entries carry it."""
+        return int(self._clock() * 1000)
+
+    def open_session(
+        self,
+        caller: Caller,
+        id: str | None,  # noqa: A002
+        changes: Mapping[str, object] | None = None,
+    ) -> KnowledgeSession | None:
+        """The session named, else the connection's own, as any server last saved it.
+
+        `new` makes one; None where neither is named. `changes` are preferences that it keeps.
+        """
+        name, user = id or caller.session, caller.user
+        if not name:
+            return None
+        session = self.sessions.open(user, secrets.token_urlsafe(12) if name == "new" else name)
+        store = self.of(user)
+        text = store.recall(f"session:{session.id}") if store.shared else None
+        if text:
+            known = json.loads(text)
+            session.seen.clear()
+            session.mark_seen(known["seen"])
+            session.recent.clear()
+            session.recent.extend(known["recent"])
+            session.preferences = known["defaults"]
+        if changes:
+            session.preferences |= read_preferences(changes)
+        return session
+
+    def save_session(self, user: str, session: KnowledgeSession) -> None:
+        """Publish a session to the other servers, where there are any."""
+        store = self.of(user)
+        if store.shared:
+            known = {
+                "seen": list(session.seen),
+                "recent": list(session.recent),
+                "defaults": session.preferences,
+            }
+            store.remember(f"session:{session.id}", json.dumps(known), SESSION_TTL_S)
+
     def forget_session(self, user: str, session: str) -> None:
-        """End a session wherever it is known."""
-        self.sessions.clear(user, session)
+        """End a session on every server."""
+        self.sessions.close(user, session)
         store = self.of(user)
         if store.shared:
             store.remember(f"session:{session}", "", -1.0)
@@ -143,58 +193,41 @@ class Library:
             self._close()
 
 
-_SET_S = 300.0
-
-
-def load_session(store: KnowledgeStore, session: KnowledgeSession) -> None:
-    """Take over what another server knows of this session."""
-    text = store.recall(f"session:{session.id}") if store.shared else None
-    if text:
-        known = json.loads(text)
-        session.seen.clear()
-        session.mark(known["seen"])
-        session.recent.clear()
-        session.recent.extend(known["recent"])
-        session.defaults = known["defaults"]
-
-
-def save_session(store: KnowledgeStore, session: KnowledgeSession) -> None:
-    """Let other servers know."""
+def save_ranking(store: KnowledgeStore, key: str, hits: Sequence[AnyHit], held: int) -> None:
+    """Publish a ranking to the other servers, so that any of them can show its later pages."""
     if store.shared:
-        known = {
-            "seen": list(session.seen),
-            "recent": list(session.recent),
-            "defaults": session.defaults,
-        }
-        store.remember(f"session:{session.id}", json.dumps(known), TTL_S)
+        known = {"hits": [_pack_hit(hit) for hit in hits], "held": held}
+        store.remember(f"set:{key}", json.dumps(known), SHARED_RANKING_TTL_S)
 
 
-def save_ranking(store: KnowledgeStore, key: str, hits: Sequence[KnowledgeHit], held: int) -> None:
-    """Keep a ranking for its later pages, whichever server shows them."""
-    if store.shared:
-        known = {"hits": [_describe(hit) for hit in hits], "held": held}
-        store.remember(f"set:{key}", json.dumps(known), _SET_S)
-
-
-def load_ranking(store: KnowledgeStore, key: str) -> tuple[Sequence[KnowledgeHit], int] | None:
-    """A ranking that any server kept; what is gone since is still in its place, without text."""
+def load_ranking(store: KnowledgeStore, key: str) -> tuple[Sequence[AnyHit], int] | None:
+    """A ranking that any server published; deleted entries keep their places, without text."""
     text = store.recall(f"set:{key}") if store.shared else None
     if text is None:
         return None
-    store.remember(f"set:{key}", text, _SET_S)
+    store.remember(f"set:{key}", text, SHARED_RANKING_TTL_S)
     known = json.loads(text)
     numbers: dict[Source, list[int]] = {}
-    for hit in known["hits"]:
-        numbers.setdefault(hit["source"], []).append(hit["number"])
+    for row in known["hits"]:
+        if "entry" in row:
+            numbers.setdefault(row["entry"]["source"], []).append(row["entry"]["number"])
     places = {source: store.locate(source, those) for source, those in numbers.items()}
-    return [
-        _restore(hit, places[hit["source"]].get(hit["number"])) for hit in known["hits"]
-    ], known["held"]
+    hits: list[AnyHit] = []
+    for row in known["hits"]:
+        if "file" in row:
+            hits.append(FileHit(**row["file"]))
+            continue
+        head = row["entry"]
+        found = places[head["source"]].get(head["number"]) or _restore_head(head)
+        hits.append(KnowledgeHit(found.entry, found.piece, row["score"], row["score_type"]))
+    return hits, known["held"]
 
 
-def _describe(hit: KnowledgeHit) -> dict[str, Any]:
+def _pack_hit(hit: AnyHit) -> Mapping[str, object]:
+    if isinstance(hit, FileHit):
+        return {"file": asdict(hit)}
     entry, piece = hit.entry, hit.piece
-    row = {
+    head = {
         "source": entry.source,
         "number": piece.number,
         "id": entry.id,
@@ -203,24 +236,11 @@ def _describe(hit: KnowledgeHit) -> dict[str, Any]:
         "place": piece.place,
         "uuid": piece.uuid,
         "last_modified": entry.last_modified,
-        "score": hit.score,
-        "score_type": hit.score_type,
     }
-    # what is no entry of the store, such as lines of a file, is found nowhere else again
-    return row if piece.number else row | {"text": piece.text, "facts": dict(entry.facts)}
+    return {"entry": head, "score": hit.score, "score_type": hit.score_type}
 
 
-def _restore(hit: Mapping[str, Any], found: RankedPiece | None) -> KnowledgeHit:
-    if found is None:
-        piece = Piece(hit.get("text", ""), hit["place"], field=hit["field"], uuid=hit["uuid"])
-        found = RankedPiece(
-            Entry(
-                hit["source"],
-                hit["title"],
-                id=hit["id"],
-                last_modified=hit["last_modified"],
-                facts=hit.get("facts", {}),
-            ),
-            piece,
-        )
-    return KnowledgeHit(found.entry, found.piece, hit["score"], hit["score_type"])
+def _restore_head(head: Mapping[str, Any]) -> RankedPiece:
+    """What a ranking itself knows of an entry that has been deleted since."""
+    entry = Entry(head["source"], head["title"], id=head["id"], last_modified=head["last_modified"])
+    return RankedPiece(entry, Piece("", head["place"], field=head["field"], uuid=head["uuid"]))

@@ -1,8 +1,8 @@
-"""Parsing in a child process that may take only so much memory and time.
+"""Parsing in a child process with limited memory and time.
 
 The child reads requests from its standard input and answers on its standard output: a line with
-the length of a JSON head, the head, then the file's bytes. It opens no file of the user's. Whatever
-happens to it happens to one file: it is started anew for the next.
+the length of a JSON head, the head, then the file's bytes. It opens no file of the user's. A crash
+costs one file only: the next one gets a new child.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
-from sonde.knowledge.formats.reading import File, RefusedFormat
+from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.secrets import redact_secrets
 from sonde.runtime.child import end_process, start_module
@@ -27,7 +27,7 @@ from sonde.types import Skipped
 
 
 def redact_entry(entry: Entry) -> tuple[Entry, int]:
-    """An entry without the secrets in it, and how many there were."""
+    """An entry with its secrets removed, and their number."""
     title, count = redact_secrets(entry.title)
     facts, more = _redact_value(dict(entry.facts))
     pieces: list[Piece] = []
@@ -63,33 +63,38 @@ def _redact_value(value: Any) -> tuple[Any, int]:
 
 
 MEMORY_BYTES = 2 << 30
-SECONDS = 60
-_FILES = 500
-"""After so many files a child is replaced: libraries leak."""
+"""Enough for the largest honest documents; a bomb fails in the child, not in the server."""
+TIMEOUT_S = 60.0
+"""For one file."""
+FILES_PER_CHILD = 500
+"""A child is replaced after this many files, because parsers leak memory."""
+MAX_DETAIL_CHARS = 300
+"""Of a library's error message."""
 
 
-class ParseResult(NamedTuple):
-    """What a file holds."""
+@dataclass(frozen=True, slots=True)
+class ParseResult:
+    """What a file contains."""
 
     entries: list[Entry]
     redacted: int
-    """How many secrets were left out of them."""
+    """Secrets that were removed from them."""
     skipped: list[Skipped]
-    """What an archive holds and was left out."""
+    """Members of an archive that were skipped."""
 
 
 class Parsers:
-    """A child at hand, started when first needed."""
+    """Parses files in a child process, which is started on first use."""
 
-    def __init__(self, *, memory: int = MEMORY_BYTES, seconds: float = SECONDS) -> None:
+    def __init__(self, *, memory: int = MEMORY_BYTES, seconds: float = TIMEOUT_S) -> None:
         self._memory = memory
         self._seconds = seconds
         self._child: subprocess.Popen[bytes] | None = None
         self._done = 0
 
     def parse(self, file: File, wanted: Source | None = None) -> ParseResult:
-        """What a file holds, or `RefusedFormat`."""
-        if self._child is not None and self._done >= _FILES:
+        """What a file contains. Raises `RefusedFormat`."""
+        if self._child is not None and self._done >= FILES_PER_CHILD:
             self.close()
         child = self._child = self._child or start_module(__name__, str(self._memory))
         head = {"path": file.path, "modified": file.modified, "wanted": wanted}
@@ -108,7 +113,7 @@ class Parsers:
         self._done += 1
         if "refused" in answer:
             raise RefusedFormat(*answer["refused"])
-        entries = [_read_entry(row) for row in answer["entries"]]
+        entries = [read_row(row) for row in answer["entries"]]
         skipped = [Skipped(*row) for row in answer["skipped"]]
         return ParseResult(entries, answer["redacted"], skipped)
 
@@ -120,13 +125,13 @@ class Parsers:
 
     def _exchange(
         self, child: subprocess.Popen[bytes], head: bytes, data: bytes, deadline: float
-    ) -> dict[str, Any]:
+    ) -> Mapping[str, Any]:
         assert child.stdin
         assert child.stdout
         child.stdin.write(b"%d\n" % len(head) + head + data)
         child.stdin.flush()
         length = int(_read_line(child.stdout, deadline))
-        answer: dict[str, Any] = json.loads(_read_exactly(child.stdout, length, deadline))
+        answer: Mapping[str, Any] = json.loads(_read_exactly(child.stdout, length, deadline))
         return answer
 
 
@@ -157,9 +162,10 @@ def _read_some(pipe: IO[bytes], most: int, deadline: float) -> bytes:
     return part
 
 
-def _read_entry(row: dict[str, Any]) -> Entry:
-    pieces = tuple(Piece(**piece) for piece in row.pop("pieces"))
-    return Entry(**(row | {"pieces": pieces, "tags": tuple(row["tags"])}))
+def read_row(row: Mapping[str, Any]) -> Entry:
+    """An entry of its fields as JSON; unknown fields are a TypeError."""
+    pieces = tuple(Piece(**piece) for piece in row["pieces"])
+    return Entry(**{**row, "pieces": pieces, "tags": tuple(row["tags"])})
 
 
 def _limit_self(memory: int) -> None:
@@ -172,7 +178,7 @@ def _limit_self(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def _answer(request: dict[str, Any], data: bytes, beside: bytes) -> dict[str, Any]:
+def _answer(request: Mapping[str, Any], data: bytes, beside: bytes) -> Mapping[str, object]:
     from sonde.knowledge.formats.detect import parse_file
 
     file = File(request["path"], data, request["modified"], beside)
@@ -186,13 +192,13 @@ def _answer(request: dict[str, Any], data: bytes, beside: bytes) -> dict[str, An
             "skipped": [(each.path, each.reason, each.detail) for each in left_out],
         }
     except RefusedFormat as error:
-        return {"refused": [error.reason, error.detail[:300]]}
+        return {"refused": [error.reason, error.detail[:MAX_DETAIL_CHARS]]}
     except MemoryError:
         return {"refused": ["too_large", "more memory than a parser may use"]}
     except RecursionError:
         return {"refused": ["hostile", "nested too deeply"]}
     except Exception as error:  # noqa: BLE001 - a library's defect is a refusal of this file
-        return {"refused": ["broken", f"{type(error).__name__}: {error}"[:300]]}
+        return {"refused": ["broken", f"{type(error).__name__}: {error}"[:MAX_DETAIL_CHARS]]}
 
 
 def run_child(memory: int) -> None:

@@ -1,9 +1,11 @@
-"""Questions -> ranked entries: words and vectors of each source fused, sources merged by rank."""
+"""Ranking of knowledge: words and vectors fused within a source, sources merged by rank."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
+from urllib.parse import quote
 
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed
@@ -19,11 +21,12 @@ from sonde.stores.knowledge.base import (
     Source,
 )
 from sonde.text.words import query_terms, read_words
-from sonde.types import Scored
+from sonde.types import Kind, Scored
 
-_MOST_CHARS = 20_000
-_MOST_TERMS = 256
-_SMALL = STOP_WORDS | frozenset(
+MAX_QUERY_CHARS = 20_000
+MAX_QUERY_TERMS = 256
+"""More than any question has; a pasted text is searched by its first terms."""
+_SMALL_WORDS = STOP_WORDS | frozenset(
     "about after all also am any because been being but could did during each he her here hers him "
     "his ll many much nor not off our ours out over own re s same she should so some such than "
     "they too under until up us ve very were whom while won t d m don".split()
@@ -39,40 +42,42 @@ class KnowledgeQuery:
 
 
 def read_knowledge_query(text: str) -> KnowledgeQuery:
-    """Take a query apart; any string will do."""
-    text = text.strip()[:_MOST_CHARS]
+    """The terms of a query; any string is one."""
+    text = text.strip()[:MAX_QUERY_CHARS]
     content: list[str] = []
     every: list[str] = []
     for word in read_words(text):
         said = text[word.start : word.end]
         terms = query_terms(said)
         every.extend(terms)
-        if said.casefold() not in _SMALL:
+        if said.casefold() not in _SMALL_WORDS:
             content.extend(terms)
-    terms = list(dict.fromkeys(content or every))[:_MOST_TERMS]
+    terms = list(dict.fromkeys(content or every))[:MAX_QUERY_TERMS]
     return KnowledgeQuery(text, tuple(terms))
 
 
-DEPTH = 600
-"""Pieces of one source that are looked at; what ranks below them cannot be reached."""
-_DENSE_DEPTH = 100
-_K = 60
-"""Of reciprocal rank fusion, by which sources are merged."""
-_DENSE_SHARE = 0.4
-"""What perfect likeness is worth beside the best match by words; found on two collections."""
-_NEAR = 0.5
-"""The least likeness at which a text that holds none of the words is an answer."""
-_MORE = 0.25
-"""What the second best piece of an entry adds to the best."""
-_BESIDE = 0.4
-"""What the message before or after adds to one; found on a collection of dialogues."""
-_EMBEDDED_AT_ONCE = 1_024
-_EMBEDDED_BY_SEARCH = 2_048
+LEXICAL_DEPTH = 600
+"""Pieces of one source retrieved by words; what ranks below them cannot be reached."""
+DENSE_DEPTH = 100
+"""Pieces of one source retrieved by their vectors."""
+RRF_K = 60
+"""The constant of reciprocal rank fusion, by which sources are merged; 60 is the usual one."""
+DENSE_WEIGHT = 0.4
+"""Weight of a perfect vector match next to the best lexical one; tuned on two collections."""
+MIN_SIMILARITY = 0.5
+"""Least similarity at which a text without any of the query's words is a hit."""
+SECOND_PIECE_WEIGHT = 0.25
+"""Share of the second best piece's score that is added to its entry's."""
+NEIGHBOUR_WEIGHT = 0.4
+"""Share of an adjacent message's score that is added; tuned on a collection of dialogues."""
+EMBEDDING_BATCH = 1_024
+MAX_EMBEDDED_BY_SEARCH = 2_048
+"""Pieces without vectors that one search embeds itself; more would be felt as a delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeHit:
-    """One answer: an entry, or a message of a conversation, and how good it is."""
+    """An entry, or a message of a conversation, with its score."""
 
     entry: Entry
     piece: Piece
@@ -81,23 +86,65 @@ class KnowledgeHit:
 
     @property
     def source(self) -> Source:
-        """Where it comes from."""
+        """The source of its entry."""
         return self.entry.source
 
     @property
     def text(self) -> str:
-        """The text that answers."""
+        """The text that matches."""
         return self.piece.text
 
     @property
+    def last_modified(self) -> int:
+        """Epoch milliseconds."""
+        return self.entry.last_modified
+
+    @property
     def uri(self) -> str:
-        """Points at it for good."""
+        """The permanent pointer to it."""
         return make_uri(self.source, self.entry.id, self.message_id)
 
     @property
     def message_id(self) -> str:
         """Of a message of a conversation, else empty."""
-        return self.piece.uuid if self.source == "chats" and self.piece.field != TITLE else ""
+        return find_message_id(self.entry, self.piece)
+
+    @property
+    def tie_break(self) -> tuple[str, str, int]:
+        """Orders hits of equal score and time."""
+        return self.source, self.entry.id, self.piece.place
+
+
+@dataclass(frozen=True, slots=True)
+class FileHit:
+    """Lines of a project's file, ranked together with personal knowledge."""
+
+    source: Kind
+    project: str
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    last_modified: int
+    """Epoch milliseconds; 0 when the file changed during the search."""
+    score: float
+    score_type: str
+
+    @property
+    def uri(self) -> str:
+        """The pointer to these lines."""
+        place = f"{quote(self.project, safe='/')}//{quote(self.path, safe='/')}"
+        return f"{self.source}://{place}#L{self.start_line}-L{self.end_line}"
+
+    @property
+    def tie_break(self) -> tuple[str, str, int]:
+        """Orders hits of equal score and time."""
+        return self.source, self.uri, 0
+
+
+AnyHit = KnowledgeHit | FileHit
+"""One result of a search over everything: personal knowledge, code and docs."""
+HitT = TypeVar("HitT", bound=AnyHit)
 
 
 def make_uri(source: str, id: str, message: str = "") -> str:  # noqa: A002
@@ -105,8 +152,13 @@ def make_uri(source: str, id: str, message: str = "") -> str:  # noqa: A002
     return f"{source}://{id}" + (f"#{message}" if message else "")
 
 
+def find_message_id(entry: Entry, piece: Piece) -> str:
+    """The id of a message of a conversation; empty for any other piece."""
+    return piece.uuid if entry.source == "chats" and piece.field != TITLE else ""
+
+
 class KnowledgeSearch:
-    """One question put to one user's store, its vector computed at most once."""
+    """One query on one user's store; its vector is computed at most once."""
 
     def __init__(
         self, store: KnowledgeStore, question: KnowledgeQuery, embedder: Embedder | None
@@ -117,9 +169,9 @@ class KnowledgeSearch:
         self._vector: Vectors | None = None
 
     def rank(self, source: Source, where: Conditions = ANYTHING) -> list[KnowledgeHit]:
-        """Everything that answers in one source, best first, scored 0 to 1."""
+        """The hits in one source, best first, scored 0 to 1."""
         store = self.store
-        lexical = store.rank(source, self.question.terms, DEPTH, where)
+        lexical = store.rank(source, self.question.terms, LEXICAL_DEPTH, where)
         dense = self._find_near(source, where)
         places = store.locate(source, [one.id for one in (*lexical, *dense)])
         by_words = _group(lexical, places)
@@ -137,20 +189,20 @@ class KnowledgeSearch:
     def _find_near(self, source: Source, where: Conditions) -> list[Scored]:
         if self._embedder is None or not self.question.terms:
             return []
-        embed_missing(self.store, source, self._embedder, _EMBEDDED_BY_SEARCH)
+        embed_missing(self.store, source, self._embedder, MAX_EMBEDDED_BY_SEARCH)
         try:
             if self._vector is None:
                 self._vector = self._embedder.embed([self.question.text], "query")[0]
         except EmbeddingFailed:
             return []
         model = self._embedder.name
-        return self.store.nearest(source, model, self._vector, _DENSE_DEPTH, where)
+        return self.store.nearest(source, model, self._vector, DENSE_DEPTH, where)
 
 
-def merge_sources(rankings: Iterable[Sequence[KnowledgeHit]]) -> list[KnowledgeHit]:
-    """One ranking of several: by rank in their own, equals by time, scored 0 to 1 once more."""
+def merge_sources(rankings: Iterable[Sequence[HitT]]) -> list[HitT]:
+    """One ranking of several by reciprocal rank, ties by time, scored 0 to 1 again."""
     merged = [
-        replace(hit, score=1.0 / (_K + rank))
+        replace(hit, score=1.0 / (RRF_K + rank))
         for ranking in rankings
         for rank, hit in enumerate(ranking, 1)
     ]
@@ -158,13 +210,13 @@ def merge_sources(rankings: Iterable[Sequence[KnowledgeHit]]) -> list[KnowledgeH
     return normalise(merged)
 
 
-def sort_recent(hits: Iterable[KnowledgeHit]) -> list[KnowledgeHit]:
-    """The newest first, whatever their scores."""
-    return sorted(hits, key=lambda hit: (-hit.entry.last_modified, *_order(hit)))
+def sort_recent(hits: Iterable[HitT]) -> list[HitT]:
+    """The hits by time, newest first."""
+    return sorted(hits, key=lambda hit: (-hit.last_modified, *_order(hit)))
 
 
-def normalise(hits: Sequence[KnowledgeHit], scale: str = "range") -> list[KnowledgeHit]:
-    """Scores up to 1 (the best), from 0 (the worst) or as shares of the best; equals are all 1."""
+def normalise(hits: Sequence[HitT], scale: str = "range") -> list[HitT]:
+    """The hits with scores from 0 (the worst) to 1, or as shares of the best; equals are all 1."""
     if not hits:
         return []
     best = max(hit.score for hit in hits)
@@ -179,13 +231,13 @@ def embed_missing(
     store: KnowledgeStore,
     source: Source,
     embedder: Embedder,
-    limit: int,
+    limit: int = 1 << 40,
     step: Callable[[int], None] = lambda _done: None,
 ) -> int:
-    """Give vectors to pieces that have none, at most so many of them; how many."""
+    """Embed pieces that have no vector yet, all or at most `limit`. Returns their number."""
     done = 0
     while done < limit:
-        bare = store.list_bare(source, embedder.name, min(_EMBEDDED_AT_ONCE, limit - done))
+        bare = store.list_bare(source, embedder.name, min(EMBEDDING_BATCH, limit - done))
         if not bare:
             break
         texts = [f"{found.entry.title}\n{found.piece.text}" for found in bare]
@@ -200,8 +252,8 @@ Grouped = dict[object, tuple[float, RankedPiece]]
 
 
 def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Grouped:
-    """Pieces -> entries (messages stay by themselves), best first."""
-    groups: dict[object, tuple[float, RankedPiece]] = {}
+    """Pieces grouped by entry (a message is a group of its own), best first."""
+    groups: Grouped = {}
     more: dict[object, float] = {}
     for one in scored:
         found = places.get(one.id)
@@ -211,26 +263,27 @@ def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Group
         if key not in groups:
             groups[key] = (one.score, found)
         elif key not in more:
-            more[key] = _MORE * one.score
+            more[key] = SECOND_PIECE_WEIGHT * one.score
     full = {key: (score + more.get(key, 0.0), found) for key, (score, found) in groups.items()}
     full = _add_neighbours(full)
     return dict(sorted(full.items(), key=lambda item: -item[1][0]))
 
 
 def _add_neighbours(groups: Grouped) -> Grouped:
-    """Messages, helped by the better one beside them: what is asked in one is said in the next."""
-    at = {
+    """Add to each message a share of its better neighbour: a question in one message is often
+    answered in the next."""
+    scores = {
         (found.entry.number, found.piece.place): score
         for score, found in groups.values()
         if found.entry.source == "chats"
     }
 
-    def help_from(found: RankedPiece) -> float:
+    def best_neighbour(found: RankedPiece) -> float:
         number, place = found.entry.number, found.piece.place
-        return max(at.get((number, place - 1), 0.0), at.get((number, place + 1), 0.0))
+        return max(scores.get((number, place - 1), 0.0), scores.get((number, place + 1), 0.0))
 
     return {
-        key: (score + (_BESIDE * help_from(found) if at else 0.0), found)
+        key: (score + (NEIGHBOUR_WEIGHT * best_neighbour(found) if scores else 0.0), found)
         for key, (score, found) in groups.items()
     }
 
@@ -239,11 +292,10 @@ def _fuse(by_words: Grouped, by_meaning: Grouped) -> dict[object, float]:
     best = max((score for score, _ in by_words.values()), default=1.0)
     fused = {key: score / best for key, (score, _) in by_words.items()}
     for key, (score, _) in by_meaning.items():
-        if key in fused or score >= _NEAR:
-            fused[key] = fused.get(key, 0.0) + _DENSE_SHARE * max(score, 0.0)
+        if key in fused or score >= MIN_SIMILARITY:
+            fused[key] = fused.get(key, 0.0) + DENSE_WEIGHT * max(score, 0.0)
     return fused
 
 
-def _order(hit: KnowledgeHit) -> tuple[float, int, str, str, int]:
-    entry = hit.entry
-    return (-hit.score, -entry.last_modified, entry.source, entry.id, hit.piece.place)
+def _order(hit: AnyHit) -> tuple[float, int, str, str, int]:
+    return -hit.score, -hit.last_modified, *hit.tie_break

@@ -1,26 +1,31 @@
-"""An entry -> as much of it as was asked for: snippet, chunk, chunk with siblings, or all.
+"""Retrieval options, and the cutting of texts: snippets, chunks, chunks with siblings, or all.
 
-What is shown never exceeds its budget: tokens are characters / `chars_per_token`, rounded up.
+An excerpt never exceeds its budget: tokens are characters / `chars_per_token`, rounded up.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, cast, get_args
 
-from sonde.errors import InvalidRequest
 from sonde.stores.knowledge.base import Entry, Piece
-from sonde.text.cuts import ceil_boundary, floor_boundary, is_boundary
+from sonde.text.cuts import ceil_boundary, cut_ranges, floor_boundary
 from sonde.text.words import read_words
+from sonde.values import invalid_value, to_snake
 
 DEFAULT_LENGTH, SHORTEST, LONGEST = 300, 50, 1_000
+"""Characters of a snippet."""
 _ELLIPSIS = "…"
-_HINT = 0.25
-"""What a word of an earlier question is worth beside one of this."""
+HINT_WEIGHT = 0.25
+"""Weight of a word of an earlier query next to one of this query."""
+MAX_RUN_MATCHES = 64
+"""Matches that one run is made of at most; bounds the work on a text that is all matches."""
+
+WORD_SEARCH_CHARS = 20
+"""How far a snippet's ends may move to reach the edge of a word."""
 
 
 def clamp_length(length: int | None) -> int:
@@ -29,7 +34,7 @@ def clamp_length(length: int | None) -> int:
 
 
 def cut_excerpt(text: str, terms: Collection[str], length: int, hints: Collection[str] = ()) -> str:
-    """At most `length` characters around the place where most of the terms are."""
+    """At most `length` characters around the densest matches."""
     flat = " ".join(text.split())
     if len(flat) <= length:
         return flat
@@ -44,16 +49,16 @@ def cut_excerpt(text: str, terms: Collection[str], length: int, hints: Collectio
 
 
 def find_offset(text: str, terms: Collection[str]) -> int:
-    """Where in the text the best match begins; 0 when there is none."""
-    return _find_place(text, terms, (), DEFAULT_LENGTH)[0]
+    """The offset of the best match; 0 when there is none."""
+    return _find_place(text, terms, (), DEFAULT_LENGTH)[0] if terms else 0
 
 
 def _find_place(
     text: str, terms: Collection[str], hints: Collection[str], length: int
 ) -> tuple[int, int]:
-    """Start and end of the run of matches, no longer than `length`, that says most."""
+    """Start and end of the best run of matches that is no longer than `length`."""
     starts = tuple(term[:-1] for term in terms if term.endswith("*"))
-    wanted = dict.fromkeys(terms, 1.0) | {t: _HINT for t in hints if t not in terms}
+    wanted = dict.fromkeys(terms, 1.0) | {t: HINT_WEIGHT for t in hints if t not in terms}
     matches: list[tuple[int, int, str]] = []
     for word in read_words(text):
         term = next((t for t in word.terms if t in wanted), None)
@@ -64,7 +69,7 @@ def _find_place(
     best = (0.0, 0, 0)
     for at, (start, _, _) in enumerate(matches):
         seen: dict[str, float] = {}
-        for begin, end, term in matches[at : at + 64]:
+        for begin, end, term in matches[at : at + MAX_RUN_MATCHES]:
             if end - start > length:
                 break
             seen[term] = seen.get(term, 0.0) or wanted.get(term, 1.0)
@@ -76,103 +81,72 @@ def _find_place(
 def _begin_word(text: str, start: int, before: int) -> int:
     if start <= 0:
         return 0
-    space = text.find(" ", start, min(start + 20, before))
+    space = text.find(" ", start, min(start + WORD_SEARCH_CHARS, before))
     return space + 1 if space >= 0 else ceil_boundary(text, start)
 
 
 def _end_word(text: str, end: int, behind: int) -> int:
     if end >= len(text):
         return len(text)
-    space = text.rfind(" ", max(behind, end - 20), end + 1)
+    space = text.rfind(" ", max(behind, end - WORD_SEARCH_CHARS), end + 1)
     return space if space > 0 else floor_boundary(text, end)
 
 
 PIECE_CHARS = 1_500
-"""How much one stored piece holds at most: enough to answer, little enough to show."""
-_BREAKS = (
-    re.compile(r"\n[ \t]*\n+"),
-    re.compile(r"(?<=[.!?…][\s\"')\]])|(?<=[。！？；])|(?<=\n)"),
-    re.compile(r"(?<=\s)"),
-)
-
-
-def cut_ranges(text: str, size: int, overlap: int = 0) -> list[tuple[int, int]]:
-    """Ranges in order that cover the text, none longer than `size`, at ends of paragraphs,
-    sentences or words; each begins up to `overlap` characters before the last one ended."""
-    size = max(size, 1)
-    ranges: list[tuple[int, int]] = []
-    start = 0
-    while len(text) - start > size:
-        end = _find_end(text, start, start + size)
-        ranges.append((start, end))
-        start = _find_start(text, start, end, min(overlap, size - 1)) if overlap else end
-    if start < len(text) or not ranges:
-        ranges.append((start, len(text)))
-    return ranges
+"""Size of a stored piece: enough to answer a question, small enough to show whole."""
 
 
 def cut_pieces(text: str, field: str = "", place: int = 0) -> Iterator[Piece]:
-    """A text as pieces without gap or overlap; nothing for an empty one."""
+    """A text as pieces without gap or overlap; none for an empty text."""
     if text:
         for at, (start, end) in enumerate(cut_ranges(text, PIECE_CHARS)):
             yield Piece(text[start:end], place + at, start, field)
 
 
-def _find_end(text: str, start: int, reach: int) -> int:
-    least = start + max((reach - start) // 2, 1)
-    for pattern in _BREAKS:
-        found = [match.end() for match in pattern.finditer(text, least, reach)]
-        ends = [end for end in found if least <= end <= reach and is_boundary(text, end)]
-        if ends:
-            return ends[-1]
-    end = floor_boundary(text, reach)
-    return end if end > start else reach
-
-
-def _find_start(text: str, start: int, end: int, overlap: int) -> int:
-    low = max(start + 1, end - overlap)
-    for pattern in _BREAKS[1:]:
-        match = pattern.search(text, low, end)
-        if match and low <= match.end() < end:
-            return match.end()
-    return low
-
-
 Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]
-MODES = ("snippet", "chunk", "chunk_with_siblings", "full", "auto")
-MAX_TOKENS, MOST_TOKENS = 5_000, 20_000
-CHARS_PER_TOKEN = 4
-CHUNK_TOKENS = 300
-SIBLING_WINDOW = 2
-BOUNDS: Mapping[str, tuple[int, int]] = {
-    "snippet_length": (50, 1_000),
-    "max_tokens": (1, MOST_TOKENS),
-    "chars_per_token": (1, 16),
-    "chunk_size_tokens": (10, 4_000),
-    "chunk_overlap_tokens": (0, 2_000),
-    "sibling_window": (0, 50),
-    "offset": (0, 1 << 40),
-}
-_KEYS = (*BOUNDS, "mode", "prefer_prechunked", "loc", "query")
+MODES: tuple[Mode, ...] = get_args(Mode)
+Order = Literal["relevance", "recent"]
+
+
+class Preferences(TypedDict, total=False):
+    """What a session or a request may set for every call."""
+
+    snippet_length: int
+    max_tokens: int
+    sibling_window: int
+    order_by: Order
+    chars_per_token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where in an entry to look, as the `loc` of a search result says."""
+
+    chunk_index: int | None = None
+    chunk_uuid: str = ""
+    approx_offset: int | None = None
+    field: str = ""
+    message_id: str = ""
+    message_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
     """How much of an entry is wanted, and from where."""
 
-    mode: Mode = "snippet"
     snippet_length: int = 300
-    max_tokens: int = MAX_TOKENS
-    chars_per_token: int = CHARS_PER_TOKEN
-    chunk_size_tokens: int = CHUNK_TOKENS
+    max_tokens: int = 5_000
+    chars_per_token: int = 4
+    chunk_size_tokens: int = 300
     chunk_overlap_tokens: int = 0
-    sibling_window: int = SIBLING_WINDOW
+    sibling_window: int = 2
+    offset: int = 0
+    """Of `full`: the character to continue from."""
+    mode: Mode = "snippet"
     prefer_prechunked: bool = True
-    loc: Mapping[str, Any] = field(default_factory=dict)
+    loc: Location = Location()
     query: str = ""
     """Where to look when `loc` does not say."""
-    offset: int = 0
-    """Of `full`: the character to go on from."""
 
     @property
     def budget(self) -> int:
@@ -180,9 +154,22 @@ class Retrieval:
         return self.max_tokens * self.chars_per_token
 
 
+BOUNDS: Mapping[str, tuple[int, int]] = {
+    "snippet_length": (SHORTEST, LONGEST),
+    "max_tokens": (1, 20_000),
+    "chars_per_token": (1, 16),
+    "chunk_size_tokens": (10, 4_000),
+    "chunk_overlap_tokens": (0, 2_000),
+    "sibling_window": (0, 50),
+    "offset": (0, 1 << 40),
+}
+"""Numbers are clamped to these, not refused: the specification asks for clamping."""
+OPTIONS = tuple(option.name for option in fields(Retrieval))
+
+
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What is shown of a text: where it is, and the chunks it is made of."""
+    """A part of a text, and the chunks it is made of."""
 
     text: str
     start: int
@@ -192,58 +179,84 @@ class Excerpt:
 
 
 def read_retrieval(
-    given: Mapping[str, Any] | None, defaults: Mapping[str, Any], mode: Mode = "snippet"
+    given: Mapping[str, object] | None, preferences: Preferences, mode: Mode = "snippet"
 ) -> Retrieval:
-    """The options of a call over those of its session; numbers are clamped, the rest is checked."""
-    options: dict[str, Any] = {
-        name: clamp_option(name, value) for name, value in defaults.items() if name in BOUNDS
+    """The options of a call, else the session's; numbers are clamped, the rest is checked."""
+    named = {
+        to_snake(str(name)): value for name, value in (given or {}).items() if value is not None
     }
-    named = {_to_snake(name): value for name, value in (given or {}).items() if value is not None}
-    for name, value in named.items():
-        options[name] = _check_option(name, value)
-    chosen: Mode = options.pop("mode", mode)
-    if chosen == "auto":
-        chosen = "chunk_with_siblings" if "max_tokens" in named else "snippet"
-    return Retrieval(mode=chosen, **options)
+    options: dict[str, Any] = {
+        name: _read_option(name, value)
+        for name, value in [*preferences.items(), *named.items()]
+        if name in BOUNDS or name in named
+    }
+    if options.setdefault("mode", mode) == "auto":
+        options["mode"] = "chunk_with_siblings" if "max_tokens" in named else "snippet"
+    return Retrieval(**options)
 
 
-def clamp_option(name: str, value: Any) -> int:
-    """A number within the bounds of its option; `InvalidRequest` for what is no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise refuse_option(f"`{name}` must be a number")
-    least, most = BOUNDS[name]
-    return int(max(least, min(most, value)))
+def read_preferences(given: Mapping[str, object]) -> Preferences:
+    """Preferences of a session or a request, clamped; unknown ones are refused."""
+    names = tuple(Preferences.__annotations__)
+    kept = Preferences()
+    for name, value in given.items():
+        if name not in names:
+            raise invalid_value(f"`{name}` is no preference; there are {', '.join(names)}")
+        if name == "order_by" and value not in get_args(Order):
+            raise invalid_value("`order_by` must be relevance or recent")
+        checked = value if name == "order_by" else _read_option(name, value)
+        kept |= cast("Preferences", {name: checked})
+    return kept
 
 
-def _check_option(name: str, value: Any) -> Any:
+def _read_option(name: str, value: object) -> object:
+    """The value of an option, checked; `InvalidRequest` says what is wrong with it."""
     if name in BOUNDS:
-        return clamp_option(name, value)
-    if name == "mode":
-        if value not in MODES:
-            raise refuse_option(f"`mode` must be one of {', '.join(MODES)}")
-    elif name == "prefer_prechunked":
-        if not isinstance(value, bool):
-            raise refuse_option("`prefer_prechunked` must be true or false")
-    elif name == "loc":
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            raise invalid_value(f"`{name}` must be a number")
+        least, most = BOUNDS[name]
+        return int(max(least, min(most, value)))
+    if name == "mode" and value not in MODES:
+        raise invalid_value(f"`mode` must be one of {', '.join(MODES)}")
+    if name == "prefer_prechunked" and not isinstance(value, bool):
+        raise invalid_value("`prefer_prechunked` must be true or false")
+    if name == "query" and not isinstance(value, str):
+        raise invalid_value("`query` must be a string")
+    if name == "loc":
         if not isinstance(value, Mapping):
-            raise refuse_option("`loc` must be an object, as a search result has it")
-    elif name == "query":
-        if not isinstance(value, str):
-            raise refuse_option("`query` must be a string")
-    else:
-        near = get_close_matches(name, _KEYS, n=1, cutoff=0.6)
-        advice = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(_KEYS)}"
-        raise refuse_option(f"`retrieval` has no `{name}`; {advice}")
+            raise invalid_value("`loc` must be an object, as a search result has it")
+        return _read_location(value)
+    if name not in OPTIONS:
+        near = get_close_matches(name, OPTIONS, n=1, cutoff=0.6)
+        advice = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(OPTIONS)}"
+        raise invalid_value(f"`retrieval` has no `{name}`; {advice}")
     return value
 
 
-def _to_snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name)).lower()
+def _read_location(given: Mapping[str, object]) -> Location:
+    """A location; parts of the wrong type are ignored, as it is only a hint."""
 
+    def number(name: str) -> int | None:
+        value = given.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
 
-def estimate_tokens(text: str, chars_per_token: int) -> int:
-    """Tokens as the budget counts them."""
-    return math.ceil(len(text) / chars_per_token)
+    def text(name: str) -> str:
+        value = given.get(name)
+        return value if isinstance(value, str) else ""
+
+    offset, message = given.get("approx_offset"), number("message_index")
+    if isinstance(offset, float):
+        offset = int(offset) if math.isfinite(offset) else None
+    if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+        offset = None
+    return Location(
+        number("chunk_index"),
+        text("chunk_uuid"),
+        offset,
+        text("field"),
+        text("message_id"),
+        message if message is not None and message >= 0 else None,
+    )
 
 
 def show_text(
@@ -253,7 +266,7 @@ def show_text(
     pieces: Sequence[Piece] = (),
     place: int | None = None,
 ) -> Excerpt:
-    """The part of a text around an offset (or the piece at `place`) that a mode asks for."""
+    """The part of a text around an offset, or around the piece at `place`, in the given mode."""
     if options.mode == "full":
         return _show_full(text, options)
     ranges = _list_ranges(text, options, pieces)
@@ -282,11 +295,6 @@ def choose_messages(messages: Sequence[Piece], at: int, options: Retrieval) -> l
     ranges = [(starts[n], starts[n + 1]) for n in range(len(messages))]
     first, last = (at, at) if options.mode == "chunk" else _grow(ranges, at, options)
     return list(messages[first : last + 1])
-
-
-def find_anchor(text: str, terms: Sequence[str]) -> int:
-    """Where a text answers best; 0 when it does not."""
-    return find_offset(text, terms) if terms else 0
 
 
 def join_text(entry: Entry, field_name: str = "") -> str:
@@ -321,7 +329,7 @@ def _find_range(ranges: Sequence[tuple[int, int]], anchor: int) -> int:
 
 
 def _grow(ranges: Sequence[tuple[int, int]], at: int, options: Retrieval) -> tuple[int, int]:
-    """Take neighbours, the right one first, while the sum stays within the budget."""
+    """Add neighbours, the right one first, while the sum stays within the budget."""
     first = last = at
     right = left = True
     while right or left:
@@ -345,7 +353,7 @@ def _cut(
     anchor: int,
 ) -> Excerpt:
     start, end = ranges[first][0], ranges[last][1]
-    if end - start > budget:  # one chunk is more than the budget: what surrounds the match
+    if end - start > budget:  # one chunk exceeds the budget: keep what surrounds the match
         start = floor_boundary(text, max(start, min(anchor - budget // 2, end - budget)))
         end = max(floor_boundary(text, start + budget), start + 1)
     chunks = tuple((at, *ranges[at]) for at in range(first, last + 1))
@@ -359,8 +367,3 @@ def _show_full(text: str, options: Retrieval) -> Excerpt:
         end = start + 1
     more = end if end < len(text) else None
     return Excerpt(text[start:end], start, (), more)
-
-
-def refuse_option(problem: str) -> InvalidRequest:
-    """An error about an option, in the words of the caller."""
-    return InvalidRequest(problem, user_message="{problem}.", problem=problem)

@@ -1,7 +1,8 @@
-"""Where a text may be cut: never inside what a reader sees as one character."""
+"""Where a text may be cut: at paragraphs, sentences and words, never inside a visible character."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _JOINER = "\u200d"
@@ -71,3 +72,45 @@ def _hangul(char: str) -> str:
     if "\u11a8" <= char <= "\u11ff" or "\ud7cb" <= char <= "\ud7fb":
         return "T"
     return "S" if "\uac00" <= char <= "\ud7a3" else ""
+
+
+_BREAKS = (
+    re.compile(r"\n[ \t]*\n+"),
+    re.compile(r"(?<=[.!?…][\s\"')\]])|(?<=[。！？；])|(?<=\n)"),
+    re.compile(r"(?<=\s)"),
+)
+
+
+def cut_ranges(text: str, size: int, overlap: int = 0) -> list[tuple[int, int]]:
+    """Ranges that cover the text in order, none longer than `size`, ending at paragraphs,
+    sentences or words; each begins up to `overlap` characters before the previous one ends."""
+    size = max(size, 1)
+    ranges: list[tuple[int, int]] = []
+    start = 0
+    while len(text) - start > size:
+        end = _find_end(text, start, start + size)
+        ranges.append((start, end))
+        start = _find_start(text, start, end, min(overlap, size - 1)) if overlap else end
+    if start < len(text) or not ranges:
+        ranges.append((start, len(text)))
+    return ranges
+
+
+def _find_end(text: str, start: int, reach: int) -> int:
+    least = start + max((reach - start) // 2, 1)
+    for pattern in _BREAKS:
+        found = [match.end() for match in pattern.finditer(text, least, reach)]
+        ends = [end for end in found if least <= end <= reach and is_boundary(text, end)]
+        if ends:
+            return ends[-1]
+    end = floor_boundary(text, reach)
+    return end if end > start else reach
+
+
+def _find_start(text: str, start: int, end: int, overlap: int) -> int:
+    low = max(start + 1, end - overlap)
+    for pattern in _BREAKS[1:]:
+        match = pattern.search(text, low, end)
+        if match and low <= match.end() < end:
+            return match.end()
+    return low

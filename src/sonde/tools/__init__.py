@@ -47,7 +47,7 @@ def _join_tables() -> tuple[tuple[Tool, ...], tuple[Route, ...]]:
     )
     routes = (
         *(*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *resources.ROUTES),
-        *(*disk_routes.ROUTES, *job_routes.ROUTES, *set_routes.ROUTES, *resources.ENTRY_ROUTES),
+        *(*disk_routes.ROUTES, *job_routes.ROUTES, *set_routes.ROUTES, *knowledge.ENTRY_ROUTES),
         Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to"),
     )
     return tools, routes

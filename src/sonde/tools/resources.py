@@ -1,4 +1,4 @@
-"""Verbs that read by address: a project's files and chunks, entries of knowledge."""
+"""Verbs that read by address: a project's files and chunks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 from sonde.app import App
 from sonde.errors import FileMissing, FileNotAdmitted, IndexNotFound, InvalidRequest
-from sonde.knowledge.service import answer_get
 from sonde.policy.admit import REASONS
 from sonde.policy.walk import ListedFile
 from sonde.projects.find import find_project, indexed_project, known_roots
 from sonde.projects.project import Project
 from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import Source
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam
-from sonde.tools.shapes.know import GetAnswer
 from sonde.types import Chunk, Skipped
 
 _MOST = 101
@@ -27,12 +24,6 @@ _MOST = 101
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 
 FileParam = Annotated[str, Param("Path of the file in the project", min_length=1, max_length=4096)]
-
-
-SUGGESTED_TYPES = (
-    "video", "audio", "podcast", "pdf", "epub", "docx", "pptx", "html", "markdown", "txt", "image",
-    "article",
-)  # fmt: skip
 
 
 class ChunksAnswer(TypedDict):
@@ -112,33 +103,6 @@ def complete_path(
     return sorted(islice((path for path in walked if path.startswith(beginning)), _MOST))
 
 
-class TypesAnswer(TypedDict):
-    """Kinds of media."""
-
-    types: list[str]
-    """Those there are."""
-    suggested: list[str]
-
-
-def list_media_types(app: App, *, work: Work) -> TypesAnswer:
-    """The kinds of media that this user has."""
-    store = app.knowledge.of(work.caller.user)
-    return {"types": store.list_media_types(), "suggested": list(SUGGESTED_TYPES)}
-
-
-def read_knowledge_entry(
-    app: App,
-    source: Annotated[Source, Param("Where it is from")],
-    id: Annotated[str, Param("Its id", min_length=1, max_length=1000, numbers=True, terse=True)],  # noqa: A002
-    offset: Annotated[int, Param("next_offset of the part before", minimum=0)] = 0,
-    *,
-    work: Work,
-) -> GetAnswer:
-    """One entry, from an offset on."""
-    options: dict[str, Any] = {"mode": "full", "offset": offset}
-    return answer_get(app, source, id, options, work)
-
-
 def _readable_project(app: App, project: str | None) -> Project:
     """The project around here, or an indexed one: naming a folder does not open it."""
     found = find_project(app.workspace, project)
@@ -187,8 +151,4 @@ ROUTES: tuple[Route, ...] = (
         "The pieces that an indexed file is searched as",
         complete=complete_path,
     ),
-)
-ENTRY_ROUTES: tuple[Route, ...] = (
-    Route("knowledge/media/types", list_media_types, "The kinds of media there are"),
-    Route("knowledge/{source}/{id}", read_knowledge_entry, "A note, a document, a chat and so on"),
 )

@@ -1,10 +1,11 @@
-"""`sonde knowledge`: bring personal knowledge in, find it, read it, change it, take it out."""
+"""`sonde knowledge`: import, search, read, edit and export personal knowledge."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
@@ -13,15 +14,16 @@ from sonde.runtime.work import Work
 
 if TYPE_CHECKING:
     from sonde.knowledge.importing import ImportReport
-    from sonde.stores.knowledge.base import Source
+    from sonde.stores.knowledge.base import Entry, Source
 
 
 FOUND, NOTHING = 0, 1
-_SHOWN = 10
+SHOWN_EXAMPLES = 10
+"""Skipped files that are named without --verbose."""
 
 
 def run_knowledge(session: Session) -> int:
-    """One of the actions."""
+    """Run the action that the command line names."""
     actions = {
         "import": _import,
         "search": _search,
@@ -50,18 +52,18 @@ def _import(session: Session) -> int:
     wanted = _source(session)
     with session.working() as work:
         restore = session.args.restore
-        report = import_knowledge(session.app, place, wanted, restore=restore, work=work)
-        _tell_import(session, report)
+        report = import_knowledge(session.app.knowledge, place, wanted, restore=restore, work=work)
+        _print_import(session, report)
         if session.args.watch:
             try:
-                for report in follow_knowledge(session.app, place, wanted, work=work):
-                    _tell_import(session, report)
+                for report in follow_knowledge(session.app.knowledge, place, wanted, work=work):
+                    _print_import(session, report)
             except Cancelled:
                 return FOUND
     return FOUND
 
 
-def _tell_import(session: Session, report: ImportReport) -> None:
+def _print_import(session: Session, report: ImportReport) -> None:
     if session.args.json:
         session.print_json(report.as_dict())
     else:
@@ -71,10 +73,10 @@ def _tell_import(session: Session, report: ImportReport) -> None:
 
 def _print_report(session: Session, report: ImportReport) -> None:
     counts = ("added", "updated", "moved", "removed", "unchanged")
-    told = ", ".join(
+    done = ", ".join(
         f"{getattr(report, name):,} {name}" for name in counts if getattr(report, name)
     )
-    session.print_lines([f"{session.out.paint('good', '✓')} {told or 'nothing to bring in'}"])
+    session.print_lines([f"{session.out.paint('good', '✓')} {done or 'nothing to bring in'}"])
     for count, words in (
         (report.deleted, "deleted here and left out; --restore brings them back"),
         (report.copied, "changed here and in their files; what was here is kept beside them"),
@@ -86,10 +88,10 @@ def _print_report(session: Session, report: ImportReport) -> None:
         from sonde.knowledge.importing import REASONS
         from sonde.policy.admit import REASONS as ADMITTED
 
-        for reason, count in report.skipped.most_common():
-            told = REASONS.get(reason) or ADMITTED.get(reason, reason)
-            session.note(f"{count:,} skipped: {told}")
-        shown = report.examples if session.args.verbose else report.examples[:_SHOWN]
+        for reason, count in Counter(report.skipped).most_common():
+            words = REASONS.get(reason) or ADMITTED.get(reason, reason)
+            session.note(f"{count:,} skipped: {words}")
+        shown = report.examples if session.args.verbose else report.examples[:SHOWN_EXAMPLES]
         for each in shown:
             detail = f" ({each.detail})" if each.detail else ""
             session.note(escape_controls(f"  {each.path}: {each.reason}{detail}"))
@@ -128,7 +130,7 @@ def _search(session: Session) -> int:
 
 
 def _get(session: Session) -> int:
-    from sonde.knowledge.editing import show_changed_entry
+    from sonde.knowledge.editing import write_editable
     from sonde.knowledge.getting import find_entry
 
     source, key = _pointer(session)
@@ -140,7 +142,7 @@ def _get(session: Session) -> int:
         return FOUND
     entry = find_entry(session.app.knowledge.of(Work().caller.user), source, key)
     session.print_lines([session.out.paint("bold", escape_controls(entry.title))])
-    session.print_lines(escape_controls(line) for line in show_changed_entry(entry).split("\n"))
+    session.print_lines(escape_controls(line) for line in write_editable(entry).split("\n"))
     return FOUND
 
 
@@ -151,9 +153,9 @@ def _add(session: Session) -> int:
     if not title:
         raise _usage("--title TITLE; the text comes as an argument or on standard input")
     text = " ".join(session.args.arguments) or sys.stdin.read()
-    tags = [tag.strip() for tag in (session.args.tags or "").split(",") if tag.strip()]
     source = _source(session) or "notes"
-    return _tell(session, add_entry(session.app, source, title, text, tags, work=Work()), "added")
+    entry = add_entry(session.app.knowledge, source, title, text, _tags(session) or (), work=Work())
+    return _print_change(session, entry, "added")
 
 
 def _edit(session: Session) -> int:
@@ -164,12 +166,16 @@ def _edit(session: Session) -> int:
     text = " ".join(words) if words else None
     if text is None and session.args.title is None and session.args.tags is None:
         text = sys.stdin.read()
-    tags = session.args.tags
-    listed = None if tags is None else [tag.strip() for tag in tags.split(",") if tag.strip()]
     entry = edit_entry(
-        session.app, source, key, title=session.args.title, text=text, tags=listed, work=Work()
+        session.app.knowledge,
+        source,
+        key,
+        title=session.args.title,
+        text=text,
+        tags=_tags(session),
+        work=Work(),
     )
-    return _tell(session, entry, "changed")
+    return _print_change(session, entry, "changed")
 
 
 def _delete(session: Session) -> int:
@@ -186,22 +192,26 @@ def _delete(session: Session) -> int:
             user_message="Nothing was deleted.",
             next_action="Say yes when asked, or repeat the command with --yes.",
         )
-    return _tell(session, delete_entry(session.app, source, key, work=Work()), "deleted")
+    return _print_change(
+        session, delete_entry(session.app.knowledge, source, key, work=Work()), "deleted"
+    )
 
 
 def _export(session: Session) -> int:
-    from sonde.knowledge.editing import export_knowledge, write_knowledge
+    from sonde.knowledge.editing import export_lines, write_knowledge
+    from sonde.stores.knowledge.base import SOURCES
 
     wanted = _source(session)
-    sources = (wanted,) if wanted else ()
+    sources = (wanted,) if wanted else SOURCES
     if session.args.arguments:
         target = Path(session.args.arguments[0]).expanduser()
         with session.working() as work:
-            count = write_knowledge(session.app, target, sources, work=work)
+            count = write_knowledge(session.app.knowledge, target, sources, work=work)
         session.note(f"{count:,} entries in {escape_controls(str(target))}")
     else:
-        # no job: how long it takes is up to whoever reads
-        session.print_lines(export_knowledge(session.app, sources, work=Work()))
+        # no job: how long it takes depends on the reader
+        store = session.app.knowledge.of(Work().caller.user)
+        session.print_lines(export_lines(store, sources))
     return FOUND
 
 
@@ -211,7 +221,7 @@ def _restore(session: Session) -> int:
     (place,) = _take(session, "the file that `export` wrote")
     try:
         with Path(place).expanduser().open(encoding="utf-8") as file, session.working() as work:
-            count = restore_knowledge(session.app, file, name=place, work=work)
+            count = restore_knowledge(session.app.knowledge, file, name=place, work=work)
     except OSError as error:
         raise InvalidRequest(
             f"{place}: {error}",
@@ -228,16 +238,16 @@ def _status(session: Session) -> int:
     from sonde.cli.render import format_bytes, render_facts
     from sonde.knowledge.editing import count_knowledge
 
-    counts = count_knowledge(session.app, work=Work())
+    counts = count_knowledge(session.app.knowledge, work=Work())
     if session.args.json:
         session.print_json(counts)
     else:
-        shown = counts | {"bytes": format_bytes(counts["bytes"])}
+        shown = {**counts, "bytes": format_bytes(counts["bytes"])}
         session.print_lines(render_facts(shown, session.out))
     return FOUND
 
 
-def _tell(session: Session, entry: Any, what: str) -> int:
+def _print_change(session: Session, entry: Entry, what: str) -> int:
     from sonde.knowledge.ranking import make_uri
 
     uri = make_uri(entry.source, entry.id)
@@ -246,6 +256,11 @@ def _tell(session: Session, entry: Any, what: str) -> int:
     else:
         session.print_lines([f"{session.out.paint('good', '✓')} {what} {escape_controls(uri)}"])
     return FOUND
+
+
+def _tags(session: Session) -> list[str] | None:
+    given: str | None = session.args.tags
+    return None if given is None else [tag.strip() for tag in given.split(",") if tag.strip()]
 
 
 def _source(session: Session) -> Source | None:

@@ -1,4 +1,272 @@
-"""Formats that knowledge is brought in from; each turns the bytes of a file into entries.
+"""Formats that knowledge is imported from, and what their parsers share.
 
-Parsers run in a limited child process (`knowledge.worker`): they may be slow, greedy or crash.
+A parser turns the bytes of a file into entries. Parsers run in a limited child process
+(`knowledge.parsing`): they may be slow, greedy or crash.
 """
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+
+from sonde.knowledge.retrieval import cut_pieces
+from sonde.policy.read import decode_text
+from sonde.stores.knowledge.base import Entry, Piece, Source
+
+MAX_MEMBERS = 20_000
+MAX_UNPACKED_BYTES = 1 << 29
+MAX_RATIO = 200
+"""Of unpacked to packed bytes; text compresses to a tenth or so, a bomb to a thousandth."""
+_OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")
+MAX_OPEN_TAGS = 200
+"""Unclosed tags; for each the HTML parser scans to the end of the text."""
+SAMPLE_BYTES = 1 << 16
+"""Of a file, to guess its encoding by."""
+_ASCII = bytes(range(128))
+_NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
+
+
+class RefusedFormat(Exception):
+    """A file that is not imported: the name of the reason, and details for the user."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to parse: its path in the import, its bytes, its modification time (ms)."""
+
+    path: str
+    data: bytes
+    modified: int = 0
+    beside: bytes = b""
+    """A file beside it that is needed to read it: the users of a Slack export."""
+
+    @property
+    def name(self) -> str:
+        """Without its folders."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def stem(self) -> str:
+        """Without its last ending."""
+        return self.name.rsplit(".", 1)[0] or self.name
+
+    @property
+    def suffix(self) -> str:
+        """Its ending in lower case, without the dot."""
+        return self.name.rsplit(".", 1)[-1].lower() if "." in self.name else ""
+
+    def text(self) -> str:
+        """Its text. Raises `RefusedFormat` for a binary file."""
+        text = _decode_other_script(self.data) or decode_text(self.data)
+        if text is None:
+            raise RefusedFormat("binary")
+        return text.replace("\r\n", "\n").removeprefix("\ufeff")
+
+
+def _decode_other_script(data: bytes) -> str | None:
+    """Text in a legacy encoding, if most of its letters are not Latin; else None."""
+    sample = data[:SAMPLE_BYTES]
+    high = len(sample.translate(None, _ASCII))
+    letters = len(sample.translate(None, _NO_LETTERS))
+    if high * 3 < letters or not high or b"\0" in sample or _is_utf8(data):
+        return None
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        return None
+    found = from_bytes(sample).best()
+    return data.decode(found.encoding, "replace") if found else None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def load_json(file: File) -> Any:
+    """The file as JSON. Raises `RefusedFormat`."""
+    try:
+        return json.loads(file.text())
+    except (ValueError, RecursionError) as error:
+        raise RefusedFormat("broken", f"not JSON: {error}") from error
+
+
+def read_lines(file: File) -> list[Mapping[str, Any]]:
+    """The objects of a file of JSON lines; a torn last line is left out."""
+    rows: list[Mapping[str, Any]] = []
+    lines = [line for line in file.text().split("\n") if line.strip()]
+    for at, line in enumerate(lines):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if at == len(lines) - 1 and rows:
+                break
+            raise RefusedFormat("broken", f"line {at + 1} is not JSON") from error
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def open_archive(data: bytes, most: int = MAX_UNPACKED_BYTES) -> zipfile.ZipFile:
+    """A ZIP whose contents are bounded; `RefusedFormat` for bombs, passwords and broken ones."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        members = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, OSError) as error:
+        raise RefusedFormat("broken", str(error)) from error
+    size = sum(member.file_size for member in members)
+    packed = sum(member.compress_size for member in members)
+    if len(members) > MAX_MEMBERS or size > most:
+        raise RefusedFormat("bomb", f"{len(members)} files, {size} bytes unpacked")
+    if size > (1 << 22) and size > packed * MAX_RATIO:
+        raise RefusedFormat("bomb", f"{packed} bytes unpack to {size}")
+    if any(member.flag_bits & 1 for member in members):
+        raise RefusedFormat("encrypted")
+    return archive
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """One file of an archive, never more than its directory says."""
+    try:
+        with archive.open(name) as member:
+            size = archive.getinfo(name).file_size
+            data = member.read(size + 1)
+    except (KeyError, zipfile.BadZipFile, OSError, EOFError, NotImplementedError) as error:
+        raise RefusedFormat("broken", f"{name}: {error}") from error
+    if len(data) > size:
+        raise RefusedFormat("bomb", f"{name} is larger than it says")
+    return data
+
+
+def parse_xml(data: bytes) -> Any:
+    """The root of an XML document; entities and external parts are refused."""
+    try:
+        from defusedxml import DefusedXmlException
+        from defusedxml.ElementTree import ParseError, fromstring
+    except ImportError as error:
+        raise RefusedFormat("missing_extra", "documents") from error
+    try:
+        return fromstring(data, forbid_dtd=False)
+    except DefusedXmlException as error:
+        raise RefusedFormat("hostile", type(error).__name__) from error
+    except (ParseError, ValueError) as error:
+        raise RefusedFormat("broken", str(error)) from error
+
+
+def make_entry(
+    source: Source,
+    title: str,
+    text: str,
+    file: File,
+    **facts: Any,
+) -> Entry:
+    """An entry of one text; times are those of the file where nothing better is known."""
+    facts.setdefault("created_at", file.modified)
+    facts.setdefault("last_modified", file.modified)
+    return Entry(source, " ".join(title.split()), tuple(cut_pieces(text)), **facts)
+
+
+def make_fields(
+    source: Source, title: str, fields: Mapping[str, str], file: File, **facts: Any
+) -> Entry:
+    """An entry of several fields."""
+    pieces: list[Piece] = []
+    for name, text in fields.items():
+        pieces.extend(cut_pieces(text, name, len(pieces)))
+    facts.setdefault("created_at", file.modified)
+    facts.setdefault("last_modified", file.modified)
+    return Entry(source, " ".join(title.split()), tuple(pieces), **facts)
+
+
+def make_chat(title: str, messages: Sequence[Piece], file: File, **facts: Any) -> Entry:
+    """A conversation of messages in order."""
+    placed = tuple(replace(message, place=at) for at, message in enumerate(messages))
+    times = [message.created_at for message in placed if message.created_at]
+    facts["created_at"] = facts.get("created_at") or min(times, default=file.modified)
+    facts["last_modified"] = facts.get("last_modified") or max(times, default=file.modified)
+    return Entry("chats", " ".join(title.split()), placed, **facts)
+
+
+class _TextMaker(HTMLParser):
+    """HTML -> plain text: blocks become paragraphs, scripts and styles go."""
+
+    _BLOCKS = frozenset(
+        "address article aside blockquote br dd div dl dt fieldset figcaption figure footer form "
+        "h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section table td th tr ul".split()
+    )
+    _HIDDEN = frozenset("script style noscript template svg head".split())
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self.title: list[str] = []
+        self._hidden = 0
+        self._in_title = False
+        self._pre = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Start a block, or hide what follows."""
+        del attrs
+        self._in_title = self._in_title or tag == "title"
+        self._hidden = 0 if tag == "body" else self._hidden + (tag in self._HIDDEN)
+        self._pre += tag == "pre"
+        if tag in self._BLOCKS:
+            self.parts.append("\n\n" if tag[0] in "ph" and tag != "hr" else "\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End the block, or show text again."""
+        if tag == "title":
+            self._in_title = False
+        self._hidden = max(0, self._hidden - (tag in self._HIDDEN))
+        self._pre = max(0, self._pre - (tag == "pre"))
+        if tag in self._BLOCKS:
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        """Keep visible text."""
+        if self._in_title:
+            self.title.append(data)
+        elif not self._hidden:
+            self.parts.append(data if self._pre else " ".join(data.split(" ")).replace("\n", " "))
+
+
+def _drop_comments(text: str) -> str:
+    parts: list[str] = []
+    at = 0
+    while (begin := text.find("<!--", at)) >= 0:
+        parts.append(text[at:begin])
+        end = text.find("-->", begin + 4)
+        at = end + 3 if end >= 0 else len(text)
+    return "".join(parts) + text[at:]
+
+
+def read_html(text: str) -> tuple[str, str]:
+    """Title and plain text of HTML."""
+    maker = _TextMaker()
+    text = _drop_comments(text)
+    # see MAX_OPEN_TAGS
+    if len(_OPEN.findall(text)) > MAX_OPEN_TAGS:
+        text = _OPEN.sub("&lt;", text)
+    maker.feed(text)
+    maker.close()
+    lines = "".join(maker.parts).split("\n")
+    body: list[str] = []
+    for line in lines:
+        flat = " ".join(line.split())
+        if flat or (body and body[-1]):
+            body.append(flat)
+    return " ".join("".join(maker.title).split()), "\n".join(body).strip()

@@ -13,16 +13,18 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sonde.knowledge.formats.reading import File, RefusedFormat, make_entry
+from sonde.knowledge.formats import File, RefusedFormat, make_entry
 from sonde.stores.knowledge.base import Entry
 
 MAGIC = b"SQLite format 3\0"
 _EPOCH_S = 978_307_200
 """Apple counts from 2001."""
-_MOST_TEXT = 1 << 25
+MAX_NOTE_BYTES = 1 << 25
+"""Of a note after decompression."""
 _GZIP = 31
+"""zlib's window size that means gzip."""
 _HOLE = "\ufffc"
-"""Stands in a text where something is attached."""
+"""Marks the place of an attachment in a text."""
 _MARKS: Mapping[int, str] = {
     0: "# ", 1: "## ", 2: "### ", 100: "- ", 101: "- ", 102: "1. ", 103: "- [ ] ",
 }  # fmt: skip
@@ -86,7 +88,7 @@ def parse_apple_notes(file: File) -> list[Entry]:
 
 
 def _first(columns: set[str], name: str, numbers: str) -> str:
-    """The first column of this name that has a value; newer versions have more of them."""
+    """SQL for the first column of this name with a value; newer versions have several."""
     known = [name + end for end in (*numbers, "") if (name + end).removeprefix("n.") in columns]
     return f"coalesce({', '.join(known)}, 0)" if len(known) > 1 else (known or ["0"])[0]
 
@@ -98,7 +100,10 @@ def _make_note(
     way = list(_list_folders(folder, folders))
     if any(each.identifier.startswith("TrashFolder") for each in way):
         return None
-    facts: dict[str, Any] = {"app": "Apple Notes", "folder": "/".join(e.folder for e in way[::-1])}
+    facts: dict[str, object] = {
+        "app": "Apple Notes",
+        "folder": "/".join(e.folder for e in way[::-1]),
+    }
     text = ""
     if is_locked:
         facts["locked"] = True
@@ -132,7 +137,7 @@ def _list_folders(number: int | None, folders: Mapping[int, _Other]) -> Iterator
 
 
 def _write_markdown(packed: bytes, attached: Mapping[str, _Other]) -> str:
-    unpacked = zlib.decompressobj(_GZIP).decompress(packed, _MOST_TEXT)
+    unpacked = zlib.decompressobj(_GZIP).decompress(packed, MAX_NOTE_BYTES)
     note = list(_read_fields(_find(_find(unpacked, 2), 3)))
     texts = [value for number, value in note if number == 2 and isinstance(value, bytes)]
     text = texts[0].decode("utf-8", "replace") if texts else ""
@@ -157,7 +162,7 @@ def _write_markdown(packed: bytes, attached: Mapping[str, _Other]) -> str:
 
 
 def _fill(said: str, fields: Mapping[int, Any], attached: Mapping[str, _Other]) -> str:
-    """A run with what is attached or linked in it."""
+    """A run with its attachment or link written out."""
     if _HOLE in said:
         info = dict(_read_fields(_bytes(fields.get(12))))
         other = attached.get(_bytes(info.get(1)).decode("utf-8", "replace"))

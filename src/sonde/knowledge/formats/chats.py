@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sonde.knowledge.formats.reading import File, RefusedFormat, load_json, make_chat, read_html
+from sonde.knowledge.formats import File, RefusedFormat, load_json, make_chat, read_html
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.times import read_time
@@ -57,7 +57,7 @@ def _read_people(data: bytes) -> Mapping[str, str]:
 
 
 def _write_plain(text: str, names: Mapping[str, str]) -> str:
-    """Slack's own marks as they are read: @name, #channel, label (address)."""
+    """Slack's markup as plain text: @name, #channel, label (address)."""
 
     def show(found: re.Match[str]) -> str:
         mark, what, label = found.groups()
@@ -71,7 +71,7 @@ def _write_plain(text: str, names: Mapping[str, str]) -> str:
 
 
 class MessageNode(NamedTuple):
-    """A message, or nothing, behind another."""
+    """A message, or an empty node, and the one before it."""
 
     parent: str
     said: tuple[Piece, ...]
@@ -80,7 +80,7 @@ class MessageNode(NamedTuple):
 def make_branches(
     title: str, nodes: Mapping[str, MessageNode], shown: str, file: File, **facts: Any
 ) -> Iterator[Entry]:
-    """The branch that ends in the leaf `shown`; then each other one, from where it forks off."""
+    """The branch that ends in the leaf `shown`, then each other one from its fork on."""
     parents = {node.parent for node in nodes.values()}
     leaves = [key for key in nodes if key not in parents]
     taken: set[str] = set()
@@ -100,7 +100,7 @@ def make_branches(
 
 
 def _climb(nodes: Mapping[str, MessageNode], leaf: str, taken: set[str]) -> tuple[list[Piece], str]:
-    """What was said on the way to a leaf, and the message behind which that way begins."""
+    """The messages on the way to a leaf, and the one that they branch off from."""
     said: list[Piece] = []
     while leaf in nodes and leaf not in taken:
         taken.add(leaf)
@@ -116,7 +116,7 @@ _WHATSAPP = re.compile(
 
 
 def find_chat_kind(value: Any) -> str:
-    """Which export a JSON file is; empty when it is none."""
+    """The name of a JSON export's format; empty when it is none."""
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, dict):
         return ""
@@ -138,7 +138,7 @@ def find_chat_kind(value: Any) -> str:
 
 
 def _is_gemini(row: Any) -> bool:
-    """A record of an activity log, which has those of other products besides."""
+    """Whether a record of an activity log is Gemini's; other products write to it too."""
     return isinstance(row, dict) and str(row.get("header", "")) in ("Gemini Apps", "Bard")
 
 
@@ -165,7 +165,7 @@ def parse_chat_export(file: File) -> list[Entry]:
 
 
 def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """What was shown last, from its leaf up to the root, and every other branch by itself."""
+    """The branch shown last, from its leaf up to the root, then every other branch."""
     mapping = row.get("mapping") or {}
     nodes = {
         str(key): MessageNode(
@@ -244,7 +244,7 @@ def _make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
-    """One record of the activity: what was asked and what was answered."""
+    """One record of the activity log: a prompt and its answers."""
     if not _is_gemini(row):
         return
     when = read_time(row.get("time"))
@@ -293,7 +293,7 @@ def is_whatsapp(text: str) -> bool:
 
 
 def parse_whatsapp(file: File) -> list[Entry]:
-    """A conversation exported as text; lines without a date go on with the message before."""
+    """A conversation exported as text; lines without a date continue the message before."""
     messages: list[Piece] = []
     lines = file.text().split("\n")
     rows = [(_WHATSAPP.match(line), line) for line in lines]

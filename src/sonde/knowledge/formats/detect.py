@@ -8,23 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sonde.knowledge.formats import (
-    apple,
-    characters,
-    chats,
-    documents,
-    logs,
-    notes,
-    prompts,
-    speech,
-)
-from sonde.knowledge.formats import chats as slack
-from sonde.knowledge.formats.reading import (
-    MOST_UNPACKED,
+    MAX_UNPACKED_BYTES,
     File,
     RefusedFormat,
+    apple,
+    chats,
+    documents,
     load_json,
+    notes,
     open_archive,
+    prompts,
     read_member,
+    transcripts,
 )
 from sonde.policy.admit import find_denied
 from sonde.policy.roots import show_path
@@ -42,10 +37,10 @@ _DOCUMENTS: Mapping[str, Parser] = {
     "html": documents.parse_html,
     "htm": documents.parse_html,
     "xhtml": documents.parse_html,
-    "srt": speech.parse_subtitles,
-    "vtt": speech.parse_subtitles,
-    "eml": speech.parse_eml,
-    "mbox": speech.parse_mbox,
+    "srt": transcripts.parse_subtitles,
+    "vtt": transcripts.parse_subtitles,
+    "eml": documents.parse_eml,
+    "mbox": documents.parse_mbox,
     "enex": notes.parse_enex,
     "jpg": documents.parse_image,
     "jpeg": documents.parse_image,
@@ -53,25 +48,26 @@ _DOCUMENTS: Mapping[str, Parser] = {
     "webp": documents.parse_image,
     "tiff": documents.parse_image,
 }
-_MOST_NESTED = 1
+MAX_NESTED_ARCHIVES = 1
+"""Notion packs its parts once more; deeper nesting is a bomb."""
 _LEFT_PACKED = ("png", "jpg", "jpeg", "gif", "webp", "tiff", "")
 _MARKDOWN = ("md", "markdown", "mdown")
 _TEXT = ("txt", "text", "rst", "org", "adoc")
 _FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
 _OWN = re.compile(r"(?:^|/)(?:logseq|\.obsidian|\.trash)/")
-"""Folders where note programs keep what is theirs."""
+"""Folders where note programs keep their own files."""
 
 
 def parse_file(
     file: File, wanted: Source | None = None, left_out: list[Skipped] | None = None
 ) -> list[Entry]:
-    """The entries of a file; `wanted` says what its owner takes it for.
+    """The entries of a file; `wanted` is the source its owner files it under.
 
-    What an archive holds and is not brought in is added to `left_out`.
+    Members of an archive that are not imported are added to `left_out`.
     """
     if file.suffix == "zip":
         left = [] if left_out is None else left_out
-        return _parse_archive(file, wanted, left, [MOST_UNPACKED])
+        return _parse_archive(file, wanted, left, [MAX_UNPACKED_BYTES])
     if _OWN.search(file.path):
         raise RefusedFormat("unknown", "belongs to the program")
     entries = _find_parser(file, wanted)(file)
@@ -91,19 +87,19 @@ def _find_parser(file: File, wanted: Source | None) -> Parser:
     if suffix in _TEXT:
         return _find_text(file, wanted)
     if not suffix and file.data.startswith(b"From "):
-        return speech.parse_mbox
+        return documents.parse_mbox
     if suffix == "png":
-        return characters.parse_png if characters.has_card(file.data) else documents.parse_image
+        return prompts.parse_png if prompts.has_card(file.data) else documents.parse_image
     if suffix == "json":
         return _find_json(file)
     if suffix == "jsonl":
-        return logs.parse_log
+        return transcripts.parse_log
     if suffix in ("csv", "yaml", "yml"):
         return _find_table(file)
     if suffix in ("sqlite", "sqlite3", "db") and apple.is_apple_notes(file.data):
         return apple.parse_apple_notes
-    if speech.is_mail(file.data):
-        return speech.parse_eml
+    if documents.is_mail(file.data):
+        return documents.parse_eml
     raise RefusedFormat("unknown", f".{suffix}" if suffix else "no ending")
 
 
@@ -125,12 +121,12 @@ def _find_text(file: File, wanted: Source | None) -> Parser:
 
 def _find_json(file: File) -> Parser:
     value = load_json(file)
-    if characters.is_card(value):
-        return characters.parse_card
+    if prompts.is_card(value):
+        return prompts.parse_card
     if chats.find_chat_kind(value):
         return chats.parse_chat_export
-    if speech.is_transcript(value):
-        return speech.parse_transcript
+    if transcripts.is_transcript(value):
+        return transcripts.parse_transcript
     if prompts.is_prompt(value):
         return prompts.parse_prompt_json
     raise RefusedFormat("unknown", "JSON of another kind")
@@ -147,9 +143,9 @@ def _find_table(file: File) -> Parser:
 def _parse_archive(
     file: File, wanted: Source | None, left_out: list[Skipped], room: list[int], depth: int = 0
 ) -> list[Entry]:
-    """An export as it was downloaded: every file in it that is known, pictures apart.
+    """The entries of every known file in an archive, pictures excepted.
 
-    Notion packs its parts once more. All archives in an archive share the `room` there is.
+    Nested archives share the `room` for unpacked bytes.
     """
     entries: list[Entry] = []
     with open_archive(file.data, room[0]) as archive:
@@ -163,9 +159,9 @@ def _parse_archive(
                     raise RefusedFormat("denied", denial)
                 if inner.suffix in _LEFT_PACKED:
                     raise RefusedFormat("unknown", "left packed")
-                if inner.suffix == "zip" and depth >= _MOST_NESTED:
+                if inner.suffix == "zip" and depth >= MAX_NESTED_ARCHIVES:
                     raise RefusedFormat("hostile", "archives in archives in archives")
-                people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), slack.PEOPLE)
+                people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), chats.PEOPLE)
                 known = people in archive.NameToInfo and inner.suffix == "json"
                 beside = read_member(archive, people) if known else b""
                 inner = File(name, read_member(archive, name), file.modified, beside)

@@ -1,15 +1,21 @@
-"""Media that are read: PDF, EPUB, office files, HTML, Markdown, text, pictures by their data."""
+"""Documents: PDF, EPUB, office files, HTML, Markdown, text, mail, and the metadata of pictures."""
 
 from __future__ import annotations
 
+import contextlib
+import email
+import email.policy
 import io
 import posixpath
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from sonde.knowledge.formats.notes import split_front
-from sonde.knowledge.formats.reading import (
+from sonde.knowledge.formats import (
     File,
     RefusedFormat,
     make_entry,
@@ -18,15 +24,22 @@ from sonde.knowledge.formats.reading import (
     read_html,
     read_member,
 )
+from sonde.knowledge.formats.notes import split_front
 from sonde.stores.knowledge.base import Entry
 from sonde.text.times import read_time
 
 T = TypeVar("T")
 
-_MOST_CELLS = 500_000
+MAX_CELLS = 500_000
+"""Of a workbook; more take longer than a parser may."""
 _EPUB = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _OPF = "{http://www.idpf.org/2007/opf}"
 _DC = "{http://purl.org/dc/elements/1.1/}"
+_MAIL_HEAD = re.compile(rb"(?:[\x21-\x39\x3b-\x7e]+:[ \t\r\n].*\n(?:[ \t]+\S.*\n)*)+")
+_MAIL_NAMES = re.compile(
+    rb"(?m)^(received|from|to|subject|date|message-id|return-path|delivered-to|mime-version):"
+)
+_MBOX_LINE = re.compile(rb"(?m)^From .*\r?\n")
 
 
 def parse_pdf(file: File) -> list[Entry]:
@@ -116,8 +129,8 @@ def parse_xlsx(file: File) -> list[Entry]:
         parts.append(f"# {sheet.title}")
         for row in sheet.iter_rows(values_only=True):
             cells += len(row)
-            if cells > _MOST_CELLS:
-                raise RefusedFormat("too_large", f"more than {_MOST_CELLS} cells")
+            if cells > MAX_CELLS:
+                raise RefusedFormat("too_large", f"more than {MAX_CELLS} cells")
             line = " | ".join("" if value is None else str(value) for value in row).rstrip(" |")
             if line:
                 parts.append(line)
@@ -131,9 +144,9 @@ def parse_html(file: File) -> list[Entry]:
 
 
 def parse_markdown(file: File) -> list[Entry]:
-    """A Markdown document that is read, not written: front matter gives title and author."""
+    """A Markdown document; its front matter gives title and author."""
     front, body = split_front(file.text())
-    facts: dict[str, Any] = {"front_matter": front} if front else {}
+    facts = {"front_matter": front} if front else {}
     return [_make(file, "markdown", str(front.get("title") or file.stem), body, facts=facts)]
 
 
@@ -143,7 +156,7 @@ def parse_plain_text(file: File) -> list[Entry]:
 
 
 def parse_image(file: File) -> list[Entry]:
-    """A picture by what it says of itself."""
+    """A picture's metadata."""
     try:
         from PIL import ExifTags, Image
     except ImportError as error:
@@ -197,10 +210,106 @@ def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
 
 
 def _guard(read: Callable[[], T]) -> T:
-    """What a library raises on a broken file, as `RefusedFormat`."""
+    """Run a library on a file, and raise `RefusedFormat` for whatever it raises."""
     try:
         return read()
     except (RefusedFormat, MemoryError):
         raise
     except Exception as error:
         raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
+
+
+def is_mail(data: bytes) -> bool:
+    """Whether a file begins like a message, whatever its name, as in a Maildir."""
+    head = _MAIL_HEAD.match(data[:16_384])
+    return head is not None and len(set(_MAIL_NAMES.findall(head[0].lower()))) >= 3
+
+
+def parse_eml(file: File) -> list[Entry]:
+    """One message."""
+    return [_make_mail(file, file.data, "")]
+
+
+def parse_mbox(file: File) -> list[Entry]:
+    """A mailbox: one entry per message."""
+    starts = [found.span() for found in _MBOX_LINE.finditer(file.data)]
+    if not starts or starts[0][0] != 0:
+        raise RefusedFormat("unknown", "not a mailbox")
+    ends = [start for start, _ in starts[1:]] + [len(file.data)]
+    return [
+        _make_mail(file, file.data[begin:end], str(at))
+        for at, ((_, begin), end) in enumerate(zip(starts, ends, strict=True))
+    ]
+
+
+def _make_mail(file: File, data: bytes, key: str) -> Entry:
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    if not message.keys():
+        raise RefusedFormat("broken", "no message")
+    subject = _header(message, "subject")
+    people = {name: _header(message, name) for name in ("from", "to", "cc", "message-id")}
+    body = "\n".join(filter(None, _list_bodies(message)))
+    head = "\n".join(
+        f"{name.title()}: {value}"
+        for name, value in people.items()
+        if value and name != "message-id"
+    )
+    facts = people | {"attachments": _list_attachments(message)}
+    sent = _read_date(_header(message, "date")) or file.modified
+    return make_entry(
+        "media",
+        subject or file.stem,
+        f"{head}\n\n{body}".strip() or subject,
+        file,
+        path=key,
+        media_type="email",
+        created_at=sent,
+        last_modified=sent,
+        facts={name: value for name, value in facts.items() if value},
+    )
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        return " ".join(str(message[name] or "").split())
+    except (ValueError, AttributeError, IndexError, LookupError):
+        return ""
+
+
+def _list_bodies(message: EmailMessage) -> Iterator[str]:
+    """The body that a mail program shows; all text of a malformed message."""
+    part = message.get_body(("plain", "html"))
+    text = _read_part(part) if part is not None else ""
+    if text:
+        yield text
+        return
+    for each in message.walk():
+        if each.get_content_maintype() == "text" and not each.get_filename():
+            yield _read_part(each)
+
+
+def _read_part(part: Any) -> str:
+    try:
+        text = part.get_content()
+    except (LookupError, ValueError, AttributeError):
+        raw = part.get_payload(decode=True)
+        text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
+    if part.get_content_type() == "text/html":
+        text = read_html(text)[1]
+    return str(text).replace("\r\n", "\n").strip()
+
+
+def _list_attachments(message: EmailMessage) -> list[str]:
+    names: list[str] = []
+    for part in message.walk():
+        with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
+            names += filter(None, [part.get_filename()])
+    return names
+
+
+def _read_date(text: str) -> int | None:
+    try:
+        when: datetime = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError):
+        return None
+    return read_time(when)

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import unquote
 
-from sonde.knowledge.formats.reading import File, RefusedFormat, make_entry, parse_xml, read_html
+from sonde.knowledge.formats import File, RefusedFormat, make_entry, parse_xml, read_html
 from sonde.stores.knowledge.base import Entry
 from sonde.text.times import read_time
 
@@ -21,8 +21,9 @@ _LINK = re.compile(r"(!?)\[\[([^\[\]|#\n]++)(?:[|#][^\[\]\n]*+)?\]\]")
 _MARKDOWN_LINK = re.compile(r"!\[[^\[\]\n]*+\]\(([^()\s]++)[^()\n]*+\)")
 _HEADING = re.compile(r"\A\s*# +(.+)")
 _NOTION = re.compile(r" [0-9a-f]{32}$")
-_MOST_FRONT = 1 << 16
-_MOST_NESTED = 200
+MAX_FRONT_MATTER_CHARS = 1 << 16
+MAX_NESTING = 200
+"""Of YAML; the parser would run out of stack."""
 _NESTING = re.compile(r"[\[\]{}]")
 _DASHES = re.compile(r"(?:[-?:][ \t]+){200}")
 _CREATED = ("created", "date", "created_at", "creation_date", "date created", "created time")
@@ -43,7 +44,7 @@ def parse_note(file: File) -> list[Entry]:
     attached = [target for is_file, target in links if is_file]
     attached += [unquote(target) for target in _MARKDOWN_LINK.findall(prose)]
     linked = [target for is_file, target in links if not is_file]
-    facts: dict[str, Any] = {}
+    facts: dict[str, object] = {}
     if front:
         facts["front_matter"] = front
     if linked:
@@ -67,9 +68,9 @@ def parse_note(file: File) -> list[Entry]:
 
 
 def split_front(text: str) -> tuple[dict[str, Any], str]:
-    """Front matter and the rest; what is no mapping is left where it is."""
+    """Front matter and the rest; front matter that is no mapping stays in the text."""
     found = _FRONT.match(text)
-    if not found or len(found[0]) > _MOST_FRONT:
+    if not found or len(found[0]) > MAX_FRONT_MATTER_CHARS:
         return {}, text
     try:
         import yaml
@@ -87,22 +88,22 @@ def split_front(text: str) -> tuple[dict[str, Any], str]:
 
 
 def load_yaml(text: str) -> Any:
-    """YAML as plain values, by the reader in C where there is one: ten times as fast."""
+    """YAML as plain values, by libyaml where it is installed: ten times as fast."""
     import yaml
 
     depth = deepest = 0
     for mark in _NESTING.findall(text):
         depth += 1 if mark in "[{" else -1 if mark in "]}" else 0
         deepest = max(deepest, depth)
-    if deepest > _MOST_NESTED or _DASHES.search(text):
-        raise ValueError("nested too deeply")  # the reader would run out of stack
+    if deepest > MAX_NESTING or _DASHES.search(text):
+        raise ValueError("nested too deeply")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, loader)  # noqa: S506 - both are safe
 
 
-def _read_plain(text: str) -> dict[str, Any]:
+def _read_plain(text: str) -> dict[str, str | list[str]]:
     """Front matter of plain `key: value` lines, where YAML is not installed."""
-    front: dict[str, Any] = {}
+    front: dict[str, str | list[str]] = {}
     key = ""
     for line in text.splitlines():
         if re.match(r"\s*- ", line) and key:
@@ -118,7 +119,7 @@ def _read_plain(text: str) -> dict[str, Any]:
 
 
 def front_matter_to_json(value: Any) -> Any:
-    """What YAML gives, as JSON can hold it."""
+    """A YAML value as JSON can hold it."""
     if isinstance(value, Mapping):
         return {str(key): front_matter_to_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set):

@@ -1,16 +1,26 @@
-"""Prompts: Markdown, JSON, CSV, YAML, and folders as fabric keeps them."""
+"""Prompts and character cards: entries of named fields.
+
+Prompts are read from Markdown, JSON, CSV, YAML and the folders of fabric; character cards V1, V2
+and V3 from JSON and from PNG.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import csv
 import io
+import json
 import re
-from collections.abc import Mapping
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sonde.knowledge.formats import File, RefusedFormat, load_json, make_fields
 from sonde.knowledge.formats.notes import front_matter_to_json, load_yaml, split_front
-from sonde.knowledge.formats.reading import File, RefusedFormat, load_json, make_fields
 from sonde.stores.knowledge.base import Entry
+from sonde.text.times import read_time
 
 _NAMES = {
     "name": ("name", "title", "act", "id", "prompt_name"),
@@ -20,14 +30,14 @@ _NAMES = {
     "user_prompt": ("user_prompt", "user", "prompt", "template", "content", "text", "user_message"),
     "keywords": ("keywords", "tags", "categories", "labels"),
 }
-_MOST_YAML = 1 << 20
-"""The reader of YAML takes seconds for so much."""
+MAX_YAML_BYTES = 1 << 20
+"""A larger file would keep the YAML parser busy for seconds."""
 _TEXTS = ("system_prompt", "user_prompt")
 _SECTION = re.compile(r"(?im)^#{1,3} +(system|user|details|description)(?: prompt)?:? *$")
 
 
 def is_prompt(value: Any) -> bool:
-    """JSON or YAML that is a prompt, or several."""
+    """Whether JSON or YAML is a prompt, or several."""
     rows = _list_rows(value)
     return bool(rows) and all(
         isinstance(row, dict) and any(_find(row, name) for name in _TEXTS) for row in rows[:20]
@@ -45,9 +55,9 @@ def parse_prompt_yaml(file: File) -> list[Entry]:
 
 
 def read_yaml(file: File) -> Any:
-    """The file as YAML, or `RefusedFormat`."""
-    if len(file.data) > _MOST_YAML:
-        raise RefusedFormat("too_large", f"more than {_MOST_YAML} bytes of YAML")
+    """The file as YAML. Raises `RefusedFormat`."""
+    if len(file.data) > MAX_YAML_BYTES:
+        raise RefusedFormat("too_large", f"more than {MAX_YAML_BYTES} bytes of YAML")
     try:
         import yaml
     except ImportError as error:
@@ -59,11 +69,11 @@ def read_yaml(file: File) -> Any:
 
 
 def parse_prompt_csv(file: File) -> list[Entry]:
-    """A table with a prompt a row."""
+    """A table with one prompt per row."""
     return _make_all(file, read_csv(file))
 
 
-def read_csv(file: File) -> list[dict[str, Any]]:
+def read_csv(file: File) -> list[Mapping[str, str]]:
     """Rows of a table by the names in its first line."""
     csv.field_size_limit(1 << 24)
     try:
@@ -74,9 +84,9 @@ def read_csv(file: File) -> list[dict[str, Any]]:
 
 
 def parse_prompt_markdown(file: File) -> list[Entry]:
-    """A prompt with front matter; sections `# System` and `# User`, or all of it the user's."""
+    """A prompt with front matter and sections `# System` and `# User`, or only user text."""
     front, body = split_front(file.text())
-    row: dict[str, Any] = {str(key).lower(): value for key, value in front.items()}
+    row = {str(key).lower(): value for key, value in front.items()}
     parts = _SECTION.split(body)
     for name, text in zip(parts[1::2], parts[2::2], strict=False):
         row[name.lower()] = text.strip()
@@ -150,3 +160,105 @@ def _find(row: Mapping[str, Any], name: str) -> str:
         if isinstance(value, int) and not isinstance(value, bool) and name == "name":
             return str(value)
     return ""
+
+
+CARD_FIELDS = (
+    "description", "personality", "scenario", "first_mes", "mes_example", "creator_notes",
+    "system_prompt", "post_history_instructions",
+)  # fmt: skip
+_PNG = b"\x89PNG\r\n\x1a\n"
+MAX_CARD_BYTES = 1 << 25
+"""Of a card after decompression."""
+
+
+def is_card(value: Any) -> bool:
+    """Whether JSON is a character card."""
+    data = value.get("data", value) if isinstance(value, dict) else None
+    if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+        return False
+    return str(value.get("spec", "")).startswith("chara_card") or "first_mes" in data
+
+
+def parse_card(file: File) -> list[Entry]:
+    """A card as a JSON file."""
+    return [_make_card(file, load_json(file))]
+
+
+def has_card(data: bytes) -> bool:
+    """Whether a PNG carries a card."""
+    try:
+        return any(name in ("chara", "ccv3") for name, _ in _list_texts(data))
+    except RefusedFormat:
+        return False
+
+
+def parse_png(file: File) -> list[Entry]:
+    """The card inside a picture; V3 wins over V2."""
+    texts = dict(_list_texts(file.data))
+    packed = texts.get("ccv3") or texts.get("chara")
+    if not packed:
+        raise RefusedFormat("unknown", "no card in the picture")
+    try:
+        card = json.loads(base64.b64decode(packed))
+    except (ValueError, binascii.Error, RecursionError) as error:
+        raise RefusedFormat("broken", f"the card: {error}") from error
+    return [_make_card(file, card)]
+
+
+def _make_card(file: File, card: Any) -> Entry:
+    if not is_card(card):
+        raise RefusedFormat("unknown", "not a character card")
+    data: Mapping[str, Any] = card.get("data", card)
+    fields = {name: str(data[name]) for name in CARD_FIELDS if data.get(name)}
+    for name in ("alternate_greetings", "group_only_greetings"):
+        greetings = data.get(name) or []
+        if isinstance(greetings, list) and greetings:
+            fields[name] = "\n\n".join(map(str, greetings))
+    book = data.get("character_book")
+    if isinstance(book, dict) and isinstance(book.get("entries"), list):
+        lore = [str(each.get("content", "")) for each in book["entries"] if isinstance(each, dict)]
+        fields["character_book"] = "\n\n".join(filter(None, lore))
+    tags = data.get("tags") if isinstance(data.get("tags"), list) else []
+    created = read_time(data.get("creation_date")) or file.modified
+    modified = read_time(data.get("modification_date")) or file.modified
+    return make_fields(
+        "characters",
+        str(data["name"]),
+        {name: text for name, text in fields.items() if text},
+        file,
+        tags=tuple(str(tag) for tag in tags or ()),
+        created_at=created,
+        last_modified=modified,
+        facts={"card": card},
+    )
+
+
+def _list_texts(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """The texts of a PNG by keyword."""
+    if not data.startswith(_PNG):
+        raise RefusedFormat("broken", "not a PNG")
+    at = len(_PNG)
+    while at + 8 <= len(data):
+        size, kind = struct.unpack(">I4s", data[at : at + 8])
+        body = data[at + 8 : at + 8 + size]
+        at += size + 12
+        if kind == b"tEXt":
+            name, _, text = body.partition(b"\0")
+            yield name.decode("latin-1").lower(), text
+        elif kind == b"zTXt":
+            name, _, text = body.partition(b"\0")
+            yield name.decode("latin-1").lower(), _inflate(text[1:])
+        elif kind == b"iTXt":
+            name, _, rest = body.partition(b"\0")
+            packed = rest[:1] == b"\1"
+            text = rest[2:].split(b"\0", 2)[-1]
+            yield name.decode("latin-1").lower(), _inflate(text) if packed else text
+        elif kind == b"IEND":
+            return
+
+
+def _inflate(data: bytes) -> bytes:
+    try:
+        return zlib.decompressobj().decompress(data, MAX_CARD_BYTES)
+    except zlib.error as error:
+        raise RefusedFormat("broken", str(error)) from error

@@ -1,100 +1,376 @@
-"""KNOW's answers, field by field."""
+"""KNOW's shapes: the filters that a search takes, and every answer field by field."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar, cast
 
-from sonde.knowledge.getting import EntryContent
-from sonde.knowledge.ranking import KnowledgeHit, make_uri
-from sonde.knowledge.retrieval import cut_excerpt, find_offset
-from sonde.stores.knowledge.base import NUMBERED, TITLE, Entry, Piece
-from sonde.text.times import show_time
+from sonde.everything import FileContent
+from sonde.knowledge.getting import ChunkSpan, EntryContent, Messages
+from sonde.knowledge.ranking import (
+    AnyHit,
+    FileHit,
+    find_message_id,
+    make_uri,
+    read_knowledge_query,
+)
+from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt, find_offset
+from sonde.knowledge.service import RankedPage
+from sonde.paging.budget import fit_page
+from sonde.stores.knowledge.base import (
+    ANYTHING,
+    NUMBERED,
+    SOURCES,
+    TITLE,
+    Conditions,
+    Entry,
+    Piece,
+    Source,
+)
+from sonde.text.times import read_day_end, read_time, show_time
+from sonde.tools.schema import Param, bind
+from sonde.tools.tool import read_arguments
+from sonde.values import invalid_value
+
+RESERVED_TOKENS = 25
+"""For the fields of an answer that are added after its page was cut."""
+PROMPT_FIELDS = ("name", "details", "system_prompt", "user_prompt", "author", "keywords")
+
+NameT = TypeVar("NameT", bound=str)
+
+OrderParam = Annotated[Order | None, Param("By `relevance` or `recent` first", terse=True)]
+
+
+def filter_notes(
+    keywords: Annotated[
+        tuple[str, ...], Param("Only notes with all of these tags", max_length=50, terse=True)
+    ] = (),
+) -> Conditions:
+    """Notes by their tags."""
+    return Conditions(tags=tuple(keywords))
+
+
+def filter_media(
+    media_types: Annotated[
+        tuple[str, ...],
+        Param("Only these kinds: video, audio, pdf, epub, html …", max_length=50, terse=True),
+    ] = (),
+    date_from: Annotated[
+        str | None, Param("Not older (ISO 8601)", max_length=50, terse=True)
+    ] = None,
+    date_to: Annotated[str | None, Param("Not newer (ISO 8601)", max_length=50, terse=True)] = None,
+    order_by: OrderParam = None,
+) -> Conditions:
+    """Media by kind and time; `order_by` is read by the search itself."""
+    del order_by
+    since = _read_date("date_from", date_from, read_time)
+    until = _read_date("date_to", date_to, read_day_end)
+    return Conditions(media_types=tuple(media_types), since=since, until=until)
+
+
+def filter_chats(
+    by: Annotated[Literal["both", "title", "message"], Param("Where to look")] = "both",
+    character_id: Annotated[
+        int | None, Param("Only with this character", minimum=0, maximum=2**53)
+    ] = None,
+    sender: Annotated[str, Param("Only messages of this sender", max_length=500, terse=True)] = "",
+) -> Conditions:
+    """Titles and messages of conversations."""
+    fields = {"both": (), "title": ("title",), "message": ("",)}[by]
+    character = "" if character_id is None else str(character_id)
+    return Conditions(fields=fields, character=character, sender=sender)
+
+
+def filter_prompts(
+    fields: Annotated[
+        tuple[str, ...],
+        Param(f"Only in these of {', '.join(PROMPT_FIELDS)}", max_length=10, terse=True),
+    ] = (),
+) -> Conditions:
+    """Fields of prompts."""
+    _check_names("fields", fields, PROMPT_FIELDS)
+    return Conditions(fields=tuple("title" if name == "name" else name for name in fields))
+
+
+def filter_characters() -> Conditions:
+    """Every character."""
+    return ANYTHING
+
+
+FILTERS: Mapping[Source, Callable[..., Conditions]] = {
+    "notes": filter_notes,
+    "media": filter_media,
+    "chats": filter_chats,
+    "characters": filter_characters,
+    "prompts": filter_prompts,
+}
+
+
+def choose_sources(names: Sequence[str], known: tuple[NameT, ...]) -> tuple[NameT, ...]:
+    """The known sources that are named, in order; all of them when none is."""
+    _check_names("sources", names, known)
+    return tuple(source for source in known if source in names) or known
+
+
+def _check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise invalid_value(f"`{argument}` must be some of {', '.join(known)}; one is {name!r}")
+
+
+def read_filters(given: Mapping[str, object]) -> dict[Source, Conditions]:
+    """The conditions of each source, checked like arguments."""
+    where: dict[Source, Conditions] = {}
+    for name, filters in given.items():
+        (source,) = choose_sources((name,), SOURCES)
+        if not isinstance(filters, dict):
+            raise invalid_value(f"`filters.{name}` must be an object")
+        if source == "characters" and filters:
+            raise invalid_value(f"`filters.{name}` is reserved: there is nothing to filter by yet")
+        narrow = FILTERS[source]
+        where[source] = narrow(**bind(f"filters.{name}", read_arguments(narrow), filters))
+    return where
+
+
+def list_recent(given: Mapping[str, object]) -> tuple[Source, ...]:
+    """The sources that are to be sorted by time before they are merged with the others."""
+    orders = {
+        name: {filters.get("order_by"), filters.get("orderBy")}
+        for name, filters in given.items()
+        if isinstance(filters, dict)
+    }
+    return tuple(name for name in SOURCES if "recent" in orders.get(name, ()))
+
+
+def _read_date(name: str, text: str | None, read: Callable[[str], int | None]) -> int | None:
+    stamp = read(text) if text else None
+    if text and stamp is None:
+        raise invalid_value(f"`{name}` must be a date such as 2024-05-31; it is {text!r}")
+    return stamp
+
+
+class SourceFields(TypedDict, total=False):
+    """The fields that only media and chats have."""
+
+    media_type: str | None
+    url: str | None
+    conversation_id: str
+    message_id: str | None
+    sender: str | None
+
+
+class ResultRow(SourceFields):
+    """One result."""
+
+    id: str | int
+    source: str
+    title: str | None
+    snippet: str | None
+    uri: str
+    score: float
+    score_type: str
+    created_at: str | None
+    last_modified: str | None
+    version: int | None
+    tags: list[str] | None
+    loc: Mapping[str, object] | None
+
+
+class CompactRow(TypedDict):
+    """One result in the shape of deep-research clients."""
+
+    id: str
+    title: str
+    text: str
+    url: str
+    metadata: Mapping[str, object]
 
 
 class KnowAnswer(TypedDict):
     """What every search of knowledge answers."""
 
-    results: list[dict[str, Any]]
+    results: list[ResultRow]
+    """In the compact mode of `search`, rows are `CompactRow`s."""
     has_more: bool
     next_offset: int | None
     total_estimated: int | None
     truncated: NotRequired[bool]
     session_id: NotRequired[str]
     suppressed: NotRequired[int]
-    """How many a session had seen before and were held back."""
+    """How many hits were hidden because the session had seen them."""
 
 
 class GetAnswer(TypedDict):
     """What every look at one entry answers."""
 
-    meta: dict[str, Any]
+    meta: ResultRow
     content: str | dict[str, Any]
-    attachments: list[dict[str, Any]] | None
+    attachments: list[dict[str, object]] | None
     next_offset: NotRequired[int]
 
 
-class TranscriptAnswer(TypedDict):
-    """What media_transcript answers."""
+def show_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
+    """A page of results within its budget: fewer rows, then a shorter snippet."""
+    terms = read_knowledge_query(page.query).terms
 
-    content: str | dict[str, Any]
+    def render(hit: AnyHit, length: int) -> ResultRow:
+        row = _show_hit(hit, terms, length, page)
+        return cast("ResultRow", show_compact(row)) if compact else row
 
-
-def show_id(entry: Entry) -> str | int:
-    """The id as its source has it."""
-    return int(entry.id) if entry.source in NUMBERED and entry.id.isdecimal() else entry.id
-
-
-def show_knowledge_hit(
-    hit: KnowledgeHit, terms: Collection[str], length: int, hints: Collection[str], opening: str
-) -> dict[str, Any]:
-    """One result; `opening` is the first message of a conversation found by its title."""
-    text = hit.piece.text
-    if hit.piece.field == TITLE:
-        text = f"{hit.entry.title}: {opening}" if opening else hit.entry.title
-    snippet = cut_excerpt(text, terms, length, hints)
-    return _show_item(hit.entry, hit.piece, snippet, hit.score, hit.score_type, terms)
-
-
-def show_got(got: EntryContent, snippet_length: int) -> GetAnswer:
-    """An entry and what was asked for of it."""
-    snippet = cut_excerpt(got.piece.text or got.entry.title, (), snippet_length)
-    meta = _show_item(got.entry, got.piece, snippet, 1.0, "exact", ())
-    if isinstance(got.content, str) and got.content == snippet:
-        meta["snippet"] = None  # once is enough
-    answer: GetAnswer = {"meta": meta, "content": got.content, "attachments": got.attachments}
-    if got.next_offset is not None:
-        answer["next_offset"] = got.next_offset
+    answer = fit_page(
+        page.shown, render, lambda rows: _wrap(rows, page), page.max_tokens - RESERVED_TOKENS,
+        length=page.snippet_length, shortest=SHORTEST, shrink=(1, 2), envelope=None,
+    )  # fmt: skip
+    if len(answer["results"]) < len(page.shown):
+        answer["truncated"] = True
+    if page.session:
+        answer["session_id"] = page.session.id
+    if page.suppressed:
+        answer["suppressed"] = page.suppressed
     return answer
 
 
-def show_compact(item: dict[str, Any]) -> dict[str, Any]:
+def _wrap(rows: list[ResultRow], page: RankedPage) -> KnowAnswer:
+    behind = page.offset + len(rows)
+    more = bool(rows) and behind < len(page.hits)
+    return {
+        "results": rows,
+        "has_more": more,
+        "next_offset": behind if more else None,
+        "total_estimated": len(page.hits),
+    }
+
+
+def _show_hit(hit: AnyHit, terms: Collection[str], length: int, page: RankedPage) -> ResultRow:
+    if isinstance(hit, FileHit):
+        snippet = cut_excerpt(hit.text, terms, length, page.hints)
+        loc = {"path": hit.path, "start_line": hit.start_line, "end_line": hit.end_line}
+        return _show_file(hit.source, hit.uri, hit.path, hit.last_modified, loc) | {
+            "snippet": snippet or None,
+            "score": round(hit.score, 4),
+            "score_type": hit.score_type,
+        }
+    text = hit.piece.text
+    if hit.piece.field == TITLE:
+        opening = page.openings.get(hit.uri)
+        text = f"{hit.entry.title}: {opening}" if opening else hit.entry.title
+    snippet = cut_excerpt(text, terms, length, page.hints)
+    return _show_entry(hit.entry, hit.piece, snippet, hit.score, hit.score_type, terms)
+
+
+def show_content(found: EntryContent | FileContent) -> GetAnswer:
+    """An entry or a file, and the part of it that was read."""
+    if isinstance(found, FileContent):
+        title = PurePosixPath(found.path).name
+        loc = {"path": found.path}
+        meta = _show_file(found.kind, found.uri, title, found.last_modified, loc)
+        answer: GetAnswer = {"meta": meta, "content": found.text, "attachments": None}
+    else:
+        snippet = cut_excerpt(found.piece.text or found.entry.title, (), found.snippet_length)
+        meta = _show_entry(found.entry, found.piece, snippet, 1.0, "exact", ())
+        if found.content == snippet:
+            meta["snippet"] = None  # once is enough
+        chunks = [_show_chunk(chunk) for chunk in found.chunks]
+        answer = {"meta": meta, "content": _write_content(found), "attachments": chunks or None}
+    if found.next_offset is not None:
+        answer["next_offset"] = found.next_offset
+    return answer
+
+
+def _write_content(found: EntryContent) -> str | dict[str, Any]:
+    content = found.content
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Messages):
+        return dict(content)
+    messages = [
+        {
+            "message_id": message.uuid,
+            "message_index": message.place,
+            "sender": message.sender or None,
+            "created_at": show_time(message.created_at),
+            "content": message.text,
+        }
+        for message in content.messages
+    ]
+    numbers = {"page": content.page, "page_size": content.page_size} if content.page else {}
+    return {"messages": messages, "total_messages": content.total, **numbers}
+
+
+def _show_chunk(chunk: ChunkSpan) -> dict[str, object]:
+    named: dict[str, object] = {"field": chunk.field} if chunk.field else {}
+    named |= {"chunk_index": chunk.index, "start": chunk.start, "end": chunk.end}
+    return named if chunk.uuid is None else named | {"chunk_uuid": chunk.uuid}
+
+
+def show_compact(row: ResultRow) -> CompactRow:
     """A result in the shape of deep-research clients."""
     metadata = {
-        key: item[key]
+        key: row.get(key)
         for key in ("source", "score", "last_modified", "tags", "media_type", "loc")
-        if item.get(key)
+        if row.get(key)
     }
     return {
-        "id": item["uri"],
-        "title": item["title"] or "",
-        "text": item["snippet"] or "",
-        "url": item.get("url") or item["uri"],
+        "id": row["uri"],
+        "title": row["title"] or "",
+        "text": row["snippet"] or "",
+        "url": row.get("url") or row["uri"],
         "metadata": metadata,
     }
 
 
-def _show_item(
+def show_compact_content(answer: GetAnswer) -> CompactRow:
+    """What was read of an entry or a file, as one text."""
+    content = answer["content"]
+    if isinstance(content, dict) and "messages" in content:
+        content = "\n".join(
+            f"{each['sender'] or ''}: {each['content']}" for each in content["messages"]
+        )
+    elif isinstance(content, dict):
+        content = "\n\n".join(f"{key}: {value}" for key, value in content.items())
+    return show_compact(answer["meta"]) | {"text": content}
+
+
+def _show_file(
+    kind: str, uri: str, title: str, last_modified: int, loc: Mapping[str, object]
+) -> ResultRow:
+    return {
+        "id": uri,
+        "source": kind,
+        "title": title,
+        "snippet": None,
+        "uri": uri,
+        "score": 1.0,
+        "score_type": "exact",
+        "created_at": None,
+        "last_modified": show_time(last_modified),
+        "version": None,
+        "tags": None,
+        "loc": loc,
+    }
+
+
+def _show_entry(
     entry: Entry,
     piece: Piece,
     snippet: str,
     score: float,
     score_type: str,
     terms: Collection[str],
-) -> dict[str, Any]:
-    message = piece.uuid if entry.source == "chats" and piece.field != TITLE else ""
-    row: dict[str, Any] = {
-        "id": show_id(entry),
+) -> ResultRow:
+    message = find_message_id(entry, piece)
+    extra: SourceFields = {}
+    if entry.source == "media":
+        extra = {"media_type": entry.media_type or None, "url": entry.url or None}
+    if entry.source == "chats":
+        extra = {
+            "conversation_id": entry.id,
+            "message_id": message or None,
+            "sender": piece.sender or None,
+        }
+    return {
+        "id": _show_id(entry),
         "source": entry.source,
         "title": entry.title or None,
         "snippet": snippet or None,
@@ -105,29 +381,26 @@ def _show_item(
         "last_modified": show_time(entry.last_modified),
         "version": entry.version,
         "tags": list(entry.tags) or None,
+        **extra,
+        "loc": _show_location(entry, piece, terms, message),
     }
-    if entry.source == "media":
-        row |= {"media_type": entry.media_type or None, "url": entry.url or None}
-    if entry.source == "chats":
-        row["conversation_id"] = entry.id
-        row["message_id"] = message or None
-        row["sender"] = piece.sender or None
-    return row | {"loc": _show_loc(entry, piece, terms, message)}
 
 
-def _show_loc(
+def _show_id(entry: Entry) -> str | int:
+    """The id in its source's own type."""
+    return int(entry.id) if entry.source in NUMBERED and entry.id.isdecimal() else entry.id
+
+
+def _show_location(
     entry: Entry, piece: Piece, terms: Collection[str], message: str
-) -> dict[str, Any] | None:
+) -> Mapping[str, object]:
     if entry.source == "media":
-        return {
-            "media_id": show_id(entry),
-            "chunk_index": piece.place,
-            "chunk_uuid": piece.uuid,
-        }
+        chunk = {"chunk_index": piece.place, "chunk_uuid": piece.uuid}
+        return {"media_id": _show_id(entry), **chunk}
     if entry.source == "chats":
         place = {"message_id": message, "message_index": piece.place} if message else {}
         return {"conversation_id": entry.id, **place}
     if piece.field == TITLE:
         return {"field": "name", "approx_offset": 0}
-    offset = piece.start + (find_offset(piece.text, terms) if terms else 0)
-    return {"approx_offset": offset} | ({"field": piece.field} if piece.field else {})
+    offset = {"approx_offset": piece.start + find_offset(piece.text, terms)}
+    return offset | {"field": piece.field} if piece.field else offset

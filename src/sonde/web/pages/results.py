@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sonde.app import App
+from sonde.everything import EVERYWHERE, KINDS
 from sonde.ranking.question import STOP_WORDS, read_question
 from sonde.runtime.work import Work
 from sonde.text.words import find_words
 from sonde.tools.code import search_by_path, search_code, search_docs
 from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
-from sonde.tools.research import EVERYWHERE, KINDS, search
+from sonde.tools.research import search
 from sonde.web.pages.html import Markup, join, link_file, link_to, tag
 
 PAGE_SIZE = 20

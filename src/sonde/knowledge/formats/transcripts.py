@@ -1,19 +1,26 @@
-"""Conversations as programs log them, an object a line: Claude Code, Codex, SillyTavern."""
+"""Transcripts, a line after another: subtitles, recognised speech, and logs of chat programs."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sonde.knowledge.formats.reading import File, RefusedFormat, make_chat, read_lines
+from sonde.knowledge.formats import File, RefusedFormat, load_json, make_chat, read_lines
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.times import read_time
 
-_TITLE_CHARS = 80
+_CUE = re.compile(
+    r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})[ \t]*+-->[ \t]*+"
+    r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
+)
+_VOICE = re.compile(r"<v(?:\.[^ <>]*+)? ([^<>]++)>")
+_MARKUP = re.compile(r"<[^<>\n]*+>|\{\\[^{}]*+\}")
+TITLE_CHARS = 80
+"""Of the first message, where a log has no title."""
 _SHOWN = {"user_message": "user", "agent_message": "assistant"}
 _TAVERN_TIMES = (
     "%B %d, %Y %I:%M%p", "%Y-%m-%d @%Hh %Mm %Ss %fms", "%Y-%m-%d@%Hh%Mm%Ss",
@@ -21,8 +28,99 @@ _TAVERN_TIMES = (
 )  # fmt: skip
 
 
+def parse_subtitles(file: File) -> list[Entry]:
+    """SubRip and WebVTT: one piece per cue."""
+    pieces: list[Piece] = []
+    lines: list[str] = []
+    times: tuple[int, int] | None = None
+    speaker = ""
+
+    def keep() -> None:
+        if times and lines:
+            text = "\n".join(lines) + "\n"
+            start = pieces[-1].start + len(pieces[-1].text) if pieces else 0
+            begins, ends = times
+            pieces.append(Piece(text, len(pieces), start, sender=speaker, begins=begins, ends=ends))
+
+    for line in [*file.text().split("\n"), ""]:
+        found = _CUE.search(line)
+        if found:
+            keep()
+            lines, speaker = [], ""
+            times = (_stamp(*found.groups()[:4]), _stamp(*found.groups()[4:]))
+        elif not line.strip():
+            keep()
+            lines, times = [], None
+        elif times:
+            voice = _VOICE.search(line)
+            speaker = voice[1].strip() if voice else speaker
+            said = _MARKUP.sub("", line).strip()
+            if said:
+                lines.append(said)
+    if not pieces:
+        raise RefusedFormat("unknown", "no cues")
+    return [_make_heard(file, pieces)]
+
+
+def is_transcript(value: Any) -> bool:
+    """Whether JSON is a transcript, as speech recognisers and video sites write it."""
+    rows = value.get("segments") if isinstance(value, dict) else value
+    return (
+        isinstance(rows, list)
+        and bool(rows)
+        and isinstance(rows[0], dict)
+        and "text" in rows[0]
+        and ("start" in rows[0] or "offset" in rows[0])
+    )
+
+
+def parse_transcript(file: File) -> list[Entry]:
+    """A transcript in JSON: one piece per segment."""
+    value = load_json(file)
+    if not is_transcript(value):
+        raise RefusedFormat("unknown", "not a transcript")
+    pieces: list[Piece] = []
+    start = 0
+    for row in value["segments"] if isinstance(value, dict) else value:
+        text = str(row.get("text", "")).strip() + "\n"
+        begins = _milliseconds(row.get("start", row.get("offset")))
+        ends = _milliseconds(row.get("end"))
+        if ends is None and begins is not None and "duration" in row:
+            ends = begins + (_milliseconds(row["duration"]) or 0)
+        sender = str(row.get("speaker") or "")
+        pieces.append(Piece(text, len(pieces), start, sender=sender, begins=begins, ends=ends))
+        start += len(text)
+    title = str(value.get("title") or "") if isinstance(value, dict) else ""
+    return [_make_heard(file, pieces, title)]
+
+
+def _make_heard(file: File, pieces: list[Piece], title: str = "") -> Entry:
+    words = file.path.lower()
+    kind = "podcast" if "podcast" in words else "audio" if "audio" in words else "video"
+    return Entry(
+        "media",
+        title or re.sub(r"\.[a-z]{2,3}(-[A-Za-z]+)?$", "", file.stem),
+        tuple(pieces),
+        media_type=kind,
+        created_at=file.modified,
+        last_modified=file.modified,
+    )
+
+
+def _stamp(hours: str | None, minutes: str, seconds: str, rest: str) -> int:
+    whole = (int(hours or 0) * 60 + int(minutes)) * 60 + int(seconds)
+    return whole * 1000 + int(rest.ljust(3, "0"))
+
+
+def _milliseconds(value: Any) -> int | None:
+    try:
+        return int(float(value) * 1000)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def parse_log(file: File) -> list[Entry]:
-    """One conversation a file."""
+    """The conversation in a log."""
     rows = read_lines(file)
     if not rows:
         raise RefusedFormat("no_text")
@@ -37,7 +135,7 @@ def parse_log(file: File) -> list[Entry]:
     raise RefusedFormat("unknown", "not a known log")
 
 
-def _make_claude_code(file: File, rows: list[dict[str, Any]]) -> Entry:
+def _make_claude_code(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     messages: list[Piece] = []
     title, session, folder = "", "", ""
     for row in rows:
@@ -57,10 +155,10 @@ def _make_claude_code(file: File, rows: list[dict[str, Any]]) -> Entry:
     return _finish(file, title, messages, facts)
 
 
-def _make_codex(file: File, rows: list[dict[str, Any]]) -> Entry:
+def _make_codex(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     messages: list[Piece] = []
     shown: list[Piece] = []
-    """What the screen showed; sessions that kept only that have no messages."""
+    """What the screen showed; some sessions keep only that, and no messages."""
     facts = {"app": "Codex"}
     for row in rows:
         body = row.get("payload") if isinstance(row.get("payload"), dict) else row
@@ -80,7 +178,7 @@ def _make_codex(file: File, rows: list[dict[str, Any]]) -> Entry:
     return _finish(file, "", messages, facts)
 
 
-def _make_tavern(file: File, rows: list[dict[str, Any]]) -> Entry:
+def _make_tavern(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     head: Mapping[str, Any] = rows[0] if "mes" not in rows[0] else {}
     messages = [
         Piece(
@@ -95,19 +193,19 @@ def _make_tavern(file: File, rows: list[dict[str, Any]]) -> Entry:
     if character in ("", "unused"):  # newer versions write that instead of a name
         named = (row.get("name") for row in rows if row.get("is_user") is False and "mes" in row)
         character = str(next(named, "") or "")
-    facts: dict[str, Any] = {"app": "SillyTavern", "character_name": character}
+    facts: dict[str, object] = {"app": "SillyTavern", "character_name": character}
     said = [row for row in rows if str(row.get("mes") or "").strip()]
     swipes = {
         str(at): row["swipes"] for at, row in enumerate(said)
         if isinstance(row.get("swipes"), list) and len(row["swipes"]) > 1
     }  # fmt: skip
-    if swipes:  # answers that were asked for and not kept
+    if swipes:  # alternative answers that the user discarded
         facts["swipes"] = swipes
     return _finish(file, f"{character} {file.stem}".strip(), messages, facts)
 
 
 def _read_tavern_time(value: Any) -> int | None:
-    """As SillyTavern has written it over time, besides ISO 8601 and numbers."""
+    """A time in any of the formats that versions of SillyTavern write."""
     text = re.sub(r"\s+", " ", str(value)).strip()
     for form in _TAVERN_TIMES:
         with contextlib.suppress(ValueError):
@@ -119,12 +217,12 @@ def _finish(file: File, title: str, messages: list[Piece], facts: Mapping[str, A
     if not messages:
         raise RefusedFormat("no_text")
     first = next((m.text for m in messages if m.sender == "user"), messages[0].text)
-    title = title or " ".join(first.split())[:_TITLE_CHARS]
+    title = title or " ".join(first.split())[:TITLE_CHARS]
     return make_chat(title, messages, file, facts={k: v for k, v in facts.items() if v})
 
 
 def _read_content(content: Any) -> str:
-    """What was said; calls of tools are named, what they answered is left out."""
+    """The text of a message; tool calls are named, their results left out."""
     if isinstance(content, str):
         return content
     parts: list[str] = []

@@ -1,0 +1,170 @@
+"""One search over everything: personal knowledge, and the code and docs of a project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+from urllib.parse import unquote
+
+from sonde.app import App
+from sonde.errors import CatalogError, InvalidRequest
+from sonde.knowledge.getting import EntryContent
+from sonde.knowledge.library import KnowledgeSession
+from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
+from sonde.knowledge.retrieval import read_retrieval, show_text
+from sonde.knowledge.service import (
+    KnowledgeRequest,
+    PageOptions,
+    RankedPage,
+    open_page,
+    rank_sources,
+    read_entry,
+)
+from sonde.projects.find import indexed_project
+from sonde.projects.search import Request, rank_everywhere
+from sonde.ranking.question import read_question
+from sonde.runtime.work import Work
+from sonde.stores.knowledge.base import SOURCES
+from sonde.types import Hit, Kind, Skipped
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+EVERYWHERE = (*SOURCES, *KINDS)
+FILE_HITS = 50
+"""Hits in code, and in docs, that are merged with those in knowledge."""
+_POINTER = re.compile(r"(?P<source>[a-z]+)://(?P<id>[^#]*)(?:#(?P<rest>.*))?", re.DOTALL)
+_LINES = re.compile(r"L(\d{1,9})-L(\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A part of a project's file."""
+
+    uri: str
+    kind: Kind
+    path: str
+    text: str
+    last_modified: int
+    """Epoch milliseconds."""
+    next_offset: int | None
+
+
+def search_everything(
+    app: App,
+    request: KnowledgeRequest,
+    options: PageOptions,
+    work: Work,
+    session: KnowledgeSession | None,
+    *,
+    dedupe: bool,
+) -> RankedPage:
+    """One page of a search over knowledge, code and docs."""
+
+    def rank(request: KnowledgeRequest) -> Sequence[AnyHit]:
+        rankings: list[Sequence[AnyHit]] = [*rank_sources(app.knowledge, request, work)]
+        return merge_sources([*rankings, *_rank_files(app, request, work, required=not rankings)])
+
+    page = open_page(app.knowledge, request, options, work, session, rank, dedupe=dedupe)
+    return replace(page, hints=())
+
+
+def fetch_anything(
+    app: App,
+    id: str,  # noqa: A002
+    source: str | None,
+    retrieval: Mapping[str, object] | None,
+    work: Work,
+    session: KnowledgeSession | None,
+) -> EntryContent | FileContent:
+    """What a result's uri points at, or the entry of a source with this id."""
+    pointer = _POINTER.fullmatch(id)
+    wanted = pointer["source"] if pointer else source
+    name, rest = (pointer["id"], pointer["rest"] or "") if pointer else (id, "")
+    for kind in KINDS:
+        if kind == wanted:
+            return _fetch_file(app, kind, name, rest, retrieval, work)
+    for known in SOURCES:
+        if known == wanted:
+            options = dict(retrieval or {})
+            if known == "chats" and rest and "loc" not in options:
+                options = {"mode": "chunk_with_siblings", "loc": {"message_id": rest}} | options
+            return read_entry(app.knowledge, known, name, options, work, session, "full")
+    raise InvalidRequest(
+        f"{id!r} is no pointer",
+        user_message="`id` must be the `uri` of a search result, or come with its `source`.",
+    )
+
+
+def _rank_files(
+    app: App, request: KnowledgeRequest, work: Work, *, required: bool
+) -> list[list[FileHit]]:
+    """Hits in code and docs of the current project; none where there is no index."""
+    rankings = []
+    for kind in KINDS:
+        if kind not in request.sources:
+            continue
+        wanted = Request("search", request.query, (kind,), FILE_HITS)
+        try:
+            ranking = rank_everywhere(app.workspace, wanted, read_question(request.query), work)
+        except CatalogError:
+            if required:
+                raise
+            return []
+        rankings.append([_make_file_hit(hit) for hit in ranking.hits])
+    return rankings
+
+
+def _make_file_hit(hit: Hit) -> FileHit:
+    return FileHit(
+        hit.kind,
+        hit.project,
+        hit.path,
+        hit.span.start_line,
+        hit.span.end_line,
+        hit.text,
+        hit.state.mtime_ns // 1_000_000 if hit.state else 0,
+        hit.score,
+        hit.score_type,
+    )
+
+
+def _fetch_file(
+    app: App,
+    kind: Kind,
+    name: str,
+    rest: str,
+    retrieval: Mapping[str, object] | None,
+    work: Work,
+) -> FileContent:
+    project_text, _, path = unquote(name).rpartition("//")
+    work.check()
+    # only what was indexed can have been found: a pointer opens no other folder, no other file
+    project = indexed_project(app.workspace, project_text or None)
+    admitted = project.tree.check(path)
+    content = admitted if isinstance(admitted, Skipped) else project.tree.read(path)
+    if isinstance(content, Skipped):
+        raise InvalidRequest(
+            f"{path}: {content.reason}",
+            user_message="The file '{path}' cannot be read: {reason}.",
+            path=path,
+            reason=content.reason.replace("_", " "),
+        )
+    lines = _LINES.fullmatch(rest)
+    rows = content.text.split("\n")
+    first = int(lines[1]) - 1 if lines else 0
+    options = read_retrieval({"mode": "chunk" if lines else "full"} | dict(retrieval or {}), {})
+    if lines and options.mode == "chunk":
+        body = "\n".join(rows[first : int(lines[2])])
+        shown = show_text(body, replace(options, mode="full"), 0)
+    else:
+        anchor = sum(len(row) + 1 for row in rows[:first])
+        shown = show_text(content.text, options, anchor)
+    return FileContent(
+        f"{kind}://{name}" + (f"#{rest}" if rest else ""),
+        kind,
+        path,
+        shown.text,
+        content.mtime_ns // 1_000_000,
+        shown.next_offset,
+    )
