@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from sonde.app import App
+from sonde.disk.indexes import find_index_of, start_scan
 from sonde.disk.queries import find_matches
 from sonde.errors import NotScanned
 from sonde.projects.views import ProjectSearcher
@@ -17,9 +18,9 @@ from sonde.searching.contexts import ContextSearcher
 from sonde.settings import load_settings
 from sonde.stores.disk.filters import parse_filter
 from sonde.tools import code
-from sonde.tools import disk as files
 from sonde.tools import index as indexes
-from sonde.types import LOCAL, Caller, Progress
+from sonde.tools.shapes.nodes import show_matches
+from sonde.types import Caller, Progress
 from sonde.wiring import build_app
 
 Report = Callable[[Progress], None]
@@ -123,18 +124,18 @@ class Sonde:
 
     def scan(self, *, report: Report | None = None) -> dict[str, Any]:
         """Scan names, sizes and times below the folder; what was found and what changed."""
-        job = files.start_scan(self._app, Caller(), Path(self._project))
+        job = start_scan(self._app.disk, Caller(), Path(self._project))
         job.wait(Work(report=report))
         found: dict[str, Any] = job.outcome().as_dict()
         return found
 
     def select(self, where: str, *, limit: int = 1000) -> list[dict[str, Any]]:
         """The largest of what fits a filter (`size>10MB age>30d`), in the folder as scanned."""
-        known = [i for i in self._app.disk.saved.indexes(LOCAL) if i.root == self._project]
-        if not known:
+        known = find_index_of(self._app.disk, Caller(), Path(self._project))
+        if known is None:
             raise NotScanned("scan() first", path=self._project)
-        answer = find_matches(self._app, known[0], parse_filter(where), limit, Work())
-        entries: list[dict[str, Any]] = answer["entries"]
+        found = find_matches(self._app.disk, known, parse_filter(where), limit, Work())
+        entries: list[dict[str, Any]] = show_matches(found, Caller())["entries"]
         return entries
 
     @property

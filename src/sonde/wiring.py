@@ -99,7 +99,7 @@ def build_app(
         assume_yes=settings.assume_yes,
         stays=stays,
     )
-    return App(workspace, disk=_open_disk(settings, start), knowledge=_open_library(settings))
+    return App(workspace, disk=_open_disk(settings, workspace), knowledge=_open_library(settings))
 
 
 def _open_jobs(folder: Path) -> Jobs:
@@ -111,7 +111,7 @@ def _open_jobs(folder: Path) -> Jobs:
     return Jobs(open_store, name_process())
 
 
-def _open_disk(settings: Settings, start: Path) -> Disk:
+def _open_disk(settings: Settings, workspace: Workspace) -> Disk:
     folder = settings.home / "files"
 
     def open_saved() -> SavedStore:
@@ -126,10 +126,11 @@ def _open_disk(settings: Settings, start: Path) -> Disk:
 
     return Disk(
         folder,
+        workspace,
         open_saved,
         open_tree,
         lambda index: WriterLock(folder / "trees" / index),
-        _file_roots(settings, start),
+        _file_roots(settings, workspace.start),
     )
 
 

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
+from sonde.disk.indexes import start_scan
+from sonde.disk.scan import scan_tree
+from sonde.disk.scope import find_job
+from sonde.disk.trees import ScanReport
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, Node, TreeStore
 from sonde.stores.disk.tree import SqliteTreeStore
-from sonde.tools.disk import find_job, start_scan
 from sonde.types import Caller
 
 BOUND_S = 60.0
@@ -60,11 +63,21 @@ def work() -> Work:
 
 def scan(app: App, root: Path, caller: Caller = Caller(), **options: object) -> str:  # noqa: B008
     """Scan and wait; the handle of the index."""
-    job = start_scan(app, caller, root, **options)  # type: ignore[arg-type]
+    job = start_scan(app.disk, caller, root, **options)  # type: ignore[arg-type]
     assert job.wait(timeout_s=BOUND_S)
     job.outcome()
-    assert find_job(app, caller, job.id).status == "done"
+    assert find_job(app.disk, caller, job.id).status == "done"
     return job.subject
+
+
+def scan_store(
+    store: TreeStore,
+    root: Path,
+    work: Work = Work(),
+    **options: object,  # noqa: B008
+) -> ScanReport:
+    """Scan a folder straight into a store."""
+    return scan_tree(store, root, work, **options)  # type: ignore[arg-type]
 
 
 def list_tree(store: TreeStore, node: int = ROOT_ID, path: str = "") -> dict[str, Node]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sonde.tools import disk, queries, sessions, sets
 from sonde.tools.code import cortex_search, search_by_path, search_code, search_docs
-from sonde.tools.file_tools import FILE_TOOLS
 from sonde.tools.index import (
     create_index,
     delete_index,
@@ -182,7 +182,10 @@ TOOLS: tuple[Tool, ...] = (
             "Pass a project's path as `project` to search it."
         ),
     ),
-    *FILE_TOOLS,
+    *disk.TOOLS,
+    *sets.TOOLS,
+    *queries.TOOLS,
+    *sessions.TOOLS,
     *KNOWLEDGE_TOOLS,
     *RESEARCH_TOOLS,
 )

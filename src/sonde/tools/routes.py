@@ -8,15 +8,14 @@ from sonde.app import App
 from sonde.knowledge.service import answer_get
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import Source
+from sonde.tools import disk, queries, sessions, sets
 from sonde.tools.code import search_by_path, search_code, search_docs
-from sonde.tools.disk_routes import FILE_ROUTES
 from sonde.tools.index import PROJECT_ROUTES, list_projects
 from sonde.tools.knowledge import IdParam, knowledge_search
 from sonde.tools.pages import regex_search
 from sonde.tools.resources import complete_path, read_chunks, read_file_text, read_result_page
 from sonde.tools.route import Route
 from sonde.tools.schema import Param
-from sonde.tools.set_routes import SET_ROUTES
 from sonde.tools.shapes.know import GetAnswer
 
 SUGGESTED = (
@@ -79,8 +78,10 @@ ROUTES: tuple[Route, ...] = (
         "The pieces that an indexed file is searched as",
         complete=complete_path,
     ),
-    *FILE_ROUTES,
-    *SET_ROUTES,
+    *sessions.ROUTES,
+    *disk.ROUTES,
+    *sets.ROUTES,
+    *queries.ROUTES,
     *KNOWLEDGE_ROUTES,
     Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to"),
 )

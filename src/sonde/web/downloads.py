@@ -22,7 +22,7 @@ from sonde.errors import HandleUnknown, NodeMissing
 from sonde.mcp.calls import SCOPE_CALLER, dump_answer
 from sonde.policy.content import ShownFile, open_shown
 from sonde.runtime.work import Work
-from sonde.tools.job_routes import read_job
+from sonde.tools.disk import read_job
 from sonde.types import Caller
 from sonde.web.application import Parts
 from sonde.web.errors import shape_error
@@ -75,7 +75,7 @@ def _app_of(parts: Parts) -> App:
 def _open_download(parts: Parts, request: Request) -> Response:
     app, caller = _app_of(parts), request.scope[SCOPE_CALLER]
     handle = request.path_params["nodeId"]
-    index, node = find_node(app, caller, handle)
+    index, node = find_node(app.disk, caller, handle)
     if index.id != request.path_params["indexId"]:
         raise HandleUnknown(f"node {handle!r} is in another index", what="node", handle=handle)
     names = [step.name for step in app.disk.tree(index.id).trail(node.id)[1:]]

@@ -13,6 +13,7 @@ from sonde.app import App
 from sonde.errors import IndexNotFound, InvalidRequest
 from sonde.projects.find import find_project
 from sonde.runtime.work import Work
+from sonde.tools.disk import JobParam, list_jobs, read_job, stop_job
 from sonde.tools.index import (
     Action,
     ConfirmParam,
@@ -21,7 +22,6 @@ from sonde.tools.index import (
     list_projects,
     start_project_job,
 )
-from sonde.tools.job_routes import JobParam, list_jobs, read_job, stop_job
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.web.application import Parts
