@@ -73,11 +73,11 @@ def scan(app: App, root: Path, caller: Caller = Caller(), **options: object) -> 
 def scan_store(
     store: TreeStore,
     root: Path,
-    work: Work = Work(),
-    **options: object,  # noqa: B008
+    work: Work | None = None,
+    **options: object,
 ) -> ScanReport:
     """Scan a folder straight into a store."""
-    return scan_tree(store, root, work, **options)  # type: ignore[arg-type]
+    return scan_tree(store, root, work or Work(), **options)  # type: ignore[arg-type]
 
 
 def list_tree(store: TreeStore, node: int = ROOT_ID, path: str = "") -> dict[str, Node]:
