@@ -1,4 +1,4 @@
-"""Writes docs/tools.md and the manifest from the declared tools and routes.
+"""Writes docs/tools.md, docs/errors.md and the manifest from the declarations in the source.
 
 `--check` only says whether they are up to date.
 """
@@ -12,13 +12,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sonde.errors import (
+    CatalogError,
+    InternalFailure,
+    InvalidRequest,
+    Refused,
+    SondeError,
+    TooManyRequests,
+)
 from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
 from sonde.mcp.manifest import MANIFEST, write_manifest
-from sonde.tools import TOOLS
-from sonde.tools.routes import ROUTES
+from sonde.tools import ROUTES, TOOLS
 from sonde.tools.tool import TOOLSETS, Argument, Tool
+from sonde.types import Json
+from sonde.web.errors import find_status
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "tools.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 INTRODUCTION = """\
 # Tools
 
@@ -26,8 +35,65 @@ Written by `make docs` from the declarations in `src/sonde/tools/`; do not edit.
 
 Every tool can be called over MCP by the name below, or by one of its other spellings. Arguments \
 may be written in `snake_case` or `camelCase`. An answer is a JSON object; an error is one too, \
-with `code`, `userMessage`, `developerMessage` and `nextAction`.
+with `code`, `userMessage`, `developerMessage` and `nextAction` ([errors](errors.md)).
 """
+
+
+ERRORS_INTRODUCTION = """\
+# Errors
+
+Written by `make docs` from `src/sonde/errors.py`; do not edit.
+
+An error is a JSON object with a `code` for programs, a `userMessage` for people, a \
+`developerMessage` and a `nextAction`. The code of a situation never changes; messages may. \
+`{...}` is filled in. Over MCP an error is a tool result marked `isError`, or a JSON-RPC error \
+with the number given; over HTTP it is the body of a response with the status given.
+"""
+BRANCHES: tuple[tuple[str, type[SondeError]], ...] = (
+    ("The call is wrong", InvalidRequest),
+    ("Expected situations", CatalogError),
+    ("Failures", InternalFailure),
+    ("Refused by the HTTP server", Refused),
+)
+
+
+def write_errors() -> str:
+    """The page of error codes."""
+    lines = [ERRORS_INTRODUCTION]
+    for title, branch in BRANCHES:
+        lines.append(f"## {title}\n")
+        lines.append("| code | HTTP | MCP | meaning | what to do |\n|---|---|---|---|---|")
+        lines.extend(describe_error(kind) for kind in walk_errors(branch) if is_raised(kind))
+        lines.append("")
+    lines.append(
+        f"Anything else is `{SondeError.code}`, HTTP 500, MCP -32603: {SondeError.user_message}"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def walk_errors(kind: type[SondeError]) -> Iterator[type[SondeError]]:
+    """A class and everything below it, in the order of definition."""
+    yield kind
+    for below in kind.__subclasses__():
+        yield from walk_errors(below)
+
+
+def is_raised(kind: type[SondeError]) -> bool:
+    """Whether a class has a code of its own, and is not only a base."""
+    return "code" in vars(kind) and kind is not Refused
+
+
+def describe_error(kind: type[SondeError]) -> str:
+    """One row of a table."""
+    if issubclass(kind, CatalogError | TooManyRequests):
+        protocol = "result"
+    elif issubclass(kind, Refused):
+        protocol = "-"
+    else:
+        protocol = "-32602" if issubclass(kind, InvalidRequest) else "-32603"
+    meaning = (kind.__doc__ or "").split("\n")[0]
+    row = (f"`{kind.code}`", str(find_status(kind)), protocol, meaning, kind.next_action)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
 
 
 def write_page(tools: tuple[Tool, ...]) -> str:
@@ -100,7 +166,7 @@ def describe_bounds(argument: Argument) -> str:
     return f", {between if high is not None else f'from {low}'}{unit}"
 
 
-def make_example(tool: Tool) -> dict[str, Any]:
+def make_example(tool: Tool) -> Json:
     """Arguments for a plausible call: those that must be given or that have an example."""
     example = {}
     for argument in tool.arguments:
@@ -120,7 +186,11 @@ def dump(value: Any) -> str:
 
 def main() -> int:
     listing = Listing(TOOLS, routes=ROUTES)
-    texts = {PAGE: write_page(TOOLS), MANIFEST: write_manifest(listing, DEFAULT_TOOLSETS)}
+    texts = {
+        DOCS / "tools.md": write_page(TOOLS),
+        DOCS / "errors.md": write_errors(),
+        MANIFEST: write_manifest(listing, DEFAULT_TOOLSETS),
+    }
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     if "--check" not in sys.argv[1:]:
         for path in stale:

@@ -149,7 +149,7 @@ class Sonde:
 
     def projects(self) -> list[dict[str, Any]]:
         """Every indexed project of this machine."""
-        return indexes.list_projects(self._app, work=Work())["projects"]
+        return [dict(row) for row in indexes.list_projects(self._app, work=Work())["projects"]]
 
 
 def open(project: str | Path = ".", *, home: str | Path | None = None) -> Sonde:  # noqa: A001

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+Json = dict[str, Any]
+"""A JSON object whose keys are not fixed: a schema, a stored document, a client's parameters."""
+
 Kind = Literal["code", "docs"]
 """Which of a project's two indexes a file belongs to."""
 

@@ -21,8 +21,7 @@ from mcp.server import Server
 from sonde.mcp.calls import Context
 from sonde.mcp.listing import Listing
 from sonde.settings import load_settings
-from sonde.tools import TOOLS
-from sonde.tools.routes import ROUTES
+from sonde.tools import ROUTES, TOOLS
 from sonde.web import application
 from sonde.web.application import serve_http
 from sonde.web.guard import Access

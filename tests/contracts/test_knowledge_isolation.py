@@ -20,7 +20,7 @@ from sonde.knowledge.editing import add_entry, count_knowledge, delete_entry, ed
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.tools import TOOLS
-from sonde.tools.routes import list_media_types
+from sonde.tools.resources import list_media_types
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.types import Caller
 from sonde.wiring import build_app

@@ -11,7 +11,6 @@ import pytest
 from sonde.app import App
 from sonde.disk.indexes import start_scan
 from sonde.disk.scan import scan_tree
-from sonde.disk.scope import find_job
 from sonde.disk.trees import ScanReport
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, Node, TreeStore
@@ -66,7 +65,7 @@ def scan(app: App, root: Path, caller: Caller = Caller(), **options: object) -> 
     job = start_scan(app.disk, caller, root, **options)  # type: ignore[arg-type]
     assert job.wait(timeout_s=BOUND_S)
     job.outcome()
-    assert find_job(app.disk, caller, job.id).status == "done"
+    assert app.workspace.jobs.find_visible(job.id, caller.user).status == "done"
     return job.subject
 
 

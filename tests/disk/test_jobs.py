@@ -14,11 +14,11 @@ import pytest
 from tests.waiting import wait_until
 
 from sonde.app import App
-from sonde.disk.scope import find_job
 from sonde.errors import DiskFull, HandleUnknown
 from sonde.runtime.work import Work
-from sonde.tools.disk import job_progress, list_jobs, scan_folder
+from sonde.tools.disk import scan_folder
 from sonde.tools.index import create_index
+from sonde.tools.job_routes import job_progress, list_jobs
 from sonde.types import Caller, Progress
 
 from .conftest import BOUND_S
@@ -111,7 +111,7 @@ def test_a_moment_of_work_leaves_no_record_but_a_failure_does(app: App) -> None:
     failed = app.workspace.jobs.submit("bad", "index", fill)
     assert failed.wait(timeout_s=BOUND_S)
     assert [record.id for record in app.workspace.jobs.recent(10)] == [failed.id]
-    assert find_job(app.disk, Caller(), quick.id).status == "done"
+    assert app.workspace.jobs.find_visible(quick.id, "local").status == "done"
     report = job_progress(app, failed.id, work=Work())["report"]
     assert report["code"] == "DISK_FULL"
 
@@ -167,7 +167,9 @@ def test_jobs_of_others_take_no_room_in_a_list(app: App, disk: Path) -> None:
     mine = scan_folder(app, str(disk), work=anna)["jobId"]
     for _ in range(3):
         handle = scan_folder(app, str(disk), work=ben)["jobId"]
-        wait_until(lambda handle=handle: find_job(app.disk, ben.caller, handle).status == "done")
+        wait_until(
+            lambda handle=handle: app.workspace.jobs.find_visible(handle, "ben").status == "done"
+        )
     page = list_jobs(app, 1, work=anna)
     assert [row["jobId"] for row in page["jobs"]] == [mine]
     assert page["nextPageUrl"] is None

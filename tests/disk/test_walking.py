@@ -15,8 +15,7 @@ from sonde.errors import BadCursor, Cancelled, HandleUnknown, NodeMissing, NotSc
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
 from sonde.tools import TOOLS
-from sonde.tools.disk import cd, inspect, scan_folder
-from sonde.tools.sessions import session_preferences
+from sonde.tools.disk import cd, inspect, scan_folder, session_preferences
 from sonde.tools.tool import find_tool
 from sonde.types import Caller, Progress
 

@@ -18,8 +18,7 @@ from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
 from sonde.mcp.manifest import load_manifest
 from sonde.mcp.server import LazyApp, build_server
 from sonde.mcp.stdio.early import HANDSHAKE_VERSIONS, MODERN_VERSION, Front
-from sonde.tools import TOOLS
-from sonde.tools.routes import ROUTES
+from sonde.tools import ROUTES, TOOLS
 
 META = "io.modelcontextprotocol/"
 

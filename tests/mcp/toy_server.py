@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 from sonde.errors import Cancelled, ConfirmationRequired, EmbeddingFailed, IndexNotFound
 from sonde.mcp.listing import Listing
-from sonde.mcp.stdio.serve import serve_stdio
+from sonde.mcp.stdio import serve_stdio
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.tools.tool import Param, Tool

@@ -227,7 +227,7 @@ def test_answers_carry_headers_that_keep_browsers_in_bounds(toys_server):
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
 
 
-def test_messages_of_a_socket_count_like_requests_and_none_is_lost(monkeypatch):
+def test_messages_of_a_socket_count_like_requests_and_none_is_lost():
     sent, got, waits = iter(range(50)), [], []
 
     async def inner(_scope: Any, receive: Any, _send: Any) -> None:
@@ -242,15 +242,12 @@ def test_messages_of_a_socket_count_like_requests_and_none_is_lost(monkeypatch):
     async def send(_message: dict[str, Any]) -> None:
         raise AssertionError
 
-    sleep = anyio.sleep
-
     async def note_wait(seconds: float) -> None:
         waits.append(seconds)
-        await sleep(seconds)
+        await anyio.sleep(seconds)
 
-    monkeypatch.setattr("sonde.web.guard.anyio.sleep", note_wait)
     scope = {"type": "websocket", "path": "/mcp/ws", "scheme": "ws",
              "headers": [(b"host", b"localhost")]}  # fmt: skip
-    anyio.run(Guard(inner, Access(rate_limit=20)), scope, receive, send)
+    anyio.run(Guard(inner, Access(rate_limit=20), note_wait), scope, receive, send)
     assert got == [str(number) for number in range(50)]
     assert waits, "twice the rate may come at once, and these were more"

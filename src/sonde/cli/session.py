@@ -31,7 +31,7 @@ from sonde.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from sonde.app import App
-from sonde.projects.project import Project
+    from sonde.projects.project import Project
 
 _TELL_THEMSELVES = ("doctor", "config")
 """Commands whose own output holds the warnings."""

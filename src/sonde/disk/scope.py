@@ -18,7 +18,7 @@ from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path, split_inside
 from sonde.runtime.jobs import mint_handle
 from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession, Sort, TreeStore
-from sonde.types import Caller, JobRecord
+from sonde.types import Caller
 
 _MAX_MESSAGE_CHARS = 400
 """Of a path in an error message."""
@@ -198,14 +198,6 @@ def find_node(
     if wanted and wanted.id != index.id:
         raise HandleUnknown(f"node {handle!r} is in another index", what="node", handle=handle)
     return index, node
-
-
-def find_job(disk: Disk, caller: Caller, handle: str) -> JobRecord:
-    """A job that this caller may see: its own, and those of projects."""
-    record = disk.workspace.jobs.look_up(handle)
-    if record is None or record.owner not in ("", caller.user):
-        raise HandleUnknown(f"job {handle!r}", what="job", handle=handle)
-    return record
 
 
 def list_node_names(tree: TreeStore, node: Node) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""One call of a tool: its verb in a worker thread, tied to the client by progress, consent, cancel.
+"""One call of a tool: the verb in a worker thread, its progress, consent, cancellation and errors.
 
-The verb is synchronous and knows only `Work`. What it reports becomes progress notifications;
-what it asks becomes a form the client shows: on the spot where the protocol lets a server ask
-(up to 2025-11-25), else by handing the question back as the result, upon which the client calls
-again with the answer (2026-07-28). So a verb asks before it changes anything: it may run anew.
+The verb is synchronous and knows only `Work`. Its reports become progress notifications. Its
+questions become a form that the client shows: during the call where the protocol lets a server
+ask (up to 2025-11-25), else as the result of the call, which the client repeats with the answer
+(2026-07-28). So a verb asks before it changes anything, because it may run again.
 """
 
 from __future__ import annotations
@@ -32,30 +32,33 @@ from pydantic import ValidationError
 
 from sonde.errors import Cancelled, CatalogError, InvalidRequest, SondeError, TooManyRequests
 from sonde.runtime.work import Work
-from sonde.types import Caller, Progress
+from sonde.types import Caller, Json, Progress
 
 Context = ServerRequestContext[Any, Any]
 
 SCOPE_CALLER = "sonde.caller"
-"""Where in an ASGI scope the guard leaves the caller."""
+"""Key of the caller in an ASGI scope; set by the guard."""
 SCOPE_SESSION = "sonde.session"
-"""Where a WebSocket leaves the name of its connection."""
-_LONGEST_SESSION = 200
+"""Key of a WebSocket's session name in its ASGI scope."""
+MAX_SESSION_CHARS = 200
+"""A session names itself in the address; it is kept in memory."""
 PROGRESS_INTERVAL_S = 0.2
-"""Clients redraw on every notification."""
+"""Least time between progress notifications: clients redraw on each."""
 
-_FORM: dict[str, Any] = {
+_log = logging.getLogger("sonde.mcp")
+
+_FORM: Json = {
     "type": "object",
     "properties": {"confirm": {"type": "boolean", "title": "Go ahead", "default": True}},
     "required": ["confirm"],
 }
 _KEY = "confirm"
-_GONE = (asyncio.CancelledError, concurrent.futures.CancelledError)
-"""Both mean that the task on the loop was cancelled; which one arrives depends on timing."""
+_CANCELLATIONS = (asyncio.CancelledError, concurrent.futures.CancelledError)
+"""Both mean that the task on the loop was cancelled; which one is raised depends on timing."""
 
 
 class AnswerNeeded(Exception):
-    """Unwinds a verb whose question travels back as the result of the call."""
+    """Unwinds a verb whose question is returned as the result of the call."""
 
     def __init__(self, question: str, answers: dict[str, bool]) -> None:
         super().__init__(question)
@@ -67,33 +70,33 @@ class AnswerNeeded(Exception):
 
 
 class Calls:
-    """The verbs that are running now, so that shutting down can stop and await them."""
+    """The running verbs, so that shutdown can cancel and await them."""
 
     def __init__(self) -> None:
         self._running: set[Work] = set()
         self._worked = False
         self._changed = threading.Condition()
-        # without HTTP the process serves one client: it is the session
+        # over stdio a process serves one client: the process is the session
         self._caller = Caller(session=uuid4().hex)
 
     async def run(
         self, verb: Callable[[Work], Any], ctx: Context, params: types.CallToolRequestParams
     ) -> Any:
-        """Run a verb in a worker thread; if the caller goes away, the work is called off."""
-        line = ClientChannel()
+        """Run a verb in a worker thread; cancelled with the request."""
+        channel = ClientChannel()
         work = Work(
-            report=_Reporter(ctx, line).report,
-            ask=_choose_ask(ctx, params, line),
+            report=_Reporter(ctx, channel).report,
+            ask=_choose_ask(ctx, params, channel),
             caller=self.read_caller(ctx),
         )
         try:
             return await self.run_work(verb, work)
         except anyio.get_cancelled_exc_class():
-            line.cut()
+            channel.close()
             raise
 
     async def run_work(self, verb: Callable[[Work], Any], work: Work) -> Any:
-        """The same for work that talks to its caller in another way."""
+        """The same for a `Work` that the caller has prepared."""
         try:
             return await anyio.to_thread.run_sync(
                 self._run_tracked, verb, work, abandon_on_cancel=True
@@ -103,26 +106,26 @@ class Calls:
             raise
 
     def read_caller(self, ctx: Context) -> Caller:
-        """Who asks: what the guard found out, or the one client of this process."""
+        """The caller that the guard has identified, or the one client of this process."""
         if ctx.request is None:
             return self._caller
         scope = ctx.request.scope
-        asked = ctx.request.query_params.get("mcp-session-id", "")[:_LONGEST_SESSION]
-        session = asked or scope.get(SCOPE_SESSION, "")
+        named = ctx.request.query_params.get("mcp-session-id", "")[:MAX_SESSION_CHARS]
+        session = named or scope.get(SCOPE_SESSION, "")
         if not session and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             session = ctx.request.headers.get("mcp-session-id", "")
         caller: Caller = scope[SCOPE_CALLER]
         return replace(caller, session=session)
 
-    def has_come_to_rest(self) -> bool:
-        """Whether something has run since this was last asked, and nothing runs now."""
+    def has_become_idle(self) -> bool:
+        """Whether nothing runs now, but something has since the last time this was true."""
         with self._changed:
-            rests = self._worked and not self._running
-            self._worked = self._worked and not rests
-            return rests
+            idle = self._worked and not self._running
+            self._worked = self._worked and not idle
+            return idle
 
     def stop(self, timeout: float) -> bool:
-        """Call everything off; true when all of it has ended in time."""
+        """Cancel every call; true if all ended within the timeout."""
         with self._changed:
             for work in self._running:
                 work.cancel()
@@ -142,28 +145,28 @@ class Calls:
 
 
 class ClientChannel:
-    """From a verb's threads back to the event loop, until the call is over."""
+    """Lets a verb's threads call the event loop, until the call is over."""
 
     def __init__(self) -> None:
         self._token = anyio.lowlevel.current_token()
         self._scopes: set[anyio.CancelScope] = set()
-        self._is_cut = False
+        self._is_closed = False
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run a coroutine function on the loop and wait for it; raises `Cancelled` once cut."""
+        """Run a coroutine function on the loop and wait; raises `Cancelled` once closed."""
         try:
             return anyio.from_thread.run(self._run, function, *args, token=self._token)
-        except (*_GONE, anyio.RunFinishedError) as error:
+        except (*_CANCELLATIONS, anyio.RunFinishedError) as error:
             raise Cancelled("the client went away") from error
 
-    def cut(self) -> None:
-        """End what is under way and refuse what comes (on the loop)."""
-        self._is_cut = True
+    def close(self) -> None:
+        """Cancel running calls and refuse later ones; called on the loop."""
+        self._is_closed = True
         for scope in self._scopes:
             scope.cancel()
 
     async def _run(self, function: Callable[..., Any], *args: Any) -> Any:
-        if not self._is_cut:
+        if not self._is_closed:
             with anyio.CancelScope() as scope:
                 self._scopes.add(scope)
                 try:
@@ -174,11 +177,11 @@ class ClientChannel:
 
 
 class _Reporter:
-    """Progress of several stages as one number that only grows, at a bearable rate."""
+    """Progress over all stages as one number that only grows, at a limited rate."""
 
-    def __init__(self, ctx: Context, line: ClientChannel) -> None:
+    def __init__(self, ctx: Context, channel: ClientChannel) -> None:
         self._ctx = ctx
-        self._line = line
+        self._channel = channel
         self._stage: str | None = None
         self._base = 0
         self._sent = -1
@@ -196,13 +199,13 @@ class _Reporter:
         self._next = time.monotonic() + PROGRESS_INTERVAL_S
         total = None if progress.total is None else self._base + progress.total
         message = progress.message or progress.stage
-        self._line.call(self._ctx.session.report_progress, value, total, message)
+        self._channel.call(self._ctx.session.report_progress, value, total, message)
 
 
 def _choose_ask(
-    ctx: Context, params: types.CallToolRequestParams, line: ClientChannel
+    ctx: Context, params: types.CallToolRequestParams, channel: ClientChannel
 ) -> Callable[[str], bool | None] | None:
-    """How to ask this client, or None when it did not say that it can show a form."""
+    """How to ask this client; None if it did not declare that it can show a form."""
     capabilities = ctx.session.client_capabilities
     offered = capabilities.elicitation if capabilities else None
     if offered is None or (offered.form is None and offered.url is not None):
@@ -212,7 +215,7 @@ def _choose_ask(
 
     def ask(question: str) -> bool | None:
         try:
-            result = line.call(ctx.session.elicit_form, question, _FORM, ctx.request_id)
+            result = channel.call(ctx.session.elicit_form, question, _FORM, ctx.request_id)
         except (MCPError, ValidationError):
             return None
         return _is_consent(result)
@@ -221,10 +224,10 @@ def _choose_ask(
 
 
 class _ReturnedAnswers:
-    """What the client has answered so far, as it came back with this call."""
+    """The client's answers so far, as this call carries them."""
 
     def __init__(self, params: types.CallToolRequestParams) -> None:
-        # The state was sealed when it left and is unsealed by the SDK's boundary: it is our own.
+        # The SDK's boundary has sealed and unsealed the state: nobody else can have written it.
         state = json.loads(params.request_state or "{}")
         self._answers: dict[str, bool] = state.get("answers", {})
         given = (params.input_responses or {}).get(_KEY)
@@ -241,28 +244,33 @@ def _is_consent(result: types.ElicitResult) -> bool:
     return result.action == "accept" and (result.content or {}).get(_KEY) is True
 
 
-_log = logging.getLogger("sonde.mcp")
+def protocol_error(error: Exception, code: int | None = None) -> MCPError:
+    """The JSON-RPC error for what a verb raised; logs what is not the caller's mistake."""
+    if not isinstance(error, SondeError):
+        # Details of a defect stay in the log: they may quote what was being read.
+        _log.error("a tool failed unexpectedly", exc_info=error)
+        error, code = SondeError(f"unexpected {type(error).__name__}; see the log"), INTERNAL_ERROR
+    elif code is None and isinstance(error, InvalidRequest):
+        code = INVALID_PARAMS
+    elif code is None:
+        _log.error("%s", error.developer_message, exc_info=error)
+        code = INTERNAL_ERROR
+    return MCPError(code, f"{error.user_message} {error.next_action}", error.as_dict())
 
 
-def translate_error(error: Exception) -> dict[str, Any]:
-    """The error result for a catalogued situation; anything else is raised as a protocol error."""
+def error_result(error: Exception) -> Json:
+    """The error result for a catalogued situation; raises a protocol error for anything else."""
     if isinstance(error, CatalogError | TooManyRequests):
         return shape_answer(error.as_dict()) | {"isError": True}
-    if isinstance(error, SondeError):
-        code = INVALID_PARAMS if isinstance(error, InvalidRequest) else INTERNAL_ERROR
-        if code == INTERNAL_ERROR:
-            _log.error("%s", error.developer_message, exc_info=error)
-        shown = f"{error.user_message} {error.next_action}"
-        raise MCPError(code, shown, error.as_dict()) from error
-    # Details of a defect stay in the log: they may quote what was being read.
-    _log.error("a tool failed unexpectedly", exc_info=error)
-    unexpected = SondeError(f"unexpected {type(error).__name__}; see the log")
-    shown = f"{unexpected.user_message} {unexpected.next_action}"
-    raise MCPError(INTERNAL_ERROR, shown, unexpected.as_dict()) from error
+    raise protocol_error(error) from error
 
 
-def shape_answer(answer: dict[str, Any]) -> dict[str, Any]:
-    """A tool result: the object, and the same object once more as minified JSON text."""
+def shape_answer(answer: Json) -> Json:
+    """A tool result: the object, and the same object as minified JSON text.
+
+    Clients read one or the other, so it is written twice. Splicing the text into the message
+    instead would save 30 of 65 µs for an answer of 5 kB, and bypass the SDK's models.
+    """
     text = dump_answer(answer)
     if "\ufffd" in text:
         answer = json.loads(text)
@@ -274,7 +282,7 @@ def shape_answer(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def dump_answer(answer: Any) -> str:
-    """Minified JSON that is Unicode throughout; a file name need not be."""
+    """Minified JSON in valid Unicode; a file name may hold lone surrogates."""
     text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     try:
         text.encode()

@@ -1,10 +1,10 @@
-"""MCP over HTTP: Streamable HTTP for both eras, and one message per WebSocket frame.
+"""MCP over HTTP: Streamable HTTP for both generations of the protocol, and WebSocket.
 
-Whoever mounts these has checked Host, Origin and token and left a `Caller` in the ASGI scope.
+The guard in front has checked Host, Origin and token and put a `Caller` into the ASGI scope.
 
-The WebSocket is a transport of ours, since the protocol defines none: subprotocol `mcp`, each text
-frame one JSON-RPC message, cancellation by `notifications/cancelled` as on stdio, and closing the
-socket calls off what it had asked for.
+The protocol defines no WebSocket transport; ours has the subprotocol `mcp` and one JSON-RPC
+message per text frame. `notifications/cancelled` cancels as on stdio, and closing the socket
+cancels every call made on it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from sonde.mcp.calls import SCOPE_CALLER, SCOPE_SESSION
 from sonde.mcp.streams import Outlet
 
 SUBPROTOCOL = "mcp"
-MOST_SESSIONS = 1_000
+MAX_SESSIONS = 1_000
+"""Open at a time; bounds what clients that never close theirs can hold."""
 _log = logging.getLogger("sonde.mcp")
 
 
@@ -46,13 +47,13 @@ class McpOverHttp:
         forget: Callable[[str, str], None] = lambda _user, _session: None,
         ending: anyio.Event | None = None,
     ) -> None:
-        self._manager = StreamableHTTPSessionManager(server, max_sessions=MOST_SESSIONS)
+        self._manager = StreamableHTTPSessionManager(server, max_sessions=MAX_SESSIONS)
         self._forget = forget
-        """Told of a user's session that the client has ended."""
+        """Called with the user and session that a client has ended."""
         self._ending = ending or anyio.Event()
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Serves as long as it is held."""
+        """Serve while the context is open."""
         return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +71,7 @@ class McpOverHttp:
         await self._listen(scope, receive, send)
 
     async def _listen(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A stream that a client listens to stays open for ever, unless the server ends."""
+        """Serve a stream that stays open until the client leaves or the server shuts down."""
         is_open = False
 
         async def note(message: Message) -> None:
@@ -131,12 +132,12 @@ async def _receive_messages(
             await SocketOutbox(socket).send(SessionMessage(answer))
         else:
             await put.send(SessionMessage(message, metadata=origin))
-    # Nobody is there to answer: end what is running.
+    # The client is gone: cancel what is running.
     scope.cancel()
 
 
 class SocketOutbox(Outlet):
-    """What the server writes to."""
+    """The server's writing end of a socket."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket

@@ -1,4 +1,4 @@
-"""How many requests a caller may send, and how many calls of a tool: buckets that fill steadily."""
+"""Rate limits per caller and per tool: token buckets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from sonde.errors import InvalidRequest, TooManyRequests
+from sonde.tools.tool import fold_tool_name
 
-_MOST_CALLERS = 10_000
+MAX_CALLERS = 10_000
+"""Buckets kept; the caller seen least recently is forgotten first, and starts with a full one."""
 _SECONDS = {"s": 1, "m": 60, "h": 3_600}
 _EVERY = "*"
 
 
 class Buckets:
-    """One bucket per caller; the callers seen last are remembered."""
+    """A token bucket for each caller."""
 
     def __init__(
         self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
@@ -26,18 +28,18 @@ class Buckets:
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_for(self, caller: str) -> int:
-        """Whole seconds until the caller may send again, without taking anything."""
+        """Seconds until the caller may send again, rounded up; takes no token."""
         level = self._level(caller)
         return 0 if level >= 1 else math.ceil((1 - level) / self._rate)
 
     def take(self, caller: str) -> int:
-        """Take one; 0 when there was one, else whole seconds until there is."""
+        """Take a token. Returns 0, or the seconds until there is one, rounded up."""
         level = self._level(caller)
         if level < 1:
             return math.ceil((1 - level) / self._rate)
         self._levels[caller] = (level - 1, self._clock())
         self._levels.move_to_end(caller)
-        if len(self._levels) > _MOST_CALLERS:
+        if len(self._levels) > MAX_CALLERS:
             self._levels.popitem(last=False)
         return 0
 
@@ -49,7 +51,7 @@ class Buckets:
 class ToolLimits:
     """How often a user may call each tool: `name=COUNT/UNIT`, `*` for each one not named.
 
-    A whole unit's count may come at once; after that, calls are let in at the steady rate.
+    A whole unit's count may come in a burst; after that, calls pass at the steady rate.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class ToolLimits:
             self._rates[fold_tool_name(name)] = int(count), _SECONDS[unit]
 
     def take(self, name: str, user: str) -> None:
-        """Count a call; raises `TooManyRequests` when this user has none left."""
+        """Count a call; raises `TooManyRequests` if this user has none left."""
         key = fold_tool_name(name)
         rate = self._rates.get(key) or self._rates.get(_EVERY)
         if rate is None:
@@ -91,8 +93,3 @@ class ToolLimits:
                 name=name,
                 seconds=wait,
             )
-
-
-def fold_tool_name(name: str) -> str:
-    """A name as it is compared: every spelling of a tool is one."""
-    return name.strip().lower().replace(".", "_").replace("-", "_")

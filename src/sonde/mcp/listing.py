@@ -1,4 +1,4 @@
-"""What a client is shown: the tools of the asked-for toolsets, in a fixed order, as plain JSON."""
+"""The tools and resources that clients see, in a fixed order, as plain JSON."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from sonde.mcp.limits import ToolLimits
 from sonde.tools.route import SCHEME, Route
 from sonde.tools.tool import TOOLSETS, Tool, Toolset
+from sonde.types import Json
 
 Spelling = Literal["portable", "documented", "both"]
-"""Which names are listed; every spelling can be called all the same."""
+"""Which names are listed; any spelling can be called."""
 
 DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("code", "index", "research")
 
 OUTPUT_SCHEMA = {"type": "object"}
-"""Of every tool. Several clients hold errors against it as well and show their model a mismatch
-instead of the error, so it names no key that an error lacks; the reference has the whole shapes."""
+"""Of every tool. Several clients check errors against it too and show their model a mismatch
+instead of the error, so it requires no key; docs/tools.md has the full shapes."""
 
 
 @dataclass(frozen=True)
@@ -27,24 +28,24 @@ class Listing:
     """Which tools are shown, and how."""
 
     tools: tuple[Tool, ...]
-    """All there are; the ones that are not shown can be called too."""
+    """All tools; those not listed can be called too."""
     toolsets: tuple[str, ...] = DEFAULT_TOOLSETS
-    """Names of toolsets; `all` stands for every one."""
+    """Toolsets to list; `all` means every one."""
     spelling: Spelling = "portable"
     enhanced: bool = False
     routes: tuple[Route, ...] = ()
-    """Those that can be read are resources."""
+    """Routes that can be read are listed as resources."""
     tool_limits: tuple[str, ...] = ()
-    """How often a user may call a tool, as settings say it."""
+    """Rate limits of tools, as in the settings."""
 
     @cached_property
     def limits(self) -> ToolLimits:
-        """What counts the calls."""
+        """The rate limits of all tools and routes."""
         tools = [name for tool in self.tools for name in (tool.name, *tool.aliases)]
         return ToolLimits(self.tool_limits, [*tools, *(route.name for route in self.routes)])
 
     @cached_property
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[Json]:
         """The answer to `tools/list`."""
         wanted = TOOLSETS if "all" in self.toolsets else self.toolsets
         return [
@@ -55,8 +56,8 @@ class Listing:
         ]
 
     @cached_property
-    def resources(self) -> list[dict[str, Any]]:
-        """The answer to `resources/list`: addresses that need nothing filled in."""
+    def resources(self) -> list[Json]:
+        """The answer to `resources/list`: addresses without fields."""
         return [
             _describe_route(route, "uri", SCHEME + route.address)
             for route in self.routes
@@ -64,7 +65,7 @@ class Listing:
         ]
 
     @cached_property
-    def templates(self) -> list[dict[str, Any]]:
+    def templates(self) -> list[Json]:
         """The answer to `resources/templates/list`."""
         return [
             _describe_route(route, "uriTemplate", route.template)
@@ -73,7 +74,7 @@ class Listing:
         ]
 
 
-def _describe_route(route: Route, key: str, address: str) -> dict[str, Any]:
+def _describe_route(route: Route, key: str, address: str) -> Json:
     name = re.sub(r"/?\{.*?\}", "", route.address)
     return {key: address, "name": name, "description": route.summary, "mimeType": route.mime}
 
@@ -86,8 +87,8 @@ def _list_names(tool: Tool, spelling: Spelling) -> Iterator[str]:
         yield from documented
 
 
-def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> Json:
+    entry: Json = {
         "name": name,
         **({} if _is_repeated(tool) else {"title": tool.title}),
         "description": tool.describe(enhanced=enhanced),
@@ -99,11 +100,11 @@ def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> dict[str, Any]:
 
 
 def _is_repeated(tool: Tool) -> bool:
-    """A title that says what the name says."""
+    """Whether the title only repeats the name."""
     return tool.title.lower().split() == tool.name.split("_")
 
 
-def _open_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without a ban on other names: `topK` serves as well as `top_k`, and a client that checks
-    calls itself must let it, and a mistyped name that we can put right, through to us."""
+def _open_schema(schema: Json) -> Json:
+    """The schema without `additionalProperties`: a client that validates calls itself must let
+    `topK` pass for `top_k`, and let a mistyped name reach us, who can suggest the right one."""
     return {key: value for key, value in schema.items() if key != "additionalProperties"}

@@ -1,7 +1,7 @@
-"""What can be said before anything is imported: who we are, and the usual listing, written down.
+"""The listing under default settings, stored in `manifest.json` so that no tool need be imported.
 
-`manifest.json` holds the listing under default settings. `scripts/reference.py` writes it from the
-declared tools and routes, and fails the build when it is not what they say.
+`scripts/reference.py` writes the file from the declared tools and routes; the build fails if it
+is out of date.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
+
+from sonde.types import Json
 
 LIST_TTL_MS = 300_000
-"""How long a client may keep the list; it never changes while a server runs."""
+"""How long a client may cache a listing; it never changes while a server runs."""
 
 INSTRUCTIONS = """\
 sonde searches the code and documents of projects on this machine and answers with exact file \
@@ -45,33 +47,33 @@ MANIFEST = Path(__file__).with_name("manifest.json")
 
 
 class ManifestEntry(Protocol):
-    """The answers to what a client asks first."""
+    """The answers to the listing requests of a client."""
 
     @property
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[Json]:
         """The tools."""
 
     @property
-    def resources(self) -> list[dict[str, Any]]:
+    def resources(self) -> list[Json]:
         """The resources."""
 
     @property
-    def templates(self) -> list[dict[str, Any]]:
+    def templates(self) -> list[Json]:
         """The templates of resources."""
 
 
 class Manifest:
-    """The listing as it was written down."""
+    """The stored listing."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.entries: list[dict[str, Any]] = data["tools"]
-        self.resources: list[dict[str, Any]] = data["resources"]
-        self.templates: list[dict[str, Any]] = data["templates"]
+    def __init__(self, data: Json) -> None:
+        self.entries: list[Json] = data["tools"]
+        self.resources: list[Json] = data["resources"]
+        self.templates: list[Json] = data["templates"]
         self.toolsets: list[str] = data["toolsets"]
 
 
 def load_manifest(toolsets: Sequence[str], spelling: str, *, enhanced: bool) -> Manifest | None:
-    """The listing that was written down, if it is the one that is asked for."""
+    """The stored listing, if it is the one for these settings."""
     if spelling != "portable" or enhanced:
         return None
     try:
@@ -82,7 +84,7 @@ def load_manifest(toolsets: Sequence[str], spelling: str, *, enhanced: bool) -> 
 
 
 def write_manifest(shown: ManifestEntry, toolsets: Sequence[str]) -> str:
-    """The text of the file: one line for each thing, so that changes are easy to read."""
+    """The text of the file: a line for each entry, so that diffs are easy to read."""
     parts = {"tools": shown.entries, "resources": shown.resources, "templates": shown.templates}
     lists = (
         f'"{name}": [\n' + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"

@@ -1,4 +1,4 @@
-"""Our tools on somebody else's MCP server, beside its own."""
+"""Our tools on another MCP server, next to its own."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from mcp_types import INVALID_PARAMS, ToolAnnotations
 from pydantic import Field
 
 from sonde.errors import CatalogError, EmptyQuery
-from sonde.mcp.calls import dump_answer, translate_error
+from sonde.mcp.calls import dump_answer, protocol_error
 from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, ContextSearcher, SearchOptions
 from sonde.tools import TOOLS
 from sonde.tools.schema import Argument
 from sonde.tools.shapes.cortex import show_result
 from sonde.tools.tool import Tool, bind_arguments, find_tool
+from sonde.types import Json
 
-_TYPES: dict[str, Any] = {
+_TYPES: Json = {
     "string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict,
 }  # fmt: skip
-_SEARCHES = ("search_code", "search_docs", "search_by_path", "regex_search", "get_index_status")
+DEFAULT_TOOLS = ("search_code", "search_docs", "search_by_path", "regex_search", "get_index_status")
 
 
 def add_cortex_search_tool(server: MCPServer[Any], searcher: ContextSearcher) -> None:
@@ -37,7 +38,7 @@ def add_cortex_search_tool(server: MCPServer[Any], searcher: ContextSearcher) ->
         limit: Annotated[int, Field(description=f"1 to {MOST}")] = DEFAULT_LIMIT,
         tags: list[str] | None = None,
         chunk_types: list[str] | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         if not query.strip():
             error = EmptyQuery()
             raise MCPError(INVALID_PARAMS, error.user_message, error.as_dict())
@@ -46,7 +47,7 @@ def add_cortex_search_tool(server: MCPServer[Any], searcher: ContextSearcher) ->
         )
         try:
             results = await anyio.to_thread.run_sync(searcher.query, query, options)
-        except Exception as error:  # noqa: BLE001 - translated in one place
+        except Exception as error:  # noqa: BLE001 - translated by _refuse
             _refuse(error)
         return {"results": [show_result(one) for one in results], "total": len(results)}
 
@@ -54,28 +55,30 @@ def add_cortex_search_tool(server: MCPServer[Any], searcher: ContextSearcher) ->
     _add(server, tool, cortex_search)
 
 
-def add_search_tools(server: MCPServer[Any], app: Any, names: Collection[str] = _SEARCHES) -> None:
-    """Add further tools of ours by name; `app` is that of an open `Sonde`."""
+def add_search_tools(
+    server: MCPServer[Any], app: Any, names: Collection[str] = DEFAULT_TOOLS
+) -> None:
+    """Add more of our tools by name; `app` is that of an open `Sonde`."""
     for name in names:
         tool = find_tool(TOOLS, name)
         _add(server, tool, _make_call(tool, app))
 
 
 def _make_call(tool: Tool, app: Any) -> Any:
-    async def call(**given: Any) -> dict[str, Any]:
+    async def call(**given: Any) -> Json:
         wanted = {name: value for name, value in given.items() if value is not None}
 
-        def run() -> dict[str, Any]:
+        def run() -> Json:
             return dict(tool.call(app, **bind_arguments(tool, wanted), work=Work()))
 
         try:
             return await anyio.to_thread.run_sync(run)
-        except Exception as error:  # noqa: BLE001 - translated in one place
+        except Exception as error:  # noqa: BLE001 - translated by _refuse
             _refuse(error)
 
     call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [_describe(argument) for argument in tool.arguments if argument.param.listed],
-        return_annotation=dict[str, Any],
+        return_annotation=Json,
     )
     return call
 
@@ -106,8 +109,7 @@ def _add(server: MCPServer[Any], tool: Tool, call: Any) -> None:
 
 
 def _refuse(error: Exception) -> NoReturn:
-    """A catalogued error as an error result, any other as a protocol error."""
+    """Raise a catalogued error as an error result, any other as a protocol error."""
     if isinstance(error, CatalogError):
         raise ToolError(dump_answer(error.as_dict())) from error
-    translate_error(error)
-    raise AssertionError
+    raise protocol_error(error) from error

@@ -1,4 +1,4 @@
-"""Resources: an address is read by the verb of its route, and its parts can be completed."""
+"""MCP resources: reading an address through the verb of its route, and completing its parts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress
-from sonde.mcp.calls import Calls, Context, dump_answer, translate_error
+from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress, TooManyRequests
+from sonde.mcp.calls import Calls, Context, dump_answer, protocol_error
 from sonde.mcp.limits import ToolLimits
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route, find_route
+from sonde.types import Json
 
-MOST_COMPLETIONS = 100
+MAX_COMPLETIONS = 100
+"""The protocol's limit."""
 NOT_FOUND_BEFORE_2026 = -32002
+"""The error code for a missing resource in protocol versions before 2026-07-28."""
 
 
-class Opened(Protocol):
-    """Where the app comes from."""
+class AppSource(Protocol):
+    """Opens the app when it is first needed."""
 
     def get(self) -> Any:
         """The app."""
@@ -31,14 +34,14 @@ class ResourceReader:
     """Reads resources and completes their addresses."""
 
     def __init__(
-        self, routes: Sequence[Route], app: Opened, calls: Calls, limits: ToolLimits
+        self, routes: Sequence[Route], app: AppSource, calls: Calls, limits: ToolLimits
     ) -> None:
         self._routes = routes
         self._limits = limits
         self._app = app
         self._calls = calls
 
-    async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+    async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> Json:
         """The content at an address."""
         uri = str(params.uri)
         try:
@@ -49,7 +52,7 @@ class ResourceReader:
                 ctx, lambda work: route.call(self._app.get(), **arguments, work=work)
             )
         except Exception as error:
-            raise _translate(error, ctx) from error
+            raise _read_error(error, ctx) from error
         content = (
             answer if isinstance(answer, Content) else Content(dump_answer(answer), route.mime)
         )
@@ -63,21 +66,21 @@ class ResourceReader:
             "contents": [{"uri": uri, "mimeType": content.mime, **body}],
         }
 
-    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> dict[str, Any]:
-        """Values that begin like the one a person is typing."""
+    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> Json:
+        """Values that start with what a person has typed."""
         template = getattr(params.ref, "uri", None)
         route = next((r for r in self._routes if r.complete and r.template == template), None)
         values: Sequence[str] = ()
         if route is not None and route.complete is not None:
-            complete, asked = route.complete, params.argument
+            complete, typed = route.complete, params.argument
             given = (params.context.arguments if params.context else None) or {}
             try:
                 values = await self._run(
-                    ctx, lambda _work: complete(self._app.get(), asked.name, asked.value, given)
+                    ctx, lambda _work: complete(self._app.get(), typed.name, typed.value, given)
                 )
             except (CatalogError, InvalidRequest):
-                values = ()  # nothing to offer is no error to whoever is still typing
-        shown = list(values[:MOST_COMPLETIONS])
+                values = ()  # incomplete input is no error
+        shown = list(values[:MAX_COMPLETIONS])
         completion = {"values": shown, "hasMore": len(values) > len(shown)}
         return {"resultType": "complete", "completion": completion}
 
@@ -86,14 +89,9 @@ class ResourceReader:
         return await self._calls.run_work(verb, work)
 
 
-def _translate(error: Exception, ctx: Context) -> MCPError:
-    """What a client gets when an address cannot be read: there are no error results here."""
-    if isinstance(error, CatalogError | NoSuchAddress):
+def _read_error(error: Exception, ctx: Context) -> MCPError:
+    """The protocol error for an address that cannot be read: resources have no error results."""
+    if isinstance(error, CatalogError | NoSuchAddress | TooManyRequests):
         modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        code = types.INVALID_PARAMS if modern else NOT_FOUND_BEFORE_2026
-        return MCPError(code, f"{error.user_message} {error.next_action}", error.as_dict())
-    try:
-        translate_error(error)
-    except MCPError as translated:
-        return translated
-    raise AssertionError(error)
+        return protocol_error(error, types.INVALID_PARAMS if modern else NOT_FOUND_BEFORE_2026)
+    return protocol_error(error)

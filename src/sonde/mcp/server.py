@@ -1,4 +1,4 @@
-"""TOOLS -> MCP server: lists and calls the tools, over whatever transport runs it."""
+"""The MCP server: lists and calls tools and reads resources, over any transport."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ import mcp_types as types
 from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
-from sonde.mcp.calls import AnswerNeeded, Calls, Context, shape_answer, translate_error
+from sonde.mcp.calls import AnswerNeeded, Calls, Context, error_result, shape_answer
 from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS
 from sonde.mcp.resources import ResourceReader
 from sonde.runtime.work import Work
 from sonde.tools.tool import bind_arguments, find_tool
+from sonde.types import Json
 from sonde.version import __version__
 
 BEGIN_S = 1.0
+"""Background work starts this long after the server, when the opening requests are answered."""
 LEAVE_S = 0.5
+"""How long threads may take to end before the process exits without them."""
 _log = logging.getLogger("sonde.mcp")
 
 
 class Closable(Protocol):
-    """What the server needs to know of an app."""
+    """What a server needs of an app."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 class LazyApp:
-    """The app, built by the first call that needs it."""
+    """The app, opened by the first call that needs it."""
 
     def __init__(self, open_app: Callable[[], Closable]) -> None:
         self._open_app = open_app
@@ -44,14 +47,14 @@ class LazyApp:
         self._app: Closable | None = None
 
     def get(self) -> Closable:
-        """The app; the first caller waits until it is there."""
+        """The app; the first call opens it, concurrent ones wait."""
         with self._lock:
             if self._app is None:
                 self._app = self._open_app()
             return self._app
 
     def close(self) -> None:
-        """Close the app if there is one."""
+        """Close the app if it was opened."""
         with self._lock:
             if self._app is not None:
                 self._app.close()
@@ -61,14 +64,14 @@ class LazyApp:
 def begin_soon(
     begin: Callable[[Closable], None], app: LazyApp, ending: threading.Event
 ) -> threading.Thread:
-    """Start what goes on by itself, once the questions that a client opens with are answered."""
+    """Start background work once the opening requests of a client are answered."""
 
     def run() -> None:
         if not ending.wait(BEGIN_S):
             try:
                 begin(app.get())
             except Exception:  # noqa: BLE001 - the server serves without it
-                _log.exception("what goes on by itself did not begin")
+                _log.exception("background work did not start")
 
     thread = threading.Thread(target=run, name="sonde-begin", daemon=True)
     thread.start()
@@ -76,37 +79,37 @@ def begin_soon(
 
 
 def end_if_busy(patience_s: float = LEAVE_S) -> None:
-    """End the process here if a thread goes on working.
+    """Exit the process here if a thread is still working.
 
-    One that is deep in foreign code cannot be stopped, and to take the model runtime apart under
-    its feet, as an ordinary end would, aborts. Stores survive a crash at any point: it is safe.
+    A thread inside native code cannot be stopped, and an ordinary exit would unload the model
+    runtime under it and abort. Exiting is safe: stores survive a crash at any point.
     """
     deadline = time.monotonic() + patience_s
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join(max(deadline - time.monotonic(), 0.0))
             if thread.is_alive():
-                _log.info("%s was still at work", thread.name)
+                _log.info("%s was still running", thread.name)
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(0)
 
 
 Observe = Callable[[str, str, float], None]
-"""Told of every call: the tool, what came of it, and the seconds it took."""
+"""Called for every call with the tool, its outcome and its seconds."""
 
 
 def build_server(
     listing: Listing, app: LazyApp, calls: Calls, observe: Observe = lambda *_: None
 ) -> Server[Any]:
-    """An MCP server for these tools, serving both eras of the protocol."""
+    """An MCP server for these tools and routes, for both generations of the protocol."""
 
-    async def list_tools(_ctx: Context, _params: types.PaginatedRequestParams) -> dict[str, Any]:
+    async def list_tools(_ctx: Context, _params: types.PaginatedRequestParams) -> Json:
         return {"resultType": "complete", "tools": listing.entries}
 
     async def call_tool(
         ctx: Context, params: types.CallToolRequestParams
-    ) -> dict[str, Any] | types.InputRequiredResult:
+    ) -> Json | types.InputRequiredResult:
         began, name, outcome = time.perf_counter(), "unknown", "cancelled"
         try:
             tool = find_tool(listing.tools, params.name)
@@ -124,7 +127,7 @@ def build_server(
             return needed.result
         except Exception as error:  # noqa: BLE001 - the one place that turns errors into protocol
             outcome = getattr(error, "code", "defect")
-            return translate_error(error)
+            return error_result(error)
         else:
             return answer
         finally:
@@ -158,7 +161,7 @@ def build_server(
     server.add_request_handler("resources/templates/list", paged, list_templates)
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, reader.read)
     server.add_request_handler("completion/complete", types.CompleteRequestParams, reader.complete)
-    # What a client was asked travels through its hands: sealed, and good for that user alone.
+    # The state of a question passes through the client: sealed, and valid for that user only.
     seal = RequestStateSecurity(
         keys=[secrets.token_bytes(32)], bind_principal=lambda ctx: calls.read_caller(ctx).user
     )

@@ -1,4 +1,4 @@
-"""Joins an SDK server to a wire: bytes on one side, session messages on the other."""
+"""Runs an SDK server on the pipe: lines on one side, session messages on the other."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ async def run_server(server: Server[Any], inbox: Inbox, wire: Wire) -> None:
 
 
 class Outlet:
-    """The parts of a stream that the SDK asks for and that need nothing done."""
+    """The rest of the SDK's stream protocol, for writers that own nothing."""
 
     async def aclose(self) -> None:
-        """Nothing: what is written to outlives the server."""
+        """Nothing to close: the pipe or socket outlives the server."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,14 +62,14 @@ class Outlet:
 
 
 class Outbox(Outlet):
-    """What the server writes to."""
+    """The server's writing end of the pipe."""
 
     def __init__(self, wire: Wire, inbox: Inbox) -> None:
         self._wire = wire
         self._inbox = inbox
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Put one message on the wire, unless the front has given this answer already."""
+        """Send one message, unless the front has sent this answer already."""
         message = item.message
         if isinstance(message, types.JSONRPCResponse) and self._inbox.take_greeting(message.id):
             return

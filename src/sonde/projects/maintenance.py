@@ -27,8 +27,7 @@ from sonde.runtime.work import Work
 from sonde.searching.contexts import show_view, split_view
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.records import load_heads, load_metadata, save_dirty, save_metadata, write_text
-from sonde.tools.index import ProjectParam
-from sonde.tools.schema import Param
+from sonde.tools.schema import Param, ProjectParam
 from sonde.tools.shapes.cortex import show_chunk
 from sonde.tools.shapes.rfc import DeleteAnswer
 from sonde.types import IndexReport, Progress

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
-from sonde.errors import Cancelled, OutOfMemory, SondeError
+from sonde.errors import Cancelled, HandleUnknown, OutOfMemory, SondeError
 from sonde.runtime.work import Work, trim_heap
 from sonde.types import JobRecord, Progress
 
@@ -279,6 +279,13 @@ class Jobs:
             return job.record()
         store = self._stored()
         return store.get(id_) if store else None
+
+    def find_visible(self, id_: str, user: str) -> JobRecord:
+        """The job, if it belongs to this user or to everyone; raises `HandleUnknown`."""
+        record = self.look_up(id_)
+        if record is None or record.owner not in ("", user):
+            raise HandleUnknown(f"job {id_!r}", what="job", handle=id_)
+        return record
 
     def recent(self, limit: int, after: tuple[int, str] | None = None) -> list[JobRecord]:
         """Jobs of every process, the newest first."""

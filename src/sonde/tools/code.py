@@ -16,9 +16,11 @@ from sonde.projects.views import find_context
 from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions
 from sonde.searching.filters import match_paths, read_folder
-from sonde.tools.schema import Param
+from sonde.tools.route import Route
+from sonde.tools.schema import Param, TagsParam, TypesParam
 from sonde.tools.shapes.cortex import CortexAnswer, show_result
 from sonde.tools.shapes.rfc import GrepAnswer, PathAnswer, SearchAnswer
+from sonde.tools.tool import Tool
 
 _MOST_LINES = 10_000
 _SHORTEST_CHUNK = 200
@@ -37,15 +39,6 @@ CursorParam = Annotated[
 ]
 ModeParam = Annotated[Mode, Param("How to search")]
 TopParam = Annotated[int, Param("Number of results to return", minimum=1, maximum=50)]
-
-TagsParam = Annotated[
-    tuple[str, ...] | None,
-    Param("Only what has all of these tags (see cortex_search)", max_length=100, listed=False),
-]
-TypesParam = Annotated[
-    tuple[str, ...] | None,
-    Param("Only these views of files (see cortex_search)", max_length=100, listed=False),
-]
 
 
 def search_code(
@@ -247,3 +240,61 @@ def cortex_search(
     if note:
         answer["note"] = note
     return answer
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="search_code",
+        call=search_code,
+        toolset="code",
+        title="Search code",
+        description=(
+            "Search your codebase for relevant code by question, words or symbol name. "
+            "Prefer search_docs for prose and search_by_path for file names."
+        ),
+        hint=(
+            "TIP: Prefer this over reading full files when looking for specific functions, "
+            "patterns, or implementations."
+        ),
+        always_load=True,
+    ),
+    Tool(
+        name="search_docs",
+        call=search_docs,
+        toolset="code",
+        title="Search docs",
+        description=("Search documentation files (.md, .txt). Prefer search_code for source code."),
+        hint=(
+            "TIP: For follow-up questions about a doc already in context, use this tool instead "
+            "of re-reading the entire file - more precise results, less context usage."
+        ),
+    ),
+    Tool(
+        name="search_by_path",
+        call=search_by_path,
+        toolset="code",
+        title="Search by path",
+        description=(
+            "Find files whose path matches a glob pattern. "
+            "Prefer search_code when you know what the file does but not its name."
+        ),
+    ),
+)
+CONTEXT_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="cortex_search",
+        call=cortex_search,
+        toolset="code",
+        title="Cortex search",
+        description=(
+            "Search for relevant context in the project codebase and documentation, by chunk type "
+            "and tag (language, folder, #tag). Prefer search_code for whole code."
+        ),
+    ),
+)
+
+ROUTES: tuple[Route, ...] = (
+    Route("search/code", search_code, "The best answers in code to a question"),
+    Route("search/docs", search_docs, "The best answers in documentation to a question"),
+    Route("search/paths", search_by_path, "Files whose path matches a glob"),
+)

@@ -1,18 +1,19 @@
-"""Verbs on a disk: scan a folder, go there, inspect nodes, read reports, follow jobs."""
+"""Verbs on a disk: scan a folder, go there, inspect nodes, read reports."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from sonde.app import App
 from sonde.disk import indexes, listing, reports, scope
 from sonde.disk.trees import join_node
 from sonde.errors import InvalidRequest
-from sonde.paging.cursor import decode_key, encode_key
+from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Content, Route
-from sonde.tools.schema import Param
+from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
 from sonde.tools.shapes.nodes import (
     show_cd,
     show_folder_page,
@@ -28,30 +29,19 @@ from sonde.tools.shapes.shell import (
     MAX_ENTRIES,
     Answer,
     CdAnswer,
-    ConfirmParam,
-    CursorParam,
     FormatParam,
-    JobAnswer,
-    LimitParam,
     NodeAnswer,
-    ProgressAnswer,
+    PreferencesAnswer,
     ScanAnswer,
     SessionParam,
     show_epoch,
-    show_job,
-    show_job_detail,
-    show_job_progress,
     show_plan,
     show_scan,
 )
 from sonde.tools.tool import Tool
 
-_MAX_JOBS = 1_000
-"""More jobs than are ever kept."""
-
 IndexParam = Annotated[str, Param("indexId", min_length=1, max_length=64)]
 NodeParam = Annotated[str, Param("nodeId", min_length=1, max_length=64)]
-JobParam = Annotated[str, Param("jobId", min_length=1, max_length=64)]
 SortParam = Annotated[Literal["name", "size", "modified"], Param("Order of entries")]
 DepthParam = Annotated[
     int | None, Param("Enter no folders deeper than this", minimum=1, maximum=10_000)
@@ -91,7 +81,7 @@ def scan_folder(
     """Scan names, sizes and times below a folder, in the background."""
     caller = work.caller
     if cancel is not None:
-        record = scope.find_job(app.disk, caller, cancel)
+        record = app.workspace.jobs.find_visible(cancel, caller.user)
         app.workspace.jobs.stop(record.id)
         return show_scan(record.subject, record.id, "", caller)
     cwd = scope.find_shell_session(app.disk, caller, session_id).cwd
@@ -112,21 +102,6 @@ def start_index(
 ) -> ScanAnswer:
     """Scan a folder in the background."""
     return scan_folder(app, root, depth_limit, follow_symlinks, work=work)
-
-
-def job_progress(
-    app: App,
-    job_id: Annotated[str, Param("jobId of an answer", min_length=1, max_length=64)],
-    *,
-    work: Work,
-) -> ProgressAnswer:
-    """The progress of a job, or its result."""
-    return show_job_progress(scope.find_job(app.disk, work.caller, job_id), work.caller)
-
-
-def read_progress(app: App, job_id: JobParam, *, work: Work) -> ProgressAnswer:
-    """The same, under the name that the REST API gives it."""
-    return job_progress(app, job_id, work=work)
 
 
 def inspect(
@@ -153,6 +128,45 @@ def inspect(
     if found is None:
         return show_live_node(listing.read_live_detail(place), caller, units)
     return show_node(listing.inspect_node(disk, place.index, found), caller, units)
+
+
+def session_preferences(
+    app: App,
+    units: Annotated[Literal["bytes", "iec", "si"] | None, Param("How sizes are written")] = None,
+    limit: Annotated[int | None, Param("Entries of cd", minimum=1, maximum=MAX_ENTRIES)] = None,
+    sort: Annotated[Literal["name", "size", "modified"] | None, Param("Order of cd")] = None,
+    session_id: SessionParam = None,
+    *,
+    work: Work,
+) -> PreferencesAnswer:
+    """Show or change the preferences of a session."""
+    session = scope.find_shell_session(app.disk, work.caller, session_id)
+    found = scope.change_preferences(app.disk, session, units=units, limit=limit, sort=sort)
+    return {
+        "sessionId": session.id,
+        "units": found.units,
+        "limit": found.limit,
+        "sort": found.sort,
+    }
+
+
+def read_session(
+    app: App,
+    session_id: Annotated[str, Param("sessionId", min_length=1, max_length=64)],
+    *,
+    work: Work,
+) -> Answer:
+    """Where a session is."""
+    caller = work.caller
+    session = scope.find_shell_session(app.disk, caller, session_id)
+    known = app.disk.saved.get(DiskIndex, session.index, caller.user) if session.index else None
+    answer: dict[str, object] = {
+        "sessionId": session.id,
+        "cwd": show_path(session.cwd),
+        "indexId": known.id if known else None,
+        "preferences": asdict(scope.read_preferences(session)),
+    }
+    return answer | ({"indexUrl": caller.link(f"indexes/{known.id}")} if known else {})
 
 
 def list_indexes(app: App, *, work: Work) -> Answer:
@@ -291,38 +305,6 @@ def read_report_page(
     return show_report(found, work.caller)
 
 
-def list_jobs(
-    app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work
-) -> JobAnswer:
-    """Jobs that the caller may see, of every process, newest first."""
-    caller, key = work.caller, app.workspace.key
-    after = decode_key(cursor, "jobs", key) if cursor else None
-    known = app.workspace.jobs.recent(_MAX_JOBS, (after[0], after[1]) if after else None)
-    found = [job for job in known if job.owner in ("", caller.user)]
-    following = None
-    if len(found) > limit:
-        last = found[limit - 1]
-        sealed = encode_key([-last.started_ms, last.id], "jobs", key)
-        following = caller.link(f"jobs?limit={limit}&cursor={sealed}")
-    return {"jobs": [show_job(job, caller) for job in found[:limit]], "nextPageUrl": following}
-
-
-def read_job(app: App, job_id: JobParam, *, work: Work) -> JobAnswer:
-    """A job, with its whole report."""
-    caller = work.caller
-    record = scope.find_job(app.disk, caller, job_id)
-    scan = record.kind == "scan" and app.disk.saved.get(DiskIndex, record.subject, caller.user)
-    return show_job_detail(record, caller, scanned=bool(scan))
-
-
-def stop_job(app: App, job_id: JobParam, *, work: Work) -> Answer:
-    """Stop a job."""
-    record = scope.find_job(app.disk, work.caller, job_id)
-    if not app.workspace.jobs.stop(record.id):
-        raise InvalidRequest("the job has ended", user_message="This job is not running.")
-    return {"jobId": record.id, "status": "stopping"}
-
-
 TOOLS: tuple[Tool, ...] = (
     Tool(
         name="cd",
@@ -345,14 +327,9 @@ TOOLS: tuple[Tool, ...] = (
         ),
         read_only=False,
     ),
-    Tool(
-        name="job_progress",
-        call=job_progress,
-        toolset="files",
-        title="Job progress",
-        description="Show how far a job is, or what came of it.",
-        aliases=("job-progress",),
-    ),
+)
+"""Those that come before `job_progress`."""
+NODE_TOOLS: tuple[Tool, ...] = (
     Tool(
         name="inspect",
         call=inspect,
@@ -361,9 +338,21 @@ TOOLS: tuple[Tool, ...] = (
         description="Show all metadata of one file or folder, and links to more.",
     ),
 )
+SESSION_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="session_preferences",
+        call=session_preferences,
+        toolset="files",
+        title="Session preferences",
+        description="Show or set units, order and length of listings.",
+        read_only=False,
+        aliases=("session-preferences",),
+    ),
+)
 _INDEX = "indexes/{indexId}"
 _NODE = "indexes/{indexId}/nodes/{nodeId}"
 ROUTES: tuple[Route, ...] = (
+    Route("sessions/{sessionId}", read_session, "Where a session is"),
     Route("indexes", list_indexes, "Every scanned folder"),
     Route("indexes", start_index, "Scan a folder", method="POST", status=202),
     Route(_INDEX, read_index, "How a scanned folder stands"),
@@ -376,8 +365,4 @@ ROUTES: tuple[Route, ...] = (
     Route(f"{_NODE}/preview", read_preview, "The beginning of a file", mime="text/plain"),
     Route(f"{_INDEX}/reports", list_reports, "The reports there are"),
     Route(f"{_INDEX}/reports/{{report}}", read_report_page, "One page of a report"),
-    Route("jobs", list_jobs, "Long work, the newest first"),
-    Route("jobs/{jobId}", read_job, "A job, with its whole report"),
-    Route("jobs/{jobId}", stop_job, "Ask a job to stop", method="DELETE", status=202),
-    Route("jobs/{jobId}/progress", read_progress, "How far a job is"),
 )

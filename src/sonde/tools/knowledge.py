@@ -35,6 +35,7 @@ from sonde.knowledge.service import (
 )
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import Conditions, Source
+from sonde.tools.route import Route
 from sonde.tools.schema import Param
 from sonde.tools.shapes.know import GetAnswer, KnowAnswer, TranscriptAnswer, show_got
 from sonde.tools.tool import Tool
@@ -316,7 +317,7 @@ def _declare(call: Callable[..., Any], documented: str, title: str, description:
     )
 
 
-KNOWLEDGE_TOOLS = (
+TOOLS = (
     _declare(
         knowledge_search,
         "knowledge.search",
@@ -378,4 +379,8 @@ KNOWLEDGE_TOOLS = (
     _declare(
         prompts_get, "prompts.get", "Get a prompt", "Read one prompt by id or name, all fields."
     ),
+)
+
+ROUTES = (
+    Route("search/knowledge", knowledge_search, "Notes, media, chats, characters and prompts"),
 )

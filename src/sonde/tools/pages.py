@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 from sonde.app import App
 from sonde.projects.pages import answer_page
 from sonde.runtime.work import Work
-from sonde.tools.code import TagsParam, TypesParam
-from sonde.tools.schema import Param
+from sonde.tools.route import Route
+from sonde.tools.schema import Param, TagsParam, TypesParam
 from sonde.tools.shapes.page import PageAnswer
+from sonde.tools.tool import Tool
 
 QueryParam = Annotated[
     str, Param("The question or the words to search for", max_length=100_000, terse=True)
@@ -177,3 +178,64 @@ def regex_search(
         "max_tokens": max_tokens,
     }
     return answer_page(app.workspace, "regex", pattern or query or "", given, view, cursor, work)
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="semantic_search",
+        call=semantic_search,
+        toolset="code",
+        title="Semantic search",
+        description=(
+            "Page through semantically similar code and docs. "
+            "Prefer search_code for the few best answers."
+        ),
+    ),
+    Tool(
+        name="regex_search",
+        call=regex_search,
+        toolset="code",
+        title="Regex search",
+        description=(
+            "Page through the lines that match a regular expression; needs no index. "
+            "Prefer search_code when the exact text is unknown."
+        ),
+    ),
+    Tool(
+        name="hybrid_search",
+        call=hybrid_search,
+        toolset="code",
+        title="Hybrid search",
+        description=(
+            "Page through code and docs by meaning, words and names together. "
+            "Prefer regex_search for exact text."
+        ),
+        shown=(
+            "query",
+            "path",
+            "include",
+            "exclude",
+            "language",
+            "top_k",
+            "page_size",
+            "context_lines",
+            "project",
+            "cursor",
+        ),
+    ),
+    Tool(
+        name="lexical_search",
+        call=lexical_search,
+        toolset="code",
+        title="Lexical search",
+        description=(
+            "Page through code and docs that hold the words, filtered as in semantic_search. "
+            "Prefer semantic_search when the wording is unknown."
+        ),
+        shown=("query", "path", "page_size", "cursor"),
+    ),
+)
+
+ROUTES: tuple[Route, ...] = (
+    Route("search/lines", regex_search, "Lines that match a regular expression, in pages"),
+)

@@ -21,15 +21,12 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import ResourceSet
 from sonde.stores.disk.filters import Filter, filter_to_json, from_json, parse_filter
 from sonde.tools.route import Route
-from sonde.tools.schema import Param
+from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
 from sonde.tools.shapes.sets import show_queries, show_query_detail, show_run, show_set_detail
 from sonde.tools.shapes.shell import (
     LISTED,
     Answer,
-    ConfirmParam,
-    CursorParam,
     FormatParam,
-    LimitParam,
     QueriesAnswer,
     QueryAnswer,
     RunAnswer,

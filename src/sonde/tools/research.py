@@ -305,7 +305,7 @@ def _fetch_file(
     return answer
 
 
-RESEARCH_TOOLS = (
+TOOLS = (
     Tool(
         name="search",
         call=search,

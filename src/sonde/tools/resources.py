@@ -1,4 +1,4 @@
-"""Verbs that read by address: a project's files, the chunks they are cut into, pages of results."""
+"""Verbs that read by address: a project's files and chunks, entries of knowledge."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from itertools import islice
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from sonde.app import App
-from sonde.errors import FileMissing, FileNotAdmitted, IndexNotFound, InvalidRequest, NoSuchAddress
+from sonde.errors import FileMissing, FileNotAdmitted, IndexNotFound, InvalidRequest
+from sonde.knowledge.service import answer_get
 from sonde.policy.admit import REASONS
 from sonde.policy.walk import ListedFile
 from sonde.projects.find import find_project, indexed_project, known_roots
 from sonde.projects.project import Project
 from sonde.projects.update import repairing_corruption
 from sonde.runtime.work import Work
-from sonde.tools import TOOLS
-from sonde.tools.route import Content
-from sonde.tools.schema import Param
-from sonde.tools.tool import find_tool
+from sonde.stores.knowledge.base import Source
+from sonde.tools.route import Content, Route
+from sonde.tools.schema import Param, ProjectParam
+from sonde.tools.shapes.know import GetAnswer
 from sonde.types import Chunk, Skipped
 
 _MOST = 101
@@ -26,7 +27,12 @@ _MOST = 101
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 
 FileParam = Annotated[str, Param("Path of the file in the project", min_length=1, max_length=4096)]
-ProjectParam = Annotated[str | None, Param("Folder of the project; default: here", max_length=4096)]
+
+
+SUGGESTED_TYPES = (
+    "video", "audio", "podcast", "pdf", "epub", "docx", "pptx", "html", "markdown", "txt", "image",
+    "article",
+)  # fmt: skip
 
 
 class ChunksAnswer(TypedDict):
@@ -87,21 +93,6 @@ def read_chunks(
     return answer
 
 
-def read_result_page(
-    app: App,
-    cursor: Annotated[str, Param("The cursor of an answer", max_length=2_000)],
-    *,
-    work: Work,
-) -> dict[str, Any]:
-    """The page of results that a cursor leads to, whichever tool has made it."""
-    results, _ = app.workspace.results.resume(cursor, {})
-    tool = results.parameters.get("tool")
-    if not isinstance(tool, str):
-        raise NoSuchAddress("the results name no tool", address=cursor)
-    answer: dict[str, Any] = find_tool(TOOLS, tool).call(app, cursor=cursor, work=work)
-    return answer
-
-
 def complete_path(
     app: App, argument: str, beginning: str, given: Mapping[str, str]
 ) -> Sequence[str]:
@@ -119,6 +110,33 @@ def complete_path(
         return sorted(path for path in paths if path.startswith(beginning))[:_MOST]
     walked = (entry.path for entry in found.tree.walk() if isinstance(entry, ListedFile))
     return sorted(islice((path for path in walked if path.startswith(beginning)), _MOST))
+
+
+class TypesAnswer(TypedDict):
+    """Kinds of media."""
+
+    types: list[str]
+    """Those there are."""
+    suggested: list[str]
+
+
+def list_media_types(app: App, *, work: Work) -> TypesAnswer:
+    """The kinds of media that this user has."""
+    store = app.knowledge.of(work.caller.user)
+    return {"types": store.list_media_types(), "suggested": list(SUGGESTED_TYPES)}
+
+
+def read_knowledge_entry(
+    app: App,
+    source: Annotated[Source, Param("Where it is from")],
+    id: Annotated[str, Param("Its id", min_length=1, max_length=1000, numbers=True, terse=True)],  # noqa: A002
+    offset: Annotated[int, Param("next_offset of the part before", minimum=0)] = 0,
+    *,
+    work: Work,
+) -> GetAnswer:
+    """One entry, from an offset on."""
+    options: dict[str, Any] = {"mode": "full", "offset": offset}
+    return answer_get(app, source, id, options, work)
 
 
 def _readable_project(app: App, project: str | None) -> Project:
@@ -153,3 +171,24 @@ def _show_chunk(chunk: Chunk) -> dict[str, Any]:
 
 def _is_same(state: Any, entry: Any) -> bool:
     return bool(state.size == entry.size and state.mtime_ns == entry.mtime_ns)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "files/{path:path}",
+        read_file_text,
+        "A file of a project as it is now",
+        mime="text/plain",
+        complete=complete_path,
+    ),
+    Route(
+        "chunks/{path:path}",
+        read_chunks,
+        "The pieces that an indexed file is searched as",
+        complete=complete_path,
+    ),
+)
+ENTRY_ROUTES: tuple[Route, ...] = (
+    Route("knowledge/media/types", list_media_types, "The kinds of media there are"),
+    Route("knowledge/{source}/{id}", read_knowledge_entry, "A note, a document, a chat and so on"),
+)

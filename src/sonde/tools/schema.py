@@ -1,53 +1,33 @@
-"""The arguments of a tool: what may be passed, and the check that it is what was passed."""
+"""The arguments of a verb: their declaration, their JSON Schema, and the binding of a call."""
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from sonde.errors import EmptyQuery, InvalidRequest, UnknownArgument
+from sonde.errors import EmptyQuery, UnknownArgument
+from sonde.types import Json
+from sonde.values import (
+    Kind,
+    check_bounds,
+    check_choice,
+    convert_items,
+    convert_kind,
+    invalid_value,
+    quote_value,
+    to_snake,
+)
 
-Kind = Literal["string", "integer", "number", "boolean", "array", "object", "null"]
-"""The types of JSON."""
-
-_NAMES: dict[type, str] = {
-    bool: "a boolean",
-    int: "an integer",
-    float: "a number",
-    str: "a string",
-    list: "an array",
-    dict: "an object",
-    type(None): "null",
-}
-_WANTED: dict[Kind, str] = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "an array",
-    "object": "an object",
-    "null": "null",
-}
-_TYPES: dict[Kind, Any] = {
-    "string": (str,),
-    "integer": (int, float),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list, tuple),
-    "object": (dict,),
-    "null": (type(None),),
-}
-_GUARD = 100
-"""A length from here on guards the server and is checked; no caller needs to be told."""
+LISTED_LENGTH = 100
+"""Schemas list a `maxLength` below this. Longer ones only protect the server; they are checked,
+but no caller needs to know them, and every listed word costs context."""
 
 
 @dataclass(frozen=True)
 class Param:
-    """What a signature says of an argument beyond its type: `Annotated[int, Param(...)]`."""
+    """What a signature declares of an argument beyond its type: `Annotated[int, Param(...)]`."""
 
     description: str
     minimum: float | None = None
@@ -60,15 +40,15 @@ class Param:
     example: Any = None
     """Shown in the reference; no part of the schema."""
     terse: bool = False
-    """The schema gives only the type: the name says enough, a wrong value is told on the call."""
+    """The schema gives only the type: the name says enough, and a wrong value is refused anyway."""
     listed: bool = True
-    """Whether the schema names it at all; it is taken in any case."""
+    """Whether the schema names it; it is accepted either way."""
     clamp: bool = False
-    """A number out of bounds is taken as the nearest within."""
+    """A number out of bounds becomes the nearest bound."""
     numbers: bool = False
-    """A string that may be given as a whole number, too."""
+    """A string that may also be given as an integer."""
     lists: bool = False
-    """A string that may be given as a list of its parts, too."""
+    """A string that may also be given as a list of its parts."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +65,16 @@ class Argument:
     items: Kind | None = None
 
     @cached_property
-    def schema(self) -> dict[str, Any]:
-        """JSON Schema of this argument as it is listed."""
-        hidden = {"maxLength"} if self.full_schema.get("maxLength", 0) >= _GUARD else set()
+    def schema(self) -> Json:
+        """JSON Schema of the argument as clients see it."""
+        hidden = {"maxLength"} if self.full_schema.get("maxLength", 0) >= LISTED_LENGTH else set()
         if self.param.terse:
             hidden |= {"description", "default", "minLength", "maxLength", "minItems", "maxItems"}
         return {key: fact for key, fact in self.full_schema.items() if key not in hidden}
 
     @cached_property
-    def full_schema(self) -> dict[str, Any]:
-        """JSON Schema of this argument with everything that is checked."""
+    def full_schema(self) -> Json:
+        """JSON Schema of the argument with everything that is checked."""
         lengths = ("minItems", "maxItems") if self.kind == "array" else ("minLength", "maxLength")
         facts = {
             "enum": list(self.choices) or None,
@@ -109,96 +89,54 @@ class Argument:
         return {"type": self.kind} | {key: fact for key, fact in facts.items() if fact is not None}
 
     def convert(self, value: Any) -> Any:
-        """The value as the verb wants it, or an error that says what is wrong with it."""
+        """The value as the verb takes it; raises `InvalidRequest` if it is not acceptable."""
+        param = self.param
         if value is None and self.nullable:
             return None
-        if self.param.lists and isinstance(value, list | tuple):
-            parts = enumerate(value)
-            value = ", ".join(_convert_kind(f"{self.name}[{at}]", "string", v) for at, v in parts)
+        if param.lists and isinstance(value, list | tuple):
+            value = ", ".join(convert_items(self.name, "string", value))
         if self.name == "query" and isinstance(value, str) and not value.strip():
             if self.required:
                 raise EmptyQuery
             return self.default
-        if self.param.numbers and type(value) is int:
+        if param.numbers and type(value) is int:
             value = str(value)
-        value = _convert_kind(self.name, self.kind, value)
-        if self.param.clamp:
-            value = min(max(value, self.param.minimum), self.param.maximum)
+        value = convert_kind(self.name, self.kind, value)
+        if param.clamp:
+            value = min(max(value, param.minimum), param.maximum)
         if self.items:
-            value = [
-                _convert_kind(f"{self.name}[{at}]", self.items, item)
-                for at, item in enumerate(value)
-            ]
-        if self.choices and value not in self.choices:
-            listed = ", ".join(map(str, self.choices))
-            raise _refuse(f"`{self.name}` must be one of {listed}; it is {_show(value)}")
-        self._check_bounds(value)
-        return value
-
-    def _check_bounds(self, value: Any) -> None:
+            value = convert_items(self.name, self.items, value)
+        if self.choices:
+            check_choice(self.name, value, self.choices)
         if self.kind in ("integer", "number"):
-            low, high, size, unit = self.param.minimum, self.param.maximum, value, ""
+            check_bounds(self.name, value, param.minimum, param.maximum)
         elif self.kind in ("string", "array"):
-            low, high, size = self.param.min_length, self.param.max_length, len(value)
             unit = " characters long" if self.kind == "string" else " items long"
-        else:
-            return
-        too_low = low is not None and size < low
-        if too_low or (high is not None and size > high):
-            bounds = f"{low} to {high}"
-            if low is None or high is None:
-                bounds = f"at most {high}" if low is None else f"at least {low}"
-            raise _refuse(f"`{self.name}` must be {bounds}{unit}; it is {_show(size)}")
+            check_bounds(self.name, len(value), param.min_length, param.max_length, unit)
+        return value
 
 
 def bind(owner: str, arguments: Iterable[Argument], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, by the declared names, checked; snake_case and camelCase both serve."""
+    """The given values by declared name, checked; snake_case and camelCase are both accepted."""
     known = {argument.name: argument for argument in arguments}
     bound: dict[str, Any] = {}
     for spelling, value in given.items():
-        name = spelling if spelling in known else _to_snake(spelling)
+        name = spelling if spelling in known else to_snake(spelling)
         if name not in known:
-            raise _refuse_unknown(owner, spelling, list(known))
+            raise _unknown_argument(owner, spelling, list(known))
         if name in bound:
-            raise _refuse(f"`{name}` is given twice, in two spellings")
+            raise invalid_value(f"`{name}` is given twice, in two spellings")
         bound[name] = known[name].convert(value)
     for argument in known.values():
         if argument.required and argument.name not in bound:
-            raise _refuse(f"{owner} needs `{argument.name}`: {argument.param.description}")
+            raise invalid_value(f"{owner} needs `{argument.name}`: {argument.param.description}")
     return bound
 
 
-def _convert_kind(name: str, kind: Kind, value: Any) -> Any:
-    if isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool)):
-        if kind == "array":
-            return list(value)
-        if kind not in ("integer", "number"):
-            return value
-        if abs(value) <= sys.float_info.max and (kind == "number" or value == int(value)):
-            return float(value) if kind == "number" else int(value)
-    found = _NAMES.get(type(value), type(value).__name__)
-    shown = f"{_show(value)}, {found}" if isinstance(value, str | int | float) else found
-    raise _refuse(f"`{name}` must be {_WANTED[kind]}; it is {shown}")
-
-
-def _to_snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
-def _show(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _refuse(problem: str) -> InvalidRequest:
-    # Handed over as a fact: a message may quote braces, which the template would read.
-    return InvalidRequest(problem, user_message="{problem}.", problem=problem)
-
-
-def _refuse_unknown(owner: str, spelling: str, names: list[str]) -> UnknownArgument:
+def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArgument:
     from difflib import get_close_matches
 
-    near = get_close_matches(_to_snake(spelling), names, n=1, cutoff=0.6)
+    near = get_close_matches(to_snake(spelling), names, n=1, cutoff=0.6)
     if near:
         advice = f"Did you mean `{near[0]}`?"
     elif names:
@@ -206,10 +144,24 @@ def _refuse_unknown(owner: str, spelling: str, names: list[str]) -> UnknownArgum
     else:
         advice = "It takes no arguments."
     return UnknownArgument(
-        f"{owner} has no argument {_show(spelling)}. {advice}",
+        f"{owner} has no argument {quote_value(spelling)}. {advice}",
         user_message="{owner} has no argument {spelling}.",
         next_action="{advice}",
         owner=owner,
-        spelling=_show(spelling),
+        spelling=quote_value(spelling),
         advice=advice,
     )
+
+
+ProjectParam = Annotated[str | None, Param("Folder of the project; default: here", max_length=4096)]
+ConfirmParam = Annotated[str | None, Param("Token of the answer that asked", max_length=100)]
+LimitParam = Annotated[int, Param("Rows of a page", minimum=1, maximum=1000)]
+CursorParam = Annotated[str | None, Param("As in nextPageUrl", max_length=4096)]
+TagsParam = Annotated[
+    tuple[str, ...] | None,
+    Param("Only what has all of these tags (see cortex_search)", max_length=100, listed=False),
+]
+TypesParam = Annotated[
+    tuple[str, ...] | None,
+    Param("Only these views of files (see cortex_search)", max_length=100, listed=False),
+]

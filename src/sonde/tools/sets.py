@@ -21,7 +21,7 @@ from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Combination, ResourceSet
 from sonde.tools.route import Route
-from sonde.tools.schema import Param
+from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
 from sonde.tools.shapes.sets import (
     show_entries,
     show_set_detail,
@@ -30,9 +30,6 @@ from sonde.tools.shapes.sets import (
 from sonde.tools.shapes.shell import (
     LISTED,
     Answer,
-    ConfirmParam,
-    CursorParam,
-    LimitParam,
     SessionParam,
     SetAnswer,
 )

@@ -17,7 +17,9 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, NotRequired, Required, Union
 
 from sonde.errors import UnknownArgument
-from sonde.tools.schema import Argument, Kind, Param, bind
+from sonde.tools.schema import Argument, Param, bind
+from sonde.types import Json
+from sonde.values import Kind
 
 __all__ = [
     "TOOLSETS",
@@ -80,9 +82,9 @@ class Tool:
         return read_arguments(self.call)
 
     @cached_property
-    def input_schema(self) -> dict[str, Any]:
+    def input_schema(self) -> Json:
         """JSON Schema of the arguments."""
-        schema: dict[str, Any] = {
+        schema: Json = {
             "type": "object",
             "properties": {
                 argument.name: argument.schema
@@ -95,7 +97,7 @@ class Tool:
         return schema | {"required": required} if required else schema
 
     @cached_property
-    def output_schema(self) -> dict[str, Any]:
+    def output_schema(self) -> Json:
         """JSON Schema of the answer: its keys, their types and which are always there."""
         return read_answer(self.call)
 
@@ -127,13 +129,13 @@ def read_arguments(call: Callable[..., Any]) -> tuple[Argument, ...]:
     )
 
 
-def read_answer(call: Callable[..., Any]) -> dict[str, Any]:
+def read_answer(call: Callable[..., Any]) -> Json:
     """JSON Schema of what a verb answers."""
     answer = _read_hints(call)["return"]
     if not typing.is_typeddict(answer):
         return {"type": "object"}
     hints = typing.get_type_hints(answer, include_extras=True)
-    schema: dict[str, Any] = {
+    schema: Json = {
         "type": "object",
         "properties": {key: _describe_value(hint) for key, hint in hints.items()},
     }
@@ -148,13 +150,13 @@ def bind_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def find_tool(tools: Iterable[Tool], name: str) -> Tool:
     """The tool of that name, in any documented spelling and letter case."""
-    known = {_fold_name(spelling): t for t in tools for spelling in (t.name, *t.aliases)}
-    found = known.get(_fold_name(name))
+    known = {fold_tool_name(spelling): t for t in tools for spelling in (t.name, *t.aliases)}
+    found = known.get(fold_tool_name(name))
     if found is not None:
         return found
     from difflib import get_close_matches
 
-    near = get_close_matches(_fold_name(name), known, n=3, cutoff=0.5)
+    near = get_close_matches(fold_tool_name(name), known, n=3, cutoff=0.5)
     names = list(dict.fromkeys(known[key].name for key in near))
     raise UnknownArgument(
         f"unknown tool {name!r}",
@@ -167,11 +169,12 @@ def find_tool(tools: Iterable[Tool], name: str) -> Tool:
     )
 
 
-def _fold_name(name: str) -> str:
+def fold_tool_name(name: str) -> str:
+    """A tool's name as it is compared: every documented spelling folds to the same."""
     return re.sub(r"[-.\s_]+", "_", name.strip()).lower()
 
 
-def _read_hints(call: Callable[..., Any]) -> dict[str, Any]:
+def _read_hints(call: Callable[..., Any]) -> Json:
     # Without what is supplied: a module of verbs need not import the app to declare them.
     wanted = {name: hint for name, hint in call.__annotations__.items() if name not in SUPPLIED}
     namespace = getattr(call, "__globals__", {})
@@ -230,7 +233,7 @@ def _read_argument(parameter: inspect.Parameter, hint: Any) -> Argument:
     )
 
 
-def _describe_value(hint: Any) -> dict[str, Any]:
+def _describe_value(hint: Any) -> Json:
     bare, _, optional = _strip(hint)
     kind = _kind_of(bare)
     if kind is None:

@@ -1,4 +1,4 @@
-"""Everything that says who calls: tokens from a file, keys of users, tokens that others signed."""
+"""Who a caller is: tokens from a file, keys of users, and signed tokens (JWT)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from sonde.errors import InvalidRequest
 from sonde.stores.users import USER_NAME, Users
-from sonde.types import LOCAL
+from sonde.types import LOCAL, Json
 
 if TYPE_CHECKING:
     from jwt import PyJWKSet
 
 
-SHORTEST = 16
+MIN_TOKEN_CHARS = 16
+"""Keeps out tokens that could be guessed."""
 
 
 class Tokens:
-    """The tokens that were given out; only their digests are kept."""
+    """Known tokens; only their digests are kept."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
         self._users = {_digest(token): user for user, token in pairs}
@@ -30,12 +31,12 @@ class Tokens:
         return bool(self._users)
 
     def find_user(self, token: str) -> str | None:
-        """The user that a token stands for; how long it takes tells nothing about the token."""
+        """The user of a token; the time it takes reveals nothing about other tokens."""
         return self._users.get(_digest(token))
 
 
 def load_tokens(token: str | None, path: Path | None) -> Tokens:
-    """The token given and those of a file: one a line, a user's name before it if not `local`."""
+    """The given token and those of a file: `TOKEN` or `USER TOKEN` on each line."""
     pairs = [(LOCAL, token)] if token else []
     if path is not None:
         try:
@@ -51,8 +52,8 @@ def load_tokens(token: str | None, path: Path | None) -> Tokens:
         if not pairs:
             raise _refuse(f"There is no token in {path}.")
     for user, secret in pairs:
-        if len(secret) < SHORTEST:
-            raise _refuse(f"A token must have at least {SHORTEST} characters.")
+        if len(secret) < MIN_TOKEN_CHARS:
+            raise _refuse(f"A token must have at least {MIN_TOKEN_CHARS} characters.")
         if not USER_NAME.fullmatch(user):
             raise _refuse(f"'{user}' cannot be a user: use a-z, 0-9, dot, dash, underscore.")
     return Tokens(pairs)
@@ -73,21 +74,23 @@ def _refuse(problem: str) -> InvalidRequest:
 
 _ALGORITHMS = {"RSA": ["RS256"], "oct": ["HS256"]}
 _LEEWAY_S = 30
-_SHORTEST_SECRET = 32
+"""Tolerated difference between the clocks of issuer and server."""
+_MIN_SECRET_BYTES = 32
+"""The size of an HS256 digest; RFC 7518 requires at least as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Who signs tokens for us, and what they must say."""
+    """Who signs tokens, and the claims they must carry."""
 
     keys: Path
-    """A key set (JWKS): several keys, by `kid`, so that they can be changed one by one."""
+    """A key set (JWKS), so that keys can be rotated one at a time by `kid`."""
     issuer: str
     audience: str
 
 
 class Keyring(Tokens):
-    """Looks a token up wherever it may be known; changes of the files count at once."""
+    """Looks a token up in all sources; a changed file takes effect at once."""
 
     def __init__(self, tokens: Tokens, users: Users, issuer: Issuer | None = None) -> None:
         super().__init__()
@@ -96,13 +99,13 @@ class Keyring(Tokens):
         self._issuer = issuer
         self._set: tuple[float, PyJWKSet] | None = None
         if issuer:
-            self._load(issuer)  # a key set that cannot be read is told at the start
+            self._load(issuer)  # an unreadable key set is an error at start-up
 
     def __bool__(self) -> bool:
         return bool(self._tokens or self._issuer or self._keys)
 
     def find_user(self, token: str) -> str | None:
-        """The user that a token stands for, or None."""
+        """The user of a token, or None."""
         user = self._tokens.find_user(token) or self._keys.find_user(token)
         if user is None and self._issuer and token.count(".") == 2:
             user = self._read_signed(self._issuer, token)
@@ -116,7 +119,7 @@ class Keyring(Tokens):
             key = self._find_key(issuer, head.get("kid"))
             if key is None:
                 return None
-            claims: dict[str, Any] = jwt.decode(
+            claims: Json = jwt.decode(
                 token,
                 key.key,
                 algorithms=_ALGORITHMS[str(key.key_type)],
@@ -149,12 +152,12 @@ class Keyring(Tokens):
                 for key in found.keys:
                     if str(key.key_type) not in _ALGORITHMS:
                         raise ValueError(f"a key of type {key.key_type}")
-                    if key.key_type == "oct" and len(key.key) < _SHORTEST_SECRET:
-                        raise ValueError(f"a secret of less than {_SHORTEST_SECRET} bytes")
+                    if key.key_type == "oct" and len(key.key) < _MIN_SECRET_BYTES:
+                        raise ValueError(f"a secret of less than {_MIN_SECRET_BYTES} bytes")
                 self._set = (stamp, found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, PyJWTError) as error:
             if self._set is not None:
-                return self._set[1]  # a file that is being written leaves the old keys in force
+                return self._set[1]  # keep the old keys while the file is being written
             raise InvalidRequest(
                 f"{issuer.keys}: {type(error).__name__}: {error}",
                 user_message="The key set of SONDE_JWT_KEYS cannot be used.",

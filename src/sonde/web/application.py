@@ -1,4 +1,4 @@
-"""The whole server as one ASGI application: MCP, REST routes and pages behind the guard."""
+"""The HTTP server as one ASGI application: MCP, REST routes and pages behind the guard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import anyio
 import anyio.to_thread
@@ -28,36 +27,42 @@ from sonde.mcp.listing import Listing
 from sonde.mcp.server import Closable, LazyApp, begin_soon, build_server
 from sonde.runtime.work import trim_heap
 from sonde.version import __version__
-from sonde.web.guard import MOST_BYTES, Access, Guard, is_exposed
+from sonde.web.guard import MAX_BODY_BYTES, Access, Guard, is_exposed
 from sonde.web.metrics import Meter, Metrics
 from sonde.web.pages.errors import refuse_request
 from sonde.web.rest import describe_routes, group_routes
 
-QUIET_S = 5.0
+TRIM_INTERVAL_S = 5.0
+"""How often an idle server returns freed memory to the system."""
 GRACE_S = 4.0
-"""How long verbs may go on once the server was told to stop."""
+"""How long verbs may run on after shutdown was requested, before they are cancelled."""
 STOP_S = 5.0
-"""How long running verbs may take to stop when the server ends."""
+"""How long cancelled verbs may take to stop."""
+RESPONSE_GRACE_S = 5
+"""How long uvicorn waits for open responses; longer than `GRACE_S`, so that cancelled calls are
+answered instead of cut off."""
+MAX_HEAD_BYTES = 256 * 1024
+"""Of a request's line and headers: fits a path and a cursor with every character quoted."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What the routes of a page or a stream need."""
+    """What pages, downloads and streams are built from."""
 
     app: LazyApp
     calls: Calls
     metrics: Metrics
     access: Access
     ending: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the server was told to stop: what is open for ever must close."""
+    """Set on shutdown: streams that would stay open must close."""
 
 
 Pages = Callable[[Parts], Sequence[BaseRoute]]
-"""Adds what is no plain verb: pages, downloads, event streams."""
+"""Adds routes that are not verbs: pages, downloads, event streams."""
 
 
 class Application:
-    """The whole server; `ending` is set by whoever runs it, before it waits for answers."""
+    """The server; its runner sets `ending` on shutdown, before waiting for responses."""
 
     def __init__(self, inner: ASGIApp, ending: anyio.Event) -> None:
         self._inner = inner
@@ -76,9 +81,9 @@ def build_application(
     pages: Sequence[Pages] = (),
     begin: Callable[[Closable], None] | None = None,
 ) -> Application:
-    """Put the server together; `open_app` runs when something first needs the app.
+    """Build the server; `open_app` runs when something first needs the app.
 
-    `begin` is given the app soon after the start, for what goes on without being asked for.
+    `begin(app)` is called soon after the start, to begin background work.
     """
     parts = Parts(LazyApp(open_app), Calls(), Metrics(), access)
     server = build_server(listing, parts.app, parts.calls, observe=parts.metrics.note_call)
@@ -96,8 +101,8 @@ def build_application(
         if begin:
             begin_soon(begin, parts.app, ending)
         async with mcp.running(), anyio.create_task_group() as group:
-            group.start_soon(_trim_when_quiet, parts.calls)
-            group.start_soon(_call_off_late, parts)
+            group.start_soon(_trim_when_idle, parts.calls)
+            group.start_soon(_cancel_after_grace, parts)
             yield
             group.cancel_scope.cancel()
         ending.set()
@@ -139,19 +144,19 @@ def build_application(
     return Application(Meter(Guard(starlette, access), parts.metrics), parts.ending)
 
 
-async def _call_off_late(parts: Parts) -> None:
-    """Once the server was told to stop, verbs have a while; then they are called off, so that
-    their clients are told instead of cut off."""
+async def _cancel_after_grace(parts: Parts) -> None:
+    """On shutdown, cancel verbs that run longer than `GRACE_S`, so that their clients get an
+    error instead of a closed connection."""
     await parts.ending.wait()
     await anyio.sleep(GRACE_S)
     await anyio.to_thread.run_sync(parts.calls.stop, 0)
 
 
-async def _trim_when_quiet(calls: Calls) -> None:
-    """Give back what a burst of requests has left behind."""
+async def _trim_when_idle(calls: Calls) -> None:
+    """Return the memory of a burst of requests once it is over."""
     while True:
-        await anyio.sleep(QUIET_S)
-        if calls.has_come_to_rest():
+        await anyio.sleep(TRIM_INTERVAL_S)
+        if calls.has_become_idle():
             await anyio.to_thread.run_sync(trim_heap)
 
 
@@ -174,7 +179,7 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
 
 
 def _list_methods(request: Request) -> set[str]:
-    """What can be done at an address; a page and its form are two routes."""
+    """The methods of an address; a page and its form are two routes."""
     return {
         method
         for route in request.app.routes
@@ -187,14 +192,8 @@ async def _refuse_defect(request: Request, error: Exception) -> Response:
     return refuse_request(error, request.scope)
 
 
-_HEAD_BYTES = 256 * 1024
-"""Of a request's line and headers: a path and a cursor, every character of them quoted."""
-GRACE_S_SERVING = 5
-"""How long answers that are under way may take once the server was told to stop."""
-
-
 def check_access(access: Access) -> None:
-    """`InvalidRequest` when others could connect and nothing would keep them out."""
+    """Raise `InvalidRequest` if other machines could connect without a token."""
     if is_exposed(access.host) and not access.tokens:
         raise InvalidRequest(
             f"{access.host} is not loopback and there is no token",
@@ -204,17 +203,8 @@ def check_access(access: Access) -> None:
         )
 
 
-class Shutdown(Protocol):
-    """An ASGI application that is told when it is to end."""
-
-    ending: anyio.Event
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, socket or lifetime."""
-
-
-def serve_http(app: Shutdown, access: Access, ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; `ready` is told the address once connections are taken."""
+def serve_http(app: Application, access: Access, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM. Calls `ready(address)` once listening."""
     check_access(access)
     listener = _listen(access)
     config = uvicorn.Config(
@@ -225,9 +215,9 @@ def serve_http(app: Shutdown, access: Access, ready: Callable[[str], None]) -> N
         proxy_headers=False,
         lifespan="on",
         ws="websockets-sansio",
-        ws_max_size=MOST_BYTES,
-        h11_max_incomplete_event_size=_HEAD_BYTES,
-        timeout_graceful_shutdown=GRACE_S_SERVING,
+        ws_max_size=MAX_BODY_BYTES,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        timeout_graceful_shutdown=RESPONSE_GRACE_S,
     )
     with listener:
         server = _Server(config, lambda: ready(_show_address(listener)), app.ending)
@@ -235,7 +225,7 @@ def serve_http(app: Shutdown, access: Access, ready: Callable[[str], None]) -> N
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready, and ends without raising the signal once more."""
+    """Reports when it is ready, and ends without raising the signal again."""
 
     def __init__(
         self, config: uvicorn.Config, ready: Callable[[], None], ending: anyio.Event
@@ -245,19 +235,19 @@ class _Server(uvicorn.Server):
         self._ending = ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take connections."""
+        """Accept connections."""
         await super().startup(sockets=sockets)
         if self.started:
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more connections, let streams close, wait for the answers under way."""
+        """Stop accepting, let streams close, wait for open responses."""
         self._ending.set()
         await super().shutdown(sockets=sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End on the first signal, at once on the second."""
+        """Shut down on the first signal, at once on the second."""
         wanted = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self.handle_exit) for number in wanted}
         try:

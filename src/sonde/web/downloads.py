@@ -1,4 +1,4 @@
-"""Downloads with ranges, and the live events of a job: what no verb can answer."""
+"""File downloads with ranges, and the event stream of a job."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from sonde.errors import HandleUnknown, NodeMissing
 from sonde.mcp.calls import SCOPE_CALLER, dump_answer
 from sonde.policy.content import ShownFile, open_shown
 from sonde.runtime.work import Work
-from sonde.tools.disk import read_job
-from sonde.types import Caller
+from sonde.tools.job_routes import read_job
+from sonde.types import Caller, Json
 from sonde.web.application import Parts
 from sonde.web.errors import shape_error
 from sonde.web.rest import DescribedRoute
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
-_TICK_S = 0.25
-_QUIET_S = 15.0
-"""A comment is sent so often where nothing changes, so that nobody takes the line for dead."""
+POLL_INTERVAL_S = 0.25
+"""How often a job is read for its event stream; fast enough for a progress bar."""
+KEEP_ALIVE_S = 15.0
+"""A comment is sent after this long without events, below the idle timeout of common proxies."""
 
 
 def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
@@ -62,7 +63,7 @@ def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
 async def _answer(open_: Callable[[], Response]) -> Response:
     try:
         return await anyio.to_thread.run_sync(open_)
-    except Exception as error:  # noqa: BLE001 - turned into HTTP as every route's
+    except Exception as error:  # noqa: BLE001 - becomes a response, as in rest.py
         return shape_error(error)
 
 
@@ -113,23 +114,23 @@ def _quote_name(name: str) -> str:
 
 
 def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int] | None:
-    """The bytes asked for, all where nothing valid is asked for, None where none of them exist."""
+    """The requested bytes; all if no valid range is given, None if the range is beyond the end."""
     whole = (0, file.size)
-    asked = _RANGE.fullmatch(request.headers.get("range", ""))
-    if asked is None or not (asked[1] or asked[2]) or request.headers.get("if-range", etag) != etag:
+    part = _RANGE.fullmatch(request.headers.get("range", ""))
+    if part is None or not (part[1] or part[2]) or request.headers.get("if-range", etag) != etag:
         return whole
-    if not asked[1]:
-        length = int(asked[2])
+    if not part[1]:
+        length = int(part[2])
         return (max(file.size - length, 0), file.size) if length and file.size else None
-    start = int(asked[1])
-    end = min(int(asked[2]) + 1, file.size) if asked[2] else file.size
-    if asked[2] and int(asked[2]) < start:
+    start = int(part[1])
+    end = min(int(part[2]) + 1, file.size) if part[2] else file.size
+    if part[2] and int(part[2]) < start:
         return whole
     return (start, end) if start < file.size else None
 
 
 class _Download(StreamingResponse):
-    """The bytes of a file, which is closed also where nobody waits for them any more."""
+    """The bytes of a file, which is closed even if the client disconnects."""
 
     def __init__(self, file: ShownFile, body: Iterable[bytes], *args: Any, **options: Any) -> None:
         super().__init__(body, *args, **options)
@@ -155,7 +156,7 @@ def _open_events(parts: Parts, request: Request) -> Response:
 
 
 async def _follow(app: App, handle: str, caller: Caller, ending: anyio.Event) -> AsyncIterator[str]:
-    """The job whenever it changed, until it has ended or the server is to."""
+    """An event whenever the job changes, until it or the server ends."""
     shown, quiet = "", 0.0
     while True:
         answer = await anyio.to_thread.run_sync(_read, app, handle, caller)
@@ -166,13 +167,13 @@ async def _follow(app: App, handle: str, caller: Caller, ending: anyio.Event) ->
             shown, quiet = text, 0.0
         if ended or ending.is_set():
             return
-        if quiet >= _QUIET_S:
+        if quiet >= KEEP_ALIVE_S:
             yield ": still running\n\n"
             quiet = 0.0
-        with anyio.move_on_after(_TICK_S):
+        with anyio.move_on_after(POLL_INTERVAL_S):
             await ending.wait()
-        quiet += _TICK_S
+        quiet += POLL_INTERVAL_S
 
 
-def _read(app: App, handle: str, caller: Caller) -> dict[str, Any]:
+def _read(app: App, handle: str, caller: Caller) -> Json:
     return read_job(app, handle, work=Work(caller=caller))

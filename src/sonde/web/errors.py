@@ -1,4 +1,4 @@
-"""Errors -> HTTP, in one place: the catalogue's object as the body, and a status."""
+"""Errors as HTTP responses: the error's object as the body, and a status."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ STATUSES: dict[type[SondeError], int] = {
     InvalidRequest: 400,
     SondeError: 500,
 }
-"""By class; a class that is not here has the status of the nearest one above it."""
+"""By class; a class that is not listed has the status of its nearest base."""
 
 
-def find_status(error: SondeError) -> int:
-    """The status for an error."""
-    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+def find_status(kind: type[SondeError]) -> int:
+    """The HTTP status of a class of errors."""
+    return next(STATUSES[above] for above in kind.__mro__ if above in STATUSES)
 
 
 def shape_error(error: Exception) -> JSONResponse:
-    """The response for whatever a verb or the guard has raised."""
+    """The response for an exception of a verb or the guard."""
     if not isinstance(error, SondeError):
         # Details of a defect stay in the log: they may quote what was being read.
         _log.error("a route failed unexpectedly", exc_info=error)
         error = SondeError(f"unexpected {type(error).__name__}; see the log")
-    status = find_status(error)
+    status = find_status(type(error))
     if status == 500:
         _log.error("%s", error.developer_message)
     headers = {"cache-control": "no-store"}

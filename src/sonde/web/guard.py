@@ -1,8 +1,7 @@
-"""The one guard in front of everything that is served over HTTP.
+"""The guard in front of everything that is served over HTTP.
 
-It looks at where a request says it goes (Host) and comes from (Origin), whether its path is plain,
-whom its token stands for, how large it is and how many there are. What passes carries a `Caller`;
-nothing behind the guard decides any of this again.
+It checks the Host and Origin headers, the path, the token, the size of the body and the rate.
+What passes carries a `Caller`; nothing behind the guard decides any of this again.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import base64
 import json
 import socket
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -41,14 +40,17 @@ from sonde.web.accounts import Tokens
 from sonde.web.pages.errors import is_person, refuse_request
 
 COOKIE = "sonde_token"
-MOST_BYTES = 4 * 1024 * 1024
-"""Of one request's body, and of one WebSocket message."""
-BODY_S = 30.0
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""Limit of a request's body and of a WebSocket message; far more than any call needs."""
+BODY_TIMEOUT_S = 30.0
+"""Time for a body to arrive; bounds what a client that sends slowly can hold open."""
+WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST = 0.5, 10
+"""Wrong tokens per address: enough for typing errors, far too few for guessing."""
 LOGIN = "/login"
 OPEN_PATHS = frozenset({"/healthz", LOGIN, "/static/page.css", "/static/icon.svg"})
-"""Answered without a token: nothing of anybody's is in there."""
+"""Served without a token: they hold no data of any user."""
 
-_ANYBODY = "anonymous"
+_ANONYMOUS = "anonymous"
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
@@ -61,26 +63,32 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """Where the server listens and whom it answers."""
+    """Where the server listens, and who may use it."""
 
     host: str = "127.0.0.1"
     port: int = 0
     tokens: Tokens = field(default_factory=Tokens)
     public_url: str = ""
-    """The address others use when it is not the one we listen at: behind a proxy."""
+    """The server's address as clients see it, if a proxy is in front."""
     rate_limit: int = 200
-    """Requests a second for one caller; 0 does not limit."""
+    """Requests per second for one caller; 0 means no limit."""
 
     @property
     def is_loopback(self) -> bool:
-        """Nobody outside this machine can connect."""
+        """Whether only this machine can connect."""
         return self.host == "localhost" or _is_loopback(self.host)
 
 
 class Guard:
-    """Refuses what must not come in, and says who the rest is from."""
+    """Refuses requests that must not pass, and identifies the caller of the rest."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        self._sleep = sleep
         self._app = app
         self._access = access
         self._public = urlsplit(access.public_url.lower())
@@ -89,7 +97,7 @@ class Guard:
             self._names |= {access.host.lower(), socket.gethostname().lower()}
         rate = access.rate_limit
         self._buckets = Buckets(rate, 2 * rate) if rate else None
-        self._failures = Buckets(0.5, 10)
+        self._failures = Buckets(WRONG_TOKENS_PER_S, WRONG_TOKENS_BURST)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, socket or lifetime."""
@@ -119,7 +127,7 @@ class Guard:
             await send(message)
 
         if scope["type"] == "websocket" and self._buckets:
-            receive = _pace(self._buckets, _name_caller(scope[SCOPE_CALLER].user, scope), receive)
+            receive = self._pace(self._buckets, scope, receive)
         await self._app(scope, receive, send_with_headers)
 
     def _admit(self, scope: Scope, headers: Headers) -> Caller:
@@ -145,11 +153,24 @@ class Guard:
         if wait:
             raise TooManyRequests(who, seconds=wait)
 
+    def _pace(self, buckets: Buckets, scope: Scope, receive: Receive) -> Receive:
+        """Count the messages of a socket like requests; delay those over the limit."""
+        who = _name_caller(scope[SCOPE_CALLER].user, scope)
+
+        async def receive_in_turn() -> Message:
+            message = await receive()
+            if message["type"] == "websocket.receive":
+                while wait := buckets.take(who):
+                    await self._sleep(wait)
+            return message
+
+        return receive_in_turn
+
     def _is_ours(self, host: str) -> bool:
         name = _name_of(host)
         if name in self._names:
             return True
-        # A name that resolves to us may be anybody's; an address in the Host header cannot be.
+        # Any name can resolve to us (DNS rebinding); an address in the Host header is safe.
         return _is_loopback(name) or (not self._access.is_loopback and _is_address(name))
 
     def _check_origin(self, headers: Headers, host: str, scope: Scope) -> None:
@@ -160,10 +181,10 @@ class Guard:
             if len(headers.getlist("origin")) > 1 or not netloc or not ours:
                 raise ForeignOrigin(f"Origin: {origin!r}, Host: {host!r}")
         elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            # Browsers leave Origin out of plain GETs. Following a link is fine, embedding is not.
+            # Browsers omit Origin from plain GETs. Following a link is fine, embedding is not.
             followed = headers.get("sec-fetch-mode") == "navigate" and scope.get("method") == "GET"
             if not followed or headers.get("sec-fetch-dest") != "document":
-                raise ForeignOrigin("Sec-Fetch-Site says that another site asks")
+                raise ForeignOrigin("Sec-Fetch-Site names another site")
 
     def _find_user(self, scope: Scope, headers: Headers) -> str:
         tokens = self._access.tokens
@@ -177,8 +198,8 @@ class Guard:
         if user is not None:
             return user
         if scope["path"] in OPEN_PATHS:
-            return _ANYBODY
-        self._take(_ANYBODY, scope)
+            return _ANONYMOUS
+        self._take(_ANONYMOUS, scope)
         wait = self._failures.take(address) if token else 0
         if wait:
             raise TooManyRequests(f"wrong tokens from {address}", seconds=wait)
@@ -193,31 +214,18 @@ def _name_caller(user: str, scope: Scope) -> str:
     return f"{user} at {_address_of(scope)}"
 
 
-def _pace(buckets: Buckets, who: str, receive: Receive) -> Receive:
-    """The messages of a socket count like requests; one too many waits for its turn."""
-
-    async def receive_in_turn() -> Message:
-        message = await receive()
-        if message["type"] == "websocket.receive":
-            while wait := buckets.take(who):
-                await anyio.sleep(wait)
-        return message
-
-    return receive_in_turn
-
-
 def _is_login(scope: Scope) -> bool:
-    """Whether a token is being tried on the page that asks for one."""
+    """Whether this request tries a token on the login page."""
     return bool(scope["path"] == LOGIN and scope.get("method") == "POST")
 
 
 def _read_config(scope: Scope) -> Mapping[str, Any]:
     """The preferences in the query string: `config`, a JSON object in base64."""
-    given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("config")
-    if not given:
+    encoded = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("config")
+    if not encoded:
         return {}
     try:
-        padded = given[-1].replace(" ", "+") + "=" * (-len(given[-1]) % 4)
+        padded = encoded[-1].replace(" ", "+") + "=" * (-len(encoded[-1]) % 4)
         body = json.loads(base64.b64decode(padded, altchars=b"-_" if "-" in padded else None))
         if not isinstance(body, dict):
             raise TypeError("not an object")
@@ -243,28 +251,30 @@ def _read_token(headers: Headers) -> str:
 
 
 async def _read_body(headers: Headers, receive: Receive) -> Receive:
-    """Take the whole body in, or refuse it; what follows can read it as if nothing had happened."""
+    """Read the whole body or refuse it. Returns a `receive` that replays it."""
     declared = headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > MOST_BYTES:
-        raise BodyTooLarge(f"Content-Length: {declared[:40]}", most=MOST_BYTES)
+    if not declared.isdecimal() or int(declared) > MAX_BODY_BYTES:
+        raise BodyTooLarge(f"Content-Length: {declared[:40]}", most=MAX_BODY_BYTES)
     messages: deque[Message] = deque()
     size = 0
-    with anyio.move_on_after(BODY_S):
+    with anyio.move_on_after(BODY_TIMEOUT_S):
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise Cancelled("the client went away before its request was whole")
+                raise Cancelled("the client disconnected before its request was complete")
             messages.append(message)
             size += len(message.get("body", b""))
-            if size > MOST_BYTES:
-                raise BodyTooLarge(f"more than {MOST_BYTES} bytes", most=MOST_BYTES)
+            if size > MAX_BODY_BYTES:
+                raise BodyTooLarge(f"more than {MAX_BODY_BYTES} bytes", most=MAX_BODY_BYTES)
             if not message.get("more_body", False):
 
                 async def replay() -> Message:
                     return messages.popleft() if messages else await receive()
 
                 return replay
-    raise InvalidRequest("timeout", user_message=f"The body did not come within {BODY_S:.0f} s.")
+    raise InvalidRequest(
+        "timeout", user_message=f"The body did not come within {BODY_TIMEOUT_S:.0f} s."
+    )
 
 
 async def _refuse(error: SondeError, scope: Scope, receive: Receive, send: Send) -> None:
@@ -279,13 +289,13 @@ async def _refuse(error: SondeError, scope: Scope, receive: Receive, send: Send)
         await send({"type": "websocket.http.response.start", **start})
         body = {"body": response.body, "more_body": False}
         await send({"type": "websocket.http.response.body", **body})
-        await receive()  # until it is gone: uvicorn takes an earlier return for a defect
+        await receive()  # until it disconnects: uvicorn reports an earlier return as a defect
     else:
         await send({"type": "websocket.close", "code": 1008})
 
 
 def is_exposed(host: str) -> bool:
-    """Whether listening at this address lets others in."""
+    """Whether other machines can connect to this address."""
     return not Access(host=host).is_loopback
 
 
@@ -294,14 +304,14 @@ def _scheme_of(scope: Scope) -> str:
 
 
 def _name_of(host: str) -> str:
-    """The name or address of a Host header, without its port; empty when it is neither."""
+    """The name or address of a Host header without its port; empty if it is malformed."""
     try:
         split = urlsplit(f"//{host}")
         _ = split.port
     except ValueError:
         return ""
     plain = split.path == "" and split.query == "" and "@" not in host and "#" not in host
-    if "[" in host:  # the parser takes anything before and behind an address in brackets
+    if "[" in host:  # urlsplit accepts anything around an address in brackets
         plain = plain and host[0] == "[" and host.partition("]")[2][:1] in ("", ":")
     return (split.hostname or "").removesuffix(".") if plain else ""
 

@@ -1,4 +1,4 @@
-"""What the server counts about itself, in the text that Prometheus reads."""
+"""Metrics of the server, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sonde.version import __version__
 
-_BOUNDS = (0.01, 0.05, 0.25, 1.0, 5.0)
+_BOUNDS_S = (0.01, 0.05, 0.25, 1.0, 5.0)
+"""Upper bounds of the histograms: from a lookup to a call that waits for indexing."""
 _AREAS = ("mcp", "api", "healthz", "metrics")
 _KINDS = {"open": "gauge"}
 
@@ -21,7 +22,7 @@ _Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class Metrics:
-    """Counts by name and labels; safe to use from any thread."""
+    """Counters and histograms by name and labels; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,15 +30,15 @@ class Metrics:
         self._started = time.time()
 
     def add(self, name: str, amount: float, **labels: str) -> None:
-        """Count something."""
+        """Add to a counter."""
         with self._lock:
             self._counts[name, tuple(sorted(labels.items()))] += amount
 
     def time(self, name: str, seconds: float, **labels: str) -> None:
-        """Count how long something took."""
+        """Add a duration to a histogram."""
         self.add(f"{name}_seconds_sum", seconds, **labels)
         self.add(f"{name}_seconds_count", 1, **labels)
-        for bound in _BOUNDS:
+        for bound in _BOUNDS_S:
             self.add(f"{name}_seconds_bucket", float(seconds <= bound), **labels, le=f"{bound}")
         self.add(f"{name}_seconds_bucket", 1, **labels, le="+Inf")
 
@@ -47,7 +48,7 @@ class Metrics:
         self.time("tool_call", seconds, tool=tool)
 
     def render(self) -> str:
-        """Everything in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         with self._lock:
             rows = sorted(self._counts.items(), key=_order)
         return "".join(f"{line}\n" for line in self._lines(rows))
@@ -68,14 +69,14 @@ class Metrics:
 
 
 class Meter:
-    """Counts what passes through to an application."""
+    """Measures the requests to an application."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, and note kind, status and time."""
+        """Serve, and count area, status and duration."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -100,7 +101,7 @@ class Meter:
 
 
 def _order(row: tuple[_Series, float]) -> tuple[object, ...]:
-    """By name and labels, but buckets by their bound."""
+    """Sort key: name and labels, buckets by their bound."""
     (name, labels), _ = row
     bound = next((float(value) for key, value in labels if key == "le"), 0.0)
     return name, [pair for pair in labels if pair[0] != "le"], bound

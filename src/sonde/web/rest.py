@@ -1,4 +1,4 @@
-"""ROUTES -> HTTP: each verb in a worker thread, called off when its client goes away."""
+"""REST: every route as an HTTP endpoint, and the OpenAPI document that describes them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sonde.mcp.limits import ToolLimits
 from sonde.mcp.server import LazyApp
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
+from sonde.types import Json
 from sonde.version import __version__
 from sonde.web.errors import shape_error
 
@@ -49,23 +50,23 @@ class RouteEndpoint:
         await response(scope, receive, send)
 
     def read_texts(self, request: Request) -> dict[str, list[str]]:
-        """The arguments that the address and the query string hold."""
+        """The arguments in the path and the query string."""
         texts: dict[str, list[str]] = {}
         for name, value in request.query_params.multi_items():
             texts.setdefault(name, []).append(value)
-        # the address wins: nobody can point elsewhere by repeating a name after the question mark
+        # the path wins over the query string: a repeated name cannot redirect a request
         return texts | {name: [str(value)] for name, value in request.path_params.items()}
 
-    async def read_object(self, request: Request) -> dict[str, Any]:
-        """The arguments that the body holds."""
+    async def read_object(self, request: Request) -> Json:
+        """The arguments in the body."""
         return await _read_object(request)
 
     def refuse(self, error: Exception, request: Request) -> Response:
-        """The response for what was raised."""
+        """The response for an exception."""
         del request
         return shape_error(error)
 
-    async def _run(self, arguments: dict[str, Any], scope: Scope, receive: Receive) -> Any:
+    async def _run(self, arguments: Json, scope: Scope, receive: Receive) -> Any:
         work = Work(caller=scope[SCOPE_CALLER])
 
         def run_verb(_work: Work) -> Any:
@@ -91,18 +92,18 @@ class RouteEndpoint:
 
 
 class AddressEndpoint:
-    """Every route of one address, by method, so that a refusal can name all of them."""
+    """The routes of one address by method, so that a 405 can name them all."""
 
     def __init__(self, endpoints: Mapping[str, RouteEndpoint]) -> None:
         self._endpoints = endpoints
 
     @property
     def methods(self) -> list[str]:
-        """What can be done here."""
+        """The methods of this address."""
         return list(self._endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of a method that is among them."""
+        """Answer one request by its method."""
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         await self._endpoints[method](scope, receive, send)
 
@@ -110,7 +111,7 @@ class AddressEndpoint:
 def group_routes(
     routes: Iterable[Route], app: LazyApp, calls: Calls, limits: ToolLimits
 ) -> list[tuple[str, AddressEndpoint]]:
-    """The addresses, each with all that can be done there."""
+    """The addresses, each with the endpoints of its methods."""
     grouped: dict[str, dict[str, RouteEndpoint]] = {}
     for route in routes:
         grouped.setdefault(route.address, {})[route.method] = RouteEndpoint(
@@ -119,7 +120,7 @@ def group_routes(
     return [(address, AddressEndpoint(found)) for address, found in grouped.items()]
 
 
-async def _read_object(request: Request) -> dict[str, Any]:
+async def _read_object(request: Request) -> Json:
     body = await request.body()
     if not body:
         return {}
@@ -168,15 +169,15 @@ _REFUSAL = {
 
 
 class DescribedRoute(HttpRoute):
-    """A route that is no verb and says itself what it answers: media type -> what it is."""
+    """A route that is not a verb and describes its own answers: media type -> meaning."""
 
     def __init__(self, path: str, endpoint: Any, summary: str, answers: Mapping[str, str]) -> None:
         super().__init__(path, endpoint)
         self.summary = summary
         self.answers = answers
 
-    def describe(self) -> dict[str, Any]:
-        """Its part of the document."""
+    def describe(self) -> Json:
+        """Its part of the OpenAPI document."""
         return {
             "summary": self.summary,
             "parameters": [
@@ -201,9 +202,9 @@ class DescribedRoute(HttpRoute):
         }
 
 
-def describe_routes(routes: Iterable[Route], added: Iterable[BaseRoute] = ()) -> dict[str, Any]:
-    """The whole document."""
-    paths: dict[str, dict[str, Any]] = {}
+def describe_routes(routes: Iterable[Route], added: Iterable[BaseRoute] = ()) -> Json:
+    """The OpenAPI document."""
+    paths: dict[str, Json] = {}
     for route in routes:
         path = "/api/" + route.address.replace(":path}", "}")
         paths.setdefault(path, {})[route.method.lower()] = _describe(route)
@@ -222,7 +223,7 @@ def describe_routes(routes: Iterable[Route], added: Iterable[BaseRoute] = ()) ->
     }
 
 
-def _describe(route: Route) -> dict[str, Any]:
+def _describe(route: Route) -> Json:
     fields = {field.replace("_", "").lower(): field for field in route.fields}
     parameters, properties, required = [], {}, []
     for argument in route.arguments:
@@ -247,7 +248,7 @@ def _describe(route: Route) -> dict[str, Any]:
         if argument.required:
             required.append(argument.name)
     answer = route.answer if route.mime == "application/json" else {"type": "string"}
-    said: dict[str, Any] = {
+    operation: Json = {
         "operationId": route.name,
         "summary": route.summary,
         "parameters": parameters,
@@ -267,5 +268,5 @@ def _describe(route: Route) -> dict[str, Any]:
             "additionalProperties": False,
         }
         content = {"application/json": {"schema": body}}
-        said["requestBody"] = {"required": bool(required), "content": content}
-    return said
+        operation["requestBody"] = {"required": bool(required), "content": content}
+    return operation

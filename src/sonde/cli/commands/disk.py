@@ -221,14 +221,13 @@ def _sum_up(report: ScanReport) -> str:
 
 def run_jobs(session: Session) -> int:
     """List jobs, newest first, or stop one."""
-    from sonde.disk.scope import find_job
     from sonde.stores.disk.base import DiskIndex
     from sonde.tools.shapes.shell import compute_percent, show_epoch, show_job
     from sonde.types import Caller
 
     app, caller = session.app, Caller()
     if session.args.stop:
-        record = find_job(app.disk, caller, session.args.stop)
+        record = app.workspace.jobs.find_visible(session.args.stop, caller.user)
         stopped = app.workspace.jobs.stop(record.id)
         session.note("it will stop within a second" if stopped else "it was not running")
         return FOUND if stopped else NOTHING

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def run_mcp(session: Session) -> int:
     """Serve agents until stdin closes; stdout carries nothing but the protocol."""
     from sonde.mcp.manifest import load_manifest
-    from sonde.mcp.stdio.serve import serve_stdio
+    from sonde.mcp.stdio import serve_stdio
 
     settings = _read_settings(session)
     enhanced = settings.enhanced_tool_descriptions
@@ -128,8 +128,7 @@ def _read_settings(session: Session, **given: Any) -> Settings:
 
 def _make_listing(settings: Settings) -> Listing:
     from sonde.mcp.listing import Listing
-    from sonde.tools import TOOLS
-    from sonde.tools.routes import ROUTES
+    from sonde.tools import ROUTES, TOOLS
 
     listing = Listing(
         TOOLS,

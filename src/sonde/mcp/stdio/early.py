@@ -1,9 +1,9 @@
-"""Answers the opening questions of a client while the protocol SDK is still being imported.
+"""The pipe to a client, and early answers on it while the SDK is still being imported.
 
 Some clients show a server's tools to their model only if they came within about a second, and
-importing the SDK can take that long on a busy machine. What is asked first (the handshake, the
-list of tools) has a fixed answer, so it is given at once, in exactly the words the SDK would use;
-a test compares the two. Whatever is not plainly one of these waits for the SDK.
+importing the SDK can take that long on a busy machine. The handshake and the listings have fixed
+answers, so they are given at once, in exactly the bytes the SDK would send; a test compares the
+two. Any other message waits for the SDK.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, ManifestEntry
+from sonde.types import Json
 from sonde.version import __version__
 
 HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
 _META = "io.modelcontextprotocol/"
 _NOT_OFFERED = ("prompts/list",)
-_CAPABILITIES: dict[str, Any] = {
+"""Methods that clients call although the capabilities do not offer them."""
+_CAPABILITIES: Json = {
     "completions": {},
     "resources": {"listChanged": False, "subscribe": False},
     "tools": {"listChanged": False},
@@ -31,15 +33,15 @@ _CAPABILITIES: dict[str, Any] = {
 
 
 class Front:
-    """Knows how far a client's handshake got, and what to say to it."""
+    """Early answers, and how far the client's handshake got."""
 
     def __init__(self, listing: ManifestEntry) -> None:
         self._listing = listing
         self._greeted = False
         self._info = {"name": "sonde", "title": "sonde", "version": __version__}
 
-    def answer(self, message: Any) -> dict[str, Any] | None:
-        """The response to a request that can be answered at once, else None."""
+    def answer(self, message: Any) -> Json | None:
+        """The response, if the request can be answered without the SDK."""
         match message:
             case {"jsonrpc": "2.0", "id": int() | str() as number, "method": str() as method}:
                 params = message.get("params") or {}
@@ -62,7 +64,7 @@ class Front:
             result = self._answer_legacy(method, params)
         return None if result is None else {"jsonrpc": "2.0", "id": number, "result": result}
 
-    def _greet(self, params: dict[str, Any]) -> dict[str, Any] | None:
+    def _greet(self, params: Json) -> Json | None:
         match params:
             case {
                 "protocolVersion": str() as version,
@@ -78,12 +80,12 @@ class Front:
                 }
         return None
 
-    def _answer_legacy(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def _answer_legacy(self, method: str, params: Json) -> Json | None:
         if not self._greeted:
             return None
         return {} if method == "ping" else self._list(method, params)
 
-    def _list(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def _list(self, method: str, params: Json) -> Json | None:
         if "cursor" in params:
             return None
         match method:
@@ -95,7 +97,7 @@ class Front:
                 return {"resourceTemplates": self._listing.templates}
         return None
 
-    def _answer_modern(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def _answer_modern(self, method: str, params: Json) -> Json | None:
         result = self._list(method, params)
         if method == "server/discover":
             result = {
@@ -113,17 +115,17 @@ class Front:
         }
 
 
-def _is_plain(meta: dict[str, Any]) -> bool:
+def _is_plain(meta: Json) -> bool:
     known = meta[f"{_META}protocolVersion"] == MODERN_VERSION
     return known and isinstance(meta.get(f"{_META}clientCapabilities"), dict)
 
 
 DRAIN_S = 0.5
-"""How long closing waits for a client that reads slowly."""
+"""How long closing waits for a slow client to read the rest."""
 
 
 class Wire:
-    """Lines in, lines out; writing never blocks the caller."""
+    """The pipe: one message a line in either direction; sending never blocks."""
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
@@ -146,7 +148,7 @@ class Wire:
         self._outbox.put(message)
 
     def close(self) -> None:
-        """Wait, a little, until everything has been written."""
+        """Write what is queued, for at most `DRAIN_S`."""
         self._outbox.put(None)
         self._writer.join(DRAIN_S)
 
@@ -156,15 +158,15 @@ class Wire:
                 self._sink.write(message.encode("utf-8", "replace") + b"\n")
                 self._sink.flush()
         except OSError:
-            # The client is gone; the end of stdin follows and ends the server.
+            # The client is gone; stdin closes next and ends the server.
             return
 
 
 def claim_wire() -> Wire:
-    """Take stdin and stdout; from here on a print goes to stderr and a read finds nothing.
+    """Take over stdin and stdout; afterwards a print goes to stderr and a read returns nothing.
 
-    The descriptors themselves are moved, and never moved back: so it also holds for C libraries,
-    for child processes, and for what a buffer still has when the process exits.
+    The descriptors themselves are moved for good, so this also covers C libraries, child
+    processes, and buffers that are flushed at exit.
     """
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -176,7 +178,7 @@ def claim_wire() -> Wire:
 
 
 class Inbox:
-    """Messages from the client: the front answers what it can until the server takes over."""
+    """Messages from the client: answered early, or queued until the server takes over."""
 
     def __init__(self, front: Front, wire: Wire) -> None:
         self._front: Front | None = front
@@ -187,7 +189,7 @@ class Inbox:
         self._greeting: Any = None
 
     def fill(self) -> None:
-        """Read until the client closes its end (runs in a thread of its own)."""
+        """Read until the client closes its end; runs in its own thread."""
         for line in self._wire.read_lines():
             with self._lock:
                 if not self._answer_early(line):
@@ -195,26 +197,26 @@ class Inbox:
         self.end()
 
     def end(self) -> None:
-        """Deliver the end, as when the client closes its end."""
+        """Deliver the end of the stream."""
         with self._lock:
             self._deliver(None)
 
     def hand_over(self, deliver: Callable[[bytes | None], None]) -> None:
-        """From now on everything goes to `deliver`, what has waited first; None is the end."""
+        """Send queued and all later messages to `deliver`; None marks the end."""
         with self._lock:
             for line in self._waiting:
                 deliver(line)
             self._front, self._deliver = None, deliver
 
     def take_greeting(self, number: Any) -> bool:
-        """Whether this is the handshake that the front has answered: no second answer, then."""
+        """Whether the front has answered this handshake already; true once."""
         if self._greeting is None or number != self._greeting:
             return False
         self._greeting = None
         return True
 
     def _answer_early(self, line: bytes) -> bool:
-        """Whether the front has dealt with this message for good."""
+        """Answer the message if possible; true if the server need not see it."""
         if self._front is None:
             return False
         try:
@@ -227,6 +229,6 @@ class Inbox:
         self._wire.send(json.dumps(reply, ensure_ascii=False, separators=(",", ":")))
         if message["method"] != "initialize":
             return True
-        # The server must see the handshake too, to know the client.
+        # The server needs the handshake too, to learn the client's capabilities.
         self._greeting = message["id"]
         return False

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from sonde.types import Hit
+from sonde.projects.index import Status, Summary
+from sonde.types import Hit, IndexReport, Json, StoreCounts
 
 
 class SearchAnswer(TypedDict):
@@ -55,6 +58,28 @@ class FileAnswer(TypedDict):
     message: str
 
 
+class StatusExtras(TypedDict, total=False):
+    """Details that are given only where they apply."""
+
+    otherModel: str
+    withoutGrammar: dict[str, int]
+    integrity: Json
+    progress: dict[str, str | int]
+    lastError: Json
+    skipped: dict[str, int]
+    skippedExamples: list[dict[str, str]]
+    warnings: list[str]
+
+
+class StatusDetails(StatusExtras):
+    """Everything about an index beyond the RFC's fields."""
+
+    store: str
+    docs: dict[str, int]
+    vectors: dict[str, str]
+    following: Json
+
+
 class StatusAnswer(TypedDict):
     """What get_index_status answers."""
 
@@ -65,7 +90,7 @@ class StatusAnswer(TypedDict):
     lastUpdated: str | None
     storageSize: str
     watcherActive: bool
-    details: dict[str, Any]
+    details: StatusDetails
 
 
 class DeleteAnswer(TypedDict):
@@ -76,10 +101,21 @@ class DeleteAnswer(TypedDict):
     message: str
 
 
+class ProjectRow(TypedDict):
+    """One project of list_projects."""
+
+    projectPath: str
+    status: str
+    totalFiles: int
+    totalChunks: int
+    lastUpdated: str | None
+    storageSize: str
+
+
 class ProjectsAnswer(TypedDict):
     """What list_projects answers."""
 
-    projects: list[dict[str, Any]]
+    projects: list[ProjectRow]
     totalProjects: int
 
 
@@ -102,6 +138,73 @@ def show_hit(hit: Hit, *, explain: bool, name_project: bool) -> dict[str, Any]:
         row["scoreType"] = hit.score_type
         row["why"] = dict(hit.why)
     return row
+
+
+def show_report(root: Path, counts: Iterable[StoreCounts], report: IndexReport) -> IndexAnswer:
+    """The outcome of indexing, and what the index holds now."""
+    held = list(counts)
+    answer: IndexAnswer = {
+        "status": "success",
+        "projectPath": str(root),
+        "filesIndexed": sum(count.files for count in held),
+        "chunksCreated": sum(count.chunks for count in held),
+        "duration": show_duration(report.seconds),
+    }
+    if report.skipped:
+        answer["skipped"] = report.skipped
+    return answer
+
+
+def show_index_status(status: Status) -> StatusAnswer:
+    """The status of an index; details that do not apply are left out."""
+    extras: StatusExtras = {}
+    if status.model_note:
+        extras["otherModel"] = status.model_note
+    if status.plain_languages:
+        extras["withoutGrammar"] = dict(status.plain_languages)
+    if status.checks:
+        extras["integrity"] = status.checks
+    if status.progress:
+        extras["progress"] = {"stage": status.progress.stage, "done": status.progress.done}
+        if status.progress.total:
+            extras["progress"]["total"] = status.progress.total
+    if status.last_error:
+        extras["lastError"] = status.last_error.as_dict()
+    if status.skipped:
+        extras["skipped"] = dict(status.skipped)
+        extras["skippedExamples"] = list(status.skipped_examples)
+    if status.warnings:
+        extras["warnings"] = list(status.warnings)
+    return {
+        "status": status.state,
+        "projectPath": str(status.root),
+        "totalFiles": status.code.files + status.docs.files,
+        "totalChunks": status.code.chunks + status.docs.chunks,
+        "lastUpdated": status.last_updated,
+        "storageSize": format_size(status.size),
+        "watcherActive": status.is_watched,
+        "details": {
+            "store": status.store,
+            "docs": {"totalDocs": status.docs.files, "totalDocChunks": status.docs.chunks},
+            "vectors": {
+                model: f"{have}/{total}" for model, (have, total) in status.coverage.items()
+            },
+            **extras,
+            "following": status.following,
+        },
+    }
+
+
+def show_summary(summary: Summary) -> ProjectRow:
+    """One row of list_projects."""
+    return {
+        "projectPath": str(summary.root),
+        "status": summary.state,
+        "totalFiles": summary.metadata.total_files,
+        "totalChunks": summary.metadata.total_chunks,
+        "lastUpdated": summary.metadata.last_updated,
+        "storageSize": format_size(summary.size),
+    }
 
 
 def format_size(size: int) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
+from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 
 from sonde.disk.scope import measure_json, shorten_path, shorten_text
 from sonde.disk.trees import Page
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import Plan
 from sonde.tools.schema import Param
-from sonde.types import Caller, JobRecord
+from sonde.types import Caller, JobRecord, Json
 
 MAX_ANSWER_BYTES = 4_000
 """Of one answer, as minified JSON."""
@@ -36,15 +36,11 @@ Size = int | str
 """Bytes, or a text in the units of a session."""
 Answer = Mapping[str, object]
 """An answer that OpenAPI describes only as an object."""
-JobAnswer = dict[str, Any]
 
 SessionParam = Annotated[
     str | None,
     Param("sessionId of an answer; default: this connection's", max_length=64, terse=True),
 ]
-LimitParam = Annotated[int, Param("Rows of a page", minimum=1, maximum=1000)]
-CursorParam = Annotated[str | None, Param("As in nextPageUrl", max_length=4096)]
-ConfirmParam = Annotated[str | None, Param("Token of the answer that asked", max_length=100)]
 FormatParam = Annotated[Literal["json", "explain"], Param("`explain` shows how it is made")]
 
 
@@ -298,9 +294,9 @@ def show_scan(index: str, job: str, root: str, caller: Caller) -> ScanAnswer:
     }
 
 
-def show_job(record: JobRecord, caller: Caller) -> JobAnswer:
+def show_job(record: JobRecord, caller: Caller) -> Json:
     """A JobHandle."""
-    row: JobAnswer = {
+    row: Json = {
         "jobId": record.id,
         "kind": record.kind,
         "status": record.status,
@@ -348,7 +344,7 @@ def show_job_progress(record: JobRecord, caller: Caller) -> ProgressAnswer:
     return answer
 
 
-def show_job_detail(record: JobRecord, caller: Caller, *, scanned: bool) -> JobAnswer:
+def show_job_detail(record: JobRecord, caller: Caller, *, scanned: bool) -> Json:
     """A job with its whole report; `scanned` says that its index is still there."""
     answer = show_job(record, caller) | dict(show_job_progress(record, caller))
     answer["subject"] = show_path(record.subject)

@@ -26,19 +26,18 @@ from sonde.errors import SondeError
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import KINDS, STATES, Scan
-from sonde.tools.disk import IndexParam, NodeParam, delete_scan, read_job, start_index
+from sonde.tools.disk import IndexParam, NodeParam, delete_scan, start_index
+from sonde.tools.job_routes import read_job
 from sonde.tools.route import Content
-from sonde.tools.schema import Param
+from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
 from sonde.tools.shapes.shell import (
-    ConfirmParam,
     Crumb,
-    CursorParam,
-    JobAnswer,
     show_epoch,
     show_name,
     show_permissions,
 )
+from sonde.types import Json
 from sonde.web.application import Parts
 from sonde.web.pages.disk_map import link_node, read_map, show_map
 from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
@@ -176,7 +175,7 @@ def show_folder(
     )  # fmt: skip
 
 
-def _show_summary(state: IndexState, scans: Sequence[Scan], job: JobAnswer | None) -> Markup:
+def _show_summary(state: IndexState, scans: Sequence[Scan], job: Json | None) -> Markup:
     """How much was found, and when."""
     path, root = show_path(state.index.root), state.root
     facts: list[str | Markup] = [tag("code", shorten_home(path), title=path)]

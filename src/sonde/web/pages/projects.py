@@ -13,17 +13,16 @@ from sonde.app import App
 from sonde.errors import IndexNotFound, InvalidRequest
 from sonde.projects.find import find_project
 from sonde.runtime.work import Work
-from sonde.tools.disk import JobParam, list_jobs, read_job, stop_job
 from sonde.tools.index import (
     Action,
-    ConfirmParam,
     delete_index,
     get_index_status,
     list_projects,
     start_project_job,
 )
+from sonde.tools.job_routes import JobParam, list_jobs, read_job, stop_job
 from sonde.tools.route import Content
-from sonde.tools.schema import Param
+from sonde.tools.schema import ConfirmParam, Param
 from sonde.web.application import Parts
 from sonde.web.pages.endpoints import lead_to, serve_form, serve_page
 from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, tag

@@ -21,10 +21,13 @@ from sonde.stores.disk.base import (
     Node,
     ReportRow,
 )
-from sonde.tools.disk import IndexParam, read_job
+from sonde.tools.disk import IndexParam
+from sonde.tools.job_routes import read_job
 from sonde.tools.route import Content
-from sonde.tools.schema import Param
-from sonde.tools.shapes.shell import CursorParam, show_epoch
+from sonde.tools.schema import CursorParam, Param
+from sonde.tools.shapes.shell import (
+    show_epoch,
+)
 from sonde.web.application import Parts
 from sonde.web.pages.disk_map import link_node
 from sonde.web.pages.endpoints import serve_page

@@ -25,9 +25,11 @@ from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import KINDS, Combination, Member, Totals
 from sonde.tools.route import Content
-from sonde.tools.schema import Param
+from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.sets import NodesParam, SetParam, remove_set
-from sonde.tools.shapes.shell import ConfirmParam, CursorParam, show_name
+from sonde.tools.shapes.shell import (
+    show_name,
+)
 from sonde.web.application import Parts
 from sonde.web.pages.disk import list_choices
 from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button

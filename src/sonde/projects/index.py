@@ -1,0 +1,284 @@
+"""The index of a project as a whole: building, rebuilding, deleting and describing it."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from sonde.errors import (
+    DocsIndexNotFound,
+    FileLimitWarning,
+    FileMissing,
+    FileNotAdmitted,
+    IndexBusy,
+    SondeError,
+)
+from sonde.indexing.diff import compare_tree
+from sonde.policy.admit import REASONS
+from sonde.policy.git import remove_hook
+from sonde.policy.roots import resolve_inside
+from sonde.projects.check import describe_checks
+from sonde.projects.find import known_roots, require_consent
+from sonde.projects.follow import describe_following, follow_project
+from sonde.projects.project import Project
+from sonde.projects.update import (
+    index_job,
+    model_mismatch_note,
+    repairing_corruption,
+    schedule_deep_embedding,
+    start_deep_embedding,
+    update_project,
+)
+from sonde.projects.workspace import Workspace
+from sonde.runtime.jobs import Job
+from sonde.runtime.work import Work
+from sonde.stores.database import translate_errors
+from sonde.stores.records import Metadata, load_metadata, measure_folder, project_folder
+from sonde.text.languages import language_of
+from sonde.types import FileState, IndexReport, Json, Progress, Skipped, StoreCounts
+
+PLAIN_LANGUAGES_SHOWN = 10
+"""A status names the commonest languages without a grammar; the rest is a long tail."""
+
+IndexState = Literal["ready", "incomplete", "indexing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How large, fresh and complete an index is, and what was left out of it."""
+
+    root: Path
+    state: IndexState
+    store: str
+    code: StoreCounts
+    docs: StoreCounts
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
+    is_watched: bool
+    following: Json
+    """How changes reach the index, as the leader or follower reports it."""
+    coverage: Mapping[str, tuple[int, int]]
+    """Model -> chunks that have a vector of it, and chunks in all."""
+    model_note: str = ""
+    plain_languages: Mapping[str, int] = field(default_factory=dict)
+    """Languages chunked without a grammar -> number of files."""
+    checks: Json = field(default_factory=dict)
+    progress: Progress | None = None
+    """Of the indexing under way."""
+    last_error: SondeError | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of files."""
+    skipped_examples: tuple[dict[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One indexed project of this machine, without opening it."""
+
+    root: Path
+    state: str
+    metadata: Metadata
+    size: int
+    """Bytes on disk."""
+
+
+def confirm_creation(
+    workspace: Workspace, project: Project, work: Work, confirm: str | None
+) -> None:
+    """Require consent to index a project for the first time."""
+    if not project.is_indexed() and not workspace.assume_yes:
+        question = _limit_warning(project, work) or f"Index {project.root} for searching?"
+        require_consent(workspace, work, "create_index", project, question, confirm)
+
+
+def confirm_rebuild(
+    workspace: Workspace, project: Project, work: Work, confirm: str | None
+) -> None:
+    """Require consent to rebuild an index."""
+    question = "This will rebuild the entire index. Continue?"
+    require_consent(workspace, work, "reindex_project", project, question, confirm)
+
+
+def _limit_warning(project: Project, work: Work) -> FileLimitWarning | None:
+    """The RFC's warning, if the project is over the soft limit."""
+    count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
+    if count <= project.max_files:
+        return None
+    return FileLimitWarning(
+        f"{count} files exceeds soft limit of {project.max_files:,}", count=f"{count:,}"
+    )
+
+
+def build_index(
+    workspace: Workspace, project: Project, work: Work, *, force: bool = False
+) -> IndexReport:
+    """Index in a job and wait for it; cancelling the caller cancels the job."""
+    workspace.jobs.cancel(f"refine:{project.key}")
+    running = workspace.jobs.find(f"index:{project.key}")
+    if force and running:
+        running.wait(work)  # joining it would rebuild nothing
+    report: IndexReport = index_job(workspace, project, force=force).join(work)
+    _continue_in_background(workspace, project)
+    return report
+
+
+def start_indexing(workspace: Workspace, project: Project, *, force: bool = False) -> Job:
+    """Index in a job that outlives the call."""
+    key = f"index:{project.key}"
+    running = workspace.jobs.find(key)
+    if force and running and running.status == "running":
+        raise IndexBusy("joining the running job would rebuild nothing")
+    workspace.jobs.cancel(f"refine:{project.key}")
+
+    def run(inner: Work) -> IndexReport:
+        report = update_project(workspace, project, inner, force=force)
+        _continue_in_background(workspace, project)
+        if workspace.static is None:  # a named provider embeds what it has not embedded yet
+            start_deep_embedding(workspace, project)
+        return report
+
+    return workspace.jobs.submit(key, "index", run, lasting=True)
+
+
+def _continue_in_background(workspace: Workspace, project: Project) -> None:
+    """In a server: follow changes and fill in deep vectors."""
+    follow_project(workspace, project)
+    schedule_deep_embedding(workspace, project)
+
+
+def embed_index(workspace: Workspace, project: Project, work: Work, *, wait: bool) -> None:
+    """Embed with the configured provider, replacing vectors of another.
+
+    A server embeds in the background unless the caller waits.
+    """
+    named = workspace.static is None and workspace.deep is not None
+    if wait or (named and not workspace.stays):
+        job = start_deep_embedding(workspace, project, gently=False)
+        if job:
+            job.join(work)
+    elif named:
+        start_deep_embedding(workspace, project)
+
+
+def refresh_file(workspace: Workspace, project: Project, path: str, work: Work) -> tuple[str, int]:
+    """Index one file again. Returns its path in the project and its number of chunks."""
+    relative = resolve_inside(project.root, path).relative_to(project.root).as_posix()
+    verdict = project.tree.check(relative)
+    if isinstance(verdict, Skipped):
+        if verdict.reason == "missing":
+            update_project(workspace, project, work, paths={relative})
+            raise FileMissing(f"{relative} not in index", path=relative)
+        raise _not_admitted(relative, verdict.reason, verdict.detail)
+    report = update_project(workspace, project, work, paths={relative}, force=True)
+    for reason in report.skipped:
+        raise _not_admitted(relative, reason)
+    if project.tree.kind_of(relative) is None:
+        raise DocsIndexNotFound(f"No docs index at {project.folder}/")
+    return relative, sum(len(store.chunks_of(relative)) for store in project.stores().values())
+
+
+def _not_admitted(path: str, reason: str, detail: str = "") -> FileNotAdmitted:
+    shown = REASONS.get(reason, reason)
+    return FileNotAdmitted(f"{path}: {reason} {detail}".strip(), path=path, reason=shown)
+
+
+def remove_index(workspace: Workspace, project: Project, work: Work) -> None:
+    """Delete a project's index; the project's files are not touched."""
+    project.stop_following()
+    if project.strategy == "git":
+        with suppress(SondeError):
+            remove_hook(project.root)
+    for kind in ("check", "refine", "views", "index", "flush"):
+        workspace.jobs.cancel(f"{kind}:{project.key}")
+    with project.lock.held(work):
+        workspace.projects.forget(project.root)
+        # metadata first: without it the index does not exist, whatever happens next
+        with translate_errors(project.folder):
+            (project.folder / "metadata.json").unlink(missing_ok=True)
+        # the lock last: while its file exists, no other process can start a new index here
+        for path in project.folder.iterdir():
+            if path.name != "writer.lock":
+                _remove(path)
+        shutil.rmtree(project.folder, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def describe_index(workspace: Workspace, project: Project) -> Status:
+    """The status of an index; starts following its project in a server."""
+    follow_project(workspace, project)
+    with repairing_corruption(workspace, project):
+        return _describe(workspace, project)
+
+
+def _describe(workspace: Workspace, project: Project) -> Status:
+    stores = project.stores()
+    metadata = load_metadata(project.folder)
+    job = workspace.jobs.find(f"index:{project.key}")
+    indexing = job is not None and job.status == "running"
+    incomplete = metadata is None or metadata.last_full_index is None
+    is_watched, following = describe_following(project)
+    return Status(
+        root=project.root,
+        state="indexing" if indexing else "incomplete" if incomplete else "ready",
+        store=project.store_name,
+        code=stores["code"].counts(),
+        docs=stores["docs"].counts(),
+        size=measure_folder(project.folder),
+        last_updated=metadata.last_updated if metadata else None,
+        is_watched=is_watched,
+        following=following | {"strategy": following.get("strategy", project.strategy)},
+        coverage=_measure_coverage(workspace, project),
+        model_note=model_mismatch_note(workspace, project),
+        plain_languages=_count_plain_languages(stores["code"].files().values()),
+        checks=describe_checks(project.folder),
+        progress=job.progress if job and indexing else None,
+        last_error=job.error if job and isinstance(job.error, SondeError) else None,
+        skipped=metadata.skipped if metadata else {},
+        skipped_examples=metadata.skipped_examples if metadata else (),
+        warnings=tuple(project.warnings),
+    )
+
+
+def _count_plain_languages(states: Iterable[FileState]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for state in states:
+        language = language_of(state.path)
+        if language.kind == "code" and not language.grammar:
+            counts[language.name] += 1
+    return dict(counts.most_common(PLAIN_LANGUAGES_SHOWN))
+
+
+def _measure_coverage(workspace: Workspace, project: Project) -> dict[str, tuple[int, int]]:
+    coverage = {}
+    for embedder in (workspace.static, workspace.deep):
+        if embedder:
+            pairs = [store.coverage(embedder.name) for store in project.stores().values()]
+            coverage[embedder.name] = (sum(have for have, _ in pairs), sum(n for _, n in pairs))
+    return coverage
+
+
+def list_summaries(workspace: Workspace) -> Iterator[Summary]:
+    """Every indexed project of this machine."""
+    for root in known_roots(workspace):
+        folder = project_folder(workspace.home, root)
+        metadata, state = Metadata(str(root), ""), "incomplete"
+        try:
+            metadata = load_metadata(folder) or metadata
+            state = "ready" if metadata.last_full_index else state
+        except SondeError as error:
+            state = error.code.lower()
+        yield Summary(root, state, metadata, measure_folder(folder))
