@@ -19,7 +19,7 @@ from sonde.settings import load_settings
 from sonde.stores.disk.filters import parse_filter
 from sonde.tools import code
 from sonde.tools import index as indexes
-from sonde.tools.shapes.nodes import show_matches
+from sonde.tools.shapes.sets import show_matches
 from sonde.types import Caller, Progress
 from sonde.wiring import build_app
 

@@ -16,13 +16,13 @@ from sonde.tools.route import Content, Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
 from sonde.tools.shapes.nodes import (
     show_cd,
+    show_disk_report,
     show_folder_page,
     show_index,
     show_index_detail,
     show_live_node,
     show_node,
     show_node_detail,
-    show_report,
     show_tree,
 )
 from sonde.tools.shapes.shell import (
@@ -302,7 +302,7 @@ def read_report_page(
         plan = reports.explain_report(app.disk, index, kind, limit, since)
         return {"report": kind, "about": reports.REPORTS[kind], **show_plan(plan)}
     found = reports.read_disk_report(app.disk, index, kind, limit=limit, cursor=cursor, since=since)
-    return show_report(found, work.caller)
+    return show_disk_report(found, work.caller)
 
 
 TOOLS: tuple[Tool, ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from sonde.app import App
 from sonde.disk.queries import (
@@ -22,7 +22,7 @@ from sonde.stores.disk.base import ResourceSet
 from sonde.stores.disk.filters import Filter, filter_to_json, from_json, parse_filter
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
-from sonde.tools.shapes.sets import show_queries, show_query_detail, show_run, show_set_detail
+from sonde.tools.shapes.sets import show_query_detail, show_query_list, show_run, show_set_detail
 from sonde.tools.shapes.shell import (
     LISTED,
     Answer,
@@ -34,12 +34,11 @@ from sonde.tools.shapes.shell import (
     show_plan,
 )
 from sonde.tools.tool import Tool
+from sonde.types import Json
 
 _EXAMPLE = 'size>10MB ext:log not path:"build/**" age>30d is:duplicate content~"TODO"'
 
 QueryParam = Annotated[str, Param("queryId", min_length=1, max_length=64)]
-Ast = dict[str, Any]
-"""A filter as the JSON of its tree."""
 
 
 def query_run(
@@ -80,7 +79,7 @@ def query_list(
 ) -> QueriesAnswer:
     """Saved queries, newest first."""
     page = list_queries(app.disk, work.caller, limit=LISTED, cursor=cursor)
-    return show_queries(page, work.caller, limit=LISTED)
+    return show_query_list(page, work.caller, limit=LISTED)
 
 
 def query_get(
@@ -98,7 +97,7 @@ def read_queries(
 ) -> QueriesAnswer:
     """Saved queries, newest first."""
     page = list_queries(app.disk, work.caller, limit=limit, cursor=cursor)
-    answer = show_queries(page, work.caller, limit=limit)
+    answer = show_query_list(page, work.caller, limit=limit)
     for card in answer["queries"]:
         card["link"] = work.caller.link(f"queries/{card['queryId']}")
     return answer
@@ -108,7 +107,7 @@ def make_query(
     app: App,
     index_id: Annotated[str, Param("The index it is about", min_length=1, max_length=64)],
     filter: Annotated[str | None, Param("Its text", max_length=4000)] = None,  # noqa: A002
-    ast: Annotated[Ast | None, Param("Or its tree")] = None,
+    ast: Annotated[Json | None, Param("Or its tree")] = None,
     name: Annotated[str | None, Param("Its name", max_length=200)] = None,
     *,
     work: Work,
@@ -121,7 +120,7 @@ def make_query(
     return read_query(app, query.id, work=work)
 
 
-def _read_filter(text: str | None, ast: Ast | None) -> Filter | None:
+def _read_filter(text: str | None, ast: Json | None) -> Filter | None:
     if text is not None and ast is not None:
         raise InvalidRequest("both `filter` and `ast`", user_message="Give a filter or an ast.")
     if text is not None:
@@ -151,7 +150,7 @@ def edit_query(
     app: App,
     query_id: QueryParam,
     filter: Annotated[str | None, Param("Another text", max_length=4000)] = None,  # noqa: A002
-    ast: Annotated[Ast | None, Param("Or another tree")] = None,
+    ast: Annotated[Json | None, Param("Or another tree")] = None,
     name: Annotated[str | None, Param("Another name", max_length=200)] = None,
     *,
     work: Work,

@@ -25,7 +25,7 @@ from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
 from sonde.tools.shapes.sets import (
     show_entries,
     show_set_detail,
-    show_sets,
+    show_set_list,
 )
 from sonde.tools.shapes.shell import (
     LISTED,
@@ -80,7 +80,7 @@ def resource_set_ops(
 
     if op == "list":
         page = list_sets(disk, caller, limit=LISTED, cursor=cursor)
-        return show_sets(page, caller, units, limit=LISTED)
+        return show_set_list(page, caller, units, limit=LISTED)
     if op == "create":
         return show(create_set(disk, caller, name or "", node_ids or (), session_id))
     found = find_set(disk, caller, _require(selection_id, "selection_id", op))
@@ -136,7 +136,7 @@ def read_sets(
 ) -> SetAnswer:
     """Resource sets, newest first."""
     page = list_sets(app.disk, work.caller, limit=limit, cursor=cursor)
-    answer = show_sets(page, work.caller, "bytes", limit=limit)
+    answer = show_set_list(page, work.caller, "bytes", limit=limit)
     for card in answer["sets"]:
         card["link"] = work.caller.link(f"resource-sets/{card['selectionId']}")
     return answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sonde.cli.render import count_of, format_bytes
 from sonde.cli.session import Session
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sonde.disk.reports import DiskReport
     from sonde.disk.trees import ScanReport
     from sonde.stores.disk.base import DiskIndex, Node, Sort
+    from sonde.types import Json
 
 FOUND, NOTHING = 0, 1
 _LIMIT = 50
@@ -66,7 +67,7 @@ def _print_matches(session: Session, index: DiskIndex) -> int:
     """Print the largest nodes that match a filter."""
     from sonde.disk.queries import find_matches
     from sonde.stores.disk.filters import parse_filter
-    from sonde.tools.shapes.nodes import show_matches
+    from sonde.tools.shapes.sets import show_matches
     from sonde.types import Caller
 
     where, limit = parse_filter(session.args.where), session.args.limit or _LIMIT
@@ -85,7 +86,7 @@ def _print_matches(session: Session, index: DiskIndex) -> int:
 def _print_report(session: Session, index: DiskIndex) -> int:
     """Print one report."""
     from sonde.disk.reports import compare_copies, read_disk_report
-    from sonde.tools.shapes.nodes import show_report
+    from sonde.tools.shapes.nodes import show_disk_report
     from sonde.tools.shapes.shell import show_epoch
     from sonde.types import Caller
 
@@ -96,7 +97,7 @@ def _print_report(session: Session, index: DiskIndex) -> int:
     limit = args.limit or _LIMIT
     found = read_disk_report(disk, index, args.report, limit=limit, since=args.since)
     if args.json:
-        session.print_json(show_report(found, Caller()))
+        session.print_json(show_disk_report(found, Caller()))
     else:
         session.print_lines(_draw_report(session, found))
         if found.kind == "growth":
@@ -191,7 +192,7 @@ def _draw(session: Session, index: DiskIndex) -> Iterator[str]:
         yield f"{format_bytes(node.size):>10}  {'  ' * depth}{shown}{tail}"
 
 
-def _describe(session: Session, index: DiskIndex, report: ScanReport | None) -> dict[str, Any]:
+def _describe(session: Session, index: DiskIndex, report: ScanReport | None) -> Json:
     from sonde.tools.shapes.nodes import show_node_row
     from sonde.types import Caller
 
@@ -201,7 +202,7 @@ def _describe(session: Session, index: DiskIndex, report: ScanReport | None) -> 
         for depth, node in _rows(session, index)
         if not isinstance(node, int)
     ]
-    answer: dict[str, Any] = {"indexId": index.id, "root": index.root, "entries": entries}
+    answer: Json = {"indexId": index.id, "root": index.root, "entries": entries}
     return answer | ({"report": report.as_dict()} if report else {})
 
 

@@ -12,6 +12,7 @@ import apsw
 from sonde.stores.database import Database, bind_text, read_stored_text
 from sonde.stores.disk.base import DiskIndex, ResourceSet, Saved, SavedQuery, ShellSession
 from sonde.stores.formats import Format
+from sonde.types import Json
 
 _APPLICATION_ID = 0x736E6473
 _MAX_SESSIONS = 1_000
@@ -127,7 +128,7 @@ def _to_column(value: Any) -> Any:
 
 
 def _to_value(kind: type[Saved], row: tuple[Any, ...]) -> Saved:
-    values: dict[str, Any] = {}
+    values: Json = {}
     for each, value in zip(fields(kind), row, strict=True):
         if each.name == "preferences":
             values[each.name] = json.loads(value)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
 from sonde.disk.indexes import IndexState
 from sonde.disk.listing import FolderEntry, FolderListing, LiveDetail, NodeDetail
-from sonde.disk.queries import NodeMatches
 from sonde.disk.reports import DiskReport
 from sonde.disk.scope import Place, measure_json, shorten_path, shorten_text
-from sonde.disk.trees import Page, join_node
+from sonde.disk.trees import join_node
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import (
     KINDS,
@@ -36,14 +34,14 @@ from sonde.tools.shapes.shell import (
     FolderAnswer,
     NodeAnswer,
     NodeCounts,
-    fit_page,
+    fit_bytes,
     show_bytes,
     show_epoch,
     show_job,
     show_name,
     show_permissions,
 )
-from sonde.types import Caller
+from sonde.types import Caller, Json
 
 _CD_FRAME_BYTES = 150
 """The fields of cd beside its page and its path."""
@@ -69,7 +67,7 @@ def _link_place(index: str, kind: str, path: str) -> str:
 def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") -> EntryRow:
     """A ListingEntry of a scanned node."""
     handle = join_node(index, node.id)
-    row: dict[str, Any] = {
+    row: Json = {
         "nodeId": handle,
         "name": show_name(node.name),
         "kind": KINDS[node.kind],
@@ -125,18 +123,19 @@ def show_folder_page(
     else:
         address = _link_place(place.index.id, "tree", place.inner_path)
 
-    def shape(page: Page[FolderEntry]) -> FolderAnswer:
-        following = f"{address}&limit=50&cursor={page.cursor}" if page.cursor else None
+    def whole(rows: list[EntryRow]) -> FolderAnswer:
+        cursor = listing.page.take(len(rows)).cursor
         answer: FolderAnswer = {
             "breadcrumb": crumbs,
-            "entries": [_show_entry(place, row, caller, units) for row in page.rows],
-            "nextPageUrl": caller.link(following) if following else None,
+            "entries": rows,
+            "nextPageUrl": caller.link(f"{address}&limit=50&cursor={cursor}") if cursor else None,
         }
         if listing.state != STATES[OK]:
             answer["state"] = listing.state
         return answer
 
-    return fit_page(listing.page, shape, max_bytes)
+    rows = listing.page.rows
+    return fit_bytes(rows, lambda row: _show_entry(place, row, caller, units), whole, max_bytes)
 
 
 def show_cd(session: str, listing: FolderListing, caller: Caller, units: str) -> CdAnswer:
@@ -279,7 +278,7 @@ def show_index_detail(state: IndexState, scans: Sequence[Scan], caller: Caller) 
     }
 
 
-def show_report(report: DiskReport, caller: Caller) -> Answer:
+def show_disk_report(report: DiskReport, caller: Caller) -> Answer:
     """One page of a report."""
     index, page, extra = report.index.id, report.page, dict[str, object]()
     if report.kind == "growth":
@@ -342,12 +341,3 @@ def _show_report_row(report: DiskReport, row: ReportRow, caller: Caller) -> Answ
                 return {**gone, "state": "gone", **change}
             return {**show(row.node), **change}
     return show(row.node)
-
-
-def show_matches(found: NodeMatches, caller: Caller) -> dict[str, Any]:
-    """The largest nodes that match a filter."""
-    rows = [
-        {**show_node_row(found.index.id, node, caller), "path": found.paths[node.id]}
-        for node in found.nodes
-    ]
-    return {"matches": found.totals.entries, "totalSize": found.totals.size, "entries": rows}

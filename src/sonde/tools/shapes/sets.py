@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from sonde.disk.queries import NodeMatches
 from sonde.disk.scope import shorten_text
 from sonde.disk.sets import SetDetail, SetEntries, SetSummary
 from sonde.disk.trees import Page, join_node
 from sonde.stores.disk.base import KINDS, Member, SavedQuery
+from sonde.tools.shapes.nodes import show_node_row
 from sonde.tools.shapes.shell import (
     LISTED,
     MAX_ANSWER_BYTES,
@@ -19,13 +19,12 @@ from sonde.tools.shapes.shell import (
     RunAnswer,
     SetAnswer,
     SetCard,
-    fit_page,
-    fit_rows,
+    fit_bytes,
     show_bytes,
     show_epoch,
     show_name,
 )
-from sonde.types import Caller
+from sonde.types import Caller, Json
 
 _MAX_TITLE_BYTES = 120
 _MAX_FILTER_BYTES = 160
@@ -50,24 +49,23 @@ def show_set_detail(found: SetDetail, caller: Caller, units: str = "bytes") -> S
     """A set with a sample of its entries."""
     card = _show_set(found, caller, units)
 
-    def shape(rows: Sequence[Member]) -> SetAnswer:
-        sample = [show_member(found.set.index, row, caller, units) for row in rows]
-        return {**card, "sample": sample}  # type: ignore[typeddict-item]
+    def whole(rows: list[MemberRow]) -> SetAnswer:
+        return {**card, "sample": rows}  # type: ignore[typeddict-item]
 
-    return fit_rows(found.sample, shape)
+    index = found.set.index
+    return fit_bytes(found.sample, lambda row: show_member(index, row, caller, units), whole)
 
 
-def show_sets(page: Page[SetSummary], caller: Caller, units: str, *, limit: int) -> SetAnswer:
+def show_set_list(page: Page[SetSummary], caller: Caller, units: str, *, limit: int) -> SetAnswer:
     """One page of resource sets; a short one fits into a context window."""
 
-    def shape(page: Page[SetSummary]) -> SetAnswer:
-        address = f"resource-sets?limit=50&cursor={page.cursor}"
-        return {
-            "sets": [_show_set(row, caller, units) for row in page.rows],
-            "nextPageUrl": caller.link(address) if page.cursor else None,
-        }
+    def whole(rows: list[SetCard]) -> SetAnswer:
+        cursor = page.take(len(rows)).cursor
+        address = f"resource-sets?limit=50&cursor={cursor}"
+        return {"sets": rows, "nextPageUrl": caller.link(address) if cursor else None}
 
-    return fit_page(page, shape, MAX_ANSWER_BYTES if limit <= LISTED else None)
+    max_bytes = MAX_ANSWER_BYTES if limit <= LISTED else None
+    return fit_bytes(page.rows, lambda row: _show_set(row, caller, units), whole, max_bytes)
 
 
 def show_member(index: str, member: Member, caller: Caller, units: str = "bytes") -> MemberRow:
@@ -114,17 +112,16 @@ def show_saved_query(query: SavedQuery, caller: Caller) -> QueryCard:
     }
 
 
-def show_queries(page: Page[SavedQuery], caller: Caller, *, limit: int) -> QueriesAnswer:
+def show_query_list(page: Page[SavedQuery], caller: Caller, *, limit: int) -> QueriesAnswer:
     """One page of saved queries; a short one fits into a context window."""
 
-    def shape(page: Page[SavedQuery]) -> QueriesAnswer:
-        address = f"queries?limit=50&cursor={page.cursor}"
-        return {
-            "queries": [show_saved_query(row, caller) for row in page.rows],
-            "nextPageUrl": caller.link(address) if page.cursor else None,
-        }
+    def whole(rows: list[QueryCard]) -> QueriesAnswer:
+        cursor = page.take(len(rows)).cursor
+        address = f"queries?limit=50&cursor={cursor}"
+        return {"queries": rows, "nextPageUrl": caller.link(address) if cursor else None}
 
-    return fit_page(page, shape, MAX_ANSWER_BYTES if limit <= LISTED else None)
+    max_bytes = MAX_ANSWER_BYTES if limit <= LISTED else None
+    return fit_bytes(page.rows, lambda row: show_saved_query(row, caller), whole, max_bytes)
 
 
 def show_query_detail(query: SavedQuery, caller: Caller) -> QueryAnswer:
@@ -146,7 +143,7 @@ def show_run(query: str, found: SetDetail, caller: Caller) -> RunAnswer:
     """The answer of query_run."""
     made, totals = found.set, found.totals
 
-    def shape(rows: Sequence[Member]) -> RunAnswer:
+    def whole(rows: list[MemberRow]) -> RunAnswer:
         return {
             "queryId": query,
             "selectionId": made.id,
@@ -156,8 +153,17 @@ def show_run(query: str, found: SetDetail, caller: Caller) -> RunAnswer:
                 "files": totals.files,
                 "folders": totals.folders,
                 "totalSize": totals.size,
-                "sample": [show_member(made.index, row, caller) for row in rows],
+                "sample": rows,
             },
         }
 
-    return fit_rows(found.sample, shape)
+    return fit_bytes(found.sample, lambda row: show_member(made.index, row, caller), whole)
+
+
+def show_matches(found: NodeMatches, caller: Caller) -> Json:
+    """The largest nodes that match a filter."""
+    rows = [
+        {**show_node_row(found.index.id, node, caller), "path": found.paths[node.id]}
+        for node in found.nodes
+    ]
+    return {"matches": found.totals.entries, "totalSize": found.totals.size, "entries": rows}

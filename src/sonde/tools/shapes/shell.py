@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 
 from sonde.disk.scope import measure_json, shorten_path, shorten_text
-from sonde.disk.trees import Page
+from sonde.paging.budget import fit_page
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import Plan
 from sonde.tools.schema import Param
@@ -31,6 +31,7 @@ _FILE_TYPES = {
 }
 
 T = TypeVar("T")
+R = TypeVar("R")
 A = TypeVar("A")
 Size = int | str
 """Bytes, or a text in the units of a session."""
@@ -225,26 +226,16 @@ class PreferencesAnswer(TypedDict):
     sort: str
 
 
-def fit_rows(
-    rows: Sequence[T], shape: Callable[[Sequence[T]], A], max_bytes: int = MAX_ANSWER_BYTES
+def fit_bytes(
+    rows: Sequence[T],
+    write: Callable[[T], R],
+    whole: Callable[[list[R]], A],
+    max_bytes: int | None = MAX_ANSWER_BYTES,
 ) -> A:
-    """The answer with as many rows as fit."""
-    answer = shape(rows)
-    size = measure_json(answer)
-    while size > max_bytes and rows:
-        # drop half of the excess at a time, as if all rows were of average size
-        excess = (size - max_bytes) * len(rows) // (2 * size)
-        rows = rows[: max(len(rows) - max(excess, 1), 0)]
-        answer = shape(rows)
-        size = measure_json(answer)
-    return answer
-
-
-def fit_page(page: Page[T], shape: Callable[[Page[T]], A], max_bytes: int | None) -> A:
-    """The answer with as many rows of a page as fit; its cursor continues after the last."""
-    if max_bytes is None:
-        return shape(page)
-    return fit_rows(page.rows, lambda rows: shape(page.take(len(rows))), max_bytes)
+    """The answer with as many of the first rows as fit into its bytes; None takes all."""
+    return fit_page(
+        rows, lambda row, _: write(row), whole, max_bytes, envelope=None, measure=measure_json
+    )
 
 
 def show_epoch(ms: int) -> str:

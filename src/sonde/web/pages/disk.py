@@ -20,7 +20,6 @@ from sonde.disk.listing import (
 )
 from sonde.disk.reports import REPORTS
 from sonde.disk.scope import find_folder, find_index, find_node
-from sonde.disk.sets import list_sets
 from sonde.disk.trees import join_node
 from sonde.errors import SondeError
 from sonde.policy.roots import show_path
@@ -42,6 +41,7 @@ from sonde.web.application import Parts
 from sonde.web.pages.disk_map import link_node, read_map, show_map
 from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
 from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, tag
+from sonde.web.pages.sets import list_choices
 from sonde.web.pages.widgets import (
     count,
     name_folder,
@@ -56,7 +56,6 @@ from sonde.web.pages.widgets import (
 )
 
 _ROWS = 100
-_SETS_OFFERED = 50
 _SORTS = {"name": "Name", "size": "Size", "modified": "Changed"}
 
 
@@ -204,16 +203,6 @@ def _show_keep_form(app: App, index: str, work: Work) -> Markup:
         tag("button", "Keep", class_="quiet"),
         class_="below",
     )  # fmt: skip
-
-
-def list_choices(app: App, index: str, work: Work, but: str = "") -> list[Markup]:
-    """The newest sets of a folder, to choose one of them."""
-    found = list_sets(app.disk, work.caller, limit=_SETS_OFFERED, cursor=None)
-    return [
-        tag("option", show_name(row.set.name), value=row.set.id)
-        for row in found.rows
-        if row.set.index == index and row.set.id != but
-    ]
 
 
 def _show_trail(address: str, crumbs: Sequence[Crumb]) -> Markup:

@@ -31,7 +31,6 @@ from sonde.tools.shapes.shell import (
     show_name,
 )
 from sonde.web.application import Parts
-from sonde.web.pages.disk import list_choices
 from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
 from sonde.web.pages.html import Markup, frame, show_note, tag
 from sonde.web.pages.widgets import (
@@ -177,6 +176,16 @@ def show_set_page(
         show_next(entries.page.cursor, address),
         _show_combining(address, list_choices(app, index, work, but=selection_id)),
     )  # fmt: skip
+
+
+def list_choices(app: App, index: str, work: Work, but: str = "") -> list[Markup]:
+    """The newest sets of a folder, to choose one of them."""
+    found = list_sets(app.disk, work.caller, limit=_CARDS, cursor=None)
+    return [
+        tag("option", show_name(row.set.name), value=row.set.id)
+        for row in found.rows
+        if row.set.index == index and row.set.id != but
+    ]
 
 
 def _show_combining(address: str, others: Sequence[Markup]) -> Markup | None:
