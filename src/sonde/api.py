@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from sonde.app import App
+from sonde.disk.indexes import find_index_of, start_scan
+from sonde.disk.queries import find_matches
 from sonde.errors import NotScanned
 from sonde.paging.budget import SHORTEST_SNIPPET, count_tokens, fit_page, snippet_limit
 from sonde.projects.find import find_project
@@ -25,7 +27,8 @@ from sonde.searching.lines.grep import LineMatch as Line
 from sonde.settings import load_settings
 from sonde.tools import code
 from sonde.tools import index as indexes
-from sonde.types import LOCAL, Caller, Hit, Kind, Progress
+from sonde.tools.shapes.sets import show_matches
+from sonde.types import Caller, Hit, Kind, Progress
 from sonde.wiring import build_app
 
 ProgressCallback = Callable[[Progress], None]
@@ -303,22 +306,19 @@ class Sonde:
 
     def scan(self, *, report: ProgressCallback | None = None) -> DiskScan:
         """Scan names, sizes and times below the folder."""
-        from sonde.tools.disk import start_scan
-
-        job = start_scan(self._app, Caller(), Path(self._project))
+        job = start_scan(self._app.disk, Caller(), Path(self._project))
         job.wait(Work(report=report))
         return _read_value(DiskScan, job.outcome().as_dict())
 
     def select(self, where: str, *, limit: int = 1000) -> list[DiskEntry]:
         """The largest entries of the folder as scanned that pass a filter (`size>10MB`)."""
-        from sonde.disk.queries import find_matches
         from sonde.stores.disk.filters import parse_filter
 
-        known = [i for i in self._app.disk.saved.indexes(LOCAL) if i.root == self._project]
-        if not known:
+        known = find_index_of(self._app.disk, Caller(), Path(self._project))
+        if known is None:
             raise NotScanned("scan() first", path=self._project)
-        answer = find_matches(self._app, known[0], parse_filter(where), limit, Work())
-        return [_read_value(DiskEntry, row) for row in answer["entries"]]
+        found = find_matches(self._app.disk, known, parse_filter(where), limit, Work())
+        return [_read_value(DiskEntry, row) for row in show_matches(found, Caller())["entries"]]
 
     @property
     def app(self) -> App:

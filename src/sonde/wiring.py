@@ -100,7 +100,7 @@ def build_app(
         stays=stays,
     )
     knowledge = _open_library(settings, workspace)
-    return App(workspace, disk=_open_disk(settings, start), knowledge=knowledge)
+    return App(workspace, disk=_open_disk(settings, workspace), knowledge=knowledge)
 
 
 def _open_jobs(folder: Path) -> Jobs:
@@ -112,7 +112,7 @@ def _open_jobs(folder: Path) -> Jobs:
     return Jobs(open_store, name_process())
 
 
-def _open_disk(settings: Settings, start: Path) -> Disk:
+def _open_disk(settings: Settings, workspace: Workspace) -> Disk:
     folder = settings.home / "files"
 
     def open_saved() -> SavedStore:
@@ -127,10 +127,11 @@ def _open_disk(settings: Settings, start: Path) -> Disk:
 
     return Disk(
         folder,
+        workspace,
         open_saved,
         open_tree,
         lambda index: WriterLock(folder / "trees" / index),
-        _file_roots(settings, start),
+        _file_roots(settings, workspace.start),
     )
 
 

@@ -21,8 +21,8 @@ from sonde.types import JobRecord
 
 
 @pytest.fixture(params=[SqliteSavedStore])
-def open_saved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], SavedStore]:
-    return lambda: request.param(tmp_path / "files.db")
+def open_saved(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., SavedStore]:
+    return lambda **limits: request.param(tmp_path / "files.db", **limits)
 
 
 @pytest.fixture
@@ -33,8 +33,13 @@ def saved(open_saved: Callable[[], SavedStore]) -> Iterator[SavedStore]:
 
 
 @pytest.fixture(params=[SqliteJobStore])
-def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobStore]:
-    opened = request.param(tmp_path / "jobs.db")
+def open_jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., JobStore]:
+    return lambda **limits: request.param(tmp_path / "jobs.db", **limits)
+
+
+@pytest.fixture
+def jobs(open_jobs: Callable[..., JobStore]) -> Iterator[JobStore]:
+    opened = open_jobs()
     yield opened
     opened.close()
 
@@ -47,54 +52,57 @@ def test_everything_comes_back_as_it_was_also_after_a_restart(
     made = ResourceSet("r", "anna", "i", "a 'name'; DROP TABLE sets", 2)
     query = SavedQuery("q", "anna", "i", "n", "size>1", 3, 4, "r")
     first = open_saved()
-    first.put_session(session)
-    first.put_index(index)
-    first.put_set(made)
-    first.put_query(query)
+    first.put(session)
+    first.put(index)
+    first.put(made)
+    first.put(query)
     first.close()
     again = open_saved()
-    assert again.session("s", "anna") == session
-    assert again.index("i", "anna") == index
-    assert again.set("r", "anna") == made
-    assert again.query("q", "anna") == query
+    assert again.get(ShellSession, "s", "anna") == session
+    assert again.get(DiskIndex, "i", "anna") == index
+    assert again.get(ResourceSet, "r", "anna") == made
+    assert again.get(SavedQuery, "q", "anna") == query
     again.close()
 
 
 def test_nobody_sees_or_removes_what_another_owns(saved: SavedStore) -> None:
-    saved.put_session(ShellSession("s", "anna"))
-    saved.put_index(DiskIndex("i", "anna", "/a"))
-    saved.put_set(ResourceSet("r", "anna", "i", ""))
-    saved.put_query(SavedQuery("q", "anna", "i", "", ""))
-    assert saved.session("s", "ben") is None
-    assert saved.index("i", "ben") is None
-    assert saved.set("r", "ben") is None
-    assert saved.query("q", "ben") is None
-    assert (saved.indexes("ben"), saved.sets("ben", 9), saved.queries("ben", 9)) == ([], [], [])
-    assert not saved.delete_set("r", "ben")
-    assert not saved.delete_query("q", "ben")
-    assert not saved.delete_index("i", "ben")
-    assert saved.set("r", "anna")
-    assert saved.delete_index("i", "anna")
-    assert saved.set("r", "anna") is None
-    assert saved.query("q", "anna") is None
+    saved.put(ShellSession("s", "anna"))
+    saved.put(DiskIndex("i", "anna", "/a"))
+    saved.put(ResourceSet("r", "anna", "i", ""))
+    saved.put(SavedQuery("q", "anna", "i", "", ""))
+    assert saved.get(ShellSession, "s", "ben") is None
+    assert saved.get(DiskIndex, "i", "ben") is None
+    assert saved.get(ResourceSet, "r", "ben") is None
+    assert saved.get(SavedQuery, "q", "ben") is None
+    for kind in (DiskIndex, ResourceSet, SavedQuery):
+        assert saved.newest(kind, "ben") == []
+    assert not saved.delete(ResourceSet, "r", "ben")
+    assert not saved.delete(SavedQuery, "q", "ben")
+    assert not saved.delete(DiskIndex, "i", "ben")
+    assert saved.get(ResourceSet, "r", "anna")
+    assert saved.delete(DiskIndex, "i", "anna")
+    assert saved.get(ResourceSet, "r", "anna") is None
+    assert saved.get(SavedQuery, "q", "anna") is None
 
 
 def test_lists_are_newest_first_and_go_on_after_a_row(saved: SavedStore) -> None:
     for number in range(7):
-        saved.put_set(ResourceSet(f"r{number}", "anna", "i", "", number // 2))
+        saved.put(ResourceSet(f"r{number}", "anna", "i", "", number // 2))
     seen: list[str] = []
     after = None
-    while rows := saved.sets("anna", 3, after):
+    while rows := saved.newest(ResourceSet, "anna", 3, after):
         seen += [row.id for row in rows]
         after = (-rows[-1].created_ms, rows[-1].id)
     assert seen == ["r6", "r4", "r5", "r2", "r3", "r0", "r1"]
 
 
-def test_sessions_are_bounded(saved: SavedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sonde.stores.disk.saved._KEPT_SESSIONS", 3)
+def test_sessions_are_bounded(open_saved: Callable[..., SavedStore]) -> None:
+    saved = open_saved(max_sessions=3)
     for number in range(6):
-        saved.put_session(ShellSession(f"s{number}", "anna", updated_ms=number))
-    assert [bool(saved.session(f"s{n}", "anna")) for n in range(6)] == [False] * 3 + [True] * 3
+        saved.put(ShellSession(f"s{number}", "anna", updated_ms=number))
+    kept = [bool(saved.get(ShellSession, f"s{n}", "anna")) for n in range(6)]
+    assert kept == [False] * 3 + [True] * 3
+    saved.close()
 
 
 def test_a_job_is_updated_in_place_and_its_end_can_be_asked_for(jobs: JobStore) -> None:
@@ -124,15 +132,14 @@ def test_a_job_whose_process_died_was_interrupted(jobs: JobStore) -> None:
     assert found["alive"].status == "running"
 
 
-def test_history_is_pruned_but_never_what_runs(
-    jobs: JobStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sonde.stores.jobs._KEPT", 4)
+def test_history_is_pruned_but_never_what_runs(open_jobs: Callable[..., JobStore]) -> None:
+    jobs = open_jobs(max_jobs=4)
     jobs.put(JobRecord("runs", "scan", "running", 0, process=name_process()))
     for number in range(1, 9):
         jobs.put(JobRecord(f"j{number}", "scan", "done", number, finished_ms=number))
     assert [record.id for record in jobs.recent(10)] == ["j8", "j7", "j6", "j5", "runs"]
     assert [r.id for r in jobs.recent(2, (-7, "j7"))] == ["j6", "j5"]
+    jobs.close()
 
 
 def test_files_of_others_and_of_later_versions_are_refused(tmp_path: Path) -> None:

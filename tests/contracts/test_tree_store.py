@@ -32,8 +32,8 @@ DAY = 86_400_000
 
 
 @pytest.fixture(params=[SqliteTreeStore])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], TreeStore]:
-    return lambda: request.param(tmp_path / "tree.db")
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., TreeStore]:
+    return lambda **limits: request.param(tmp_path / "tree.db", **limits)
 
 
 @pytest.fixture
@@ -142,20 +142,22 @@ def test_growth_is_the_difference_to_what_an_earlier_scan_found(store: TreeStore
     third, _ = store.begin_scan(NOW + 20)
     store.apply(third, Batch(updated=[grown._replace(size=950)], past=[(3, 900, 0)]))
     store.finish_scan(third, NOW + 21, nodes=9, size=1)
-    since_first = [(past.name, past.before, past.now) for past in store.growth(first, 9)]
+    since_first = [
+        (past.name, past.before, past.now) for past in store.report("growth", 9, since_scan=first)
+    ]
     assert since_first == [("main.py", 100, 950), ("born", 0, 50), (".hidden", 100, 0)]
-    since_second = [(past.name, past.before, past.now) for past in store.growth(second, 9)]
+    since_second = [
+        (past.name, past.before, past.now) for past in store.report("growth", 9, since_scan=second)
+    ]
     assert since_second == [("main.py", 900, 950)]
-    assert len(store.growth(first, 1, [-850, 3])) == 1
+    assert len(store.report("growth", 1, [-850, 3], since_scan=first)) == 1
     assert [size for _, size in store.history(3)] == [950, 900, 100]
     assert [size for _, size in store.history(free)] == [50, 50]
     assert store.history(8) == []
 
 
-def test_history_is_kept_for_so_many_scans(
-    store: TreeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sonde.stores.disk.tree._KEPT_SCANS", 2)
+def test_history_is_kept_for_the_newest_scans(open_store: Callable[..., TreeStore]) -> None:
+    store = open_store(max_scans=2)
     fill(store)
     for size in (200, 300, 400):
         scan, _ = store.begin_scan(NOW + size)
@@ -163,41 +165,45 @@ def test_history_is_kept_for_so_many_scans(
         store.finish_scan(scan, NOW + size, nodes=9, size=1)
     assert [scan.id for scan in store.scans()] == [4, 3]
     assert [size for _, size in store.history(3)] == [400, 300]
+    store.close()
 
 
 def test_reports_are_ordered_and_hard_links_count_once(store: TreeStore) -> None:
     fill(store)
-    assert [n.id for n, _ in store.rank("largest", 3)] == [7, 6, 4]
-    (_, key), *_ = store.rank("largest", 1)
-    assert [n.id for n, _ in store.rank("largest", 2, key)] == [6, 4]
-    assert [n.id for n, _ in store.rank("oldest", 2)] == [6, 3]
-    assert [n.id for n, _ in store.rank("empty", 9)] == [9]
-    assert store.by_extension(9) == [
-        {"extension": "", "files": 2, "size": 1100, "sizeOnDisk": 0},
-        {"extension": "log", "files": 1, "size": 300, "sizeOnDisk": 0},
-        {"extension": "py", "files": 2, "size": 300, "sizeOnDisk": 0},
-    ]
-    assert [row["extension"] for row in store.by_extension(9, [-1100, ""])] == ["log", "py"]
-    ages = {row["age"]: row["files"] for row in store.by_age(NOW)}
+    assert [row.node.id for row in store.report("largest", 3)] == [7, 6, 4]
+    first, *_ = store.report("largest", 1)
+    assert [row.node.id for row in store.report("largest", 2, first.key)] == [6, 4]
+    assert [row.node.id for row in store.report("oldest", 2)] == [6, 3]
+    assert [row.node.id for row in store.report("empty-folders", 9)] == [9]
+    assert [row[1:] for row in store.report("by-extension", 9)] == [
+        ("", 2, 1100, 0), ("log", 1, 300, 0), ("py", 2, 300, 0),
+    ]  # fmt: skip
+    later = store.report("by-extension", 9, [-1100, ""])
+    assert [row.extension for row in later] == ["log", "py"]
+    ages = {row.age: row.files for row in store.report("by-age", 9, now_ms=NOW)}
     assert ages["under a day"] == 2
     assert ages["under a week"] == 1
     assert ages["under three years"] == 1
-    plan = store.explain_reading(lambda: store.rank("largest", 3))
-    assert "ORDER BY" in plan["sql"]
-    assert plan["plan"]
+    assert [row.key for row in store.report("by-age", 2, [3], now_ms=NOW)] == [[4], [5]]
+    plan = store.explain_report("largest", 3)
+    assert "ORDER BY" in plan.sql
+    assert plan.steps
 
 
-def test_copies_are_told_by_digest_and_only_as_long_as_they_are_the_same(store: TreeStore) -> None:
+def test_copies_are_found_by_digest_and_only_as_long_as_they_are_the_same(store: TreeStore) -> None:
     fill(store)
     assert [n.id for n in store.undigested(1)] == [3, 8]
     store.keep_digests([(3, 100, NOW - 40 * DAY, b"d" * 32), (8, 100, NOW, b"d" * 32)])
     assert list(store.undigested(1)) == []
-    assert store.duplicates(9) == [(b"d" * 32, 100, 2)]
-    assert [n.id for n in store.twins(b"d" * 32, 100, 9)] == [3, 8]
+    (row,) = store.report("duplicates", 9)
+    assert row[:4] == ([-100, "64" * 32], b"d" * 32, 100, 2)
+    assert [n.id for n in row.nodes] == [3, 8]
+    assert store.report("duplicates", 9, row.key) == []
+    assert "digests" in store.explain_report("duplicates", 9).sql
     assert store.select("s", Condition("is", ":", "duplicate"), Context(NOW)) == 2
     scan, _ = store.begin_scan(NOW + 5)
     store.apply(scan, Batch(updated=[NODES[2]._replace(mtime_ms=NOW + 5)]))
-    assert store.duplicates(9) == []
+    assert store.report("duplicates", 9) == []
     assert store.digest(NODES[7]) == b"d" * 32
     assert [n.id for n in store.undigested(1)] == [3]
 
@@ -334,6 +340,6 @@ def test_a_filter_selects_what_it_means_and_no_text_escapes_its_parameter(
     assert store.select("s", tree, Context(NOW)) == len(wanted)
     assert {member.id for member in store.members("s", 99)} == wanted
     explained = store.explain(tree, Context(NOW))
-    texts = [t for t in explained["parameters"] if isinstance(t, str) and len(t) > 3]
-    assert not any(text in explained["sql"] for text in texts if text not in ("deep", "main.py"))
+    texts = [t for t in explained.parameters if isinstance(t, str) and len(t) > 3]
+    assert not any(text in explained.sql for text in texts if text not in ("deep", "main.py"))
     assert len(store.children(1, 99)) == 4

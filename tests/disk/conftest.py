@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
+from sonde.disk.indexes import start_scan
+from sonde.disk.scan import scan_tree
+from sonde.disk.trees import ScanReport
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, Node, TreeStore
 from sonde.stores.disk.tree import SqliteTreeStore
-from sonde.tools.disk import start_scan
 from sonde.types import Caller
 
 BOUND_S = 60.0
@@ -60,11 +62,21 @@ def work() -> Work:
 
 def scan(app: App, root: Path, caller: Caller = Caller(), **options: object) -> str:  # noqa: B008
     """Scan and wait; the handle of the index."""
-    job = start_scan(app, caller, root, **options)  # type: ignore[arg-type]
+    job = start_scan(app.disk, caller, root, **options)  # type: ignore[arg-type]
     assert job.wait(timeout_s=BOUND_S)
     job.outcome()
     assert app.workspace.jobs.find_visible(job.id, caller.user).status == "done"
     return job.subject
+
+
+def scan_store(
+    store: TreeStore,
+    root: Path,
+    work: Work | None = None,
+    **options: object,
+) -> ScanReport:
+    """Scan a folder straight into a store."""
+    return scan_tree(store, root, work or Work(), **options)  # type: ignore[arg-type]
 
 
 def list_tree(store: TreeStore, node: int = ROOT_ID, path: str = "") -> dict[str, Node]:

@@ -10,10 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from sonde.app import App
-from sonde.disk.queries import query_get, query_list, query_run
-from sonde.disk.reports import REPORTS, read_disk_report
-from sonde.disk.scope import find_index
-from sonde.disk.sets import resource_set_ops
+from sonde.disk.reports import REPORTS
 from sonde.errors import (
     ConfirmationRequired,
     HandleUnknown,
@@ -24,9 +21,10 @@ from sonde.errors import (
 )
 from sonde.runtime.work import Work
 from sonde.tools import TOOLS
-from sonde.tools.disk import cd, inspect
+from sonde.tools.disk import cd, inspect, read_report_page
 from sonde.tools.index import create_index
-from sonde.tools.set_routes import change_entries, make_set, read_set
+from sonde.tools.queries import query_get, query_list, query_run
+from sonde.tools.sets import change_entries, make_set, read_set, resource_set_ops
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.types import Caller
 
@@ -266,36 +264,32 @@ def test_every_report_pages_without_gap_or_repeat(
     (disk / "src" / "main.py").write_text("x" * 9000)
     (disk / "new.bin").write_bytes(b"b" * 500)
     scan(app, disk)
-    index = find_index(app, work.caller, here)
     for report in REPORTS:
         seen: list[str] = []
         cursor: str | None = None
         while True:
-            page = read_disk_report(
-                app, index, report, work.caller, limit=1, cursor=cursor, since="0d"
-            )
+            page = read_report_page(app, here, report, 1, cursor, "0d", work=work)
             seen += [str(row) for row in page["rows"]]
             if page["nextPageUrl"] is None:
                 break
             cursor = page["nextPageUrl"].partition("cursor=")[2]
         assert len(seen) == len(set(seen)), report
-        whole = read_disk_report(app, index, report, work.caller, limit=100, since="0d")
+        whole = read_report_page(app, here, report, 100, None, "0d", work=work)
         assert [str(row) for row in whole["rows"]] == seen, report
-        explained = read_disk_report(app, index, report, work.caller, limit=5, explain=True)
+        explained = read_report_page(app, here, report, 5, format="explain", work=work)
         assert explained["plan"], report
     with pytest.raises(InvalidRequest):
-        read_disk_report(app, index, "nothing", work.caller, limit=1)
+        read_report_page(app, here, "nothing", 1, work=work)
 
 
 def test_reports_say_what_grew_and_what_is_double(
     app: App, disk: Path, here: str, work: Work
 ) -> None:
-    index = find_index(app, work.caller, here)
-    assert read_disk_report(app, index, "growth", work.caller, limit=5)["rows"] == []
+    assert read_report_page(app, here, "growth", 5, work=work)["rows"] == []
     (disk / "src" / "main.py").write_text("x" * 9000)
     (disk / "docs" / "guide.md").unlink()
     scan(app, disk)
-    rows = read_disk_report(app, index, "growth", work.caller, limit=50)["rows"]
+    rows = read_report_page(app, here, "growth", 50, work=work)["rows"]
     by_name = {row["name"]: row["growth"] for row in rows}
     assert by_name["main.py"] == 7500
     assert by_name["src"] == 7500
@@ -304,7 +298,7 @@ def test_reports_say_what_grew_and_what_is_double(
     assert next(row for row in rows if row["name"] == "guide.md")["state"] == "gone"
     (disk / "docs" / "guide.md").write_text((disk / "docs" / "copy.md").read_text())
     scan(app, disk)
-    copies = read_disk_report(app, index, "duplicates", work.caller, limit=5)
+    copies = read_report_page(app, here, "duplicates", 5, work=work)
     assert copies["complete"] is True
     assert [(row["copies"], row["wasted"]) for row in copies["rows"]] == [(2, 3009)]
     assert {entry["path"] for entry in copies["rows"][0]["entries"]} == {
@@ -338,8 +332,7 @@ def test_the_next_page_of_growth_keeps_the_moment_as_it_was_given(
     (disk / "src" / "main.py").write_text("x" * 9000)
     (disk / "new.bin").write_bytes(b"b" * 500)
     scan(app, disk)
-    index = find_index(app, work.caller, here)
     moment = "2026-01-31T00:00:00+00:00"
-    page = read_disk_report(app, index, "growth", work.caller, limit=1, since=moment)
+    page = read_report_page(app, here, "growth", 1, None, moment, work=work)
     query = parse_qs(urlsplit(page["nextPageUrl"]).query)
     assert query["since"] == [moment]

@@ -111,7 +111,7 @@ def test_a_moment_of_work_leaves_no_record_but_a_failure_does(app: App) -> None:
     failed = app.workspace.jobs.submit("bad", "index", fill)
     assert failed.wait(timeout_s=BOUND_S)
     assert [record.id for record in app.workspace.jobs.recent(10)] == [failed.id]
-    assert app.workspace.jobs.find_visible(quick.id, Caller().user).status == "done"
+    assert app.workspace.jobs.find_visible(quick.id, "local").status == "done"
     report = job_progress(app, failed.id, work=Work())["report"]
     assert report["code"] == "DISK_FULL"
 
@@ -130,9 +130,7 @@ def test_nobody_sees_another_users_job(app: App, disk: Path) -> None:
         scan_folder(app, cancel=handle, work=ben)
 
 
-def test_a_home_that_cannot_be_written_costs_the_record_not_the_work(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_that_cannot_be_written_costs_the_record_not_the_work(app: App) -> None:
     app.workspace.home.mkdir(parents=True, exist_ok=True)
     (app.workspace.home / "files").write_text("in the way")
     job = app.workspace.jobs.submit(

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
+from sonde.disk.scope import shorten_text
+from sonde.disk.trees import join_node
 from sonde.errors import SondeError
 from sonde.mcp.calls import dump_answer
-from sonde.runtime.jobs import join_node
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID
 from sonde.tools import TOOLS
-from sonde.tools.shapes.shell import shorten_text, show_epoch
+from sonde.tools.shapes.shell import show_epoch
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.types import Caller
 

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.disk.scan import scan_tree
+from sonde.disk.trees import ScanLimits
 from sonde.errors import Cancelled, FileMissing
-from sonde.policy.metadata import Descent
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, STATES, TreeStore
 from sonde.stores.disk.tree import SqliteTreeStore
 from sonde.types import Progress
 
-from .conftest import list_tree
+from .conftest import list_tree, scan_store
 
 
 def disk_usage(root: Path) -> int:
@@ -38,7 +37,7 @@ def facts(store: TreeStore) -> dict[str, tuple[object, ...]]:
 
 
 def test_totals_are_those_of_du_and_find(disk: Path, store: TreeStore) -> None:
-    report = scan_tree(store, disk, Work())
+    report = scan_store(store, disk)
     root = store.get(ROOT_ID)
     assert root
     assert root.disk == report.disk == disk_usage(disk)
@@ -53,22 +52,22 @@ def test_totals_are_those_of_du_and_find(disk: Path, store: TreeStore) -> None:
 
 
 def test_a_second_scan_of_the_same_changes_nothing(disk: Path, store: TreeStore) -> None:
-    scan_tree(store, disk, Work())
+    scan_store(store, disk)
     before = list_tree(store)
-    report = scan_tree(store, disk, Work())
+    report = scan_store(store, disk)
     assert (report.added, report.changed, report.removed) == (0, 0, 0)
     assert list_tree(store) == before
 
 
 def test_what_did_not_move_keeps_its_id(disk: Path, store: TreeStore) -> None:
-    scan_tree(store, disk, Work())
+    scan_store(store, disk)
     before = {path: node.id for path, node in list_tree(store).items()}
     (disk / "src" / "main.py").write_text("x" * 10)
     (disk / "docs").rename(disk / "papers")
     (disk / "empty").rmdir()
     (disk / "empty").write_text("now a file")
     (disk / "new").mkdir()
-    report = scan_tree(store, disk, Work())
+    report = scan_store(store, disk)
     after = {path: node.id for path, node in list_tree(store).items()}
     for path in ("src", "src/main.py", "src/deep", "src/deep/note.txt", ".env", "link"):
         assert after[path] == before[path]
@@ -82,13 +81,13 @@ def test_hard_links_count_once_wherever_they_are(disk: Path, store: TreeStore) -
     big.write_bytes(b"x" * 100_000)
     os.link(big, disk / "docs" / "again.bin")
     os.link(big, disk / "docs" / "a third.bin")
-    report = scan_tree(store, disk, Work())
+    report = scan_store(store, disk)
     assert report.disk == disk_usage(disk)
     assert report.problems == {"linked": 2}
     root = store.get(ROOT_ID)
     assert root
     assert 100_000 < root.size < 200_000
-    assert scan_tree(store, disk, Work()).changed == 0
+    assert scan_store(store, disk).changed == 0
 
 
 def test_names_that_are_no_unicode_and_every_other_odd_one(disk: Path, store: TreeStore) -> None:
@@ -105,29 +104,27 @@ def test_names_that_are_no_unicode_and_every_other_odd_one(disk: Path, store: Tr
     for name in names:
         (disk / os.fsdecode(name)).mkdir()
         (disk / os.fsdecode(name) / "in").write_text("x")
-    scan_tree(store, disk, Work())
+    scan_store(store, disk)
     found = list_tree(store)
     for name in names:
         assert found[os.fsdecode(name)].files == 1
         assert store.find((os.fsdecode(name), "in"))
-    assert scan_tree(store, disk, Work()).added == 0
+    assert scan_store(store, disk).added == 0
 
 
-def test_a_folder_of_many_names_is_compared_in_parts(
-    disk: Path, store: TreeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sonde.disk.scan._CHUNK", 7)
+def test_a_folder_of_many_names_is_compared_in_parts(disk: Path, store: TreeStore) -> None:
+    limits = ScanLimits(names_at_once=7)
     many = disk / "many"
     many.mkdir()
     for number in range(50):
         (many / f"{number:03}").touch()
         os.close(os.open(bytes(many) + b"/\xff%d" % number, os.O_CREAT))
-    scan_tree(store, disk, Work())
+    scan_store(store, disk, limits=limits)
     before = list_tree(store)
     for path in sorted(many.iterdir())[::3]:
         path.unlink()
     (many / "0005").touch()
-    report = scan_tree(store, disk, Work())
+    report = scan_store(store, disk, limits=limits)
     assert (report.added, report.removed) == (1, 34)
     after = list_tree(store)
     assert {f"many/{p.name}" for p in many.iterdir()} == {p for p in after if p.startswith("many/")}
@@ -146,19 +143,19 @@ def test_nesting_has_no_end(tmp_path: Path, store: TreeStore) -> None:
         os.close(descriptor)
         descriptor = inner
     os.close(descriptor)
-    report = scan_tree(store, root, Work())
+    report = scan_store(store, root)
     assert (report.files, report.folders, report.problems) == (deep, deep + 1, {})
     assert store.find(["x" * 20] * deep)
     shutil.rmtree(root)
 
 
 def test_a_depth_limit_leaves_folders_unentered(disk: Path, store: TreeStore) -> None:
-    report = scan_tree(store, disk, Work(), depth_limit=1)
+    report = scan_store(store, disk, depth_limit=1)
     assert report.problems == {"too_deep": 3}
     assert states(store) == {"src": "too_deep", "docs": "too_deep", "empty": "too_deep"}
-    assert scan_tree(store, disk, Work()).problems == {}
+    assert scan_store(store, disk).problems == {}
     assert "src/deep/note.txt" in list_tree(store)
-    scan_tree(store, disk, Work(), depth_limit=1)
+    scan_store(store, disk, depth_limit=1)
     assert len(list_tree(store)) == 5
 
 
@@ -177,9 +174,9 @@ def test_links_are_followed_only_when_asked_and_never_twice(
     (disk / "self").symlink_to("self")
     (disk / "broken").symlink_to("nowhere")
     (disk / "never").symlink_to(forbidden)
-    scan_tree(store, disk, Work())
+    scan_store(store, disk)
     assert "out/inner" not in list_tree(store)
-    report = scan_tree(store, disk, Work(), follow=(disk, outside))
+    report = scan_store(store, disk, follow=(disk, outside))
     found = list_tree(store)
     assert ("out/inner/file" in found) != ("again/file" in found)
     assert "never/secret" not in found
@@ -189,7 +186,7 @@ def test_links_are_followed_only_when_asked_and_never_twice(
         p.stat().st_size for p in disk.rglob("*") if p.is_file() and "link" not in p.parts
         and not p.is_symlink() and p.resolve().is_relative_to(disk)
     )  # fmt: skip
-    scan_tree(store, disk, Work())
+    scan_store(store, disk)
     assert "out/inner" not in list_tree(store)
 
 
@@ -201,7 +198,7 @@ def test_what_may_not_be_read_is_reported_as_root_cannot(disk: Path, store: Tree
     (disk / "docs").chmod(0o700)
     os.seteuid(65534)
     try:
-        report = scan_tree(store, disk, Work())
+        report = scan_store(store, disk)
     finally:
         os.seteuid(0)
     assert report.problems == {"unreadable": 1}
@@ -209,25 +206,19 @@ def test_what_may_not_be_read_is_reported_as_root_cannot(disk: Path, store: Tree
     assert report.disk == disk_usage(disk) - disk_usage(disk / "docs") + 4096
 
 
-def test_folders_that_vanish_meanwhile_are_reported(
-    disk: Path, store: TreeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    enter = Descent.enter
+def test_folders_that_vanish_meanwhile_are_reported(disk: Path, store: TreeStore) -> None:
+    def vanish(_progress: Progress) -> None:
+        shutil.rmtree(disk / "docs", ignore_errors=True)
 
-    def vanish(self: Descent, name: str) -> None:
-        if name == "docs":
-            shutil.rmtree(disk / "docs")
-        enter(self, name)
-
-    monkeypatch.setattr(Descent, "enter", vanish)
-    report = scan_tree(store, disk, Work())
+    # the first report comes when the root is read and no folder in it is entered yet
+    work, limits = Work(report=vanish), ScanLimits(flush_rows=1)
+    report = scan_store(store, disk, work, limits=limits)
     assert report.problems == {"vanished": 1}
     assert "src/deep/note.txt" in list_tree(store)
-    monkeypatch.undo()
-    scan_tree(store, disk, Work())
+    scan_store(store, disk)
     assert "docs" not in list_tree(store)
     with pytest.raises(FileMissing):
-        scan_tree(store, disk / "nowhere", Work())
+        scan_store(store, disk / "nowhere")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a mount that is always there")
@@ -235,15 +226,14 @@ def test_mount_points_are_reported_and_not_entered(store: TreeStore) -> None:
     mounted = [p for p in Path("/dev").iterdir() if p.is_dir() and os.path.ismount(p)]
     if not mounted:
         pytest.skip("nothing is mounted below /dev")
-    scan_tree(store, Path("/dev"), Work())
+    scan_store(store, Path("/dev"))
     found = states(store)
     assert all(found[path.name] == "mount" for path in mounted)
 
 
 def test_a_scan_that_is_called_off_keeps_a_tree_and_the_next_one_completes_it(
-    disk: Path, store: TreeStore, monkeypatch: pytest.MonkeyPatch
+    disk: Path, store: TreeStore
 ) -> None:
-    monkeypatch.setattr("sonde.disk.scan._FLUSH_ROWS", 1)
     reports: list[Progress] = []
 
     def stop(progress: Progress) -> None:
@@ -252,19 +242,16 @@ def test_a_scan_that_is_called_off_keeps_a_tree_and_the_next_one_completes_it(
             raise Cancelled("enough")
 
     with pytest.raises(Cancelled):
-        scan_tree(store, disk, Work(report=stop))
+        scan_store(store, disk, Work(report=stop), limits=ScanLimits(flush_rows=1))
     assert "pending" in states(store).values()
-    scan_tree(store, disk, Work())
+    scan_store(store, disk)
     assert states(store) == {}
     assert len(list_tree(store)) == 10
 
 
-def test_progress_grows_to_the_end(
-    disk: Path, store: TreeStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sonde.disk.scan._FLUSH_S", 0.0)
+def test_progress_grows_to_the_end(disk: Path, store: TreeStore) -> None:
     reports: list[Progress] = []
-    scan_tree(store, disk, Work(report=reports.append))
+    scan_store(store, disk, Work(report=reports.append), limits=ScanLimits(flush_s=0.0))
     shares = [report.done / report.total for report in reports if report.total]
     assert len(shares) > 3
     assert max(shares) <= 1.0
@@ -309,10 +296,10 @@ def test_scanning_again_equals_scanning_anew(
     root.mkdir()
     again, anew = SqliteTreeStore(base / "again.db"), SqliteTreeStore(base / "anew.db")
     play(root, first)
-    scan_tree(again, root, Work())
+    scan_store(again, root)
     play(root, second)
-    scan_tree(again, root, Work())
-    report = scan_tree(anew, root, Work())
+    scan_store(again, root)
+    report = scan_store(anew, root)
     assert facts(again) == facts(anew)
     assert report.disk == disk_usage(root)
     again.close()

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
-from sonde.disk import scan as scanning
-from sonde.errors import BadCursor, HandleUnknown, NodeMissing, NotScanned, OutsideRoots
+from sonde.disk.trees import ScanLimits
+from sonde.errors import BadCursor, Cancelled, HandleUnknown, NodeMissing, NotScanned, OutsideRoots
 from sonde.runtime.work import Work
+from sonde.stores.disk.base import DiskIndex
 from sonde.tools import TOOLS
 from sonde.tools.disk import cd, inspect, scan_folder, session_preferences
 from sonde.tools.tool import find_tool
-from sonde.types import Caller
+from sonde.types import Caller, Progress
 
-from .conftest import scan
+from .conftest import scan, scan_store
 
 HANDLE = r"[0-9a-hjkmnp-tv-z]"
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -156,23 +157,16 @@ def test_what_may_be_scanned_but_was_not_says_so(app: App, disk: Path, work: Wor
 
 
 def test_what_the_scan_has_not_reached_is_listed_live_and_marked(
-    app: App, disk: Path, work: Work, monkeypatch: pytest.MonkeyPatch
+    app: App, disk: Path, work: Work
 ) -> None:
-    import threading
+    def stop(_progress: Progress) -> None:
+        raise Cancelled("the root is read, nothing below it")
 
-    reached, free = threading.Event(), threading.Event()
-    monkeypatch.setattr(scanning, "_FLUSH_ROWS", 1)
-    read = scanning.Descent.enter
-
-    def wait(self: scanning.Descent, name: str) -> None:
-        if threading.current_thread().name.startswith("sonde-scan"):
-            reached.set()
-            assert free.wait(60)
-        read(self, name)
-
-    monkeypatch.setattr(scanning.Descent, "enter", wait)
-    scan_folder(app, str(disk), work=work)
-    assert reached.wait(60)
+    index = DiskIndex("halfdone", work.caller.user, str(disk))
+    app.disk.saved.put(index)
+    limits = ScanLimits(flush_rows=1)
+    with pytest.raises(Cancelled):
+        scan_store(app.disk.tree(index.id), disk, Work(report=stop), limits=limits)
     answer = cd(app, str(disk), work=work)
     assert {entry["name"]: entry.get("state") for entry in answer["entries"]}["src"] == "pending"
     inner = cd(app, "src", work=work)
@@ -182,10 +176,7 @@ def test_what_the_scan_has_not_reached_is_listed_live_and_marked(
     ]  # fmt: skip
     detail = inspect(app, path="main.py", work=work)
     assert (detail["nodeId"], detail["size"], detail["state"]) == (None, 1500, "pending")
-    free.set()
-    job = app.workspace.jobs.find(f"scan:{answer['indexId']}")
-    assert job
-    assert job.wait(timeout_s=60)
+    assert scan(app, disk) == index.id
     assert "state" not in cd(app, ".", work=work)
 
 

@@ -11,15 +11,15 @@ from tests.trees import write_files
 
 import sonde.runtime.jobs
 from sonde.app import App
+from sonde.disk.indexes import read_root, start_scan
 from sonde.errors import Cancelled, InvalidRequest
 from sonde.knowledge.editing import import_knowledge, restore_knowledge, write_knowledge
 from sonde.projects.check import check_now
 from sonde.projects.find import indexed_project
 from sonde.projects.maintenance import convert_store, export_chunks, flush_index
 from sonde.runtime.work import Work
-from sonde.tools.disk import job_progress, read_root, start_scan
 from sonde.tools.index import create_index, reindex_project
-from sonde.tools.job_routes import list_jobs, read_job, read_progress, stop_job
+from sonde.tools.job_routes import job_progress, list_jobs, read_job, read_progress, stop_job
 from sonde.types import Caller, Progress
 
 BOUND_S = 30.0
@@ -49,7 +49,7 @@ def notes(tmp_path: Path) -> Path:
 
 def scan(app: App, place: Path, work: Work) -> None:
     app.disk.roots = (place,)
-    start_scan(app, work.caller, read_root(app, str(place), str(place))).join(work)
+    start_scan(app.disk, work.caller, read_root(app.disk, str(place), str(place))).join(work)
 
 
 def export_and_restore(app: App, place: Path, work: Work) -> None:

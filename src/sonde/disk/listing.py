@@ -1,134 +1,205 @@
-"""Listings of a folder: from the tree, or straight from the disk where the scan has yet to come."""
+"""Folders and files of a tree: listings, details and previews.
+
+What the scan has not reached yet is read from the disk and marked as pending.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import mimetypes
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
-from sonde.app import App
-from sonde.disk.scope import Place
-from sonde.paging.cursor import decode_key, encode_key
-from sonde.policy.metadata import Facts, list_live
+from sonde.disk.scope import Place, list_node_names, miss_node
+from sonde.disk.trees import Disk, Page
+from sonde.errors import NodeMissing
+from sonde.policy.content import may_show, open_shown
+from sonde.policy.metadata import Facts, list_live, look_live
+from sonde.policy.read import decode_text
 from sonde.policy.roots import show_path
-from sonde.runtime.jobs import join_node
-from sonde.stores.disk.base import PENDING, STATES, Node, Sort
-from sonde.tools.shapes.shell import (
-    fit_rows,
-    shorten_text,
-    show_breadcrumb,
-    show_bytes,
-    show_epoch,
-    show_listing_entry,
-)
-from sonde.types import Caller
+from sonde.stores.disk.base import FILE, KINDS, PENDING, STATES, DiskIndex, Node, Sort
 
-Page = dict[str, Any]
-"""`entries`, `nextPageUrl`, `breadcrumb` and, where it is not simply there, `state`."""
+_PREVIEW_BYTES = 64 * 1024
+_DUMP_BYTES = 1024
+_DUMP_COLUMNS = 16
+_MAX_PICTURE_BYTES = 4 << 20
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_MAX_CUT_BYTES = 4
+"""Longest UTF-8 sequence: so much of a preview's end may be half a character."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    """A row of a listing; `node` is None if the scan has not reached it."""
+
+    name: str
+    kind: str
+    size: int | None
+    mtime_ms: int
+    state: str
+    node: Node | None
+
+    @property
+    def listable(self) -> bool:
+        """Whether it can be listed in turn."""
+        return self.node.listable if self.node else self.kind == "directory"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderListing:
+    """One page of a folder."""
+
+    place: Place
+    node: Node | None
+    """None if the scan has not reached the folder."""
+    trail: tuple[Node, ...]
+    """Nodes from the root down; empty if the folder was read from the disk."""
+    sort: Sort
+    page: Page[FolderEntry]
+
+    @property
+    def state(self) -> str:
+        """The state of the folder; `pending` if it was read from the disk."""
+        return STATES[self.node.state] if self.node else STATES[PENDING]
+
+    @property
+    def crumbs(self) -> list[tuple[int | None, str]]:
+        """The number and the name of each folder from the root down."""
+        root = self.place.index.root
+        names = [root.rpartition("/")[2] or root, *self.place.names]
+        if not self.trail:
+            return [(None, name) for name in names]
+        return [(node.id, node.name or names[0]) for node in self.trail]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDetail:
+    """A scanned node with its place and, if its contents were compared, its digest."""
+
+    index: DiskIndex
+    node: Node
+    names: tuple[str, ...]
+    digest: bytes | None
+
+    @property
+    def path(self) -> str:
+        """The absolute path."""
+        return Place(self.index, self.names).path
+
+    @property
+    def shown(self) -> bool:
+        """Whether its contents may be shown; secrets and hard links are not."""
+        return self.node.kind == FILE and self.node.links == 1 and may_show(list(self.names))
+
+
+@dataclass(frozen=True, slots=True)
+class LiveDetail:
+    """A name that the scan has not reached, as it is on the disk."""
+
+    place: Place
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The beginning of a file."""
+
+    body: str | bytes
+    mime: str = "text/plain"
 
 
 def list_folder(
-    app: App,
+    disk: Disk,
     place: Place,
     node: Node | None,
-    caller: Caller,
     *,
     limit: int,
     sort: Sort = "name",
     cursor: str | None = None,
-    units: str = "bytes",
-    most_bytes: int | None = None,
-) -> Page:
-    """One page of a folder; `node` is None where the scan has not come to it."""
-    if node is None or node.state == PENDING:
-        return _list_live(app, place, caller, limit, cursor, units, most_bytes)
+) -> FolderListing:
+    """One page of a folder; `node` is None if the scan has not reached it."""
     index = place.index.id
+    if node is None or node.state == PENDING:
+        scope = f"live:{index}:{place.inner_path}"
+        after = disk.read_cursor(cursor, scope)
+        names = list_live(Path(place.index.root), place.inner_path)
+        facts = [each for each in names if after is None or each.name > after[0]][: limit + 1]
+        live = disk.cut_page(
+            [_read_facts(each) for each in facts], limit, scope, lambda row: [row.name]
+        )
+        return FolderListing(place, node, (), sort, live)
     scope = f"tree:{index}:{node.id}:{sort}"
-    after = decode_key(cursor, scope, app.workspace.key) if cursor else None
-    tree = app.disk.tree(index)
-    found = tree.children(node.id, limit + 1, sort, after)
-    trail = show_breadcrumb(index, tree.trail(node.id), place.index.root)
-
-    def shape(rows: Sequence[Node]) -> Page:
-        following = None
-        if rows and len(rows) < len(found):
-            key = encode_key(_key_of(rows[-1], sort), scope, app.workspace.key)
-            following = f"{link_folder(index, node.id, sort)}&limit=50&cursor={key}"
-        page: Page = {
-            "breadcrumb": trail,
-            "entries": [show_listing_entry(index, row, caller, units) for row in rows],
-            "nextPageUrl": caller.link(following) if following else None,
-        }
-        return page | ({"state": STATES[node.state]} if node.state else {})
-
-    return _cut(found[:limit], shape, most_bytes)
+    after = disk.read_cursor(cursor, scope)
+    tree = disk.tree(index)
+    rows = [_read_node(child) for child in tree.children(node.id, limit + 1, sort, after)]
+    page = disk.cut_page(rows, limit, scope, lambda row: _sort_key(row, sort))
+    return FolderListing(place, node, tuple(tree.trail(node.id)), sort, page)
 
 
-def link_folder(index: str, node: int, sort: Sort = "name") -> str:
-    """The address of a folder's listing."""
-    order = "" if sort == "name" else f"&sort={sort}"
-    return f"indexes/{index}/tree?parent={join_node(index, node)}{order}"
+def _read_node(node: Node) -> FolderEntry:
+    return FolderEntry(
+        node.name, KINDS[node.kind], node.size, node.mtime_ms, STATES[node.state], node
+    )
 
 
-def _key_of(node: Node, sort: Sort) -> list[Any]:
+def _read_facts(facts: Facts) -> FolderEntry:
+    size = None if facts.kind == "directory" else facts.size
+    return FolderEntry(facts.name, facts.kind, size, facts.mtime_ms, STATES[PENDING], None)
+
+
+def _sort_key(row: FolderEntry, sort: Sort) -> list[str | int]:
+    assert row.node is not None
     if sort == "name":
-        return [node.name]
-    return [-(node.size if sort == "size" else node.mtime_ms), node.id]
+        return [row.name]
+    return [-(row.node.size if sort == "size" else row.node.mtime_ms), row.node.id]
 
 
-def _list_live(
-    app: App,
-    place: Place,
-    caller: Caller,
-    limit: int,
-    cursor: str | None,
-    units: str,
-    most_bytes: int | None,
-) -> Page:
-    index, path = place.index.id, "/".join(place.names)
-    scope = f"live:{index}:{path}"
-    after = decode_key(cursor, scope, app.workspace.key)[0] if cursor else None
-    live = list_live(Path(place.index.root), path)
-    found = [facts for facts in live if after is None or facts.name > after][: limit + 1]
-    names = (Path(place.index.root).name or place.index.root, *place.names)
-    trail = [{"nodeId": None, "name": shorten_text(name, 80)} for name in names][-8:]
-
-    def shape(rows: Sequence[Facts]) -> Page:
-        following = None
-        if rows and len(rows) < len(found):
-            key = encode_key([rows[-1].name], scope, app.workspace.key)
-            following = f"indexes/{index}/tree?path={quote_path(path)}&limit=50&cursor={key}"
-        return {
-            "breadcrumb": trail,
-            "entries": [_show_live(index, path, row, caller, units) for row in rows],
-            "nextPageUrl": caller.link(following) if following else None,
-            "state": "pending",
-        }
-
-    return _cut(found[:limit], shape, most_bytes)
+def inspect_node(disk: Disk, index: DiskIndex, node: Node) -> NodeDetail:
+    """Everything known of a node."""
+    tree = disk.tree(index.id)
+    digest = tree.digest(node) if node.kind == FILE else None
+    return NodeDetail(index, node, list_node_names(tree, node), digest)
 
 
-def _cut(rows: Sequence[Any], shape: Any, most_bytes: int | None) -> Page:
-    page: Page = fit_rows(rows, shape, most_bytes) if most_bytes else shape(rows)
-    return page
+def read_live_detail(place: Place) -> LiveDetail:
+    """What the disk says about a place that the scan has not reached."""
+    facts = look_live(Path(place.index.root), place.inner_path)
+    if facts is None:
+        raise miss_node(place, "path")
+    return LiveDetail(place, facts)
 
 
-def quote_path(path: str) -> str:
-    """A path inside a tree as a query string takes it."""
-    return quote(show_path(path), safe="/")
+def preview_file(disk: Disk, index: DiskIndex, node: Node) -> Preview:
+    """The beginning of a file: text, a picture, or a dump of its first bytes."""
+    place = Place(index, list_node_names(disk.tree(index.id), node))
+    if not place.names:
+        raise NodeMissing("a folder has no contents", what="file", path=show_path(place.path))
+    file = open_shown(Path(index.root), place.inner_path)
+    try:
+        mime = mimetypes.guess_type(node.name)[0]
+        if mime in _PICTURES and file.size <= _MAX_PICTURE_BYTES:
+            return Preview(b"".join(file.read(0, file.size)), mime)
+        data = b"".join(file.read(0, min(file.size, _PREVIEW_BYTES)))
+    finally:
+        file.close()
+    text = _decode_beginning(data)
+    return Preview(_dump(data[:_DUMP_BYTES], file.size) if text is None else text)
 
 
-def _show_live(index: str, folder: str, facts: Facts, caller: Caller, units: str) -> dict[str, Any]:
-    """A ListingEntry of what has no node yet."""
-    path = f"{folder}/{facts.name}" if folder else facts.name
-    kind = "tree" if facts.kind == "directory" else "detail"
-    return {
-        "nodeId": None,
-        "name": shorten_text(facts.name, 260),
-        "kind": facts.kind,
-        "size": None if facts.kind == "directory" else show_bytes(facts.size, units),
-        "modifiedAt": show_epoch(facts.mtime_ms),
-        "state": "pending",
-        "link": caller.link(f"indexes/{index}/{kind}?path={quote_path(path)}"),
-    }
+def _decode_beginning(data: bytes) -> str | None:
+    """The text of a file's beginning, without half a character at its end."""
+    for cut in range(_MAX_CUT_BYTES if len(data) == _PREVIEW_BYTES else 1):
+        part = data[: len(data) - cut]
+        with suppress(UnicodeDecodeError):
+            part.decode()
+            return decode_text(part)
+    return decode_text(data)
+
+
+def _dump(data: bytes, size: int) -> str:
+    lines = [f"{size} bytes, not text"]
+    for start in range(0, len(data), _DUMP_COLUMNS):
+        row = data[start : start + _DUMP_COLUMNS]
+        shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{start:08x}  {row.hex(' '):<47}  {shown}")
+    return "\n".join(lines) + "\n"

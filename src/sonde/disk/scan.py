@@ -1,20 +1,21 @@
-"""Disk -> tree: one walk that writes what differs from the last one, and keeps the ids of the rest.
+"""The scan of a folder into its tree: one walk that writes only what changed, keeping ids.
 
-A folder is read whole, its children compared with what is stored, and only then are its
-subfolders entered, one after another; so what is stored is a tree at any moment, and totals are
-written when a folder is done. Nothing but metadata is looked at, and nothing that goes wrong with
-one folder stops the walk.
+A folder is read whole and compared with the stored children before its subfolders are entered,
+one after another. So the stored nodes are a tree at any moment, and totals are written when a
+folder is done. Only metadata is read, and an error in one folder does not stop the walk.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sonde.disk.nodes import ScanReport, make_node, name_node_kind, tell_state
+from sonde.disk.trees import ScanLimits, ScanReport, now_ms
 from sonde.errors import FileMissing
 from sonde.policy.metadata import Descent, measure_blocks
 from sonde.runtime.work import Work
@@ -26,11 +27,14 @@ from sonde.stores.disk.base import (
     LOOP,
     MOUNT,
     OK,
+    OTHER,
     OUTSIDE,
     PENDING,
     ROOT_ID,
     STATES,
     TOO_DEEP,
+    UNREADABLE,
+    VANISHED,
     Batch,
     Node,
     TreeStore,
@@ -38,23 +42,22 @@ from sonde.stores.disk.base import (
 )
 from sonde.types import Progress
 
-_CHUNK = 10_000
-"""Names of a folder that are compared at a time; a folder may have millions."""
-_FLUSH_ROWS = 10_000
-_FLUSH_S = 0.5
+_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK}
+_TYPE_BITS = 0o170000
+_NS_PER_MS = 1_000_000
 
 
 @dataclass(slots=True)
 class _Frame:
-    """A folder that is being walked."""
+    """A folder on the way of the walk."""
 
     node: Node
-    """With what it takes itself as its bytes on disk."""
+    """`disk` is what the folder takes by itself."""
     stored: Node | None
     """As the last scan left it."""
     device: int
     weight: float
-    """The share of the whole tree that it is taken for, until it is known better."""
+    """Its estimated share of the whole tree, for progress."""
     identity: tuple[int, int] = (0, 0)
     todo: list[tuple[Node, Node | None, os.stat_result]] = field(default_factory=list)
     """Subfolders to enter, the last one first."""
@@ -71,37 +74,43 @@ def scan_tree(
     root: Path,
     work: Work,
     *,
+    clock_ms: Callable[[], int] = now_ms,
     depth_limit: int | None = None,
     follow: Sequence[Path] = (),
+    limits: ScanLimits = ScanLimits(),  # noqa: B008 - frozen
 ) -> ScanReport:
-    """Bring a tree up to date with the disk; `follow` names the roots that links may lead into."""
-    return _Walk(store, root, work, depth_limit, tuple(follow)).run()
+    """Bring a tree up to date with the disk. Links are followed into the roots in `follow`."""
+    return _Walk(store, root, work, clock_ms, depth_limit, tuple(follow), limits).run()
 
 
 class _Walk:
-    """One scan under way."""
+    """The state of one scan."""
 
     def __init__(
         self,
         store: TreeStore,
         root: Path,
         work: Work,
+        clock_ms: Callable[[], int],
         depth_limit: int | None,
         follow: tuple[Path, ...],
+        limits: ScanLimits,
     ) -> None:
         self._store = store
         self._root = root
         self._work = work
+        self._clock_ms = clock_ms
         self._depth_limit = depth_limit
         self._follow = follow
+        self._limits = limits
         self._began = self._flushed_at = time.monotonic()
         self._batch = Batch()
         self._report = ScanReport()
         self._names: dict[tuple[int, int], int] = {}
-        """Files with several names that were met: how many of the names are still to come."""
+        """Files with several hard links: how many of the links are still to come."""
         self._above: set[tuple[int, int]] = set()
         self._entered: set[tuple[int, int]] = set()
-        """Every folder that was walked; kept only where links are followed."""
+        """Every folder walked; kept only if links are followed."""
         self._finished = 0.0
         self._seen = 0
         self._expected = 0
@@ -111,7 +120,7 @@ class _Walk:
         self._expected = next((s.nodes for s in self._store.scans() if s.finished_ms), 0)
         descent = Descent(self._root)
         try:
-            self._scan, self._next_id = self._store.begin_scan(_now_ms())
+            self._scan, self._next_id = self._store.begin_scan(self._clock_ms())
             self._walk(descent)
         finally:
             descent.close()
@@ -119,14 +128,14 @@ class _Walk:
         self._work.report(Progress("scanning", self._seen, self._seen))
         report = self._report
         report.seconds = time.monotonic() - self._began
-        self._store.finish_scan(self._scan, _now_ms(), nodes=self._seen, size=report.size)
+        self._store.finish_scan(self._scan, self._clock_ms(), nodes=self._seen, size=report.size)
         return report
 
     def _walk(self, descent: Descent) -> None:
         stored = self._store.get(ROOT_ID)
         here = descent.look_here()
         born = stored.born if stored else self._scan
-        node = make_node((ROOT_ID, 0, "", FOLDER, 0), here, PENDING, "", born)
+        node = _make_node((ROOT_ID, 0, "", FOLDER, 0), here, PENDING, "", born)
         if stored is None:
             self._batch.inserted[ROOT_ID] = node
         self._report.folders += 1
@@ -155,7 +164,7 @@ class _Walk:
         stored: Node | None,
         seen: os.stat_result,
     ) -> _Frame | None:
-        """The frame of a folder, or None with its state written when it is not walked."""
+        """The frame of a folder, or None if it is not walked; then its state is written."""
         device = seen.st_dev
         inner = _Frame(node, stored, device, above.weight)
         linked = node.kind == LINK
@@ -171,10 +180,10 @@ class _Walk:
                 else:
                     descent.enter(node.name)
             except (OSError, RuntimeError) as error:
-                state = tell_state(error, linked=linked)
+                state = _classify_error(error, linked=linked)
             else:
                 try:
-                    # a link was looked at itself, a folder is what was looked at
+                    # `seen` describes a link itself, but of a folder the folder
                     here = descent.look_here() if linked else seen
                     inner.identity = (here.st_dev, here.st_ino)
                     state = self._judge(inner, counted=inside)
@@ -184,13 +193,13 @@ class _Walk:
                         self._read_folder(descent, inner)
                         return inner
                 except (OSError, FileMissing) as error:
-                    state = tell_state(error, linked=linked)
+                    state = _classify_error(error, linked=linked)
                 descent.leave()
         self._leave_out(inner, above, state)
         return None
 
     def _judge(self, inner: _Frame, *, counted: bool) -> int:
-        """Whether a folder that could be opened is to be walked."""
+        """OK if a folder that could be opened is to be walked, else why not."""
         if inner.identity in self._above:
             return LOOP
         if counted or inner.identity in self._entered:
@@ -209,11 +218,12 @@ class _Walk:
         self._finish(frame, above)
 
     def _read_folder(self, descent: Descent, frame: _Frame) -> None:
-        """Compare what is in a folder with what is stored of it."""
+        """Compare the names in a folder with its stored children."""
         names = sort_names(descent.list_names())
         self._above.add(frame.identity)
-        for start in range(0, max(len(names), 1), _CHUNK):
-            end = start + _CHUNK
+        step = self._limits.names_at_once
+        for start in range(0, max(len(names), 1), step):
+            end = start + step
             known: dict[str, Node] = {}
             if frame.stored:
                 low = names[start] if start else None
@@ -234,7 +244,7 @@ class _Walk:
         seen = files = folders = size = disk = 0
         for name, facts in descent.look_at(names):
             seen += 1
-            kind = name_node_kind(facts)
+            kind = _KINDS.get(facts.st_mode & _TYPE_BITS, OTHER)
             state, target = OK, ""
             if kind != FILE:
                 state, target = self._read_other(descent, name, kind)
@@ -246,7 +256,7 @@ class _Walk:
                 self._report.removed += 1
                 stored = None
             number, born = (stored.id, stored.born) if stored else (self._next_id, self._scan)
-            node = make_node((number, parent, name, kind, depth), facts, state, target, born)
+            node = _make_node((number, parent, name, kind, depth), facts, state, target, born)
             if stored is None:
                 inserted[number] = node
                 self._next_id += 1
@@ -274,7 +284,7 @@ class _Walk:
         frame.disk += disk
 
     def _read_other(self, descent: Descent, name: str, kind: int) -> tuple[int, str]:
-        """State and target of what is no file; folders, and links if followed, are yet to do."""
+        """State and target of anything but a file; folders and followed links are pending."""
         if kind == LINK:
             return PENDING if self._follow else OK, descent.read_target(name)
         return PENDING if kind == FOLDER else OK, ""
@@ -283,12 +293,12 @@ class _Walk:
         self._report.changed += 1
         self._batch.updated.append(node)
         if stored.kind == LINK and (stored.children or stored.state == PENDING):
-            self._batch.emptied.append(stored.id)  # it was followed last time
+            self._batch.emptied.append(stored.id)  # the last scan followed it
         if node.size != stored.size:
             self._batch.past.append((stored.id, stored.size, stored.disk))
 
     def _count_name(self, facts: os.stat_result) -> int:
-        """A file with several names counts under the first one that is met."""
+        """The state of a hard link: a file counts under the first of its names."""
         key = (facts.st_dev, facts.st_ino)
         left = self._names.get(key)
         if left is None:
@@ -317,7 +327,7 @@ class _Walk:
             )
             if above:
                 above.size += frame.size
-                # what a link takes itself was counted when it was met
+                # the link itself was counted with its folder
                 above.disk += frame.disk + (node.disk if node.kind == FOLDER else 0)
                 above.files += frame.files
                 above.folders += frame.folders
@@ -336,9 +346,9 @@ class _Walk:
         self._report.problems[name] = self._report.problems.get(name, 0) + 1
 
     def _pause(self) -> None:
-        """Write what has gathered and tell how far the walk is."""
-        now = time.monotonic()
-        if len(self._batch) < _FLUSH_ROWS and now - self._flushed_at < _FLUSH_S:
+        """Write the batch and report progress, if it is time."""
+        now, limits = time.monotonic(), self._limits
+        if len(self._batch) < limits.flush_rows and now - self._flushed_at < limits.flush_s:
             return
         self._flush()
         total = self._expected
@@ -355,5 +365,35 @@ class _Walk:
         self._flushed_at = time.monotonic()
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _make_node(
+    place: tuple[int, int, str, int, int],
+    facts: os.stat_result,
+    state: int,
+    target: str,
+    born: int,
+) -> Node:
+    """The node of a name; `place` is id, parent, name, kind and depth."""
+    return Node(
+        *place,
+        0 if place[3] == FOLDER else facts.st_size,
+        measure_blocks(facts),
+        facts.st_mtime_ns // _NS_PER_MS,
+        facts.st_mode & ~_TYPE_BITS,
+        facts.st_nlink,
+        state,
+        0,
+        0,
+        0,
+        target,
+        born,
+    )
+
+
+def _classify_error(error: Exception, *, linked: bool) -> int:
+    """The state of a folder that could not be entered."""
+    number = getattr(error, "errno", None)
+    if isinstance(error, RuntimeError) or number == errno.ELOOP:
+        return LOOP
+    if linked:
+        return OUTSIDE
+    return VANISHED if number in (errno.ENOENT, errno.ENOTDIR) else UNREADABLE

@@ -1,29 +1,32 @@
-"""Which session, tree and node a call on files is about; nobody reaches what another owns."""
+"""Resolution of handles and paths: which session, index, node or job a call is about.
+
+A caller only ever reaches what it owns; foreign and unknown handles are refused alike.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-from urllib.parse import parse_qs, urlsplit
 
-from sonde.app import App
+from sonde.disk.trees import Disk, split_node
 from sonde.errors import FileMissing, HandleUnknown, NodeMissing, NotScanned, OutsideRoots
 from sonde.policy.metadata import look_live
-from sonde.policy.roots import show_path
-from sonde.runtime.jobs import mint_handle, split_node
-from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession
-from sonde.tools.schema import Param
-from sonde.tools.shapes.shell import has_children, show_path_of
+from sonde.policy.roots import show_path, split_inside
+from sonde.runtime.jobs import mint_handle
+from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession, Sort, TreeStore
 from sonde.types import Caller
 
-_LONGEST = 400
-"""Characters of a path in a message."""
-_ESCAPE = re.compile(r"\\x([89a-f][0-9a-f])")
+_MAX_MESSAGE_CHARS = 400
+"""Of a path in an error message."""
+_MAX_PATH_BYTES = 700
+"""Of a path in an answer, as JSON."""
+_MAX_LINK_HOPS = 8
+"""Links followed on one way, so that a circle of them ends."""
+_BYTE_ESCAPE = re.compile(r"\\x([89a-f][0-9a-f])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,48 @@ class Place:
 
     @property
     def path(self) -> str:
-        """The whole path."""
+        """The absolute path."""
         return str(Path(self.index.root, *self.names))
+
+    @property
+    def inner_path(self) -> str:
+        """The path from the root of the tree."""
+        return "/".join(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """How a session wants its listings."""
+
+    units: str = "bytes"
+    limit: int = 20
+    sort: Sort = "name"
+
+
+def measure_json(value: object) -> int:
+    """Bytes of a value as minified JSON."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def shorten_text(text: str, max_bytes: int) -> str:
+    """The text, with its middle left out if it is longer than `max_bytes` in JSON."""
+    shown = show_path(text)
+    if len(shown) * 6 <= max_bytes or measure_json(shown) - 2 <= max_bytes:
+        return shown
+    keep = len(shown)
+    while measure_json(shown[: keep // 2] + "…" + shown[len(shown) - keep // 2 :]) - 2 > max_bytes:
+        keep = keep * 3 // 4
+    return shown[: keep // 2] + "…" + shown[len(shown) - keep // 2 :]
+
+
+def shorten_path(path: str) -> str:
+    """A path with its middle left out if it is very long."""
+    return shorten_text(path, _MAX_PATH_BYTES)
 
 
 def read_path(text: str, cwd: str, home: Path | None) -> Path:
-    """The absolute path that a text means in a folder: relative, `..`, `~`; links stay as named."""
+    """The absolute path of a text typed in `cwd`: relative, `..`, `~`. Links are not resolved."""
     if "\0" in text:
         raise OutsideRoots("the path holds a NUL character")
     try:
@@ -49,17 +88,25 @@ def read_path(text: str, cwd: str, home: Path | None) -> Path:
         raise OutsideRoots("no file can have such a name") from error
     if text == "~" or text.startswith("~/"):
         if home is None:
-            raise OutsideRoots("nobody's home is known")
+            raise OutsideRoots("the home folder is unknown")
         text = str(home / text[2:])
     return Path(os.path.normpath(Path(cwd or "/", text)))
+
+
+def find_home_folder() -> Path | None:
+    """The home folder, if there is one."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
 
 
 def locate(
     target: Path, indexes: Iterable[DiskIndex], current: str, roots: Iterable[Path]
 ) -> Place:
-    """The tree that a path lies in: the current one if it does, else the nearest above it.
+    """The tree that holds a path: the current one if it does, else the nearest above it.
 
-    What lies in none is refused alike whether it exists or not.
+    A path in no tree is refused alike whether it exists or not.
     """
     known = list(indexes)
     for place in (target, _resolve(target)):
@@ -68,7 +115,8 @@ def locate(
             best = max(holding, key=lambda index: (index.id == current, len(index.root)))
             return Place(best, place.relative_to(best.root).parts)
     if any(target.is_relative_to(root) for root in roots):
-        shown = str(target) if len(str(target)) <= _LONGEST else f"{str(target)[:_LONGEST]}…"
+        text = str(target)
+        shown = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
         raise NotScanned("no scanned tree holds it", path=show_path(shown))
     raise OutsideRoots(
         "the path lies in no scanned tree and in none of the allowed folders",
@@ -84,74 +132,86 @@ def _resolve(path: Path) -> Path:
         return path
 
 
-def read_node_name(name: str) -> str:
-    """A name as it was shown -> as the system knows it: `\\xe9` may stand for a stray byte."""
-    if "\\x" not in name:
-        return name
-    data = _ESCAPE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), name)
-    return data.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
-
-
-SessionParam = Annotated[
-    str | None,
-    Param("sessionId of an answer; default: this connection's", max_length=64, terse=True),
-]
-PREFERENCES: dict[str, Any] = {"units": "bytes", "limit": 20, "sort": "name"}
-
-
-def now_ms() -> int:
-    """This moment in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-def find_shell_session(app: App, caller: Caller, handle: str | None) -> ShellSession:
-    """The session named, the one of this connection, or a new one."""
-    key = (caller.user, caller.session)
-    given = handle or app.disk.sessions.get(key)
-    found = app.disk.saved.session(given, caller.user) if given else None
+def find_shell_session(disk: Disk, caller: Caller, handle: str | None) -> ShellSession:
+    """The named session, that of this connection, or a new one."""
+    given = handle or disk.recall_session(caller.user, caller.session)
+    found = disk.saved.get(ShellSession, given, caller.user) if given else None
     if handle and found is None:
         raise HandleUnknown(f"session {handle!r}", what="session", handle=handle)
     if found is None:
-        found = ShellSession(
-            mint_handle(), caller.user, cwd=str(app.workspace.start), updated_ms=now_ms()
-        )
-        app.disk.saved.put_session(found)
-    if caller.session or not app.workspace.stays:
-        app.disk.remember(key, found.id)
+        start = str(disk.workspace.start)
+        found = save_shell_session(disk, ShellSession(mint_handle(), caller.user, cwd=start))
+    if caller.session or not disk.workspace.stays:
+        disk.remember_session(caller.user, caller.session, found.id)
     return found
 
 
-def keep_session(app: App, session: ShellSession, **changes: Any) -> ShellSession:
-    """The session with these changes, written down."""
-    changed = replace(session, **changes, updated_ms=now_ms())
-    app.disk.saved.put_session(changed)
-    return changed
+def save_shell_session(disk: Disk, session: ShellSession) -> ShellSession:
+    """Store a session as used just now."""
+    session = replace(session, updated_ms=disk.clock_ms())
+    disk.saved.put(session)
+    return session
 
 
-def read_preferences(session: ShellSession | None) -> dict[str, Any]:
-    """What a session prefers, the defaults filled in."""
-    return PREFERENCES | dict(session.preferences if session else {})
+def move_session(disk: Disk, session: ShellSession, place: Place) -> None:
+    """Make a place the cwd of a session."""
+    if place.path == session.cwd and place.index.id == session.index:
+        return
+    previous = session.cwd if place.path != session.cwd else session.previous
+    save_shell_session(
+        disk, replace(session, cwd=place.path, index=place.index.id, previous=previous)
+    )
 
 
-def find_index(app: App, caller: Caller, handle: str) -> DiskIndex:
+def change_preferences(disk: Disk, session: ShellSession, **given: str | int | None) -> Preferences:
+    """The preferences of a session, with those that are given changed."""
+    changes = {name: value for name, value in given.items() if value is not None}
+    if changes:
+        kept = {**session.preferences, **changes}
+        session = save_shell_session(disk, replace(session, preferences=kept))
+    return read_preferences(session)
+
+
+def read_preferences(session: ShellSession | None) -> Preferences:
+    """The preferences of a session, the defaults filled in."""
+    return Preferences(**(session.preferences if session else {}))  # type: ignore[arg-type]
+
+
+def find_index(disk: Disk, caller: Caller, handle: str) -> DiskIndex:
     """An index of this caller."""
-    found = app.disk.saved.index(handle, caller.user)
+    found = disk.saved.get(DiskIndex, handle, caller.user)
     if found is None:
         raise HandleUnknown(f"index {handle!r}", what="index", handle=handle)
     return found
 
 
-def find_node(app: App, caller: Caller, handle: str) -> tuple[DiskIndex, Node]:
-    """The node of a handle, and its index."""
+def find_node(
+    disk: Disk, caller: Caller, handle: str, index_id: str | None = None
+) -> tuple[DiskIndex, Node]:
+    """The node of a handle with its index, which must be `index_id` if that is given."""
+    wanted = find_index(disk, caller, index_id) if index_id is not None else None
     parts = split_node(handle)
-    index = app.disk.saved.index(parts[0], caller.user) if parts else None
-    node = app.disk.tree(index.id).get(parts[1]) if index and parts else None
+    index = disk.saved.get(DiskIndex, parts[0], caller.user) if parts else None
+    node = disk.tree(index.id).get(parts[1]) if index and parts else None
     if index is None or node is None:
         raise HandleUnknown(f"node {handle!r}", what="node", handle=handle)
+    if wanted and wanted.id != index.id:
+        raise HandleUnknown(f"node {handle!r} is in another index", what="node", handle=handle)
     return index, node
 
 
-def find_place(app: App, session: ShellSession, path: str) -> Place:
+def list_node_names(tree: TreeStore, node: Node) -> tuple[str, ...]:
+    """The names from the root of a tree down to a node."""
+    return tuple(step.name for step in tree.trail(node.id)[1:])
+
+
+def show_tree_path(tree: TreeStore, node: Node) -> str:
+    """The path of a node inside its tree, for people."""
+    names = list_node_names(tree, node)
+    return show_path(str(Path(*names))) if names else "."
+
+
+def find_place(disk: Disk, session: ShellSession, path: str) -> Place:
     """The place that a path means in a session."""
     text = path
     if path == "-":
@@ -159,73 +219,109 @@ def find_place(app: App, session: ShellSession, path: str) -> Place:
             raise NodeMissing("no folder was left before", what="folder", path="-")
         text = session.previous
     target = read_path(text, session.cwd, find_home_folder())
-    indexes = app.disk.saved.indexes(session.owner)
-    place = locate(target, indexes, session.index, app.disk.roots)
-    return replace(place, names=settle_names(app, place.index, place.names))
+    indexes = disk.saved.newest(DiskIndex, session.owner)
+    place = locate(target, indexes, session.index, disk.roots)
+    return replace(place, names=_settle_names(disk, place.index, place.names))
 
 
-def settle_names(app: App, index: DiskIndex, names: Sequence[str]) -> tuple[str, ...]:
-    """Names as the system knows them: an escape stands for a byte unless a name is spelled so."""
+def place_node(disk: Disk, index: DiskIndex, node: Node) -> Place:
+    """The place of a node."""
+    return Place(index, list_node_names(disk.tree(index.id), node))
+
+
+def find_folder(
+    disk: Disk, caller: Caller, index_id: str, parent: str | None, path: str | None
+) -> tuple[Place, Node | None]:
+    """A folder of an index, by its handle or else by its path in the tree."""
+    if parent is not None:
+        index, found = find_node(disk, caller, parent, index_id)
+        node: Node | None = found
+        place = place_node(disk, index, found)
+    else:
+        place = find_inner_place(disk, find_index(disk, caller, index_id), path or "")
+        node = walk_to(disk, place)
+    _require_folder(place, node)
+    return place, node
+
+
+def find_inner_place(disk: Disk, index: DiskIndex, path: str) -> Place:
+    """The place of a path that starts at the root of a tree."""
+    names = split_inside(Path(index.root), path.strip("/"))
+    return Place(index, _settle_names(disk, index, names))
+
+
+def _settle_names(disk: Disk, index: DiskIndex, names: Sequence[str]) -> tuple[str, ...]:
+    """Names as the system knows them: `\\xe9` means a stray byte unless a name is spelled so."""
     settled: tuple[str, ...] = ()
     for name in names:
-        meant = read_node_name(name)
-        if meant != name and _exists(app, index, (*settled, name)):
+        meant = _decode_escapes(name)
+        if meant != name and _exists(disk, index, (*settled, name)):
             meant = name
         settled = (*settled, meant)
     return settled
 
 
-def _exists(app: App, index: DiskIndex, names: tuple[str, ...]) -> bool:
-    if app.disk.tree(index.id).find(names):
+def _decode_escapes(name: str) -> str:
+    if "\\x" not in name:
+        return name
+    data = _BYTE_ESCAPE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), name)
+    return data.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
+def _exists(disk: Disk, index: DiskIndex, names: tuple[str, ...]) -> bool:
+    if disk.tree(index.id).find(names):
         return True
     return look_live(Path(index.root), "/".join(names)) is not None
 
 
-def find_home_folder() -> Path | None:
-    """The home folder, where one is known."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None
-
-
-def walk_to(app: App, place: Place) -> Node | None:
-    """The node at a place, through links that stay inside the tree; None when it is not scanned
-    yet but is there."""
-    tree = app.disk.tree(place.index.id)
-    node = tree.find(place.names)
+def walk_to(disk: Disk, place: Place) -> Node | None:
+    """The node at a place, through links inside the tree; None if it exists but is not scanned."""
+    tree = disk.tree(place.index.id)
+    node = tree.find(place.names) or _follow_links(tree, place)
     if node is not None:
         return node
-    target = _follow_links(app, place)
-    if target is not None:
-        return target
     try:
-        there = look_live(Path(place.index.root), "/".join(place.names))
+        found = look_live(Path(place.index.root), place.inner_path)
     except (FileMissing, OutsideRoots):
-        there = None
-    if there is None:
+        found = None
+    if found is None:
         raise miss_node(place, "path")
-    if tree.get(ROOT_ID) is None and app.workspace.jobs.look_up(place.index.job) is None:
-        raise NotScanned("its scan never began", path=show_path_of(place.path))
+    if tree.get(ROOT_ID) is None and disk.workspace.jobs.look_up(place.index.job) is None:
+        raise NotScanned("its scan never began", path=shorten_path(place.path))
     return None
 
 
+def resolve_folder(disk: Disk, place: Place) -> tuple[Place, Node | None]:
+    """A place to list: the target if it is a link inside the tree. Refuses what is no folder."""
+    tree = disk.tree(place.index.id)
+    node = walk_to(disk, place)
+    if node is not None and node.kind == LINK and not node.listable:
+        node = _follow_links(tree, place) or node
+    if node is not None:
+        place = replace(place, names=list_node_names(tree, node))
+        _require_folder(place, node)
+    return place, node
+
+
+def _require_folder(place: Place, node: Node | None) -> None:
+    if node is not None and not node.listable:
+        raise miss_node(place, "folder")
+
+
 def miss_node(place: Place, what: str) -> NodeMissing:
-    """The error for a place where nothing of that kind is."""
-    return NodeMissing("it is not in the tree", what=what, path=show_path_of(place.path))
+    """The error for a place without a node of that kind."""
+    return NodeMissing("it is not in the tree", what=what, path=shorten_path(place.path))
 
 
-def _follow_links(app: App, place: Place, hops: int = 8) -> Node | None:
-    """The node behind a link on the way, when the link leads to a place in the same tree."""
-    tree = app.disk.tree(place.index.id)
+def _follow_links(tree: TreeStore, place: Place) -> Node | None:
+    """The node behind a link on the way, if the link leads to a place in the same tree."""
     names = place.names
-    while hops:
-        hops -= 1
+    for _ in range(_MAX_LINK_HOPS):
         for count in range(1, len(names) + 1):
             node = tree.find(names[:count])
             if node is None:
                 return None
-            if node.kind == LINK and not has_children(node):
+            if node.kind == LINK and not node.listable:
                 above = Path(place.index.root, *names[: count - 1])
                 target = read_path(node.target or ".", str(above), None)
                 if not target.is_relative_to(place.index.root):
@@ -235,21 +331,3 @@ def _follow_links(app: App, place: Place, hops: int = 8) -> Node | None:
         else:
             return tree.find(names)
     return None
-
-
-def resolve_folder(app: App, place: Place) -> tuple[Place, Node | None]:
-    """A place to list: where a link leads when it is one."""
-    node = walk_to(app, place)
-    if node is not None and node.kind == LINK and not has_children(node):
-        node = _follow_links(app, place) or node
-    if node is not None:
-        names = tuple(step.name for step in app.disk.tree(place.index.id).trail(node.id)[1:])
-        place = replace(place, names=names)
-    return place, node
-
-
-def read_cursor(given: str | None) -> str | None:
-    """The cursor itself, also from a whole nextPageUrl."""
-    if given and "cursor=" in given:
-        return parse_qs(urlsplit(given).query).get("cursor", [given])[0]
-    return given

@@ -1,24 +1,124 @@
-"""The trees that are open, and the handles that lead to them."""
+"""Disk: the scanned trees of an installation, and the parts that services on them share."""
 
 from __future__ import annotations
 
 import logging
 import shutil
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 from sonde.errors import IndexCorrupt
+from sonde.paging.cursor import decode_key, encode_key
+from sonde.projects.workspace import Workspace
+from sonde.runtime.jobs import HANDLE_LENGTH, HANDLE_LETTERS
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import SavedStore, TreeStore
+from sonde.stores.disk.base import Key, SavedStore, TreeStore
 
-_MOST_OPEN = 16
-_MOST_SESSIONS = 1_000
+_MAX_OPEN_TREES = 16
+"""Each keeps a few file descriptors and a page cache."""
+_MAX_CONNECTIONS = 1_000
+"""Connections whose session is remembered; a session can always be named by its handle."""
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+
+def now_ms() -> int:
+    """The current time in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def join_node(index: str, number: int) -> str:
+    """The handle of a node: its index, and its number there."""
+    digits = ""
+    while number:
+        number, digit = divmod(number, len(HANDLE_LETTERS))
+        digits = HANDLE_LETTERS[digit] + digits
+    return f"{index}.{digits or '0'}"
+
+
+def split_node(handle: str) -> tuple[str, int] | None:
+    """The index and number of a node's handle, or None if it is not one."""
+    index, dot, digits = handle.partition(".")
+    if not dot or not index or not 1 <= len(digits) <= HANDLE_LENGTH:
+        return None
+    number = 0
+    for digit in digits:
+        value = HANDLE_LETTERS.find(digit)
+        if value < 0:
+            return None
+        number = number * len(HANDLE_LETTERS) + value
+    return index, number
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Rows of one page, and the cursor of the next."""
+
+    rows: tuple[T, ...]
+    more: bool
+    """Whether rows follow after the last one."""
+    sign: Callable[[T], str]
+    """Makes the cursor that continues after a row."""
+
+    @property
+    def cursor(self) -> str | None:
+        """The cursor of the next page, or None on the last one."""
+        return self.sign(self.rows[-1]) if self.more and self.rows else None
+
+    def take(self, count: int) -> Page[T]:
+        """The first rows of this page; the rest belongs to the next one."""
+        return replace(self, rows=self.rows[:count], more=self.more or count < len(self.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanLimits:
+    """How much a scan holds in memory, and how often it writes."""
+
+    names_at_once: int = 10_000
+    """Names of a folder compared at a time; a folder may have millions."""
+    flush_rows: int = 10_000
+    """Changes written in one transaction."""
+    flush_s: float = 0.5
+    """Longest time between two writes and reports of progress."""
+
+
+@dataclass(slots=True)
+class ScanReport:
+    """Totals and changes of one scan."""
+
+    files: int = 0
+    folders: int = 0
+    size: int = 0
+    disk: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    seconds: float = 0.0
+    problems: dict[str, int] = field(default_factory=dict)
+    """State -> number of nodes, for states other than ok."""
+
+    def as_dict(self) -> dict[str, object]:
+        """The report as a job carries it."""
+        shown: dict[str, object] = {
+            "files": self.files,
+            "folders": self.folders,
+            "size": self.size,
+            "sizeOnDisk": self.disk,
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+            "seconds": round(self.seconds, 2),
+        }
+        return shown | ({"problems": self.problems} if self.problems else {})
 
 
 class Lock(Protocol):
@@ -31,38 +131,50 @@ class Lock(Protocol):
 
 
 class Disk:
-    """What the verbs on files share; stores are opened when they are first asked for."""
+    """Scanned trees with their handles; stores are opened on first use."""
 
     def __init__(
         self,
         folder: Path,
+        workspace: Workspace,
         open_saved: Callable[[], SavedStore],
         open_tree: Callable[[str], TreeStore],
         open_lock: Callable[[str], Lock],
         roots: tuple[Path, ...],
+        *,
+        clock_ms: Callable[[], int] = now_ms,
+        scan_limits: ScanLimits = ScanLimits(),  # noqa: B008 - frozen
     ) -> None:
         self.folder = folder
+        self.workspace = workspace
+        """Its jobs, its signing key, and the projects that search contents."""
         self.roots = roots
-        """Folders that may be scanned, with all that is below them."""
-        self.sessions: dict[tuple[str, str], str] = {}
-        """User and connection -> the session that stands for a handle left out."""
+        """Folders that may be scanned, with everything below them."""
+        self.clock_ms = clock_ms
+        self.scan_limits = scan_limits
         self.starting = threading.Lock()
-        """Held while an index is looked up and made, so that a folder gets only one."""
+        """Held while an index is looked up and created, so that a folder gets only one."""
         self._open_saved = open_saved
         self._open_tree = open_tree
         self._open_lock = open_lock
+        self._sessions: OrderedDict[tuple[str, str], str] = OrderedDict()
+        """User and connection -> the session that a call without a handle means."""
         self._locks: dict[str, Lock] = {}
         self._saved: SavedStore | None = None
         self._trees: OrderedDict[str, TreeStore] = OrderedDict()
         self._guard = threading.Lock()
 
-    def remember(self, key: tuple[str, str], session: str) -> None:
-        """The session of a connection; those of connections long gone make room."""
+    def recall_session(self, user: str, connection: str) -> str | None:
+        """The session of a connection, if it has one."""
+        return self._sessions.get((user, connection))
+
+    def remember_session(self, user: str, connection: str, session: str) -> None:
+        """Bind a session to a connection; the oldest connections are forgotten."""
         with self._guard:
-            self.sessions.pop(key, None)
-            self.sessions[key] = session
-            while len(self.sessions) > _MOST_SESSIONS:
-                self.sessions.pop(next(iter(self.sessions)))
+            self._sessions[user, connection] = session
+            self._sessions.move_to_end((user, connection))
+            while len(self._sessions) > _MAX_CONNECTIONS:
+                self._sessions.popitem(last=False)
 
     @property
     def saved(self) -> SavedStore:
@@ -77,18 +189,18 @@ class Disk:
         with self._guard:
             tree = self._trees.pop(index, None) or self._open(index)
             self._trees[index] = tree
-            while len(self._trees) > _MOST_OPEN:
-                # not closed: whoever is reading it may finish
+            while len(self._trees) > _MAX_OPEN_TREES:
+                # not closed: another thread may still be reading it
                 self._trees.popitem(last=False)
             return tree
 
     def _open(self, index: str) -> TreeStore:
-        """The store of an index; a file that cannot be read is set aside and scanned anew."""
+        """The store of an index; a damaged file is set aside, to be scanned again."""
         try:
             return self._open_tree(index)
         except IndexCorrupt as error:
             log.warning("the tree %s is set aside: %s", index, error)
-            # logs before their database: one that is left would be replayed into the new one
+            # logs before their database: one left behind would be replayed into the new one
             for path in sorted(self.folder.glob(f"trees/{index}.db*"), reverse=True):
                 if not path.name.endswith(".bak"):
                     path.replace(path.with_name(f"{path.name}.bak"))
@@ -101,8 +213,8 @@ class Disk:
                 self._locks[index] = self._open_lock(index)
             return self._locks[index]
 
-    def forget(self, index: str) -> None:
-        """Close the tree of an index and delete its file."""
+    def delete_tree(self, index: str) -> None:
+        """Close the tree of an index and delete its files."""
         with self._guard:
             tree = self._trees.pop(index, None)
         if tree:
@@ -110,6 +222,22 @@ class Disk:
         for path in self.folder.glob(f"trees/{index}.db*"):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.folder / "trees" / index, ignore_errors=True)
+
+    def read_cursor(self, cursor: str | None, scope: str) -> list[Any] | None:
+        """The key in a cursor of this listing; agents may pass the nextPageUrl that holds it."""
+        if cursor and "cursor=" in cursor:
+            cursor = parse_qs(urlsplit(cursor).query).get("cursor", [cursor])[0]
+        return decode_key(cursor, scope, self.workspace.key) if cursor else None
+
+    def cut_page(
+        self, found: Sequence[T], limit: int, scope: str, key_of: Callable[[T], Key]
+    ) -> Page[T]:
+        """The first `limit` of the rows; one more than that means that a page follows."""
+
+        def sign(row: T) -> str:
+            return encode_key(list(key_of(row)), scope, self.workspace.key)
+
+        return Page(tuple(found[:limit]), len(found) > limit, sign)
 
     def close(self) -> None:
         """Close every file."""

@@ -30,24 +30,27 @@ def __getattr__(name: str) -> Any:
 def _join_tables() -> tuple[tuple[Tool, ...], tuple[Route, ...]]:
     from sonde.tools import (
         code,
-        disk_routes,
-        file_tools,
+        disk,
         index,
         job_routes,
         knowledge,
         pages,
+        queries,
         research,
         resources,
-        set_routes,
+        sets,
     )
 
     tools = (
         *(*code.TOOLS, *pages.TOOLS, *code.CONTEXT_TOOLS),
-        *(*index.TOOLS, *file_tools.TOOLS, *knowledge.TOOLS, *research.TOOLS),
+        *(*index.TOOLS, *disk.TOOLS, *job_routes.TOOLS, *disk.NODE_TOOLS),
+        *(*sets.TOOLS, *queries.TOOLS, *disk.SESSION_TOOLS),
+        *(*knowledge.TOOLS, *research.TOOLS),
     )
     routes = (
         *(*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *resources.ROUTES),
-        *(*disk_routes.ROUTES, *job_routes.ROUTES, *set_routes.ROUTES, *knowledge.ENTRY_ROUTES),
+        *(*disk.ROUTES, *job_routes.ROUTES, *sets.ROUTES, *queries.ROUTES),
+        *knowledge.ENTRY_ROUTES,
         Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to"),
     )
     return tools, routes

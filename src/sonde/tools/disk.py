@@ -1,112 +1,78 @@
-"""Verbs on a disk as on a shell: scan a folder, go there, look at things, follow the work."""
+"""Verbs on a disk: scan a folder, go there, inspect nodes, read reports."""
 
 from __future__ import annotations
 
-import os
-import stat
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from typing import Annotated, Literal
 
 from sonde.app import App
-from sonde.disk.listing import link_folder, list_folder, quote_path
-from sonde.disk.scan import scan_tree
-from sonde.disk.scope import (
-    Place,
-    SessionParam,
-    find_home_folder,
-    find_node,
-    find_place,
-    find_shell_session,
-    keep_session,
-    miss_node,
-    now_ms,
-    read_cursor,
-    read_path,
-    read_preferences,
-    resolve_folder,
-    walk_to,
-)
-from sonde.errors import InvalidRequest, NodeMissing, OutsideRoots
-from sonde.policy.content import may_show
-from sonde.policy.metadata import Facts, look_live
+from sonde.disk import indexes, listing, reports, scope
+from sonde.disk.trees import join_node
+from sonde.errors import InvalidRequest
 from sonde.policy.roots import show_path
-from sonde.runtime.jobs import Job, join_node, mint_handle
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import FILE, FOLDER, KINDS, LINK, OK, STATES, DiskIndex, Node
-from sonde.tools.schema import Param
+from sonde.stores.disk.base import DiskIndex
+from sonde.tools.route import Content, Route
+from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
+from sonde.tools.shapes.nodes import (
+    show_cd,
+    show_disk_report,
+    show_folder_page,
+    show_index,
+    show_index_detail,
+    show_live_node,
+    show_node,
+    show_node_detail,
+    show_tree,
+)
 from sonde.tools.shapes.shell import (
-    MOST_BYTES,
-    MOST_ENTRIES,
+    MAX_ENTRIES,
+    Answer,
     CdAnswer,
+    FormatParam,
     NodeAnswer,
     PreferencesAnswer,
     ScanAnswer,
-    has_children,
-    measure_answer,
-    shorten_text,
-    show_bytes,
-    show_counts,
+    SessionParam,
     show_epoch,
-    show_path_of,
+    show_plan,
+    show_scan,
 )
-from sonde.types import Caller
+from sonde.tools.tool import Tool
 
-_ENVELOPE = 150
-"""Room for what cd says beside its page and the path."""
-_FILE_TYPES = {FILE: stat.S_IFREG, FOLDER: stat.S_IFDIR, LINK: stat.S_IFLNK}
+IndexParam = Annotated[str, Param("indexId", min_length=1, max_length=64)]
+NodeParam = Annotated[str, Param("nodeId", min_length=1, max_length=64)]
+SortParam = Annotated[Literal["name", "size", "modified"], Param("Order of entries")]
+DepthParam = Annotated[
+    int | None, Param("Enter no folders deeper than this", minimum=1, maximum=10_000)
+]
+FollowParam = Annotated[bool, Param("Count what links lead to")]
 
 
 def cd(
     app: App,
     path: Annotated[str, Param("Absolute or relative; .. ~ -", max_length=4096)] = ".",
-    limit: Annotated[int | None, Param("Entries", minimum=1, maximum=MOST_ENTRIES)] = None,
+    limit: Annotated[int | None, Param("Entries", minimum=1, maximum=MAX_ENTRIES)] = None,
     cursor: Annotated[str | None, Param("nextPageUrl of an answer", max_length=8192)] = None,
     session_id: SessionParam = None,
     *,
     work: Work,
 ) -> CdAnswer:
     """Go to a folder of a scanned tree and list it."""
-    caller = work.caller
-    session = find_shell_session(app, caller, session_id)
-    place, node = resolve_folder(app, find_place(app, session, path or "."))
-    if node is not None and not has_children(node):
-        raise miss_node(place, "folder")
-    preferences = read_preferences(session)
-    cwd = show_path_of(place.path)
-    page = list_folder(
-        app,
-        place,
-        node,
-        caller,
-        limit=limit or preferences["limit"],
-        sort=preferences["sort"],
-        cursor=read_cursor(cursor),
-        units=preferences["units"],
-        most_bytes=MOST_BYTES - _ENVELOPE - measure_answer(cwd),
-    )
-    if place.path != session.cwd or place.index.id != session.index:
-        previous = session.cwd if place.path != session.cwd else session.previous
-        keep_session(app, session, cwd=place.path, index=place.index.id, previous=previous)
-    answer: CdAnswer = {
-        "sessionId": session.id,
-        "cwd": cwd,
-        "breadcrumb": page["breadcrumb"],
-        "indexId": place.index.id,
-        "entries": page["entries"],
-        "nextPageUrl": page["nextPageUrl"],
-    }
-    if "state" in page:
-        answer["state"] = page["state"]
-    return answer
+    session = scope.find_shell_session(app.disk, work.caller, session_id)
+    place, node = scope.resolve_folder(app.disk, scope.find_place(app.disk, session, path or "."))
+    wanted = scope.read_preferences(session)
+    rows = limit or wanted.limit
+    page = listing.list_folder(app.disk, place, node, limit=rows, sort=wanted.sort, cursor=cursor)
+    scope.move_session(app.disk, session, place)
+    return show_cd(session.id, page, work.caller, wanted.units)
 
 
 def scan_folder(
     app: App,
     root: Annotated[str, Param("Folder to scan", max_length=4096)] = ".",
-    depth_limit: Annotated[
-        int | None, Param("Enter no folders deeper than this", minimum=1, maximum=10_000)
-    ] = None,
-    follow_symlinks: Annotated[bool, Param("Count what links lead to")] = False,
+    depth_limit: DepthParam = None,
+    follow_symlinks: FollowParam = False,
     cancel: Annotated[str | None, Param("Stop this jobId instead", max_length=64)] = None,
     session_id: SessionParam = None,
     *,
@@ -117,72 +83,25 @@ def scan_folder(
     if cancel is not None:
         record = app.workspace.jobs.find_visible(cancel, caller.user)
         app.workspace.jobs.stop(record.id)
-        return _show_scan(record.subject, record.id, "", caller)
-    session = find_shell_session(app, caller, session_id)
-    place = read_root(app, root, session.cwd)
-    job = start_scan(app, caller, place, depth_limit=depth_limit, follow=follow_symlinks)
-    return _show_scan(job.subject, job.id, str(place), caller)
+        return show_scan(record.subject, record.id, "", caller)
+    cwd = scope.find_shell_session(app.disk, caller, session_id).cwd
+    place = indexes.read_root(app.disk, root, cwd)
+    job = indexes.start_scan(
+        app.disk, caller, place, depth_limit=depth_limit, follow=follow_symlinks
+    )
+    return show_scan(job.subject, job.id, str(place), caller)
 
 
-def _show_scan(index_id: str, job: str, root: str, caller: Caller) -> ScanAnswer:
-    return {
-        "jobId": job,
-        "indexId": index_id,
-        "statusUrl": caller.link(f"jobs/{job}"),
-        "progressUrl": caller.link(f"jobs/{job}/progress"),
-        "cwdHint": show_path_of(root),
-    }
-
-
-def read_root(app: App, root: str, cwd: str) -> Path:
-    """The folder to scan; what may not be scanned is refused alike whether it exists or not."""
-    given = read_path(root, cwd, find_home_folder())
-    try:
-        place = given.resolve()
-    except (OSError, RuntimeError):
-        place = given
-    if not any(place.is_relative_to(above) for above in app.disk.roots):
-        raise OutsideRoots(
-            "the folder is in none of the allowed ones",
-            user_message="That folder may not be scanned.",
-            next_action="Name a folder below your home or the place where sonde was started, or "
-            "add it to `fileRoots` in the user's config.json.",
-        )
-    # unlike Path.is_dir, this says no where a name is too long
-    facts = look_live(place, "") if os.path.isdir(place) else None  # noqa: PTH112
-    if facts is None or facts.kind != "directory":
-        raise NodeMissing("it is no folder", what="folder", path=show_path_of(str(place)))
-    return place
-
-
-def start_scan(
-    app: App, caller: Caller, root: Path, *, depth_limit: int | None = None, follow: bool = False
-) -> Job:
-    """The job that scans a folder, again if it was scanned before; at most one for each index."""
-    roots = tuple(app.disk.roots) if follow else ()
-
-    def scan(inner: Work, index_id: str) -> Any:
-        with app.disk.lock(index_id).held(inner):
-            tree = app.disk.tree(index_id)
-            return scan_tree(tree, root, inner, depth_limit=depth_limit, follow=roots)
-
-    saved = app.disk.saved
-    with app.disk.starting:
-        known = next((i for i in saved.indexes(caller.user) if i.root == str(root)), None)
-        handle = known.id if known else mint_handle(8)
-        job = app.workspace.jobs.submit(
-            f"scan:{handle}",
-            "scan",
-            lambda inner: scan(inner, handle),
-            owner=caller.user,
-            subject=handle,
-            lasting=True,
-        )
-        created = known.created_ms if known else now_ms()
-        saved.put_index(
-            DiskIndex(handle, caller.user, str(root), depth_limit, follow, created, job.id)
-        )
-    return job
+def start_index(
+    app: App,
+    root: Annotated[str, Param("Folder to scan", min_length=1, max_length=4096)],
+    depth_limit: DepthParam = None,
+    follow_symlinks: FollowParam = False,
+    *,
+    work: Work,
+) -> ScanAnswer:
+    """Scan a folder in the background."""
+    return scan_folder(app, root, depth_limit, follow_symlinks, work=work)
 
 
 def inspect(
@@ -194,107 +113,256 @@ def inspect(
     work: Work,
 ) -> NodeAnswer:
     """Everything known of one file or folder."""
-    caller = work.caller
+    disk, caller = app.disk, work.caller
     if (node_id is None) == (path is None):
         raise InvalidRequest("either `node_id` or `path`", user_message="Give a nodeId or a path.")
     if node_id is not None:
-        found, node = find_node(app, caller, node_id)
-        session = find_shell_session(app, caller, session_id) if session_id else None
-        return show_node(app, found, node, caller, read_preferences(session)["units"])
-    session = find_shell_session(app, caller, session_id)
-    place = find_place(app, session, path or ".")
-    units = read_preferences(session)["units"]
-    reached = walk_to(app, place)
-    if reached is not None:
-        return show_node(app, place.index, reached, caller, units)
-    return show_unscanned(place, caller, units)
-
-
-def show_node(
-    app: App, index: DiskIndex, node: Node, caller: Caller, units: str, *, whole: bool = False
-) -> NodeAnswer:
-    """A NodeDetail; `whole` leaves nothing out of long paths."""
-    show = show_path if whole else show_path_of
-    tree = app.disk.tree(index.id)
-    names = [step.name for step in tree.trail(node.id)[1:]]
-    handle = join_node(index.id, node.id)
-    address = f"indexes/{index.id}/nodes/{handle}"
-    answer: NodeAnswer = {
-        "nodeId": handle,
-        "path": show(str(Path(index.root, *names))),
-        "kind": KINDS[node.kind],
-        "size": show_bytes(node.size, units),
-        "modifiedAt": show_epoch(node.mtime_ms),
-        "permissions": stat.filemode(_FILE_TYPES.get(node.kind, 0) | node.mode),
-        "sizeOnDisk": show_bytes(node.disk, units),
-        "link": caller.link(f"{address}/detail"),
-        "historyUrl": caller.link(f"{address}/history"),
-    }
-    digest = tree.digest(node) if node.kind == FILE else None
-    if digest:
-        answer["digest"] = f"sha256:{digest.hex()}"
-    if node.target:
-        answer["symlink"] = show_path(node.target) if whole else shorten_text(node.target, 400)
-    if node.state != OK:
-        answer["state"] = STATES[node.state]
-    if has_children(node):
-        answer["counts"] = show_counts(node)
-        answer["childrenUrl"] = caller.link(link_folder(index.id, node.id))
-    if node.kind == FILE and node.links == 1 and may_show(names):
-        answer["previewUrl"] = caller.link(f"{address}/preview")
-        if caller.base_url:
-            answer["downloadUrl"] = caller.link(f"{address}/download")
-    return answer
-
-
-def show_unscanned(place: Place, caller: Caller, units: str) -> NodeAnswer:
-    """A NodeDetail of what the scan has not come to, from the disk."""
-    path = "/".join(place.names)
-    facts = look_live(Path(place.index.root), path)
-    if facts is None:
-        raise miss_node(place, "path")
-    answer = _show_facts(place, facts, units)
-    answer["link"] = caller.link(f"indexes/{place.index.id}/detail?path={quote_path(path)}")
-    if facts.kind == "directory":
-        address = f"indexes/{place.index.id}/tree?path={quote_path(path)}"
-        answer["childrenUrl"] = caller.link(address)
-    return answer
-
-
-def _show_facts(place: Place, facts: Facts, units: str) -> NodeAnswer:
-    form = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "symlink": stat.S_IFLNK}
-    return {
-        "nodeId": None,
-        "path": show_path_of(place.path),
-        "kind": facts.kind,
-        "size": None if facts.kind == "directory" else show_bytes(facts.size, units),
-        "modifiedAt": show_epoch(facts.mtime_ms),
-        "permissions": stat.filemode(form.get(facts.kind, 0) | facts.mode),
-        "state": "pending",
-        "link": "",
-    }
+        index, node = scope.find_node(disk, caller, node_id)
+        session = scope.find_shell_session(disk, caller, session_id) if session_id else None
+        units = scope.read_preferences(session).units
+        return show_node(listing.inspect_node(disk, index, node), caller, units)
+    session = scope.find_shell_session(disk, caller, session_id)
+    units = scope.read_preferences(session).units
+    place = scope.find_place(disk, session, path or ".")
+    found = scope.walk_to(disk, place)
+    if found is None:
+        return show_live_node(listing.read_live_detail(place), caller, units)
+    return show_node(listing.inspect_node(disk, place.index, found), caller, units)
 
 
 def session_preferences(
     app: App,
     units: Annotated[Literal["bytes", "iec", "si"] | None, Param("How sizes are written")] = None,
-    limit: Annotated[int | None, Param("Entries of cd", minimum=1, maximum=MOST_ENTRIES)] = None,
+    limit: Annotated[int | None, Param("Entries of cd", minimum=1, maximum=MAX_ENTRIES)] = None,
     sort: Annotated[Literal["name", "size", "modified"] | None, Param("Order of cd")] = None,
     session_id: SessionParam = None,
     *,
     work: Work,
 ) -> PreferencesAnswer:
-    """Show or change what a session prefers."""
-    session = find_shell_session(app, work.caller, session_id)
-    given = {"units": units, "limit": limit, "sort": sort}
-    changes = {name: value for name, value in given.items() if value is not None}
-    if changes:
-        kept = {**session.preferences, **changes}
-        session = keep_session(app, session, preferences=kept)
-    found = read_preferences(session)
+    """Show or change the preferences of a session."""
+    session = scope.find_shell_session(app.disk, work.caller, session_id)
+    found = scope.change_preferences(app.disk, session, units=units, limit=limit, sort=sort)
     return {
         "sessionId": session.id,
-        "units": found["units"],
-        "limit": found["limit"],
-        "sort": found["sort"],
+        "units": found.units,
+        "limit": found.limit,
+        "sort": found.sort,
     }
+
+
+def read_session(
+    app: App,
+    session_id: Annotated[str, Param("sessionId", min_length=1, max_length=64)],
+    *,
+    work: Work,
+) -> Answer:
+    """Where a session is."""
+    caller = work.caller
+    session = scope.find_shell_session(app.disk, caller, session_id)
+    known = app.disk.saved.get(DiskIndex, session.index, caller.user) if session.index else None
+    answer: dict[str, object] = {
+        "sessionId": session.id,
+        "cwd": show_path(session.cwd),
+        "indexId": known.id if known else None,
+        "preferences": asdict(scope.read_preferences(session)),
+    }
+    return answer | ({"indexUrl": caller.link(f"indexes/{known.id}")} if known else {})
+
+
+def list_indexes(app: App, *, work: Work) -> Answer:
+    """Every scanned folder of the caller, newest first."""
+    states = indexes.list_index_states(app.disk, work.caller)
+    return {"indexes": [show_index(state, work.caller) for state in states]}
+
+
+def read_index(app: App, index_id: IndexParam, *, work: Work) -> Answer:
+    """A scanned folder with its newest scans."""
+    index = scope.find_index(app.disk, work.caller, index_id)
+    scans = app.disk.tree(index.id).scans()
+    return show_index_detail(indexes.read_index_state(app.disk, index), scans, work.caller)
+
+
+def delete_scan(
+    app: App, index_id: IndexParam, confirm: ConfirmParam = None, *, work: Work
+) -> Answer:
+    """Delete a scanned folder, its sets and queries; files are not touched."""
+    index = scope.find_index(app.disk, work.caller, index_id)
+    indexes.delete_scan_index(app.disk, index, work, confirm)
+    return {"indexId": index.id, "status": "deleted"}
+
+
+def read_tree(
+    app: App,
+    index_id: IndexParam,
+    parent: Annotated[str | None, Param("nodeId of the folder", max_length=64)] = None,
+    path: Annotated[str | None, Param("Or its path in the tree", max_length=8192)] = None,
+    limit: LimitParam = 50,
+    cursor: CursorParam = None,
+    sort: SortParam = "name",
+    *,
+    work: Work,
+) -> Answer:
+    """The entries of a folder, in pages."""
+    place, node = scope.find_folder(app.disk, work.caller, index_id, parent, path)
+    page = listing.list_folder(app.disk, place, node, limit=limit, cursor=cursor, sort=sort)
+    return show_tree(page, work.caller)
+
+
+def read_node(
+    app: App,
+    index_id: IndexParam,
+    node_id: NodeParam,
+    limit: LimitParam = 50,
+    cursor: CursorParam = None,
+    sort: SortParam = "name",
+    *,
+    work: Work,
+) -> Answer:
+    """A node, and the entries of a folder."""
+    disk, caller = app.disk, work.caller
+    index, node = scope.find_node(disk, caller, node_id, index_id)
+    detail = show_node(listing.inspect_node(disk, index, node), caller, whole=True)
+    if not node.listable:
+        return dict(detail)
+    place = scope.place_node(disk, index, node)
+    page = listing.list_folder(disk, place, node, limit=limit, cursor=cursor, sort=sort)
+    return {**detail, **show_folder_page(page, caller)}
+
+
+def read_detail(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Answer:
+    """Everything known of a node."""
+    index, node = scope.find_node(app.disk, work.caller, node_id, index_id)
+    return show_node_detail(listing.inspect_node(app.disk, index, node), work.caller)
+
+
+def read_detail_of_path(
+    app: App,
+    index_id: IndexParam,
+    path: Annotated[str, Param("Path in the tree", max_length=8192)] = "",
+    *,
+    work: Work,
+) -> Answer:
+    """The same by path, also for what the scan has not reached."""
+    disk, caller = app.disk, work.caller
+    place = scope.find_inner_place(disk, scope.find_index(disk, caller, index_id), path)
+    node = scope.walk_to(disk, place)
+    if node is None:
+        return dict(show_live_node(listing.read_live_detail(place), caller))
+    return dict(show_node(listing.inspect_node(disk, place.index, node), caller, whole=True))
+
+
+def read_history(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Answer:
+    """The size of a node at each kept scan, newest first."""
+    index, node = scope.find_node(app.disk, work.caller, node_id, index_id)
+    rows = [
+        {"scannedAt": show_epoch(scan.started_ms), "size": size}
+        for scan, size in app.disk.tree(index.id).history(node.id)
+    ]
+    return {"nodeId": join_node(index.id, node.id), "history": rows}
+
+
+def read_preview(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Content:
+    """The beginning of a file: text, a picture, or a dump of its first bytes."""
+    preview = listing.preview_file(
+        app.disk, *scope.find_node(app.disk, work.caller, node_id, index_id)
+    )
+    return Content(preview.body, preview.mime)
+
+
+def list_reports(app: App, index_id: IndexParam, *, work: Work) -> Answer:
+    """The reports there are."""
+    index = scope.find_index(app.disk, work.caller, index_id)
+    address = f"indexes/{index.id}/reports"
+    rows = [
+        {"report": name, "about": about, "link": work.caller.link(f"{address}/{name}")}
+        for name, about in reports.REPORTS.items()
+    ]
+    return {"indexId": index.id, "reports": rows}
+
+
+def read_report_page(
+    app: App,
+    index_id: IndexParam,
+    report: Annotated[str, Param("Its name", max_length=64, choices=tuple(reports.REPORTS))],
+    limit: LimitParam = 50,
+    cursor: CursorParam = None,
+    since: Annotated[
+        str | None, Param("growth: since this date, or so long ago (7d)", max_length=40)
+    ] = None,
+    format: FormatParam = "json",  # noqa: A002 - the document's word
+    *,
+    work: Work,
+) -> Answer:
+    """One page of a report."""
+    index, kind = (
+        scope.find_index(app.disk, work.caller, index_id),
+        reports.check_report_kind(report),
+    )
+    if format == "explain":
+        plan = reports.explain_report(app.disk, index, kind, limit, since)
+        return {"report": kind, "about": reports.REPORTS[kind], **show_plan(plan)}
+    found = reports.read_disk_report(app.disk, index, kind, limit=limit, cursor=cursor, since=since)
+    return show_disk_report(found, work.caller)
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="cd",
+        call=cd,
+        toolset="files",
+        title="Change directory",
+        description=(
+            "Go to a folder of a scanned disk tree and list it with sizes and counts. "
+            "Prefer inspect for one file; call index first."
+        ),
+    ),
+    Tool(
+        name="index",
+        call=scan_folder,
+        toolset="files",
+        title="Scan a folder",
+        description=(
+            "Scan names, sizes and times of a folder in the background, not contents. "
+            "Prefer create_index to make contents searchable."
+        ),
+        read_only=False,
+    ),
+)
+"""Those that come before `job_progress`."""
+NODE_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="inspect",
+        call=inspect,
+        toolset="files",
+        title="Inspect a node",
+        description="Show all metadata of one file or folder, and links to more.",
+    ),
+)
+SESSION_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="session_preferences",
+        call=session_preferences,
+        toolset="files",
+        title="Session preferences",
+        description="Show or set units, order and length of listings.",
+        read_only=False,
+        aliases=("session-preferences",),
+    ),
+)
+_INDEX = "indexes/{indexId}"
+_NODE = "indexes/{indexId}/nodes/{nodeId}"
+ROUTES: tuple[Route, ...] = (
+    Route("sessions/{sessionId}", read_session, "Where a session is"),
+    Route("indexes", list_indexes, "Every scanned folder"),
+    Route("indexes", start_index, "Scan a folder", method="POST", status=202),
+    Route(_INDEX, read_index, "How a scanned folder stands"),
+    Route(_INDEX, delete_scan, "Forget a scanned folder", method="DELETE"),
+    Route(f"{_INDEX}/tree", read_tree, "What is in a folder, in pages"),
+    Route(f"{_INDEX}/detail", read_detail_of_path, "Everything known of a path"),
+    Route(_NODE, read_node, "A node, and what is in it"),
+    Route(f"{_NODE}/detail", read_detail, "Everything known of a node"),
+    Route(f"{_NODE}/history", read_history, "How large a node was at each scan"),
+    Route(f"{_NODE}/preview", read_preview, "The beginning of a file", mime="text/plain"),
+    Route(f"{_INDEX}/reports", list_reports, "The reports there are"),
+    Route(f"{_INDEX}/reports/{{report}}", read_report_page, "One page of a report"),
+)

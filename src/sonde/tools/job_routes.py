@@ -7,19 +7,18 @@ from typing import Annotated
 from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.paging.cursor import decode_key, encode_key
-from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
+from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Route
 from sonde.tools.schema import CursorParam, LimitParam, Param
 from sonde.tools.shapes.shell import (
     ProgressAnswer,
-    cut_mapping,
-    percent,
-    show_epoch,
     show_job,
-    show_progress,
+    show_job_detail,
+    show_job_progress,
 )
-from sonde.types import Caller, JobRecord, Json
+from sonde.tools.tool import Tool
+from sonde.types import Json
 
 JobParam = Annotated[str, Param("jobId", min_length=1, max_length=64)]
 MAX_JOBS = 1_000
@@ -34,26 +33,6 @@ def job_progress(
 ) -> ProgressAnswer:
     """How far a job is, or what came of it."""
     return show_job_progress(app.workspace.jobs.find_visible(job_id, work.caller.user), work.caller)
-
-
-def show_job_progress(record: JobRecord, caller: Caller) -> ProgressAnswer:
-    """A job as job_progress answers it."""
-    answer: ProgressAnswer = {
-        "status": record.status,
-        "statusUrl": caller.link(f"jobs/{record.id}"),
-    }
-    if record.total is not None or record.status == "done":
-        answer["progressPct"] = percent(record)
-    if record.eta_s is not None and record.status == "running":
-        answer["eta"] = round(record.eta_s)
-    if record.kind == "scan":
-        answer["indexId"] = record.subject
-    report = cut_mapping(record.error or record.report)
-    if not report and record.status != "done":
-        report = show_progress(record)
-    if report:
-        answer["report"] = report
-    return answer
 
 
 def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work) -> Json:
@@ -75,22 +54,13 @@ def read_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     """A job, with its whole report."""
     caller = work.caller
     record = app.workspace.jobs.find_visible(job_id, caller.user)
-    answer = show_job(record, caller) | dict(show_job_progress(record, caller))
-    answer["subject"] = show_path(record.subject)
-    if record.finished_ms:
-        answer["finishedAt"] = show_epoch(record.finished_ms)
-    if record.report:
-        answer["report"] = dict(record.report)
-    if record.error:
-        answer["error"] = dict(record.error)
-    if record.kind == "scan" and app.disk.saved.index(record.subject, caller.user):
-        answer["indexUrl"] = caller.link(f"indexes/{record.subject}")
-    return answer
+    scan = record.kind == "scan" and app.disk.saved.get(DiskIndex, record.subject, caller.user)
+    return show_job_detail(record, caller, scanned=bool(scan))
 
 
 def read_progress(app: App, job_id: JobParam, *, work: Work) -> ProgressAnswer:
-    """A job as job_progress answers it."""
-    return show_job_progress(app.workspace.jobs.find_visible(job_id, work.caller.user), work.caller)
+    """The same, under the name that the REST API gives it."""
+    return job_progress(app, job_id, work=work)
 
 
 def stop_job(app: App, job_id: JobParam, *, work: Work) -> Json:
@@ -101,6 +71,16 @@ def stop_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     return {"jobId": record.id, "status": "stopping"}
 
 
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="job_progress",
+        call=job_progress,
+        toolset="files",
+        title="Job progress",
+        description="Show how far a job is, or what came of it.",
+        aliases=("job-progress",),
+    ),
+)
 ROUTES: tuple[Route, ...] = (
     Route("jobs", list_jobs, "Long work, the newest first"),
     Route("jobs/{jobId}", read_job, "A job, with its whole report"),

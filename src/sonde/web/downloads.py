@@ -76,7 +76,7 @@ def _app_of(parts: Parts) -> App:
 def _open_download(parts: Parts, request: Request) -> Response:
     app, caller = _app_of(parts), request.scope[SCOPE_CALLER]
     handle = request.path_params["nodeId"]
-    index, node = find_node(app, caller, handle)
+    index, node = find_node(app.disk, caller, handle)
     if index.id != request.path_params["indexId"]:
         raise HandleUnknown(f"node {handle!r} is in another index", what="node", handle=handle)
     names = [step.name for step in app.disk.tree(index.id).trail(node.id)[1:]]

@@ -1,10 +1,10 @@
-"""What a store of disk trees promises: one scanned folder, its nodes, its past, its selections."""
+"""Protocols and values of disk storage: scanned trees, and the handles that refer to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from sonde.stores.disk.filters import Condition, Filter
 
@@ -22,11 +22,24 @@ STATES = (
     "outside",
 )
 OK, PENDING, UNREADABLE, MOUNT, LOOP, TOO_DEEP, VANISHED, LINKED, OUTSIDE = range(9)
-"""`linked`: a further name of a file that is counted already. `outside`: a link not followed."""
+"""`linked`: another name of a file that is already counted. `outside`: a link not followed."""
 
 ROOT_ID = 1
 
 Sort = Literal["name", "size", "modified"]
+Combination = Literal["union", "intersection", "difference"]
+ReportKind = Literal[
+    "largest",
+    "oldest",
+    "newest",
+    "by-extension",
+    "by-age",
+    "duplicates",
+    "growth",
+    "empty-folders",
+]
+Key = Sequence[Any]
+"""The sort key of a row, as a cursor holds it: the next page starts after it."""
 
 
 class Node(NamedTuple):
@@ -54,6 +67,11 @@ class Node(NamedTuple):
     """Where a link says that it leads."""
     born: int
     """The scan that first saw it."""
+
+    @property
+    def listable(self) -> bool:
+        """Whether it can be listed: a folder, or a link that was followed into one."""
+        return self.kind == FOLDER or (self.kind == LINK and self.state == OK and self.children > 0)
 
 
 @dataclass(slots=True)
@@ -84,18 +102,67 @@ class Scan(NamedTuple):
     size: int
 
 
-class Past(NamedTuple):
-    """How a node grew or shrank since an earlier scan; `node` is None for what is gone."""
+class RankedNode(NamedTuple):
+    """A row of `largest`, `oldest`, `newest` and `empty-folders`."""
 
+    key: Key
+    node: Node
+
+
+class ExtensionTotal(NamedTuple):
+    """A row of `by-extension`."""
+
+    key: Key
+    extension: str
+    files: int
+    size: int
+    disk: int
+
+
+class AgeTotal(NamedTuple):
+    """A row of `by-age`; `max_days` is None for the oldest span."""
+
+    key: Key
+    age: str
+    max_days: int | None
+    files: int
+    size: int
+
+
+class Copies(NamedTuple):
+    """A row of `duplicates`: files with equal contents, and the first few of them."""
+
+    key: Key
+    digest: bytes
+    size: int
+    copies: int
+    nodes: Sequence[Node]
+
+
+class Growth(NamedTuple):
+    """A row of `growth`; `node` is None for what is gone."""
+
+    key: Key
+    id: int
     node: Node | None
     name: str
     before: int
     now: int
-    id: int
+
+
+ReportRow = RankedNode | ExtensionTotal | AgeTotal | Copies | Growth
+
+
+class Plan(NamedTuple):
+    """How a store answers: the statement, its parameters and the steps of its query plan."""
+
+    sql: str
+    parameters: Sequence[object]
+    steps: Sequence[str]
 
 
 class Member(NamedTuple):
-    """An entry of a selection; `node` is None once it is gone, `stale` says what became of it."""
+    """An entry of a selection; `node` is None once it is gone, `stale` says what happened to it."""
 
     id: int
     node: Node | None
@@ -105,7 +172,7 @@ class Member(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """How much a selection holds as things are now; hard links count once."""
+    """The current size of a selection; hard links count once."""
 
     entries: int
     files: int
@@ -116,11 +183,11 @@ class Totals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a filter cannot know by itself."""
+    """What a filter needs beyond the tree: the time, and the nodes that match by content."""
 
     now_ms: int
     found: Mapping[Condition, Collection[int]] = field(default_factory=dict)
-    """Nodes that the conditions on content found."""
+    """Nodes that match each condition on contents."""
 
 
 class TreeStore(Protocol):
@@ -130,19 +197,19 @@ class TreeStore(Protocol):
     """
 
     def begin_scan(self, started_ms: int) -> tuple[int, int]:
-        """Open a scan; its number, and the first id that is free."""
+        """Open a scan. Returns its number and the first free id."""
 
     def finish_scan(self, scan: int, finished_ms: int, *, nodes: int, size: int) -> None:
-        """Close a scan and drop what history no longer needs."""
+        """Close a scan and drop history beyond the kept scans."""
 
     def scans(self) -> list[Scan]:
-        """Every kept scan, the newest first."""
+        """Every kept scan, newest first."""
 
     def apply(self, scan: int, batch: Batch) -> None:
         """Write a batch."""
 
     def between(self, parent: int, low: str | None, high: str | None) -> Mapping[str, Node]:
-        """Children by name from `low` on and before `high`, in the order of `sort_names`."""
+        """Children by name with low <= name < high, in the order of `sort_names`."""
 
     def get(self, id_: int) -> Node | None:
         """One node."""
@@ -154,46 +221,46 @@ class TreeStore(Protocol):
         """The nodes from the root down to this one; empty when it is gone."""
 
     def children(
-        self, parent: int, limit: int, sort: Sort = "name", after: Sequence[Any] | None = None
+        self, parent: int, limit: int, sort: Sort = "name", after: Key | None = None
     ) -> list[Node]:
-        """Children in the order asked for, from after a key (`key_of` a node) on."""
+        """Children in that order, starting after a key."""
 
-    def rank(
-        self, report: str, limit: int, after: Sequence[Any] | None = None
-    ) -> list[tuple[Node, list[Any]]]:
-        """Nodes of a ranked report (largest, oldest, newest, empty) and the key of each."""
+    def report(
+        self,
+        kind: ReportKind,
+        limit: int,
+        after: Key | None = None,
+        *,
+        now_ms: int = 0,
+        since_scan: int = 0,
+    ) -> Sequence[ReportRow]:
+        """Rows of a report, starting after a key.
 
-    def by_extension(self, limit: int, after: Sequence[Any] | None = None) -> list[dict[str, Any]]:
-        """Files and bytes per extension, the largest first."""
+        `by-age` measures ages from `now_ms`; `growth` compares with the scan `since_scan`.
+        """
 
-    def by_age(self, now_ms: int) -> list[dict[str, Any]]:
-        """Files and bytes per span of age."""
-
-    def growth(self, since_scan: int, limit: int, after: Sequence[Any] | None = None) -> list[Past]:
-        """What changed most in size since a scan, the largest growth first."""
-
-    def explain_reading(self, read: Callable[[], object]) -> dict[str, Any]:
-        """The statement that a reading runs, its parameters and plan."""
+    def explain_report(
+        self, kind: ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
+    ) -> Plan:
+        """How a report is read."""
 
     def history(self, id_: int) -> list[tuple[Scan, int]]:
-        """The size that each kept scan found, the newest first; from when it was first seen."""
+        """A node's size at each kept scan since it was first seen, newest first."""
 
     def select(self, selection: str, where: Filter, context: Context) -> int:
-        """Make a selection of the nodes that fit; how many."""
+        """Replace a selection by the nodes that match. Returns how many."""
 
-    def explain(self, where: Filter, context: Context) -> dict[str, Any]:
-        """The statement, its parameters and the plan of a filter."""
+    def explain(self, where: Filter, context: Context) -> Plan:
+        """How a filter is answered."""
 
     def add(self, selection: str, nodes: Iterable[int]) -> int:
-        """Add nodes to a selection; how many of them exist."""
+        """Add nodes to a selection. Returns how many of them exist."""
 
     def discard(self, selection: str, nodes: Iterable[int] | None = None) -> int:
-        """Take nodes, or all, out of a selection; how many were in it."""
+        """Remove nodes, or all, from a selection. Returns how many were in it."""
 
-    def combine(
-        self, selection: str, how: Literal["union", "intersection", "difference"], other: str
-    ) -> None:
-        """Make a selection what it and another are together."""
+    def combine(self, selection: str, how: Combination, other: str) -> None:
+        """Replace a selection by its combination with another."""
 
     def members(self, selection: str, limit: int, after: int = 0) -> list[Member]:
         """Entries of a selection by id."""
@@ -201,30 +268,21 @@ class TreeStore(Protocol):
     def totals(self, selection: str) -> Totals:
         """How much a selection holds."""
 
-    def undigested(self, smallest: int) -> Iterator[Node]:
-        """Files that share their size with another and have no digest of what they are now."""
+    def undigested(self, min_bytes: int) -> Iterator[Node]:
+        """Files that share their size with another and have no current digest."""
 
     def keep_digests(self, digests: Iterable[tuple[int, int, int, bytes]]) -> None:
-        """Remember the digest of (node, size, time) pairs."""
+        """Store digests of (node, size, time)."""
 
     def digest(self, node: Node) -> bytes | None:
-        """The digest of a file as it is now, when it is known."""
-
-    def duplicates(
-        self, limit: int, after: Sequence[Any] | None = None
-    ) -> list[tuple[bytes, int, int]]:
-        """Digest, size and number of files with equal contents, the most wasteful first."""
-
-    def twins(self, digest: bytes, size: int, limit: int) -> list[Node]:
-        """Files of one content."""
+        """The digest of a file's current contents, if known."""
 
     def close(self) -> None:
         """Release the file."""
 
 
 def sort_names(names: Iterable[str]) -> list[str]:
-    """Names in the order in which a store keeps them: by code point, those that are no Unicode
-    last."""
+    """Names in the order of a store: by code point, those that are not Unicode last."""
     listed = list(names)
     if "".join(listed).isascii():
         return sorted(listed)
@@ -241,21 +299,21 @@ def sort_names(names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ShellSession:
-    """Where somebody is; `cwd` is a path, `index` the tree that it lies in."""
+    """A caller's place; `cwd` is a path, `index` the tree that holds it."""
 
     id: str
     owner: str
     cwd: str = ""
     index: str = ""
     previous: str = ""
-    """Where it was before, for `cd -`."""
-    preferences: Mapping[str, Any] = field(default_factory=dict)
+    """The previous cwd, for `cd -`."""
+    preferences: Mapping[str, str | int] = field(default_factory=dict)
     updated_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DiskIndex:
-    """A folder that is scanned."""
+    """A scanned folder."""
 
     id: str
     owner: str
@@ -264,7 +322,7 @@ class DiskIndex:
     follow_symlinks: bool = False
     created_ms: int = 0
     job: str = ""
-    """The newest scan's."""
+    """The newest scan's job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +338,7 @@ class ResourceSet:
 
 @dataclass(frozen=True, slots=True)
 class SavedQuery:
-    """A filter under a name, and the selection that it last made."""
+    """A named filter, and the selection of its last run."""
 
     id: str
     owner: str
@@ -292,54 +350,29 @@ class SavedQuery:
     selection: str = ""
 
 
+Saved = TypeVar("Saved", ShellSession, DiskIndex, ResourceSet, SavedQuery)
+
+
 class SavedStore(Protocol):
-    """Handles of one installation. Nobody is given what another owns."""
+    """Handles of one installation. A caller only ever gets what it owns."""
 
-    def put_session(self, session: ShellSession) -> None:
-        """Keep a session as it is now."""
+    def put(self, value: ShellSession | DiskIndex | ResourceSet | SavedQuery) -> None:
+        """Insert or replace a value. The least recently used sessions are dropped."""
 
-    def session(self, id_: str, owner: str) -> ShellSession | None:
-        """A session of this owner."""
+    def get(self, kind: type[Saved], id_: str, owner: str) -> Saved | None:
+        """A value of this owner."""
 
-    def put_index(self, index: DiskIndex) -> None:
-        """Keep an index as it is now."""
+    def newest(
+        self,
+        kind: type[Saved],
+        owner: str,
+        limit: int | None = None,
+        after: tuple[int, str] | None = None,
+    ) -> list[Saved]:
+        """Values of this owner, newest first, starting after a key. Sessions are not listed."""
 
-    def index(self, id_: str, owner: str) -> DiskIndex | None:
-        """An index of this owner."""
-
-    def indexes(self, owner: str) -> list[DiskIndex]:
-        """Every index of this owner, the newest first."""
-
-    def delete_index(self, id_: str, owner: str) -> bool:
-        """Forget an index and what refers to it."""
-
-    def put_set(self, made: ResourceSet) -> None:
-        """Keep a resource set as it is now."""
-
-    def set(self, id_: str, owner: str) -> ResourceSet | None:
-        """A resource set of this owner."""
-
-    def sets(
-        self, owner: str, limit: int, after: tuple[int, str] | None = None
-    ) -> list[ResourceSet]:
-        """Resource sets of this owner, the newest first."""
-
-    def delete_set(self, id_: str, owner: str) -> bool:
-        """Forget a resource set; whether it was there."""
-
-    def put_query(self, query: SavedQuery) -> None:
-        """Keep a query as it is now."""
-
-    def query(self, id_: str, owner: str) -> SavedQuery | None:
-        """A query of this owner."""
-
-    def queries(
-        self, owner: str, limit: int, after: tuple[int, str] | None = None
-    ) -> list[SavedQuery]:
-        """Queries of this owner, the newest first."""
-
-    def delete_query(self, id_: str, owner: str) -> bool:
-        """Forget a query; whether it was there."""
+    def delete(self, kind: type[Saved], id_: str, owner: str) -> bool:
+        """Delete a value, and with an index its sets and queries. Returns whether it existed."""
 
     def close(self) -> None:
         """Release the file."""

@@ -25,6 +25,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sonde.errors import InvalidPattern
+from sonde.types import Json
 
 MOST_CHARS = 4_000
 MOST_CONDITIONS = 100
@@ -127,7 +128,7 @@ def _wrap(tree: Filter) -> str:
     return text if isinstance(tree, Condition | Not) else f"({text})"
 
 
-def filter_to_json(tree: Filter) -> dict[str, Any]:
+def filter_to_json(tree: Filter) -> Json:
     """The tree as JSON."""
     if isinstance(tree, Condition):
         return {"field": tree.field, "op": tree.op, "value": tree.value}
@@ -269,8 +270,8 @@ class _Parser:
         start = self._at
         field, op = found["test"], found["op"]
         if field not in FIELDS:
-            told = f"there is no field {field!r}, only {', '.join(FIELDS)}"
-            raise _error(self._text, start, told)
+            problem = f"there is no field {field!r}, only {', '.join(FIELDS)}"
+            raise _error(self._text, start, problem)
         if op not in FIELDS[field]:
             raise _error(self._text, start, f"{field} takes {' '.join(FIELDS[field])}")
         value = _VALUE.match(self._text, found.end())

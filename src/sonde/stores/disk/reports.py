@@ -1,4 +1,4 @@
-"""Reports over a disk tree: each one statement, cut by the key of the last row seen."""
+"""Reports on a disk tree: one statement each, starting after the key of the last row read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,27 @@ from typing import Any
 import apsw
 
 from sonde.stores.database import bind_text, read_stored_text
-from sonde.stores.disk.base import FILE, FOLDER, LINKED, OK, Node, Past, Scan
+from sonde.stores.disk.base import (
+    FILE,
+    FOLDER,
+    LINKED,
+    OK,
+    AgeTotal,
+    Copies,
+    ExtensionTotal,
+    Growth,
+    Key,
+    Node,
+    RankedNode,
+    ReportKind,
+    ReportRow,
+    Scan,
+)
 
-_LONGEST_EXTENSION = 16
+_MAX_EXTENSION_CHARS = 16
+"""A longer ending is part of a name, such as a date or a hash."""
+_MAX_COPIES_SHOWN = 10
+"""Nodes that a row of `duplicates` names; the rest is only counted."""
 
 COLUMNS = (
     "n.id, n.parent, n.name, n.kind, n.depth, n.size, n.disk, n.mtime, n.mode, n.links, n.state, "
@@ -41,7 +59,7 @@ def _ending(node: Node) -> str:
     if node.kind:
         return ""
     stem, _, ending = node.name.rpartition(".")
-    if not stem or len(ending) > _LONGEST_EXTENSION or not ending.isalnum():
+    if not stem or len(ending) > _MAX_EXTENSION_CHARS or not ending.isalnum():
         return ""
     return ending.lower()
 
@@ -62,33 +80,50 @@ _AGES = (
     ("under three years", 1_096),
     ("older", None),
 )
-RANKED: Mapping[str, tuple[str, str]] = {
+_RANKED: Mapping[ReportKind, tuple[str, str]] = {
     "largest": ("-n.size", f"n.kind = {FILE} AND n.state <> {LINKED}"),
     "oldest": ("n.mtime", f"n.kind = {FILE}"),
     "newest": ("-n.mtime", f"n.kind = {FILE}"),
-    "empty": ("n.depth", f"n.kind = {FOLDER} AND n.children = 0 AND n.state = {OK}"),
+    "empty-folders": ("n.depth", f"n.kind = {FOLDER} AND n.children = 0 AND n.state = {OK}"),
 }
-"""Report -> the expression it is ordered by, and which nodes it is about."""
+"""Report -> its sort expression, and the nodes it covers."""
 
 
-def rank_nodes(
-    db: apsw.Connection, report: str, limit: int, after: Sequence[Any] | None
-) -> list[tuple[Node, list[Any]]]:
-    """Nodes of a ranked report and the key of each."""
-    key, where = RANKED[report]
+def fetch_report(
+    db: apsw.Connection,
+    kind: ReportKind,
+    limit: int,
+    after: Key | None,
+    now_ms: int,
+    since_scan: int,
+) -> Sequence[ReportRow]:
+    """Rows of a report, starting after a key."""
+    match kind:
+        case "by-extension":
+            return _read_extensions(db, limit, after)
+        case "by-age":
+            return _read_ages(db, limit, after, now_ms)
+        case "duplicates":
+            return _read_copies(db, limit, after)
+        case "growth":
+            return _read_growth(db, limit, after, since_scan)
+    return _rank_nodes(db, kind, limit, after)
+
+
+def _rank_nodes(
+    db: apsw.Connection, kind: ReportKind, limit: int, after: Key | None
+) -> list[RankedNode]:
+    key, where = _RANKED[kind]
     later = f" AND ({key}, n.id) > (?, ?)" if after else ""
     found = db.execute(
         f"SELECT {COLUMNS}, {key} FROM nodes n WHERE {where}{later} "  # noqa: S608
         f"ORDER BY {key}, n.id LIMIT ?",
         (*(after or ()), limit),
     )
-    return [(to_node(row[:WIDTH]), [row[WIDTH], row[0]]) for row in found]
+    return [RankedNode([row[WIDTH], row[0]], to_node(row[:WIDTH])) for row in found]
 
 
-def by_extension(
-    db: apsw.Connection, limit: int, after: Sequence[Any] | None
-) -> list[dict[str, Any]]:
-    """Files and bytes per extension, the largest first."""
+def _read_extensions(db: apsw.Connection, limit: int, after: Key | None) -> list[ExtensionTotal]:
     later = "HAVING (-sum(n.size), n.ext) > (?, ?)" if after else ""
     found = db.execute(
         "SELECT n.ext, count(*), sum(n.size), sum(n.disk) FROM nodes n "  # noqa: S608
@@ -97,13 +132,11 @@ def by_extension(
         (*(after or ()), limit),
     )
     return [
-        {"extension": ext, "files": files, "size": size, "sizeOnDisk": disk}
-        for ext, files, size, disk in found
+        ExtensionTotal([-size, ext], ext, files, size, disk) for ext, files, size, disk in found
     ]
 
 
-def by_age(db: apsw.Connection, now_ms: int) -> list[dict[str, Any]]:
-    """Files and bytes per span of age."""
+def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) -> list[AgeTotal]:
     bounds = [now_ms - days * _DAY_MS for _, days in _AGES if days]
     arms = " ".join(f"WHEN n.mtime >= ? THEN {number}" for number in range(len(bounds)))
     found = db.execute(
@@ -112,20 +145,21 @@ def by_age(db: apsw.Connection, now_ms: int) -> list[dict[str, Any]]:
         bounds,
     )
     counted = {span: (files, size) for span, files, size in found}
-    rows: list[dict[str, Any]] = []
-    for number, (name, days) in enumerate(_AGES):
-        files, size = counted.get(number, (0, 0))
-        rows.append({"age": name, "maxDays": days, "files": files, "size": size})
-    return rows
+    rows = [
+        AgeTotal([number], name, days, *counted.get(number, (0, 0)))
+        for number, (name, days) in enumerate(_AGES)
+    ]
+    first = after[0] + 1 if after else 0
+    return rows[first : first + limit]
 
 
-def growth(
-    db: apsw.Connection, since_scan: int, limit: int, after: Sequence[Any] | None
-) -> list[Past]:
-    """What changed in size since a scan, what grew most first.
+def _read_growth(
+    db: apsw.Connection, limit: int, after: Key | None, since_scan: int
+) -> list[Growth]:
+    """What changed in size since a scan, the largest growth first.
 
-    A node's size at that time is what the first later scan that changed it found before; what was
-    born since had none, what is gone since has none now.
+    A node's earlier size is the one that the first later scan found before it changed; a node
+    born since had none, and one gone since has none now.
     """
     columns = COLUMNS.replace("n.", "m.")
     later = "WHERE (before - now, id) > (?, ?)" if after else ""
@@ -150,20 +184,21 @@ def growth(
         (since_scan, *(after or ()), limit),
     )
     return [
-        Past(
+        Growth(
+            [before - now, id_],
+            id_,
             to_node(row[4:]) if row[4] is not None else None,
             read_stored_text(name),
-            before=before,
-            now=now,
-            id=id_,
+            before,
+            now,
         )
         for row in found
         for before, now, name, id_ in (row[:4],)
     ]
 
 
-def history(db: apsw.Connection, id_: int) -> list[tuple[Scan, int]]:
-    """The size that each kept scan found, the newest first; from when it was first seen."""
+def fetch_history(db: apsw.Connection, id_: int) -> list[tuple[Scan, int]]:
+    """A node's size at each kept scan since it was first seen, newest first."""
     node = get_node(db, id_)
     if node is None:
         return []
@@ -180,40 +215,45 @@ def history(db: apsw.Connection, id_: int) -> list[tuple[Scan, int]]:
     return rows
 
 
-def undigested(db: apsw.Connection, smallest: int) -> list[int]:
-    """Files that share their size with another and have no digest of what they are now."""
+def list_undigested(db: apsw.Connection, min_bytes: int) -> list[int]:
+    """Files that share their size with another and have no current digest."""
     found = db.execute(
         "SELECT n.id FROM nodes n LEFT JOIN digests d "  # noqa: S608
         "ON d.node = n.id AND d.size = n.size AND d.mtime = n.mtime "
         f"WHERE n.kind = {FILE} AND n.state <> {LINKED} AND n.size >= ?1 AND d.node IS NULL "
         f"AND n.size IN (SELECT size FROM nodes WHERE kind = {FILE} AND state <> {LINKED} "
         "AND size >= ?1 GROUP BY size HAVING count(*) > 1) ORDER BY n.size DESC, n.id",
-        (smallest,),
+        (min_bytes,),
     )
     return [int(row[0]) for row in found]
 
 
-def duplicates(
-    db: apsw.Connection, limit: int, after: Sequence[Any] | None
-) -> list[tuple[bytes, int, int]]:
-    """Digest, size and number of files with equal contents, the most wasteful first."""
+def _read_copies(db: apsw.Connection, limit: int, after: Key | None) -> list[Copies]:
     later = "AND (-(count(*) - 1) * n.size, d.digest) > (?, ?)" if after else ""
-    found = db.execute(
+    found: Any = db.execute(
         "SELECT d.digest, n.size, count(*) FROM digests d "  # noqa: S608
         "JOIN nodes n ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime "
         f"GROUP BY d.digest HAVING count(*) > 1 {later} "
         "ORDER BY -(count(*) - 1) * n.size, d.digest LIMIT ?",
-        (*(after or ()), limit),
-    )
-    return [(bytes(digest), size, count) for digest, size, count in found]
+        (*((after[0], bytes.fromhex(after[1])) if after else ()), limit),
+    ).fetchall()
+    return [
+        Copies(
+            [-(copies - 1) * size, digest.hex()],
+            bytes(digest),
+            size,
+            copies,
+            _list_copies(db, digest, size),
+        )
+        for digest, size, copies in found
+    ]
 
 
-def twins(db: apsw.Connection, digest: bytes, size: int, limit: int) -> list[Node]:
-    """Files of one content."""
+def _list_copies(db: apsw.Connection, digest: bytes, size: int) -> list[Node]:
     found = db.execute(
         f"SELECT {COLUMNS} FROM digests d JOIN nodes n ON n.id = d.node "  # noqa: S608
         "AND n.size = d.size AND n.mtime = d.mtime "
         "WHERE d.digest = ? AND n.size = ? ORDER BY n.id LIMIT ?",
-        (digest, size, limit),
+        (digest, size, _MAX_COPIES_SHOWN),
     )
     return [to_node(row) for row in found]

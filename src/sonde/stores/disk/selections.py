@@ -1,14 +1,14 @@
-"""Filters and selections over a disk tree.
+"""Filters as SQL, and selections of a disk tree's nodes.
 
-A filter becomes a statement whose text is made of constants of this file alone; everything that
-a caller wrote is bound as a parameter. Globs and expressions run on RE2 through two functions
-that are registered with the connection.
+The text of a statement consists of constants of this file alone; everything that a caller wrote
+is bound as a parameter. Globs and regular expressions run on RE2, through SQL functions that are
+registered with the connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import apsw
 
@@ -22,8 +22,10 @@ from sonde.stores.disk.base import (
     OK,
     PENDING,
     ROOT_ID,
+    Combination,
     Context,
     Member,
+    Plan,
     Totals,
 )
 from sonde.stores.disk.filters import (
@@ -33,7 +35,6 @@ from sonde.stores.disk.filters import (
     Not,
     Or,
     list_conditions,
-    render_filter,
 )
 from sonde.stores.disk.reports import COLUMNS, WIDTH, to_node
 from sonde.text.globs import compile_glob
@@ -62,7 +63,7 @@ _FOUND = "n.id IN (SELECT node FROM temp.found WHERE test = ?)"
 
 
 class Statement:
-    """The condition of a filter as SQL, and its parameters."""
+    """A filter as an SQL condition with its parameters."""
 
     def __init__(self, db: apsw.Connection, where: Filter, context: Context) -> None:
         self._db = db
@@ -102,7 +103,7 @@ class Statement:
             self.values.append(self._find_folder(str(value)))
             return _UNDER
         if (field, op) in _FITS:
-            # what cannot be compiled is told now, not when a row happens to come to it
+            # an invalid pattern must fail now, not at the first row that reaches it
             compile_glob(str(value)) if op == ":" else _compile(str(value))
             self.values.append(bind_text(str(value)))
             return _FITS[field, op]
@@ -110,7 +111,7 @@ class Statement:
         return _FOUND
 
     def _find_folder(self, path: str) -> int:
-        """The id of a folder, or one that no node has."""
+        """The id of a folder, or -1 if there is none."""
         node = ROOT_ID
         for name in path.strip("/").split("/"):
             if name in ("", "."):
@@ -124,7 +125,7 @@ class Statement:
         return node
 
     def prepare(self) -> None:
-        """Bring what the statement refers to into the connection."""
+        """Create the functions and temporary tables that the statement refers to."""
         _register(self._db)
         self._db.execute(
             "CREATE TEMP TABLE IF NOT EXISTS found (test INTEGER, node INTEGER, "
@@ -147,7 +148,7 @@ class Statement:
 
 
 def select_nodes(db: apsw.Connection, selection: str, where: Filter, context: Context) -> int:
-    """Make a selection of the nodes that fit; how many."""
+    """Replace a selection by the nodes that match. Returns how many."""
     statement = Statement(db, where, context)
     statement.prepare()
     db.execute("DELETE FROM members WHERE selection = ?", (selection,))
@@ -159,24 +160,18 @@ def select_nodes(db: apsw.Connection, selection: str, where: Filter, context: Co
     return db.changes()
 
 
-def explain(db: apsw.Connection, where: Filter, context: Context) -> dict[str, Any]:
-    """The statement, its parameters and the plan of a filter."""
+def explain(db: apsw.Connection, where: Filter, context: Context) -> Plan:
+    """How a filter is answered."""
     statement = Statement(db, where, context)
     statement.prepare()
     text = f"SELECT n.id FROM nodes n WHERE n.id <> {ROOT_ID} AND {statement.text}"  # noqa: S608
-    plan = db.execute(f"EXPLAIN QUERY PLAN {text}", statement.values)
-    return {
-        "filter": render_filter(where),
-        "sql": text,
-        "parameters": [
-            read_stored_text(v) if isinstance(v, bytes) else v for v in statement.values
-        ],
-        "plan": [str(row[3]) for row in plan],
-    }
+    steps = db.execute(f"EXPLAIN QUERY PLAN {text}", statement.values)
+    shown = [read_stored_text(v) if isinstance(v, bytes) else v for v in statement.values]
+    return Plan(text, shown, [str(row[3]) for row in steps])
 
 
 def add(db: apsw.Connection, selection: str, nodes: Iterable[int]) -> int:
-    """Add nodes to a selection; how many of them exist."""
+    """Add nodes to a selection. Returns how many of them exist."""
     found = 0
     for node in dict.fromkeys(nodes):
         db.execute(
@@ -188,7 +183,7 @@ def add(db: apsw.Connection, selection: str, nodes: Iterable[int]) -> int:
 
 
 def discard(db: apsw.Connection, selection: str, nodes: Iterable[int] | None) -> int:
-    """Take nodes, or all, out of a selection; how many were in it."""
+    """Remove nodes, or all, from a selection. Returns how many were in it."""
     if nodes is None:
         db.execute("DELETE FROM members WHERE selection = ?", (selection,))
         return db.changes()
@@ -209,13 +204,8 @@ _COMBINED: Mapping[str, str] = {
 }
 
 
-def combine_selections(
-    db: apsw.Connection,
-    selection: str,
-    how: Literal["union", "intersection", "difference"],
-    other: str,
-) -> None:
-    """Make a selection what it and another are together."""
+def combine_selections(db: apsw.Connection, selection: str, how: Combination, other: str) -> None:
+    """Replace a selection by its combination with another."""
     db.execute(_COMBINED[how], (selection, other))
 
 
@@ -240,9 +230,9 @@ def members(db: apsw.Connection, selection: str, limit: int, after: int) -> list
 
 
 def totals(db: apsw.Connection, selection: str) -> Totals:
-    """How much a selection holds as things are now.
+    """The current size of a selection.
 
-    What lies below a folder that is selected too is in the folder's size already.
+    A node below a selected folder is already part of that folder's size.
     """
     row = db.execute(
         f"""
@@ -272,7 +262,7 @@ def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:
     covered: dict[int, bool] = {0: False}
 
     def is_covered(id_: int) -> bool:
-        """Whether a folder is selected, or one above it."""
+        """Whether a folder or one of its ancestors is selected."""
         way: list[int] = []
         while id_ not in covered and id_ not in chosen:
             way.append(id_)
@@ -291,7 +281,7 @@ def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:
 
 
 def _register(db: apsw.Connection) -> None:
-    """The functions that filters use; patterns are compiled once for each statement."""
+    """Register the functions of filters; each pattern is compiled once per statement."""
     folders: dict[int, str] = {ROOT_ID: "", 0: ""}
     globs: dict[str, Any] = {}
     expressions: dict[str, Any] = {}
@@ -341,7 +331,7 @@ def _register(db: apsw.Connection) -> None:
 
 
 def _plain(text: str) -> str:
-    """The text as the engine takes it: bytes that are no Unicode as escapes."""
+    """The text as RE2 takes it: bytes that are not Unicode as escapes."""
     if text.isascii():
         return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

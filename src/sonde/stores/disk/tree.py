@@ -1,26 +1,43 @@
-"""A disk tree in one SQLite file: nodes by parent and name, their past, and selections of them."""
+"""TreeStore in one SQLite file: nodes by parent and name, their history, and selections."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import apsw
 
 from sonde.stores.database import Database, Value, bind_text
 from sonde.stores.disk import reports as tree_reports
 from sonde.stores.disk import selections as tree_selections
-from sonde.stores.disk.base import ROOT_ID, Batch, Context, Member, Node, Past, Scan, Sort, Totals
+from sonde.stores.disk.base import (
+    ROOT_ID,
+    Batch,
+    Combination,
+    Context,
+    Key,
+    Member,
+    Node,
+    Plan,
+    ReportKind,
+    ReportRow,
+    Scan,
+    Sort,
+    Totals,
+)
 from sonde.stores.disk.filters import Filter
 from sonde.stores.disk.reports import COLUMNS, get_node, to_node, to_row
 from sonde.stores.formats import Format
 
 _APPLICATION_ID = 0x736E6474
-_KEPT_SCANS = 100
+_MAX_SCANS = 100
+"""Scans whose sizes are kept for `growth` and `history`: a quarter of daily scans."""
+_DIGEST_BATCH = 500
+"""Nodes read at a time while files are digested, so that writers need not wait."""
 
 _KEYS: Mapping[Sort, str] = {"name": "n.name", "size": "-n.size", "modified": "-n.mtime"}
-"""What a listing is ordered by; ids decide among equals."""
+"""Sort expression of a listing; ties are ordered by id."""
 
 
 def _create(connection: apsw.Connection) -> None:
@@ -60,7 +77,7 @@ def _create(connection: apsw.Connection) -> None:
 
 
 def _order(connection: apsw.Connection) -> None:
-    """A folder of a hundred thousand names lists at once in every order."""
+    """Indexes that list a folder of a hundred thousand names at once in every order."""
     connection.execute("""
         CREATE INDEX nodes_by_size ON nodes(parent, -size, id);
         CREATE INDEX nodes_by_time ON nodes(parent, -mtime, id);
@@ -73,11 +90,12 @@ FORMAT = Format(_APPLICATION_ID, (_create, _order))
 class SqliteTreeStore:
     """One index of a disk; see `TreeStore`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, max_scans: int = _MAX_SCANS) -> None:
         self._database = Database(path, FORMAT)
+        self._max_scans = max_scans
 
     def begin_scan(self, started_ms: int) -> tuple[int, int]:
-        """Open a scan; its number, and the first id that is free."""
+        """Open a scan. Returns its number and the first free id."""
         with self._database.write() as db:
             db.execute("INSERT INTO scans (started) VALUES (?)", (started_ms,))
             scan = db.last_insert_rowid()
@@ -85,7 +103,7 @@ class SqliteTreeStore:
             return scan, int(row[0] if row else ROOT_ID) + 1
 
     def finish_scan(self, scan: int, finished_ms: int, *, nodes: int, size: int) -> None:
-        """Close a scan and drop what history no longer needs."""
+        """Close a scan and drop history beyond the kept scans."""
         with self._database.write() as db:
             db.execute(
                 "UPDATE scans SET finished = ?, nodes = ?, size = ? WHERE id = ?",
@@ -93,7 +111,7 @@ class SqliteTreeStore:
             )
             oldest = db.execute(
                 "SELECT id FROM scans WHERE finished IS NOT NULL ORDER BY id DESC LIMIT 1 OFFSET ?",
-                (_KEPT_SCANS,),
+                (self._max_scans,),
             ).fetchone()
             if oldest:
                 db.execute("DELETE FROM scans WHERE id <= ?", oldest)
@@ -105,7 +123,7 @@ class SqliteTreeStore:
         self._database.shrink()
 
     def scans(self) -> list[Scan]:
-        """Every kept scan, the newest first."""
+        """Every kept scan, newest first."""
         with self._database.read() as db:
             found = "SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC"
             return [Scan(*row) for row in db.execute(found)]
@@ -138,7 +156,7 @@ class SqliteTreeStore:
                 )
 
     def between(self, parent: int, low: str | None, high: str | None) -> Mapping[str, Node]:
-        """Children by name from `low` on and before `high`."""
+        """Children by name with low <= name < high."""
         where = "n.parent = ?"
         values: list[Value] = [parent]
         if low is not None:
@@ -181,9 +199,9 @@ class SqliteTreeStore:
         return nodes[::-1]
 
     def children(
-        self, parent: int, limit: int, sort: Sort = "name", after: Sequence[Any] | None = None
+        self, parent: int, limit: int, sort: Sort = "name", after: Key | None = None
     ) -> list[Node]:
-        """Children in the order asked for, from after a key on."""
+        """Children in that order, starting after a key."""
         key = _KEYS[sort]
         steps: list[tuple[str, list[Any]]] = [(f"ORDER BY {key}, n.id", [])]
         if after and sort == "name":
@@ -204,67 +222,58 @@ class SqliteTreeStore:
                 found += [to_node(row) for row in rows]
         return found
 
-    def rank(
-        self, report: str, limit: int, after: Sequence[Any] | None = None
-    ) -> list[tuple[Node, list[Any]]]:
-        """Nodes of a ranked report and the key of each."""
+    def report(
+        self,
+        kind: ReportKind,
+        limit: int,
+        after: Key | None = None,
+        *,
+        now_ms: int = 0,
+        since_scan: int = 0,
+    ) -> Sequence[ReportRow]:
+        """Rows of a report, starting after a key."""
         with self._database.read() as db:
-            return tree_reports.rank_nodes(db, report, limit, after)
+            return tree_reports.fetch_report(db, kind, limit, after, now_ms, since_scan)
 
-    def by_extension(self, limit: int, after: Sequence[Any] | None = None) -> list[dict[str, Any]]:
-        """Files and bytes per extension, the largest first."""
+    def explain_report(
+        self, kind: ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
+    ) -> Plan:
+        """How a report is read."""
+        with self._database.tracing() as traced:
+            self.report(kind, limit, now_ms=now_ms, since_scan=since_scan)
+        text, values = next(one for one in traced if "nodes n" in one[0])
         with self._database.read() as db:
-            return tree_reports.by_extension(db, limit, after)
-
-    def by_age(self, now_ms: int) -> list[dict[str, Any]]:
-        """Files and bytes per span of age."""
-        with self._database.read() as db:
-            return tree_reports.by_age(db, now_ms)
-
-    def growth(self, since_scan: int, limit: int, after: Sequence[Any] | None = None) -> list[Past]:
-        """What changed most in size since a scan, the largest growth first."""
-        with self._database.read() as db:
-            return tree_reports.growth(db, since_scan, limit, after)
-
-    def explain_reading(self, read: Callable[[], object]) -> dict[str, Any]:
-        """The statement that a reading runs, its parameters and plan."""
-        with self._database.tracing() as ran:
-            read()
-        text, values = next((one for one in ran if "FROM nodes" in one[0]), ran[0])
-        with self._database.read() as db:
-            plan = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+            steps = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {text}", values)]
         shown = [value.hex() if isinstance(value, bytes) else value for value in values]
-        return {"sql": " ".join(text.split()), "parameters": shown, "plan": plan}
+        return Plan(" ".join(text.split()), shown, steps)
 
     def history(self, id_: int) -> list[tuple[Scan, int]]:
-        """The size that each kept scan found, the newest first; from when it was first seen."""
+        """A node's size at each kept scan since it was first seen, newest first."""
         with self._database.read() as db:
-            return tree_reports.history(db, id_)
+            return tree_reports.fetch_history(db, id_)
 
     def select(self, selection: str, where: Filter, context: Context) -> int:
-        """Make a selection of the nodes that fit; how many."""
+        """Replace a selection by the nodes that match. Returns how many."""
         with self._database.write() as db:
             return tree_selections.select_nodes(db, selection, where, context)
 
-    def explain(self, where: Filter, context: Context) -> dict[str, Any]:
-        """The statement, its parameters and the plan of a filter."""
+    def explain(self, where: Filter, context: Context) -> Plan:
+        """How a filter is answered."""
         with self._database.write() as db:
             return tree_selections.explain(db, where, context)
 
     def add(self, selection: str, nodes: Iterable[int]) -> int:
-        """Add nodes to a selection; how many of them exist."""
+        """Add nodes to a selection. Returns how many of them exist."""
         with self._database.write() as db:
             return tree_selections.add(db, selection, nodes)
 
     def discard(self, selection: str, nodes: Iterable[int] | None = None) -> int:
-        """Take nodes, or all, out of a selection; how many were in it."""
+        """Remove nodes, or all, from a selection. Returns how many were in it."""
         with self._database.write() as db:
             return tree_selections.discard(db, selection, nodes)
 
-    def combine(
-        self, selection: str, how: Literal["union", "intersection", "difference"], other: str
-    ) -> None:
-        """Make a selection what it and another are together."""
+    def combine(self, selection: str, how: Combination, other: str) -> None:
+        """Replace a selection by its combination with another."""
         with self._database.write() as db:
             tree_selections.combine_selections(db, selection, how, other)
 
@@ -278,22 +287,22 @@ class SqliteTreeStore:
         with self._database.read() as db:
             return tree_selections.totals(db, selection)
 
-    def undigested(self, smallest: int) -> Iterator[Node]:
-        """Files that share their size with another and have no digest of what they are now."""
+    def undigested(self, min_bytes: int) -> Iterator[Node]:
+        """Files that share their size with another and have no current digest."""
         with self._database.read() as db:
-            wanted = tree_reports.undigested(db, smallest)
-        for start in range(0, len(wanted), 500):
+            wanted = tree_reports.list_undigested(db, min_bytes)
+        for start in range(0, len(wanted), _DIGEST_BATCH):
             with self._database.read() as db:
-                found = [get_node(db, id_) for id_ in wanted[start : start + 500]]
+                found = [get_node(db, id_) for id_ in wanted[start : start + _DIGEST_BATCH]]
             yield from (node for node in found if node)
 
     def keep_digests(self, digests: Iterable[tuple[int, int, int, bytes]]) -> None:
-        """Remember the digests of (node, size, time)."""
+        """Store digests of (node, size, time)."""
         with self._database.write() as db:
             db.executemany("INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)", digests)
 
     def digest(self, node: Node) -> bytes | None:
-        """The digest of a file as it is now, when it is known."""
+        """The digest of a file's current contents, if known."""
         with self._database.read() as db:
             row = db.execute(
                 "SELECT digest FROM digests WHERE node = ? AND size = ? AND mtime = ?",
@@ -301,25 +310,13 @@ class SqliteTreeStore:
             ).fetchone()
             return bytes(row[0]) if row else None
 
-    def duplicates(
-        self, limit: int, after: Sequence[Any] | None = None
-    ) -> list[tuple[bytes, int, int]]:
-        """Digest, size and number of files with equal contents, the most wasteful first."""
-        with self._database.read() as db:
-            return tree_reports.duplicates(db, limit, after)
-
-    def twins(self, digest: bytes, size: int, limit: int) -> list[Node]:
-        """Files of one content."""
-        with self._database.read() as db:
-            return tree_reports.twins(db, digest, size, limit)
-
     def close(self) -> None:
         """Release the file."""
         self._database.close()
 
 
 def _remove(db: apsw.Connection, scan: int, nodes: list[tuple[int]], *, whole: bool) -> None:
-    """Move nodes, or what is below them, to what is gone."""
+    """Move nodes, or only their descendants, to the table of gone nodes."""
     if not nodes:
         return
     db.execute("CREATE TEMP TABLE IF NOT EXISTS doomed (id INTEGER PRIMARY KEY)")

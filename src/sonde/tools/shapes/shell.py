@@ -1,36 +1,121 @@
-"""SHELL's answers, field by field, each small enough for a context window."""
+"""SHELL's answers field by field, the parameters that verbs on disks share, and jobs as JSON."""
 
 from __future__ import annotations
 
-import json
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NotRequired, TypedDict, TypeVar
+from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 
+from sonde.disk.scope import measure_json, shorten_path, shorten_text
+from sonde.paging.budget import fit_page
 from sonde.policy.roots import show_path
-from sonde.runtime.jobs import join_node
-from sonde.stores.disk.base import (
-    FOLDER,
-    KINDS,
-    LINK,
-    OK,
-    STATES,
-    Node,
-    ResourceSet,
-    SavedQuery,
-    Totals,
-)
-from sonde.types import Caller, JobRecord
+from sonde.stores.disk.base import Plan
+from sonde.tools.schema import Param
+from sonde.types import Caller, JobRecord, Json
 
-MOST_BYTES = 4_000
+MAX_ANSWER_BYTES = 4_000
 """Of one answer, as minified JSON."""
-MOST_ENTRIES = 20
-MOST_SAMPLE = 10
-_LONGEST_NAME = 260
-_LONGEST_PATH = 700
+MAX_ENTRIES = 20
+"""Entries that cd lists at most."""
+LISTED = 10
+"""Rows of a tool's list; the REST API takes a limit."""
+_MAX_NAME_BYTES = 260
+_MAX_REPORT_BYTES = 1_500
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""The years 1 to 9999: datetime has no others."""
+_FILE_TYPES = {
+    "file": stat.S_IFREG,
+    "directory": stat.S_IFDIR,
+    "symlink": stat.S_IFLNK,
+}
 
 T = TypeVar("T")
+R = TypeVar("R")
 A = TypeVar("A")
+Size = int | str
+"""Bytes, or a text in the units of a session."""
+Answer = Mapping[str, object]
+"""An answer that OpenAPI describes only as an object."""
+
+SessionParam = Annotated[
+    str | None,
+    Param("sessionId of an answer; default: this connection's", max_length=64, terse=True),
+]
+FormatParam = Annotated[Literal["json", "explain"], Param("`explain` shows how it is made")]
+
+
+class NodeCounts(TypedDict):
+    """What is in a folder: directly, and at any depth."""
+
+    children: int
+    files: int
+    folders: int
+
+
+class Crumb(TypedDict):
+    """A folder on the way from the root."""
+
+    nodeId: NotRequired[str | None]
+    name: str
+
+
+class EntryRow(TypedDict):
+    """A ListingEntry."""
+
+    nodeId: str | None
+    name: str
+    kind: str
+    size: Size | None
+    counts: NotRequired[NodeCounts]
+    modifiedAt: str
+    state: NotRequired[str]
+    link: str
+    path: NotRequired[str]
+
+
+class MemberRow(TypedDict):
+    """An entry of a resource set."""
+
+    nodeId: str
+    name: str
+    size: Size
+    stale: NotRequired[str]
+    link: NotRequired[str]
+    path: NotRequired[str]
+    kind: NotRequired[str]
+
+
+class SetCard(TypedDict):
+    """A ResourceSet."""
+
+    selectionId: str
+    name: str
+    indexId: str
+    counts: dict[str, int]
+    totalSize: Size
+    entriesUrl: str
+    link: NotRequired[str]
+
+
+class QueryCard(TypedDict):
+    """A SavedQuery."""
+
+    queryId: str
+    name: str
+    filterSummary: str
+    lastExecutedAt: str | None
+    runUrl: str
+    link: NotRequired[str]
+
+
+class FolderAnswer(TypedDict):
+    """One page of a folder."""
+
+    breadcrumb: list[Crumb]
+    entries: list[EntryRow]
+    nextPageUrl: str | None
+    state: NotRequired[str]
 
 
 class CdAnswer(TypedDict):
@@ -38,9 +123,9 @@ class CdAnswer(TypedDict):
 
     sessionId: str
     cwd: str
-    breadcrumb: list[dict[str, Any]]
+    breadcrumb: list[Crumb]
     indexId: str
-    entries: list[dict[str, Any]]
+    entries: list[EntryRow]
     nextPageUrl: str | None
     state: NotRequired[str]
 
@@ -63,7 +148,7 @@ class ProgressAnswer(TypedDict):
     progressPct: NotRequired[float]
     eta: NotRequired[int]
     indexId: NotRequired[str]
-    report: NotRequired[dict[str, Any]]
+    report: NotRequired[Mapping[str, object]]
 
 
 class NodeAnswer(TypedDict):
@@ -72,14 +157,14 @@ class NodeAnswer(TypedDict):
     nodeId: str | None
     path: str
     kind: str
-    size: Any
+    size: Size | None
     modifiedAt: str
     link: str
     permissions: NotRequired[str]
     digest: NotRequired[str]
     symlink: NotRequired[str]
-    sizeOnDisk: NotRequired[Any]
-    counts: NotRequired[dict[str, Any]]
+    sizeOnDisk: NotRequired[Size]
+    counts: NotRequired[NodeCounts]
     state: NotRequired[str]
     childrenUrl: NotRequired[str]
     previewUrl: NotRequired[str]
@@ -94,10 +179,10 @@ class SetAnswer(TypedDict):
     name: NotRequired[str]
     indexId: NotRequired[str]
     counts: NotRequired[dict[str, int]]
-    totalSize: NotRequired[Any]
+    totalSize: NotRequired[Size]
     entriesUrl: NotRequired[str]
-    sample: NotRequired[list[dict[str, Any]]]
-    sets: NotRequired[list[dict[str, Any]]]
+    sample: NotRequired[list[MemberRow]]
+    sets: NotRequired[list[SetCard]]
     nextPageUrl: NotRequired[str | None]
     status: NotRequired[str]
 
@@ -108,13 +193,13 @@ class RunAnswer(TypedDict):
     queryId: str
     selectionId: str
     sampleUrl: str
-    report: dict[str, Any]
+    report: Mapping[str, object]
 
 
 class QueriesAnswer(TypedDict):
     """What query_list answers."""
 
-    queries: list[dict[str, Any]]
+    queries: list[QueryCard]
     nextPageUrl: str | None
 
 
@@ -141,43 +226,26 @@ class PreferencesAnswer(TypedDict):
     sort: str
 
 
-def measure_answer(answer: Any) -> int:
-    """Bytes of an answer as minified JSON."""
-    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
-def fit_rows(rows: Sequence[T], shape: Callable[[Sequence[T]], A], most: int = MOST_BYTES) -> A:
-    """The answer with as many rows as fit."""
-    answer = shape(rows)
-    size = measure_answer(answer)
-    while size > most and rows:
-        # a row is taken for as large as the average of what is over
-        rows = rows[: max(len(rows) - max((size - most) * len(rows) // (2 * size), 1), 0)]
-        answer = shape(rows)
-        size = measure_answer(answer)
-    return answer
-
-
-def shorten_text(text: str, most: int) -> str:
-    """The text with its middle left out where it is longer than so many bytes in JSON."""
-    shown = show_path(text)
-    if len(shown) * 6 <= most or measure_answer(shown) - 2 <= most:
-        return shown
-    keep = len(shown)
-    while measure_answer(shown[: keep // 2] + "…" + shown[len(shown) - keep // 2 :]) - 2 > most:
-        keep = keep * 3 // 4
-    return shown[: keep // 2] + "…" + shown[len(shown) - keep // 2 :]
+def fit_bytes(
+    rows: Sequence[T],
+    write: Callable[[T], R],
+    whole: Callable[[list[R]], A],
+    max_bytes: int | None = MAX_ANSWER_BYTES,
+) -> A:
+    """The answer with as many of the first rows as fit into its bytes; None takes all."""
+    return fit_page(
+        rows, lambda row, _: write(row), whole, max_bytes, envelope=None, measure=measure_json
+    )
 
 
 def show_epoch(ms: int) -> str:
-    """Epoch milliseconds as ISO 8601 in seconds; times that no calendar has as its ends."""
-    seconds = min(max(ms // 1000, -62_135_596_800), 253_402_300_799)
+    """Epoch milliseconds as ISO 8601 in seconds, clamped to the years 1 to 9999."""
+    seconds = min(max(ms // 1000, _FIRST_SECOND), _LAST_SECOND)
     moment = datetime.fromtimestamp(seconds, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
-def show_bytes(size: int, units: str) -> Any:
+def show_bytes(size: int, units: str) -> Size:
     """A size in the units that a session prefers."""
     if units == "bytes":
         return size
@@ -191,114 +259,101 @@ def show_bytes(size: int, units: str) -> Any:
     return f"{value:.0f} {unit}{mark}" if not unit or value >= 100 else f"{value:.1f} {unit}{mark}"
 
 
-def show_counts(node: Node) -> dict[str, int]:
-    """What is in a folder: directly, and at any depth."""
-    return {"children": node.children, "files": node.files, "folders": node.folders}
+def show_name(name: str) -> str:
+    """A file name with its middle left out if it is very long."""
+    return shorten_text(name, _MAX_NAME_BYTES)
 
 
-def has_children(node: Node) -> bool:
-    """Whether a node can be listed: a folder, or a link that was followed into one."""
-    return node.kind == FOLDER or (node.kind == LINK and node.state == OK and node.children > 0)
+def show_plan(plan: Plan) -> dict[str, object]:
+    """How a store answers."""
+    return {"sql": plan.sql, "parameters": plan.parameters, "plan": plan.steps}
 
 
-def show_listing_entry(
-    index: str, node: Node, caller: Caller, units: str = "bytes"
-) -> dict[str, Any]:
-    """A ListingEntry."""
-    handle = join_node(index, node.id)
-    row: dict[str, Any] = {
-        "nodeId": handle,
-        "name": shorten_text(node.name, _LONGEST_NAME),
-        "kind": KINDS[node.kind],
-        "size": show_bytes(node.size, units),
+def show_permissions(kind: str, mode: int) -> str:
+    """Permissions as `ls -l` writes them."""
+    return stat.filemode(_FILE_TYPES.get(kind, 0) | mode)
+
+
+def show_scan(index: str, job: str, root: str, caller: Caller) -> ScanAnswer:
+    """A scan that was started or stopped."""
+    return {
+        "jobId": job,
+        "indexId": index,
+        "statusUrl": caller.link(f"jobs/{job}"),
+        "progressUrl": caller.link(f"jobs/{job}/progress"),
+        "cwdHint": shorten_path(root),
     }
-    if has_children(node):
-        row["counts"] = show_counts(node)
-    row["modifiedAt"] = show_epoch(node.mtime_ms)
-    if node.state != OK:
-        row["state"] = STATES[node.state]
-    return row | {"link": caller.link(f"indexes/{index}/nodes/{handle}")}
 
 
-def show_breadcrumb(index: str, trail: Sequence[Node], root: str) -> list[dict[str, Any]]:
-    """The way from the root; of a long one the ends."""
-    crumbs = [
-        {
-            "nodeId": join_node(index, node.id),
-            "name": shorten_text(node.name if node.parent else root.rpartition("/")[2] or root, 80),
-        }
-        for node in trail
-    ]
-    return crumbs if len(crumbs) <= 8 else [*crumbs[:2], {"name": "…"}, *crumbs[-5:]]
-
-
-def show_path_of(path: str) -> str:
-    """A whole path, its middle left out where it is very long."""
-    return shorten_text(path, _LONGEST_PATH)
-
-
-def show_job(record: JobRecord, caller: Caller) -> dict[str, Any]:
+def show_job(record: JobRecord, caller: Caller) -> Json:
     """A JobHandle."""
-    row: dict[str, Any] = {
+    row: Json = {
         "jobId": record.id,
         "kind": record.kind,
         "status": record.status,
         "startedAt": show_epoch(record.started_ms),
     }
-    progress = show_progress(record)
+    progress = _show_progress(record)
     if progress:
         row["progress"] = progress
     return row | {"statusUrl": caller.link(f"jobs/{record.id}")}
 
 
-def show_progress(record: JobRecord) -> dict[str, Any]:
-    """How far a job is, in counts."""
-    row: dict[str, Any] = {"stage": record.stage, "done": record.done}
+def _show_progress(record: JobRecord) -> dict[str, object]:
+    row: dict[str, object] = {"stage": record.stage, "done": record.done}
     if record.total is not None:
         row["total"] = record.total
-        row["progressPct"] = percent(record)
+        row["progressPct"] = compute_percent(record)
     return row if record.done or record.status == "running" else {}
 
 
-def percent(record: JobRecord) -> float:
-    """How much of a job is done; whole only when it has ended."""
+def compute_percent(record: JobRecord) -> float:
+    """How much of a job is done, in percent; 100 only when it has ended."""
     if record.status == "done":
         return 100.0
     share = record.done / record.total if record.total else 0.0
     return round(min(share * 100, 99.9), 1)
 
 
-def show_set(found: ResourceSet, totals: Totals, caller: Caller, units: str) -> dict[str, Any]:
-    """A ResourceSet."""
-    counts = {"entries": totals.entries, "files": totals.files, "folders": totals.folders}
-    if totals.stale:
-        counts["stale"] = totals.stale
-    return {
-        "selectionId": found.id,
-        "name": shorten_text(found.name, 120),
-        "indexId": found.index,
-        "counts": counts,
-        "totalSize": show_bytes(totals.size, units),
-        "entriesUrl": caller.link(f"resource-sets/{found.id}/entries"),
+def show_job_progress(record: JobRecord, caller: Caller) -> ProgressAnswer:
+    """The answer of job_progress."""
+    answer: ProgressAnswer = {
+        "status": record.status,
+        "statusUrl": caller.link(f"jobs/{record.id}"),
     }
+    if record.total is not None or record.status == "done":
+        answer["progressPct"] = compute_percent(record)
+    if record.eta_s is not None and record.status == "running":
+        answer["eta"] = round(record.eta_s)
+    if record.kind == "scan":
+        answer["indexId"] = record.subject
+    report = _cut_mapping(record.error or record.report)
+    if not report and record.status != "done":
+        report = _show_progress(record)
+    if report:
+        answer["report"] = report
+    return answer
 
 
-def show_saved_query(query: SavedQuery, caller: Caller) -> dict[str, Any]:
-    """A SavedQuery."""
-    return {
-        "queryId": query.id,
-        "name": shorten_text(query.name, 120),
-        "filterSummary": shorten_text(query.filter, 160),
-        "lastExecutedAt": show_epoch(query.executed_ms) if query.executed_ms else None,
-        "runUrl": caller.link(f"queries/{query.id}/run"),
-    }
+def show_job_detail(record: JobRecord, caller: Caller, *, scanned: bool) -> Json:
+    """A job with its whole report; `scanned` says that its index is still there."""
+    answer = show_job(record, caller) | dict(show_job_progress(record, caller))
+    answer["subject"] = show_path(record.subject)
+    if record.finished_ms:
+        answer["finishedAt"] = show_epoch(record.finished_ms)
+    if record.report:
+        answer["report"] = dict(record.report)
+    if record.error:
+        answer["error"] = dict(record.error)
+    if scanned:
+        answer["indexUrl"] = caller.link(f"indexes/{record.subject}")
+    return answer
 
 
-def cut_mapping(report: Mapping[str, Any] | None, most: int = 1_500) -> dict[str, Any]:
-    """A small slice of a report: whole entries, as many as fit."""
-    kept: dict[str, Any] = {}
+def _cut_mapping(report: Mapping[str, object] | None) -> dict[str, object]:
+    """Those entries of a report that fit."""
+    kept: dict[str, object] = {}
     for name, value in (report or {}).items():
-        if measure_answer({**kept, name: value}) > most:
-            continue
-        kept[name] = value
+        if measure_json({**kept, name: value}) <= _MAX_REPORT_BYTES:
+            kept[name] = value
     return kept

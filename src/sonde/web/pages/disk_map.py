@@ -1,14 +1,27 @@
-"""A folder as a map: each thing as large as it is, large folders with what is in them."""
+"""A folder as a treemap: boxes in proportion to sizes, large folders with their contents."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from zlib import crc32
 
+from sonde.disk.listing import list_folder
+from sonde.disk.scope import place_node
+from sonde.disk.trees import Disk, join_node
+from sonde.errors import SondeError
+from sonde.stores.disk.base import DiskIndex, Node
+from sonde.tools.shapes.shell import show_name
 from sonde.web.pages.html import Markup, link_to, tag
 from sonde.web.pages.widgets import show_size
+
+_MAX_TILES = 60
+"""Boxes of one folder; more are too small to point at."""
+_MIN_SHARE = 0.002
+"""Of the folder: smaller ones share one box."""
+_MIN_OPEN_SHARE = 0.05
+"""Of the whole map: larger folders show their contents."""
+_NO_EXTENSION_HUE = 170
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +35,7 @@ class Box:
 
 
 def lay_out(sizes: Sequence[float], box: Box) -> list[Box]:
-    """One box for each size, in the same order; sizes are positive and the largest come first."""
+    """One box for each size, in the same order; sizes are positive, largest first."""
     total = sum(sizes)
     if not total:
         return []
@@ -45,7 +58,7 @@ def _is_squarer(longer: Sequence[float], row: Sequence[float], side: float) -> b
 
 
 def _find_worst(row: Sequence[float], side: float) -> float:
-    """How long the longest box of a row is for its width."""
+    """The worst ratio of sides in a row."""
     area = sum(row)
     thick = area / side if side else 0.0
     if not thick:
@@ -54,7 +67,7 @@ def _find_worst(row: Sequence[float], side: float) -> float:
 
 
 def _place_treemap(row: Sequence[float], box: Box) -> tuple[list[Box], Box]:
-    """The row along the shorter side, and what is left of the box."""
+    """The boxes of a row along the shorter side, and the rest of the box."""
     area = sum(row)
     upright = box.width >= box.height
     side, room = (box.height, box.width) if upright else (box.width, box.height)
@@ -62,7 +75,7 @@ def _place_treemap(row: Sequence[float], box: Box) -> tuple[list[Box], Box]:
     placed: list[Box] = []
     done = 0.0
     for size in row:
-        # shares of the side, not areas by thickness: what is left is rounded, the side is not
+        # shares of the side rather than area by thickness: rounding must not add up
         at, long = side * done / area, side * size / area
         if upright:
             placed.append(Box(box.x, box.y + at, thick, long))
@@ -77,58 +90,95 @@ def _place_treemap(row: Sequence[float], box: Box) -> tuple[list[Box], Box]:
 _SHAPE = Box(0, 0, 100, 75)
 
 
-def show_map(index: str, rows: Sequence[Mapping[str, Any]]) -> Markup | None:
-    """The map; every box leads to what it shows."""
-    if not rows:
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A box of the map: a node, or the small ones of a folder together."""
+
+    name: str
+    size: int
+    node: str
+    listable: bool
+    inner: tuple[Tile, ...] = ()
+
+
+def read_map(disk: Disk, index: DiskIndex, node: Node) -> list[Tile]:
+    """The largest nodes of a folder, and of each large folder among them."""
+    total = node.size or 1
+    tiles = []
+    for tile, child in _read_tiles(disk, index, node, total):
+        inner: tuple[Tile, ...] = ()
+        if child and child.listable and child.size / total > _MIN_OPEN_SHARE:
+            inner = tuple(each for each, _ in _read_tiles(disk, index, child, child.size))
+        tiles.append(replace(tile, inner=inner))
+    return tiles
+
+
+def _read_tiles(
+    disk: Disk, index: DiskIndex, folder: Node, size: int
+) -> list[tuple[Tile, Node | None]]:
+    try:
+        place = place_node(disk, index, folder)
+        found = list_folder(disk, place, folder, limit=_MAX_TILES, sort="size").page.rows
+    except SondeError:  # it disappeared while the map was drawn
+        return []
+    nodes = [entry.node for entry in found if entry.node and entry.size]
+    tiles: list[tuple[Tile, Node | None]] = [
+        (Tile(show_name(each.name), each.size, join_node(index.id, each.id), each.listable), each)
+        for each in nodes
+    ]
+    rest = size - sum(each.size for each in nodes)
+    if rest > size * _MIN_SHARE:
+        # the small ones share a box, so that each box has its share of the whole
+        handle = join_node(index.id, folder.id)
+        tiles.append((Tile("the rest", rest, handle, listable=True), None))
+    return sorted(tiles, key=lambda tile: -tile[0].size)
+
+
+def show_map(index: str, tiles: Sequence[Tile]) -> Markup | None:
+    """The map; every box links to what it shows."""
+    if not tiles:
         return None
-    tiles = [
-        _show_tile(index, row, box)
-        for row, box in zip(rows, _place(rows, _SHAPE), strict=True)
-    ]  # fmt: skip
-    return tag("section", tiles, class_="map", aria_label="Map of sizes")
+    boxes = lay_out([tile.size for tile in tiles], _SHAPE)
+    shown = [_show_tile(index, tile, box) for tile, box in zip(tiles, boxes, strict=True)]
+    return tag("section", shown, class_="map", aria_label="Map of sizes")
 
 
-def _place(rows: Sequence[Mapping[str, Any]], shape: Box) -> list[Box]:
-    return lay_out([row["size"] for row in rows], shape)
-
-
-def _show_tile(index: str, row: Mapping[str, Any], box: Box, shape: Box = _SHAPE) -> Markup:
+def _show_tile(index: str, tile: Tile, box: Box, shape: Box = _SHAPE) -> Markup:
     place = (
         f"left:{100 * (box.x - shape.x) / shape.width:.3f}%;"
         f"top:{100 * (box.y - shape.y) / shape.height:.3f}%;"
         f"width:{100 * box.width / shape.width:.3f}%;"
-        f"height:{100 * box.height / shape.height:.3f}%;--hue:{_choose_hue(row)}"
+        f"height:{100 * box.height / shape.height:.3f}%;--hue:{_choose_hue(tile.name)}"
     )
-    told = f"{row['name']}, {show_size(row['size'])}"
+    title = f"{tile.name}, {show_size(tile.size)}"
+    href = link_node(index, tile.node, listable=tile.listable)
     large = min(box.width, box.height) > 4 and box.width > 8
     roomy = box.height > 7 and box.width > 10
-    size = [" ", show_size(row["size"])] if roomy else None
-    label = [tag("b", row["name"]), size] if large else None
-    inner = row.get("inner") or ()
-    if not inner or not large or box.height < 14:
-        name = None if large else told
-        return tag("a", label, href=link_entry(index, row), style=place, title=told,
-                   aria_label=name, class_="tile folder-tile" if "counts" in row else "tile",
-                   )  # fmt: skip
+    size = [" ", show_size(tile.size)] if roomy else None
+    label = [tag("b", tile.name), size] if large else None
+    if not tile.inner or not large or box.height < 14:
+        name = None if large else title
+        return tag("a", label, href=href, style=place, title=title, aria_label=name,
+                   class_="tile folder-tile" if tile.listable else "tile")  # fmt: skip
     within = Box(0, 0, box.width, box.height - 4)
-    boxes = lay_out([each["size"] for each in inner], within)
+    boxes = lay_out([each.size for each in tile.inner], within)
     return tag(
         "div",
-        tag("a", label, href=link_entry(index, row), title=told),
-        tag("div", [_show_tile(index, {**each, "inner": None}, at, within)
-                    for each, at in zip(inner, boxes, strict=True)]),
+        tag("a", label, href=href, title=title),
+        tag("div", [_show_tile(index, each, at, within)
+                    for each, at in zip(tile.inner, boxes, strict=True)]),
         style=place, class_="tile group",
     )  # fmt: skip
 
 
-def link_entry(index: str, row: Mapping[str, Any]) -> str:
+def link_node(index: str, node: str, *, listable: bool) -> str:
     """The page of a folder or of a file."""
-    if "counts" in row:
-        return link_to(f"/disk/{index}", node=row["nodeId"])
-    return f"/disk/{index}/nodes/{row['nodeId']}"
+    return link_to(f"/disk/{index}", node=node) if listable else f"/disk/{index}/nodes/{node}"
 
 
-def _choose_hue(row: Mapping[str, Any]) -> int:
-    """One colour for each extension, the same everywhere."""
-    _, dot, extension = row["name"].rpartition(".")
-    return crc32(extension.lower().encode("utf-8", "replace")) % 360 if dot else 170
+def _choose_hue(name: str) -> int:
+    """The colour of an extension, the same everywhere."""
+    _, dot, extension = name.rpartition(".")
+    if not dot:
+        return _NO_EXTENSION_HUE
+    return crc32(extension.lower().encode("utf-8", "replace")) % 360

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from sonde.app import App
+from sonde.disk.indexes import list_index_states
+from sonde.disk.queries import explain_query, find_query, list_queries, run_query
+from sonde.disk.sets import describe_set, find_set, list_entries
 from sonde.errors import InvalidPattern
+from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
-from sonde.tools.disk_routes import ConfirmParam, list_indexes
+from sonde.stores.disk.base import Plan, SavedQuery
+from sonde.tools.queries import QueryParam, edit_query, make_query, remove_query
 from sonde.tools.route import Content
-from sonde.tools.schema import Param
-from sonde.tools.set_routes import (
-    QueryParam,
-    edit_query,
-    make_query,
-    read_entries,
-    read_queries,
-    read_query,
-    read_set,
-    remove_query,
-    start_run,
+from sonde.tools.schema import ConfirmParam, CursorParam, Param
+from sonde.tools.shapes.shell import (
+    show_epoch,
+    show_name,
 )
 from sonde.web.application import Parts
-from sonde.web.pages.disk import CursorParam, show_next
 from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
 from sonde.web.pages.html import Markup, frame, show_age, show_note, tag
-from sonde.web.pages.sets import show_entries, tell_counts
-from sonde.web.pages.widgets import name_folder, show_size
+from sonde.web.pages.sets import format_counts, show_entry_table
+from sonde.web.pages.widgets import name_folder, show_cards, show_next, show_size
 
+_CARDS = 50
 _SAMPLE = 10
 _HELP = (
     ("name:*.log", "the name fits a glob; path:build/** the whole path"),
@@ -53,7 +51,7 @@ ThenParam = Annotated[Literal["run"] | None, Param("What to do next")]
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What stands in the form, and what is wrong with it."""
+    """The contents of the form, and the error in it."""
 
     filter: str = ""
     name: str = ""
@@ -82,12 +80,12 @@ def save(
     *,
     work: Work,
 ) -> Response:
-    """Keep a new query; what cannot be read is shown again, with what is wrong beside it."""
+    """Save a new query; an invalid filter is shown again with its error."""
     try:
         made = make_query(app, index_id, filter.strip(), None, name.strip() or None, work=work)
     except InvalidPattern as error:
         return _show_again(_list(app, _Draft(filter, name, index_id, error), None, work))
-    return _go_on(app, made["queryId"], then, work)
+    return _go_on(app, str(made["queryId"]), then, work)
 
 
 def change(
@@ -99,7 +97,7 @@ def change(
     *,
     work: Work,
 ) -> Response:
-    """Change a query, in the same way."""
+    """Change a query; an invalid filter is shown again with its error."""
     try:
         edit_query(app, query_id, filter.strip(), None, name.strip() or None, work=work)
     except InvalidPattern as error:
@@ -116,15 +114,15 @@ def _go_on(app: App, query: str, then: str | None, work: Work) -> Response:
 
 
 def run(app: App, query_id: QueryParam, *, work: Work) -> Response:
-    """Find what fits, and show it."""
-    start_run(app, query_id, work=work)
+    """Run a query, and show what it finds."""
+    run_query(app.disk, find_query(app.disk, work.caller, query_id), work)
     return lead_to(f"/queries/{query_id}")
 
 
 def forget_query(
     app: App, query_id: QueryParam, confirm: ConfirmParam = None, *, work: Work
 ) -> Response:
-    """Forget a query, once confirmed; the set that it made stays."""
+    """Delete a query, once confirmed; the set that it filled stays."""
     remove_query(app, query_id, confirm, work=work)
     return lead_to("/queries")
 
@@ -142,9 +140,9 @@ def show_queries(
 
 
 def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
-    roots = {row["indexId"]: row["root"] for row in list_indexes(app, work=work)["indexes"]}
-    answer = read_queries(app, 50, cursor, work=work)
-    cards = [_show_card(row, roots) for row in _read_whole(app, answer["queries"], work)]
+    roots = _list_roots(app, work)
+    page = list_queries(app.disk, work.caller, limit=_CARDS, cursor=cursor)
+    cards = [_show_card(query, roots) for query in page.rows]
     if not roots:
         return frame("Queries", "/queries", tag("h1", "Queries"), show_note(
             "No folder is scanned yet",
@@ -162,28 +160,34 @@ def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
         tag("h1", "Queries"),
         _show_form("/queries", draft, place, "Save and run"),
         tag("h2", "Saved"),
-        tag("ul", cards, class_="cards") if cards else show_note(
+        show_cards(cards, show_note(
             "Nothing is saved yet", tag("p", "Write a filter above; what it finds is kept as a "
-                                        "set that you can look through.")),
-        show_next(answer["nextPageUrl"], "/queries", {}),
+                                        "set that you can look through."))),
+        show_next(page.cursor, "/queries"),
     )  # fmt: skip
 
 
-def _read_whole(app: App, cards: Sequence[Mapping[str, Any]], work: Work) -> list[dict[str, Any]]:
-    return [dict(card) | read_query(app, card["queryId"], work=work) for card in cards]
+def _list_roots(app: App, work: Work) -> dict[str, str]:
+    """The path of each scanned folder by its index."""
+    states = list_index_states(app.disk, work.caller)
+    return {state.index.id: show_path(state.index.root) for state in states}
 
 
-def _show_card(row: Mapping[str, Any], roots: Mapping[str, str]) -> Markup:
-    address, root = f"/queries/{row['queryId']}", roots.get(row["indexId"], "")
-    ran = row["lastExecutedAt"]
+def _show_last_run(query: SavedQuery, otherwise: str) -> list[str | Markup]:
+    ran = query.executed_ms
+    return ["run ", show_age(show_epoch(ran))] if ran else [otherwise]
+
+
+def _show_card(query: SavedQuery, roots: Mapping[str, str]) -> Markup:
+    address, root = f"/queries/{query.id}", roots.get(query.index, "")
+    name = show_name(query.name)
     return tag(
         "li",
-        tag("h2", tag("a", row["name"], href=address, class_="open")),
-        tag("p", tag("code", row["filter"] or "everything")),
-        tag("p", f"in {name_folder(root)} · ", ["run ", show_age(ran)] if ran else "not run yet",
+        tag("h2", tag("a", name, href=address, class_="open")),
+        tag("p", tag("code", query.filter or "everything")),
+        tag("p", f"in {name_folder(root)} · ", _show_last_run(query, "not run yet"),
             class_="faint"),
-        tag("div", show_button(f"{address}/run", "Run", label=f"Run {row['name']}"),
-            class_="below"),
+        tag("div", show_button(f"{address}/run", "Run", label=f"Run {name}"), class_="below"),
     )  # fmt: skip
 
 
@@ -193,56 +197,51 @@ def show_query_page(app: App, query_id: QueryParam, *, work: Work) -> Content:
 
 
 def _show_one(app: App, query_id: str, draft: _Draft | None, work: Work) -> Content:
-    query = read_query(app, query_id, "explain", work=work)
-    roots = {row["indexId"]: row["root"] for row in list_indexes(app, work=work)["indexes"]}
-    root, address = roots.get(query["indexId"], ""), f"/queries/{query_id}"
-    shown = draft or _Draft(query["filter"], query["name"])
+    query = find_query(app.disk, work.caller, query_id)
+    root, address = _list_roots(app, work).get(query.index, ""), f"/queries/{query_id}"
+    name = show_name(query.name)
     return frame(
-        query["name"],
+        name,
         "/queries",
         tag("div",
-            tag("div", tag("h1", query["name"]),
-                tag("p", tag("a", name_folder(root), href=f"/disk/{query['indexId']}", title=root),
-                    _tell_run(query), class_="facts")),
+            tag("div", tag("h1", name),
+                tag("p", tag("a", name_folder(root), href=f"/disk/{query.index}", title=root),
+                    tag("span", _show_last_run(query, "not run since it was written")),
+                    class_="facts")),
             tag("div", show_button(f"{address}/run", "Run", kind=""),
                 show_button(f"{address}/forget", "Forget"), class_="below"),
             class_="head split"),
-        _show_form(address, shown, None, "Save"),
+        _show_form(address, draft or _Draft(query.filter, name), None, "Save"),
         tag("h2", "Found"),
         _show_found(app, query, work),
-        tag("details", tag("summary", "How it is answered"), _show_plan(query), class_="more"),
+        tag("details", tag("summary", "How it is answered"),
+            _show_plan(explain_query(app.disk, query)), class_="more"),
     )  # fmt: skip
 
 
-def _tell_run(query: Mapping[str, Any]) -> Markup:
-    ran = query["lastExecutedAt"]
-    return tag("span", ["run ", show_age(ran)] if ran else "not run since it was written")
-
-
-def _show_found(app: App, query: Mapping[str, Any], work: Work) -> Markup:
-    selection = query.get("selectionId")
-    if not selection or not query["lastExecutedAt"]:
+def _show_found(app: App, query: SavedQuery, work: Work) -> Markup:
+    if not query.selection or not query.executed_ms:
         return show_note("It was not run yet", tag("p", "Run it, and what it finds is kept here."))
-    found = read_set(app, selection, work=work)
-    rows = read_entries(app, selection, _SAMPLE, work=work)["entries"]
-    if not rows:
+    found = describe_set(app.disk, find_set(app.disk, work.caller, query.selection))
+    entries = list_entries(app.disk, found.set, limit=_SAMPLE, cursor=None)
+    if not entries.page.rows:
         return show_note("Nothing fits", tag("p", "No file or folder of the scan is like that."))
     return tag(
         "div",
-        tag("p", tag("strong", show_size(found["totalSize"])), " in ",
-            tell_counts(found["counts"]), class_="summary"),
-        show_entries(query["indexId"], rows, ticks=False),
-        tag("p", tag("a", "The whole set", href=f"/sets/{selection}"), class_="below"),
+        tag("p", tag("strong", show_size(found.totals.size)), " in ",
+            format_counts(found.totals), class_="summary"),
+        show_entry_table(entries, ticks=False),
+        tag("p", tag("a", "The whole set", href=f"/sets/{query.selection}"), class_="below"),
     )  # fmt: skip
 
 
-def _show_plan(query: Mapping[str, Any]) -> Markup:
-    values = ", ".join(repr(value) for value in query["parameters"]) or "none"
+def _show_plan(plan: Plan) -> Markup:
+    values = ", ".join(repr(value) for value in plan.parameters) or "none"
     return tag(
         "div",
-        tag("h3", "Statement"), tag("pre", tag("code", query["sql"]), tabindex="0"),
+        tag("h3", "Statement"), tag("pre", tag("code", plan.sql), tabindex="0"),
         tag("h3", "Values"), tag("pre", tag("code", values), tabindex="0"),
-        tag("h3", "Steps"), tag("ol", [tag("li", tag("code", step)) for step in query["plan"]]),
+        tag("h3", "Steps"), tag("ol", [tag("li", tag("code", step)) for step in plan.steps]),
         tag("p", "What is said of contents is searched for first; the statement then takes the "
             "files that were found.", class_="faint"),
     )  # fmt: skip
@@ -250,7 +249,7 @@ def _show_plan(query: Mapping[str, Any]) -> Markup:
 
 def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) -> Markup:
     wrong = draft.problem
-    told = wrong and tag("p", f"{wrong.facts['problem']} ", _point_at(draft.filter, wrong),
+    error = wrong and tag("p", f"{wrong.facts['problem']} ", _point_at(draft.filter, wrong),
                          id="problem", class_="problem", role="alert")  # fmt: skip
     box = tag("input", name="filter", id="filter", value=draft.filter, maxlength=4000,
               placeholder="size>10MB ext:log not path:build/**", class_="field mono",
@@ -261,7 +260,7 @@ def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) ->
                autocomplete="off", placeholder="the filter itself")  # fmt: skip
     return tag(
         "form",
-        tag("label", "Filter", for_="filter"), box, told,
+        tag("label", "Filter", for_="filter"), box, error,
         tag("div", place, tag("label", tag("span", "Name"), name),
             tag("button", "Save and run", name="then", value="run") if button != "Save" else
             [tag("button", "Save", class_="quiet"),
@@ -274,7 +273,7 @@ def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) ->
 
 
 def _point_at(text: str, wrong: InvalidPattern) -> Markup:
-    """The text, marked at the word that cannot be read."""
+    """The text, with the invalid word marked."""
     at = min(int(wrong.facts.get("at") or 0), len(text))
     word = text[at:].split(" ", 1)[0]
     return tag("code", text[:at], tag("mark", word or "…"), text[at + len(word) :])

@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute
 
 from sonde.app import App
-from sonde.disk.sets import Combination
+from sonde.disk.sets import (
+    SetEntries,
+    SetSummary,
+    change_set,
+    combine_sets,
+    create_set,
+    describe_set,
+    find_set,
+    list_entries,
+    list_sets,
+)
+from sonde.disk.trees import join_node
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
-from sonde.tools.disk_routes import ConfirmParam
+from sonde.stores.disk.base import KINDS, Combination, Member, Totals
 from sonde.tools.route import Content
-from sonde.tools.schema import Param
-from sonde.tools.set_routes import (
-    NodesParam,
-    SetParam,
-    change_entries,
-    combine_with,
-    make_set,
-    read_entries,
-    read_set,
-    read_sets,
-    remove_set,
+from sonde.tools.schema import ConfirmParam, CursorParam, Param
+from sonde.tools.sets import NodesParam, SetParam, remove_set
+from sonde.tools.shapes.shell import (
+    show_name,
 )
 from sonde.web.application import Parts
-from sonde.web.pages.disk import CursorParam, list_choices, show_next
 from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
 from sonde.web.pages.html import Markup, frame, show_note, tag
-from sonde.web.pages.widgets import count, show_size, show_tick
+from sonde.web.pages.widgets import (
+    count,
+    show_cards,
+    show_name_field,
+    show_next,
+    show_rows,
+    show_size,
+    show_tick,
+)
 
+_CARDS = 50
 _ROWS = 100
-_KEPT: Mapping[Combination, str] = {
+_COMBINATIONS: Mapping[Combination, str] = {
     "union": "what is in either",
     "intersection": "what is in both",
     "difference": "what is only in this one",
@@ -60,25 +72,26 @@ def keep(
     *,
     work: Work,
 ) -> RedirectResponse:
-    """Put what was ticked into a new set, or into one there is."""
+    """Put what was ticked into a new set, or into an existing one."""
     if not node_ids:
         raise InvalidRequest(
             "no node_ids",
             user_message="Nothing is ticked.",
             next_action="Go back and tick what the set is to hold.",
         )
+    disk, caller = app.disk, work.caller
     if into:
-        change_entries(app, into, tuple(node_ids), work=work)
-        return lead_to(f"/sets/{into}")
-    made = make_set(app, name.strip(), tuple(node_ids), work=work)
-    return lead_to(f"/sets/{made['selectionId']}")
+        kept = change_set(disk, find_set(disk, caller, into), add=node_ids)
+    else:
+        kept = create_set(disk, caller, name.strip(), node_ids)
+    return lead_to(f"/sets/{kept.id}")
 
 
 def take_out(
     app: App, selection_id: SetParam, node_ids: NodesParam = (), *, work: Work
 ) -> RedirectResponse:
     """Take what was ticked out of a set; the files stay."""
-    change_entries(app, selection_id, remove=tuple(node_ids), work=work)
+    change_set(app.disk, find_set(app.disk, work.caller, selection_id), remove=node_ids)
     return lead_to(f"/sets/{selection_id}")
 
 
@@ -91,23 +104,23 @@ def combine_sets_form(
     *,
     work: Work,
 ) -> RedirectResponse:
-    """Make a new set of two; they stay as they are."""
-    made = combine_with(app, selection_id, op, other, name.strip(), work=work)
-    return lead_to(f"/sets/{made['selectionId']}")
+    """Combine two sets into a new one; they stay as they are."""
+    first, second = (find_set(app.disk, work.caller, each) for each in (selection_id, other))
+    return lead_to(f"/sets/{combine_sets(app.disk, first, op, second, name.strip()).id}")
 
 
 def forget_set(
     app: App, selection_id: SetParam, confirm: ConfirmParam = None, *, work: Work
 ) -> RedirectResponse:
-    """Forget a set, once confirmed; the files stay."""
+    """Delete a set, once confirmed; the files stay."""
     remove_set(app, selection_id, confirm, work=work)
     return lead_to("/sets")
 
 
 def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
     """Every set."""
-    answer = read_sets(app, 50, cursor, work=work)
-    cards = [_show_card(row) for row in answer["sets"]]
+    page = list_sets(app.disk, work.caller, limit=_CARDS, cursor=cursor)
+    cards = [_show_card(row) for row in page.rows]
     nothing = show_note(
         "There are no sets yet",
         tag("p", "Tick files and folders in a listing of the disk and keep them under a name."),
@@ -117,92 +130,101 @@ def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
         "Sets",
         "/sets",
         tag("h1", "Sets"),
-        tag("ul", cards, class_="cards") if cards else nothing,
-        show_next(answer["nextPageUrl"], "/sets", {}),
+        show_cards(cards, nothing),
+        show_next(page.cursor, "/sets"),
     )
 
 
-def _show_card(row: Mapping[str, Any]) -> Markup:
+def _show_card(row: SetSummary) -> Markup:
     return tag(
         "li",
-        tag("h2", tag("a", row["name"], href=f"/sets/{row['selectionId']}", class_="open"),
-            tag("span", show_size(row["totalSize"]), class_="badge")),
-        tag("p", tell_counts(row["counts"]), class_="faint"),
+        tag("h2", tag("a", show_name(row.set.name), href=f"/sets/{row.set.id}", class_="open"),
+            tag("span", show_size(row.totals.size), class_="badge")),
+        tag("p", format_counts(row.totals), class_="faint"),
     )  # fmt: skip
 
 
-def tell_counts(counts: Mapping[str, int]) -> str:
-    """How many of what, and how many are not as they were."""
-    kinds = {"file": counts["files"], "folder": counts["folders"]}
-    told = [count(number, what) for what, number in kinds.items() if number] or ["nothing"]
-    if counts.get("stale"):
-        told.append(f"{counts['stale']:,} changed or gone since")
-    return " · ".join(told)
+def format_counts(totals: Totals) -> str:
+    """How many files and folders, and how many of them changed."""
+    kinds = {"file": totals.files, "folder": totals.folders}
+    parts = [count(number, what) for what, number in kinds.items() if number] or ["nothing"]
+    if totals.stale:
+        parts.append(f"{totals.stale:,} changed or gone since")
+    return " · ".join(parts)
 
 
 def show_set_page(
     app: App, selection_id: SetParam, cursor: CursorParam = None, *, work: Work
 ) -> Content:
     """One set, its entries to be ticked and taken out."""
-    found = read_set(app, selection_id, work=work)
-    page = read_entries(app, selection_id, _ROWS, cursor, work=work)
-    index, address = found["indexId"], f"/sets/{selection_id}"
-    rows = page["entries"]
+    found = describe_set(app.disk, find_set(app.disk, work.caller, selection_id))
+    entries = list_entries(app.disk, found.set, limit=_ROWS, cursor=cursor)
+    index, address, name = found.set.index, f"/sets/{selection_id}", show_name(found.set.name)
     return frame(
-        found["name"],
+        name,
         "/sets",
         tag("div",
-            tag("div", tag("h1", found["name"]),
-                tag("p", show_size(found["totalSize"]), tag("span", tell_counts(found["counts"])),
+            tag("div", tag("h1", name),
+                tag("p", show_size(found.totals.size), tag("span", format_counts(found.totals)),
                     tag("a", "The folder they are in", href=f"/disk/{index}"), class_="facts")),
             show_button(f"{address}/forget", "Forget this set"),
             class_="head split"),
-        tag("form", show_entries(index, rows),
+        tag("form", show_entry_table(entries),
             tag("p", tag("button", "Take out what is ticked", class_="quiet"), class_="below"),
             method="post", action=f"{address}/remove")
-        if rows else show_note("This set is empty"),
-        show_next(page["nextPageUrl"], address, {}),
+        if entries.page.rows else show_note("This set is empty"),
+        show_next(entries.page.cursor, address),
         _show_combining(address, list_choices(app, index, work, but=selection_id)),
     )  # fmt: skip
 
 
+def list_choices(app: App, index: str, work: Work, but: str = "") -> list[Markup]:
+    """The newest sets of a folder, to choose one of them."""
+    found = list_sets(app.disk, work.caller, limit=_CARDS, cursor=None)
+    return [
+        tag("option", show_name(row.set.name), value=row.set.id)
+        for row in found.rows
+        if row.set.index == index and row.set.id != but
+    ]
+
+
 def _show_combining(address: str, others: Sequence[Markup]) -> Markup | None:
-    """The form that makes a new set of this one and another of the same folder."""
+    """The form that combines this set with another of the same folder."""
     if not others:
         return None
-    kept = [tag("option", told, value=op) for op, told in _KEPT.items()]
+    kept = [tag("option", label, value=op) for op, label in _COMBINATIONS.items()]
     return tag(
         "form",
         tag("label", tag("span", "Combine with"), tag("select", others, name="other")),
         tag("label", tag("span", "and keep"), tag("select", kept, name="op")),
-        tag("input", name="name", class_="field", placeholder="its name", maxlength=200,
-            aria_label="Name of the new set", autocomplete="off"),
+        show_name_field("Name of the new set"),
         tag("button", "Combine", class_="quiet"),
         method="post", action=f"{address}/combine", class_="below",
     )  # fmt: skip
 
 
-def show_entries(index: str, rows: Sequence[Mapping[str, Any]], *, ticks: bool = True) -> Markup:
+def show_entry_table(entries: SetEntries, *, ticks: bool = True) -> Markup:
     """Entries of a set as a table."""
-    heads = tag("tr", tag("th", "Tick", class_="tick", scope="col") if ticks else None,
-                tag("th", "Name", scope="col"),
-                tag("th", "Size", class_="number", scope="col"))  # fmt: skip
-    body = [_show_row(index, row, ticks=ticks) for row in rows]
-    table = tag("table", tag("thead", heads), tag("tbody", body), class_="listing")
-    return tag("div", table, class_="wide")
+    heads = [
+        tag("th", "Tick", class_="tick", scope="col") if ticks else None,
+        tag("th", "Name", scope="col"),
+        tag("th", "Size", class_="number", scope="col"),
+    ]
+    return show_rows(heads, [_show_row(entries, row, ticks=ticks) for row in entries.page.rows])
 
 
-def _show_row(index: str, row: Mapping[str, Any], *, ticks: bool) -> Markup:
-    node, name = row["nodeId"], row["name"]
-    folder = row.get("path", "").rpartition("/")[0]
-    directory = row.get("kind") == "directory"
-    link = tag("a", name, href=f"/disk/{index}/nodes/{node}", class_="open")
+def _show_row(entries: SetEntries, row: Member, *, ticks: bool) -> Markup:
+    index, name = entries.set.index, show_name(row.name)
+    handle = join_node(index, row.id)
+    folder = entries.paths.get(row.id, "").rpartition("/")[0]
+    directory = row.node is not None and KINDS[row.node.kind] == "directory"
+    link = tag("a", name, href=f"/disk/{index}/nodes/{handle}", class_="open")
     return tag(
         "tr",
-        tag("td", show_tick(node, name), class_="tick") if ticks else None,
+        tag("td", show_tick(handle, name), class_="tick") if ticks else None,
         tag("td", tag("i", class_="kind folder-icon" if directory else "kind", aria_hidden="true"),
-            link if "link" in row else name, "/" if directory else None,
+            link if row.node else name, "/" if directory else None,
             tag("span", folder, class_="folder beside-name") if folder else None,
-            tag("span", row["stale"], class_="badge warn") if row.get("stale") else None),
-        tag("td", show_size(row["size"]), class_="number"),
+            tag("span", row.stale, class_="badge warn") if row.stale else None),
+        tag("td", show_size(row.size), class_="number"),
     )  # fmt: skip
