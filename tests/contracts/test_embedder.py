@@ -19,11 +19,11 @@ from tests.loopback import running
 from sonde.embedding import onnx
 from sonde.embedding.background import BackgroundEmbedder
 from sonde.embedding.base import DEEP_NAME, PROVIDERS, Embedder, load_provider
+from sonde.embedding.local import LocalEmbedder
 from sonde.embedding.model import ModelEmbedder
 from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
+from sonde.embedding.server import EmbeddingServer
 from sonde.embedding.services import EndpointEmbedder, OpenAIEmbedder
-from sonde.embedding.shared.client import LocalEmbedder
-from sonde.embedding.shared.server import EmbeddingServer
 
 TEXTS = [
     "def read_file(path):\n    with open(path) as file:\n        return file.read()",

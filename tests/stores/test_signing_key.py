@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.stores.sealing import load_signing_key
+from sonde.stores.users import load_signing_key
 
 
 def test_all_who_start_at_once_get_the_same_key_and_leave_nothing_else(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 import apsw
 
 from sonde.runtime.work import read_birth
-from sonde.stores.database import Database, bind_text, read_stored_text
-from sonde.stores.formats import Format
+from sonde.stores.database import Database, Format, bind_text, read_stored_text
 from sonde.types import JobRecord
 
 _APPLICATION_ID = 0x736E646A

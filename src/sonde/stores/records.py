@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import SondeError
-from sonde.stores.files import read_json, write_json, write_text
-from sonde.stores.formats import refuse_newer
+from sonde.stores.files import measure_folder, read_json, refuse_newer, write_json, write_text
 from sonde.types import FileState, IndexReport, Kind, StoreCounts
 
 __all__ = [
@@ -50,17 +49,6 @@ def project_folder(home: Path, root: Path) -> Path:
     digest = hashlib.sha256(real).hexdigest()
     folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
-
-
-def measure_folder(folder: Path) -> int:
-    """The size of all files in a folder, in bytes."""
-    size = 0
-    # a compaction may remove files, and folders, while they are counted
-    with contextlib.suppress(FileNotFoundError):
-        for path in folder.rglob("*"):
-            with contextlib.suppress(FileNotFoundError):
-                size += path.lstat().st_size
-    return size
 
 
 @dataclass(frozen=True, slots=True)

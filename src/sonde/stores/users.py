@@ -1,8 +1,9 @@
-"""Who may use the server: keys that were given out (only their digests), and who was shut out."""
+"""Credentials of an installation: the access keys of users (as digests), and its signing key."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 import time
@@ -14,14 +15,13 @@ from typing import Any
 
 from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.runtime.work import try_lock
-from sonde.stores.database import translate_errors
-from sonde.stores.files import read_json, write_json
-from sonde.stores.formats import refuse_newer
+from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _FORMAT = 1
 _POLL_S = 0.02
 _PREFIX = "sonde"
+_SIGNING_KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Users:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Around a change: of two processes, the second begins with what the first has done."""
-        with translate_errors(self._path):
+        with translate_os_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = self._path.with_suffix(".lock").open("w")
         with lock:
@@ -120,7 +120,7 @@ class Users:
 
     def _refresh(self) -> None:
         stamp = None
-        with translate_errors(self._path), suppress(FileNotFoundError):
+        with translate_os_errors(self._path), suppress(FileNotFoundError):
             facts = self._path.stat()
             stamp = (facts.st_mtime_ns, facts.st_ino)
         if stamp == self._stamp:
@@ -160,3 +160,39 @@ def digest_token(token: str) -> str:
 
 def _now() -> int:
     return int(time.time() * 1000)
+
+
+def load_signing_key(home: Path) -> bytes:
+    """The key that signs cursors and confirmations, created on first use.
+
+    A home that cannot be written gets a key for this process only.
+    """
+    path = home / "key"
+    if key := _read_key(path):
+        return key
+    fresh = secrets.token_bytes(_SIGNING_KEY_BYTES)
+    temporary = home / f".key-{os.getpid()}-{secrets.token_hex(4)}"
+    with suppress(OSError):
+        home.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(fresh)
+            with suppress(OSError):
+                os.link(temporary, path)  # of two processes that start together, one wins
+            if not _read_key(
+                path
+            ):  # torn, when an empty key would let anyone sign; or no links here
+                temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return _read_key(path) or fresh
+
+
+def _read_key(path: Path) -> bytes:
+    """The key in a file, empty unless it is complete."""
+    try:
+        key = path.read_bytes()
+    except OSError:
+        return b""
+    return key if len(key) == _SIGNING_KEY_BYTES else b""

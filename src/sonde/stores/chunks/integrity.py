@@ -16,9 +16,9 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from sonde.stores.chunks import grams, lexicon, tables
-from sonde.stores.chunks.tables import read_number, read_state
-from sonde.stores.database import read_stored_text
+from sonde.stores.chunks import lexicon, tables
+from sonde.stores.chunks.tables import read_state
+from sonde.stores.database import read_number, read_stored_text
 from sonde.types import Chunk, FileState, ParsedFile, Symbol
 
 Read = Callable[[], AbstractContextManager[apsw.Connection]]
@@ -154,7 +154,7 @@ class _Stored:
         # a file that was replaced since the words were read has other chunks under its id
         if known["files"].first_of(self.id) == self.first:
             named = ParsedFile(self.file.state, tuple(chunks), _parse_symbols(self.symbols))
-            held = grams.list_file_grams(named).split()
+            held = lexicon.list_file_grams(named).split()
             yield known["grams"], [(self.id, sums.add(held))]
             yield known["names"], [(self.id, sums.add(lexicon.list_names(named)))]
         words = ((chunk.id, " ".join(lexicon.describe_chunk(chunk))) for chunk in chunks)

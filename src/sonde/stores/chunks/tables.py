@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from sonde.stores.chunks import grams, lexicon
-from sonde.stores.database import Value, bind_text, read_stored_text
-from sonde.stores.formats import Format
+from sonde.stores.chunks import lexicon
+from sonde.stores.database import Format, Value, bind_text, read_number, read_stored_text
 from sonde.types import Chunk, FileState, Needs, ParsedFile, Span, Symbol
 
 LOGGED = 1_000
@@ -101,12 +100,6 @@ def _add_tags(connection: apsw.Connection) -> None:
 
 
 CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_create_tables, _add_checksums, _add_tags))
-
-
-def read_number(connection: apsw.Connection, query: str, values: Sequence[Value] = ()) -> int:
-    """The one number a query gives; 0 when it gives nothing."""
-    row = connection.execute(query, values).fetchone()
-    return int(row[0] or 0) if row else 0
 
 
 def read_state(connection: apsw.Connection, key: str) -> int:
@@ -372,7 +365,7 @@ def count_importers(connection: apsw.Connection, stems: Iterable[str]) -> Mappin
 
 def find_grams(connection: apsw.Connection, needs: Needs) -> Iterator[str]:
     """Paths of files that can hold what is needed."""
-    wanted = grams.spell_query(needs)
+    wanted = lexicon.spell_gram_query(needs)
     query = (
         "SELECT path FROM grams JOIN files ON files.id = grams.rowid WHERE grams MATCH ?"
         if wanted

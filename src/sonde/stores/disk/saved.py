@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 import apsw
 
-from sonde.stores.database import Database, bind_text, read_stored_text
+from sonde.stores.database import Database, Format, bind_text, read_stored_text
 from sonde.stores.disk.base import DiskIndex, ResourceSet, SavedQuery, ShellSession
-from sonde.stores.formats import Format
 
 _APPLICATION_ID = 0x736E6473
 _KEPT_SESSIONS = 1_000

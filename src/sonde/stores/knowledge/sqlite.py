@@ -15,8 +15,8 @@ import apsw
 
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
-from sonde.stores.chunks.tables import read_number
-from sonde.stores.database import Database, bind_text, read_stored_text
+from sonde.stores.database import Database, bind_row, bind_text, read_number, read_row
+from sonde.stores.files import measure_folder
 from sonde.stores.knowledge.base import (
     ANYTHING,
     NUMBERED,
@@ -30,24 +30,29 @@ from sonde.stores.knowledge.base import (
     Source,
 )
 from sonde.stores.knowledge.rows import (
-    DATABASES,
     HEAD,
     HEADS,
     PIECE,
     PIECES,
     Tally,
-    bind_head,
-    bind_piece,
     find_number,
     fold_tags,
+    list_head,
+    list_piece,
     list_stored,
-    make_format,
     read_entry_head,
     read_piece,
+    read_ranked,
+)
+from sonde.stores.knowledge.tables import (
+    DATABASES,
+    POSTINGS,
+    SqliteWords,
+    count_words,
+    make_format,
 )
 from sonde.stores.knowledge.vectors import PieceVectors
-from sonde.stores.knowledge.words import SqliteWords, count_words, rank_words
-from sonde.stores.records import measure_folder
+from sonde.stores.knowledge.words import rank_words
 from sonde.stores.vectors import VectorFile
 from sonde.text.words import fold_text
 from sonde.types import Scored
@@ -61,8 +66,9 @@ class SqliteKnowledge:
     shared = False
     scale = "range"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, postings: int = POSTINGS) -> None:
         self.folder = folder
+        self._postings = postings
         self._databases: dict[str, Database] = {}
         self._of: dict[Source, Database] = {}
         self._vectors: dict[Source, PieceVectors] = {}
@@ -119,7 +125,7 @@ class SqliteKnowledge:
             row = connection.execute(query, (bind_text(id),)).fetchone()
             if row is None:
                 return None
-            head = read_entry_head(source, row)
+            head = read_entry_head(source, read_row(row))
             return _complete(connection, head) if pieces else head
 
     def find_title(self, source: Source, title: str) -> Entry | None:
@@ -130,7 +136,7 @@ class SqliteKnowledge:
         )
         with self._of[source].read() as connection:
             row = connection.execute(query, (bind_text(fold_text(title)),)).fetchone()
-        return read_entry_head(source, row) if row else None
+        return read_entry_head(source, read_row(row)) if row else None
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
         """So many pieces of an entry from a place on, without its title."""
@@ -140,7 +146,7 @@ class SqliteKnowledge:
         )
         with self._of[source].read() as connection:
             rows = connection.execute(query, (bind_text(id), max(first, 0), count))
-            return [read_piece(row) for row in rows]
+            return [read_piece(read_row(row)) for row in rows]
 
     def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
         """How many pieces an entry has, without its title."""
@@ -159,7 +165,7 @@ class SqliteKnowledge:
         )
         with self._of[source].read() as connection:
             row = connection.execute(query, (bind_text(id), bind_text(uuid))).fetchone()
-        return read_piece(row) if row else None
+        return read_piece(read_row(row)) if row else None
 
     def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
         """Whole entries in the order of their keys, from behind this id on."""
@@ -169,7 +175,7 @@ class SqliteKnowledge:
         )
         with self._of[source].read() as connection:
             rows = connection.execute(query, (bind_text(after), limit))
-            heads = [read_entry_head(source, row) for row in rows]
+            heads = [read_entry_head(source, read_row(row)) for row in rows]
             return [_complete(connection, head) for head in heads]
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
@@ -177,7 +183,7 @@ class SqliteKnowledge:
         query = f"SELECT {HEAD} FROM {source} WHERE origin = ? AND origin != ''"
         with self._of[source].read() as connection:
             rows = connection.execute(query, (bind_text(origin),))
-            heads = [read_entry_head(source, row) for row in rows]
+            heads = [read_entry_head(source, read_row(row)) for row in rows]
         return {head.path: head for head in heads}
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
@@ -197,10 +203,7 @@ class SqliteKnowledge:
         query = "SELECT origin, path, hash FROM buried WHERE source = ? ORDER BY 1, 2"
         with self._of[source].read() as connection:
             rows = connection.execute(query, (source,)).fetchall()
-        return {
-            (read_stored_text(row[0]), read_stored_text(row[1])): read_stored_text(row[2])
-            for row in rows
-        }
+        return {(origin, path): text for origin, path, text in map(read_row, rows)}
 
     def list_media_types(self) -> list[str]:
         """Every kind of medium there is."""
@@ -213,7 +216,7 @@ class SqliteKnowledge:
     ) -> list[Scored]:
         """The best pieces for these terms."""
         with self._of[source].read() as connection:
-            index = SqliteWords(connection, source, where)
+            index = SqliteWords(connection, source, where, self._postings)
             return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
     def nearest(
@@ -247,8 +250,7 @@ class SqliteKnowledge:
         )
         with self._of[source].read() as connection:
             rows = connection.execute(query, (json.dumps(list(numbers)),)).fetchall()
-        width = PIECE.count(",") + 1
-        found = [RankedPiece(read_entry_head(source, row[width:]), read_piece(row)) for row in rows]
+        found = [read_ranked(source, read_row(row)) for row in rows]
         return {each.piece.number: each for each in found}
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
@@ -302,7 +304,7 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     columns = HEAD.replace("title,", "title, folded,")
     connection.execute(
         f"INSERT INTO {source} ({columns}) VALUES ({', '.join('?' * 15)})",
-        (number, *bind_head(entry)),
+        (number, *bind_row(list_head(entry))),
     )
     if number is None:
         number = connection.last_insert_rowid()
@@ -317,7 +319,7 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
         connection.execute(
             f"INSERT INTO {source}_pieces (item, {PIECE.removeprefix('number, ')})"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, *bind_piece(piece)),
+            (number, *bind_row(list_piece(piece))),
         )
         terms = tally.add(entry, piece)
         connection.execute(
@@ -345,10 +347,10 @@ def _remove(
     row = connection.execute(query, (bind_text(id),)).fetchone()
     if row is None:
         return None
-    head = read_entry_head(source, row)
+    head = read_entry_head(source, read_row(row))
     pieces = f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item = ?"
-    for piece in map(read_piece, connection.execute(pieces, (head.number,))):
-        tally.drop(head, piece)
+    for row in connection.execute(pieces, (head.number,)):
+        tally.drop(head, read_piece(read_row(row)))
     connection.execute(
         f"DELETE FROM {source}_words WHERE rowid IN"
         f" (SELECT number FROM {source}_pieces WHERE item = ?)",
@@ -369,7 +371,7 @@ def _complete(connection: apsw.Connection, head: Entry) -> Entry:
         " ORDER BY place"
     )
     rows = connection.execute(query, (head.number, TITLE))
-    return replace(head, pieces=tuple(read_piece(row) for row in rows))
+    return replace(head, pieces=tuple(read_piece(read_row(row)) for row in rows))
 
 
 def _read_generation(connection: apsw.Connection, source: Source) -> int:

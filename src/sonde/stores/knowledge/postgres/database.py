@@ -8,7 +8,7 @@ from typing import Any
 
 from sonde.errors import IndexTooNew, MissingExtra, SondeError, StorageUnusable
 from sonde.stores.knowledge.base import SOURCES, Source
-from sonde.stores.knowledge.postgres.rows import fill_words
+from sonde.stores.knowledge.postgres.writing import fill_words
 
 LOCK = "SELECT pg_advisory_xact_lock(1397706308)"
 FIND_VERSION = "SELECT to_regclass('sonde.format')"

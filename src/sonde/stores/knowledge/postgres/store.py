@@ -22,18 +22,26 @@ from sonde.stores.knowledge.base import (
     Source,
 )
 from sonde.stores.knowledge.postgres.database import PostgresDatabase
-from sonde.stores.knowledge.postgres.retrieval import OwnerVectors, PostgresWords
-from sonde.stores.knowledge.postgres.rows import (
+from sonde.stores.knowledge.postgres.retrieval import POSTINGS, OwnerVectors, PostgresWords
+from sonde.stores.knowledge.postgres.writing import (
     Owner,
     advance,
     find_owner,
     put_entries,
-    read_found,
     remove_entries,
+    unpack_row,
 )
-from sonde.stores.knowledge.rows import HEAD, HEADS, PIECES, read_entry_head, read_piece
+from sonde.stores.knowledge.rows import (
+    HEAD,
+    HEADS,
+    PIECES,
+    pack_text,
+    read_entry_head,
+    read_piece,
+    read_ranked,
+    unpack_text,
+)
 from sonde.stores.knowledge.words import rank_words
-from sonde.stores.vectors import pack_text, unpack_row, unpack_text
 from sonde.text.words import fold_text
 from sonde.types import Scored
 
@@ -44,9 +52,10 @@ class PostgresKnowledge:
     shared = True
     scale = "max"
 
-    def __init__(self, database: PostgresDatabase, owner: str) -> None:
+    def __init__(self, database: PostgresDatabase, owner: str, postings: int = POSTINGS) -> None:
         self._database = database
         self._owner = owner
+        self._postings = postings
         self._number = 0
         self._vectors = {source: OwnerVectors(owner, source) for source in SOURCES}
 
@@ -179,7 +188,7 @@ class PostgresKnowledge:
         """The best pieces for these terms."""
         owner = self._identify()
         with self._database.read(self._owner) as cursor:
-            index = PostgresWords(cursor, owner, source, where)
+            index = PostgresWords(cursor, owner, source, where, self._postings)
             return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
     def nearest(
@@ -202,7 +211,7 @@ class PostgresKnowledge:
         )
         with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, list(numbers)]).fetchall()
-        found = [RankedPiece(*read_found(source, row)) for row in rows]
+        found = [read_ranked(source, unpack_row(row)) for row in rows]
         return {each.piece.number: each for each in found}
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
