@@ -82,14 +82,9 @@ class MemoryChunkStore:
         return StoreCounts(files=len(self._files), chunks=len(self._entries), bytes=0)
 
     @_locked
-    def files(self) -> Mapping[str, FileState]:
-        """Every file by path."""
-        return {path: file.state for path, file in self._files.items()}
-
-    @_locked
-    def states(self, paths: Collection[str]) -> Mapping[str, FileState]:
-        """The known ones of these files."""
-        return {path: self._files[path].state for path in paths if path in self._files}
+    def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
+        wanted = self._files if paths is None else paths
+        return {path: self._files[path].state for path in wanted if path in self._files}
 
     @_locked
     def replace(self, files: Sequence[ParsedFile]) -> None:

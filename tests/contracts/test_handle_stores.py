@@ -124,10 +124,8 @@ def test_a_job_whose_process_died_was_interrupted(jobs: JobStore) -> None:
     assert found["alive"].status == "running"
 
 
-def test_history_is_pruned_but_never_what_runs(
-    jobs: JobStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sonde.stores.jobs._KEPT", 4)
+def test_history_is_pruned_but_never_what_runs(tmp_path: Path) -> None:
+    jobs = SqliteJobStore(tmp_path / "jobs.db", kept_jobs=4)
     jobs.put(JobRecord("runs", "scan", "running", 0, process=name_process()))
     for number in range(1, 9):
         jobs.put(JobRecord(f"j{number}", "scan", "done", number, finished_ms=number))

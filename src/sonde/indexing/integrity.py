@@ -148,7 +148,7 @@ def _find_real(
 
 
 def _states_of(stores: Stores, path: str) -> dict[Kind, FileState]:
-    return {k: s for k, store in stores.items() if (s := store.states([path]).get(path))}
+    return {k: s for k, store in stores.items() if (s := store.files([path]).get(path))}
 
 
 def _judge(

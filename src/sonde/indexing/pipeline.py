@@ -117,8 +117,7 @@ def update_index(
     if paths is not None:
         paths = expand_folders(tree, paths, lambda: [p for s in stores.values() for p in s.files()])
     known: dict[Kind, Mapping[str, FileState]] = {
-        kind: store.files() if paths is None else store.states(paths)
-        for kind, store in stores.items()
+        kind: store.files(paths) for kind, store in stores.items()
     }
     refused = {} if refused is None else refused
     compared = {kind: {} for kind in known} if force else known

@@ -59,7 +59,7 @@ def gather_evidence(search: Search, question: Question) -> list[RankedFile]:
     """Every candidate file with its features."""
     store = search.store
     found = _retrieve(search, question)
-    states = store.states({chunk.path for chunk in found.chunks})
+    states = store.files({chunk.path for chunk in found.chunks})
     candidates: dict[str, Candidate] = {}
     for chunk in found.chunks:
         if chunk.path in states:
@@ -163,7 +163,7 @@ def _add_named(
     )
     if question.report:
         found = [*_find_places(search, question.report), *found]
-    named = dict(search.store.states(found[:_NAMED_FILES]))
+    named = dict(search.store.files(found[:_NAMED_FILES]))
     named = {path: named[path] for path in dict.fromkeys(found) if path in named}
     for path, state in named.items():
         candidate = candidates.setdefault(path, Candidate(state))

@@ -15,12 +15,11 @@ from sonde.stores.database import Database, Format, bind_text, read_stored_text
 from sonde.types import JobRecord
 
 _APPLICATION_ID = 0x736E646A
-_KEPT = 500
+_KEPT_JOBS = 500
 _SILENT_MS = 60_000
-"""Where the system does not tell whether a process lives: a job that says nothing for so long."""
-
+"""Where the system does not show whether a process lives: a job this long without an update."""
 _DEAD_MS = 24 * 3_600_000
-"""One that says nothing for so long is not waited for by anyone."""
+"""A running job this long without an update may be pruned."""
 
 _COLUMNS = tuple(each.name for each in fields(JobRecord))
 
@@ -42,13 +41,14 @@ FORMAT = Format(_APPLICATION_ID, (_create,))
 
 
 class SqliteJobStore:
-    """What became of long work; see `JobStore`."""
+    """The state of long work; see `JobStore`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kept_jobs: int = _KEPT_JOBS) -> None:
         self._database = Database(path, FORMAT)
+        self._kept_jobs = kept_jobs
 
     def put(self, record: JobRecord) -> bool:
-        """Keep a job as it is now; true when somebody has asked for its end."""
+        """Store a job's state. Returns whether it was cancelled."""
         row = [_to_column(getattr(record, name)) for name in _COLUMNS]
         marks = ", ".join("?" for _ in _COLUMNS)
         changed = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])
@@ -62,13 +62,13 @@ class SqliteJobStore:
                 db.execute(
                     "DELETE FROM jobs WHERE (status <> 'running' OR updated_ms < ?) AND id IN "
                     "(SELECT id FROM jobs ORDER BY started_ms DESC LIMIT -1 OFFSET ?)",
-                    (record.finished_ms - _DEAD_MS, _KEPT),
+                    (record.finished_ms - _DEAD_MS, self._kept_jobs),
                 )
             found = db.execute("SELECT ended FROM jobs WHERE id = ?", (record.id,)).fetchone()
             return bool(found and found[0])
 
     def get(self, id_: str) -> JobRecord | None:
-        """One job; `interrupted` when its process died with it."""
+        """One job; `interrupted` if its process has died."""
         with self._database.read() as db:
             row = db.execute(
                 f"SELECT {', '.join(_COLUMNS)} FROM jobs WHERE id = ?",  # noqa: S608
@@ -77,7 +77,7 @@ class SqliteJobStore:
         return _settle(_to_record(row)) if row else None
 
     def recent(self, limit: int, after: tuple[int, str] | None = None) -> list[JobRecord]:
-        """Jobs, the newest first."""
+        """Jobs, newest first."""
         later = "WHERE (-started_ms, id) > (?, ?)" if after else ""
         with self._database.read() as db:
             found = db.execute(
@@ -88,7 +88,7 @@ class SqliteJobStore:
         return [_settle(_to_record(row)) for row in found]
 
     def cancel(self, id_: str) -> bool:
-        """Ask for the end of a job that another process runs; whether it was running."""
+        """Cancel a job that another process runs. Returns whether it was running."""
         with self._database.write() as db:
             db.execute(
                 "UPDATE jobs SET ended = 1 WHERE id = ? AND status = 'running'", (bind_text(id_),)
@@ -101,7 +101,7 @@ class SqliteJobStore:
 
 
 def _settle(record: JobRecord) -> JobRecord:
-    """A job whose process is gone did not end: it was interrupted."""
+    """A running job whose process is gone was interrupted."""
     if record.status != "running" or _is_alive(record):
         return record
     return replace(record, status="interrupted", finished_ms=record.updated_ms, eta_s=None)

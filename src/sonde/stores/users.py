@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ _SIGNING_KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a user; the key itself is nowhere but with its holder."""
+    """One key of a user; only its holder has the key itself."""
 
     id: str
     user: str
@@ -36,7 +36,7 @@ class Key:
 
 
 class Users:
-    """The keys in one file, read again whenever it changes."""
+    """The keys in one file, which is read again whenever it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,7 +50,7 @@ class Users:
         return bool(self._keys or self._shut_out)
 
     def add_key(self, user: str) -> tuple[Key, str]:
-        """A new key for a user, who need not be known; the key is told this once."""
+        """Create a key for a user. Returns it in plain text, this once."""
         if not USER_NAME.fullmatch(user):
             raise InvalidRequest(
                 f"user {user!r}",
@@ -60,18 +60,18 @@ class Users:
         name = secrets.token_hex(4)
         secret = f"{_PREFIX}_{name}_{secrets.token_urlsafe(32)}"
         key = Key(name, user, digest_token(secret), _now())
-        with self._changing():
+        with self._locked():
             self._save([*self._keys, key])
         return key, secret
 
     def list_keys(self) -> list[Key]:
-        """Every key, oldest first, revoked ones too."""
+        """All keys, oldest first, including revoked ones."""
         self._refresh()
         return list(self._keys)
 
     def revoke(self, name: str) -> int:
-        """Shut a user out, or one key by its id; how many keys ended."""
-        with self._changing():
+        """Revoke a user, or one key by its id. Returns how many keys ended."""
+        with self._locked():
             return self._revoke(name)
 
     def _revoke(self, name: str) -> int:
@@ -79,7 +79,7 @@ class Users:
         now = _now()
         is_key = any(key.id == name for key in self._keys)
         if not is_key and USER_NAME.fullmatch(name):
-            self._shut_out[name] = now  # tokens that others signed for this user end as well
+            self._shut_out[name] = now  # ends tokens that others signed for this user, too
         elif not ended:
             raise InvalidRequest(
                 f"{name!r}",
@@ -95,20 +95,20 @@ class Users:
         return len(ended)
 
     def find_user(self, token: str) -> str | None:
-        """The user of a key that holds."""
+        """The user of a valid key."""
         self._refresh()
         key = self._by_digest.get(digest_token(token))
         return key.user if key and key.revoked_at is None else None
 
     def is_shut_out(self, user: str, issued_at: int) -> bool:
-        """Whether a token of this user, issued then (ms), has ended since."""
+        """Whether a token of this user, issued then (ms), was revoked since."""
         self._refresh()
         ended = self._shut_out.get(user)
         return ended is not None and issued_at <= ended
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Around a change: of two processes, the second begins with what the first has done."""
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock of the file, with the newest keys loaded."""
         with translate_os_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = self._path.with_suffix(".lock").open("w")
@@ -131,7 +131,7 @@ class Users:
             keys = [Key(**row) for row in known.get("keys", [])]
             shut_out = dict(known.get("shutOut", {}))
         except (AttributeError, TypeError, ValueError) as error:
-            # to go on without would let in whom it shuts out, and lose it with the next key
+            # to go on without it would admit revoked users, and lose the file with the next key
             raise StorageUnusable(
                 f"{self._path} is damaged",
                 user_message="The file with the keys of users cannot be read.",
@@ -154,7 +154,7 @@ class Users:
 
 
 def digest_token(token: str) -> str:
-    """What is kept of a key: enough to know it again, nothing to make it from."""
+    """The digest that is stored of a key."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -162,7 +162,7 @@ def _now() -> int:
     return int(time.time() * 1000)
 
 
-def load_signing_key(home: Path) -> bytes:
+def load_signing_key(home: Path, link: Callable[[Path, Path], None] = os.link) -> bytes:
     """The key that signs cursors and confirmations, created on first use.
 
     A home that cannot be written gets a key for this process only.
@@ -179,7 +179,7 @@ def load_signing_key(home: Path) -> bytes:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(fresh)
             with suppress(OSError):
-                os.link(temporary, path)  # of two processes that start together, one wins
+                link(temporary, path)  # of two processes that start together, one wins
             if not _read_key(
                 path
             ):  # torn, when an empty key would let anyone sign; or no links here

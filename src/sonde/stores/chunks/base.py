@@ -68,11 +68,8 @@ class ChunkStore(Protocol):
     def counts(self) -> StoreCounts:
         """Files, chunks, and bytes on disk."""
 
-    def files(self) -> Mapping[str, FileState]:
-        """Every indexed file by path."""
-
-    def states(self, paths: Collection[str]) -> Mapping[str, FileState]:
-        """The state of those of these files that are indexed."""
+    def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
+        """The indexed files by path: all, or those of these paths."""
 
     def replace(self, files: Sequence[ParsedFile]) -> None:
         """Store these files, replacing what was stored under their paths, in one transaction."""

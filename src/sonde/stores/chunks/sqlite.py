@@ -75,11 +75,7 @@ class ChunkIndex:
         size = self._database.measure_bytes() + measure_folder(self._folder)
         return StoreCounts(files=files, chunks=chunks, bytes=size)
 
-    def files(self) -> Mapping[str, FileState]:
-        with self._database.read() as connection:
-            return tables.read_files(connection)
-
-    def states(self, paths: Collection[str]) -> Mapping[str, FileState]:
+    def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
         with self._database.read() as connection:
             return tables.read_files(connection, paths)
 

@@ -61,7 +61,7 @@ _log = logging.getLogger(__name__)
 
 
 class SqliteKnowledge:
-    """Opens its three files at once; everything else on demand."""
+    """A `KnowledgeStore` of one user; opens its three files at once, everything else on demand."""
 
     shared = False
     scale = "range"
@@ -85,18 +85,15 @@ class SqliteKnowledge:
             raise
 
     def generation(self, source: Source) -> int:
-        """A number that grows with every committed change of a source."""
         with self._of[source].read() as connection:
             return _read_generation(connection, source)
 
     def count(self, source: Source) -> tuple[int, int]:
-        """How many entries, how many pieces."""
         with self._of[source].read() as connection:
             entries = read_number(connection, f"SELECT count(*) FROM {source}")
             return entries, read_number(connection, f"SELECT count(*) FROM {source}_pieces")
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
-        """Store these just as they are, each in place of the one with its id; the ids."""
         with self._of[source].write() as connection:
             tally = Tally()
             ids = [_put(connection, source, entry, tally) for entry in entries]
@@ -105,7 +102,6 @@ class SqliteKnowledge:
         return ids
 
     def remove(self, source: Source, ids: Collection[str]) -> int:
-        """Forget these; how many there were."""
         replaced: VectorFile | None = None
         with self._of[source].write() as connection:
             tally = Tally()
@@ -119,7 +115,6 @@ class SqliteKnowledge:
         return gone
 
     def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
-        """An entry by its id, whole or only its head."""
         with self._of[source].read() as connection:
             query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
             row = connection.execute(query, (bind_text(id),)).fetchone()
@@ -129,7 +124,6 @@ class SqliteKnowledge:
             return _complete(connection, head) if pieces else head
 
     def find_title(self, source: Source, title: str) -> Entry | None:
-        """The head of the newest entry with this title, letter case and accents apart."""
         query = (
             f"SELECT {HEAD} FROM {source} WHERE folded = ?"
             " ORDER BY last_modified DESC, number DESC LIMIT 1"
@@ -139,7 +133,6 @@ class SqliteKnowledge:
         return read_entry_head(source, read_row(row)) if row else None
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
-        """So many pieces of an entry from a place on, without its title."""
         query = (
             f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
             f" (SELECT number FROM {source} WHERE id = ?) AND place >= ? ORDER BY place LIMIT ?"
@@ -149,7 +142,6 @@ class SqliteKnowledge:
             return [read_piece(read_row(row)) for row in rows]
 
     def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
-        """How many pieces an entry has, without its title."""
         query = (
             f"SELECT count(*) FROM {source}_pieces WHERE item ="
             f" (SELECT number FROM {source} WHERE id = ?) AND place >= 0"
@@ -158,7 +150,6 @@ class SqliteKnowledge:
             return read_number(connection, query, (bind_text(id),))
 
     def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
-        """The piece of an entry with this uuid."""
         query = (
             f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
             f" (SELECT number FROM {source} WHERE id = ?) AND uuid = ? AND place >= 0"
@@ -168,7 +159,6 @@ class SqliteKnowledge:
         return read_piece(read_row(row)) if row else None
 
     def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
-        """Whole entries in the order of their keys, from behind this id on."""
         query = (
             f"SELECT {HEAD} FROM {source} WHERE number >"
             f" coalesce((SELECT number FROM {source} WHERE id = ?), 0) ORDER BY number LIMIT ?"
@@ -179,7 +169,6 @@ class SqliteKnowledge:
             return [_complete(connection, head) for head in heads]
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
-        """The heads of what was imported from an origin, by path."""
         query = f"SELECT {HEAD} FROM {source} WHERE origin = ? AND origin != ''"
         with self._of[source].read() as connection:
             rows = connection.execute(query, (bind_text(origin),))
@@ -187,26 +176,22 @@ class SqliteKnowledge:
         return {head.path: head for head in heads}
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
-        """Remember that what came from these places was deleted, and the hash it had there."""
         rows = [(source, *map(bind_text, place), text) for place, text in places.items()]
         with self._of[source].write() as connection:
             connection.executemany("INSERT OR REPLACE INTO buried VALUES (?, ?, ?, ?)", rows)
 
     def unbury(self, source: Source, places: Collection[Place]) -> None:
-        """Forget that."""
         query = "DELETE FROM buried WHERE source = ? AND origin = ? AND path = ?"
         with self._of[source].write() as connection:
             connection.executemany(query, [(source, *map(bind_text, place)) for place in places])
 
     def list_buried(self, source: Source) -> Mapping[Place, str]:
-        """The places of what was deleted, with its hashes."""
         query = "SELECT origin, path, hash FROM buried WHERE source = ? ORDER BY 1, 2"
         with self._of[source].read() as connection:
             rows = connection.execute(query, (source,)).fetchall()
         return {(origin, path): text for origin, path, text in map(read_row, rows)}
 
     def list_media_types(self) -> list[str]:
-        """Every kind of medium there is."""
         query = "SELECT DISTINCT media_type FROM media WHERE media_type != '' ORDER BY 1"
         with self._of["media"].read() as connection:
             return [row[0] for row in connection.execute(query)]
@@ -214,7 +199,6 @@ class SqliteKnowledge:
     def rank(
         self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
-        """The best pieces for these terms."""
         with self._of[source].read() as connection:
             index = SqliteWords(connection, source, where, self._postings)
             return rank_words(index, terms, limit, narrowed=where != ANYTHING)
@@ -227,22 +211,20 @@ class SqliteKnowledge:
         limit: int,
         where: Conditions = ANYTHING,
     ) -> list[Scored]:
-        """The pieces nearest to a vector; none where the vectors are damaged, and made anew."""
         vectors = self._vectors[source]
-        for _ in range(2):  # another process may have written the file anew meanwhile
+        for _ in range(2):  # another process may have rewritten the file meanwhile
             with contextlib.suppress(IndexCorrupt), self._of[source].read() as connection:
                 generation = _read_generation(connection, source)
                 return vectors.nearest(connection, generation, model, vector, limit, where)
         with self._of[source].write() as connection:
             damaged = vectors.forget(connection)
             _advance(connection, source)
-        _log.warning("the vectors of %s in %s are damaged and made anew", source, self.folder)
+        _log.warning("the vectors of %s in %s are damaged and will be rebuilt", source, self.folder)
         if damaged:
             damaged.delete()
         return []
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
-        """Pieces by their keys, each with the head of its entry; those that are gone are not."""
         query = (
             f"SELECT {PIECES}, {HEADS} FROM json_each(?)"
             f" CROSS JOIN {source}_pieces AS p ON p.number = value"
@@ -254,7 +236,6 @@ class SqliteKnowledge:
         return {each.piece.number: each for each in found}
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
-        """Pieces that have no vector of this model yet."""
         with self._of[source].read() as connection:
             current = self._vectors[source].is_current(connection, model)
             condition = f"{source}_pieces.slot IS NULL" if current else "1"
@@ -265,30 +246,25 @@ class SqliteKnowledge:
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        """Keep a vector for each of these pieces; those that are gone are passed over."""
         with self._of[source].write() as connection:
             self._vectors[source].write(connection, model, numbers, rows)
             _advance(connection, source)
 
     def remember(self, key: str, value: str, seconds: float) -> None:
-        """Keep something small for a while, in this process."""
         now = time.monotonic()
         kept = {name: each for name, each in self._memory.items() if each[0] > now}
         self._memory = kept | {key: (now + seconds, value)}
 
     def recall(self, key: str) -> str | None:
-        """What was kept under a key, unless it is too long ago."""
         expires, value = self._memory.get(key, (0.0, ""))
         return value if expires > time.monotonic() else None
 
     def measure_bytes(self) -> int:
-        """How much room everything takes."""
         size = sum(database.measure_bytes() for database in self._databases.values())
         folders = (self.folder / f"{name}.vectors" for name in DATABASES)
         return size + sum(measure_folder(each) for each in folders if each.is_dir())
 
     def close(self) -> None:
-        """Let go of every file."""
         for database in self._databases.values():
             database.close()
 
@@ -330,7 +306,7 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
 
 
 def _find_free(connection: apsw.Connection, source: Source, id: str) -> int | None:  # noqa: A002
-    """The number that an id is, unless an entry with another id has it."""
+    """The number that an id spells, unless an entry with another id has it."""
     number = find_number(id)
     query = f"SELECT count(*) FROM {source} WHERE number = ?"
     return None if number is None or read_number(connection, query, (number,)) else number
@@ -342,7 +318,7 @@ def _remove(
     id: str,  # noqa: A002
     tally: Tally,
 ) -> int | None:
-    """Forget an entry; its number, so that what takes its place can have it."""
+    """Remove an entry. Returns its number, which its replacement gets."""
     query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
     row = connection.execute(query, (bind_text(id),)).fetchone()
     if row is None:

@@ -1,6 +1,6 @@
-"""Everybody's knowledge in one PostgreSQL database: for teams, and for several servers at once.
+"""The knowledge of all users in one PostgreSQL database: for teams, and for several servers.
 
-Whose a row is stands in each query; row-level security is the second wall behind it.
+Every query names the owner; row-level security is the second line of defence.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from sonde.types import Scored
 
 
 class PostgresKnowledge:
-    """What one user has in a shared database."""
+    """A `KnowledgeStore` of one user in a shared database."""
 
     shared = True
     scale = "max"
@@ -60,14 +60,12 @@ class PostgresKnowledge:
         self._vectors = {source: OwnerVectors(owner, source) for source in SOURCES}
 
     def generation(self, source: Source) -> int:
-        """A number that grows with every committed change of a source."""
         query = "SELECT generation FROM counters WHERE owner = %s AND source = %s"
         with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, source]).fetchone()
         return int(row[0]) if row else 0
 
     def count(self, source: Source) -> tuple[int, int]:
-        """How many entries, how many pieces."""
         query = (
             f"SELECT (SELECT count(*) FROM {source} WHERE owner = %s),"
             f" (SELECT count(*) FROM {source}_pieces WHERE owner = %s)"
@@ -77,19 +75,16 @@ class PostgresKnowledge:
         return entries, pieces
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
-        """Store these just as they are, each in place of the one with its id; the ids."""
         owner = self._identify()
         with self._database.transact(self._owner) as cursor:
             return put_entries(cursor, owner, source, entries)
 
     def remove(self, source: Source, ids: Collection[str]) -> int:
-        """Forget these; how many there were."""
         owner = self._identify()
         with self._database.transact(self._owner) as cursor:
             return remove_entries(cursor, owner, source, list(ids))
 
     def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
-        """An entry by its id, whole or only its head."""
         query = f"SELECT {HEAD} FROM {source} WHERE owner = %s AND id = %s"
         with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, pack_text(id)]).fetchone()
@@ -99,7 +94,6 @@ class PostgresKnowledge:
             return self._complete(cursor, head) if pieces else head
 
     def find_title(self, source: Source, title: str) -> Entry | None:
-        """The head of the newest entry with this title, letter case and accents apart."""
         query = (
             f"SELECT {HEAD} FROM {source} WHERE owner = %s AND md5(folded) = md5(%s)"
             " AND folded = %s ORDER BY last_modified DESC, number DESC LIMIT 1"
@@ -110,12 +104,10 @@ class PostgresKnowledge:
         return read_entry_head(source, unpack_row(row)) if row else None
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
-        """So many pieces of an entry from a place on, without its title."""
         condition = "p.place >= %s ORDER BY p.place LIMIT %s"
         return self._select_pieces(source, id, condition, [max(first, 0), count])
 
     def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
-        """How many pieces an entry has, without its title."""
         query = (
             f"SELECT count(*) FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
             " WHERE e.owner = %s AND e.id = %s AND p.place >= 0"
@@ -124,12 +116,10 @@ class PostgresKnowledge:
             return int(cursor.execute(query, [self._owner, pack_text(id)]).fetchone()[0])
 
     def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
-        """The piece of an entry with this uuid."""
         condition = "p.uuid = %s AND p.place >= 0"
         return next(iter(self._select_pieces(source, id, condition, [pack_text(uuid)])), None)
 
     def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
-        """Whole entries in the order of their keys, from behind this id on."""
         query = (
             f"SELECT {HEAD} FROM {source} WHERE owner = %s AND number > coalesce("
             f"(SELECT number FROM {source} WHERE owner = %s AND id = %s), 0)"
@@ -141,7 +131,6 @@ class PostgresKnowledge:
             return [self._complete(cursor, head) for head in heads]
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
-        """The heads of what was imported from an origin, by path."""
         query = (
             f"SELECT {HEAD} FROM {source} WHERE owner = %s AND md5(origin) = md5(%s)"
             " AND origin = %s AND origin <> ''"
@@ -153,7 +142,6 @@ class PostgresKnowledge:
         return {head.path: head for head in heads}
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
-        """Remember that what came from these places was deleted, and the hash it had there."""
         query = "INSERT INTO buried VALUES (%s, %s, %s, %s, %s)"
         rows = [[self._owner, source, *map(pack_text, at), text] for at, text in places.items()]
         with self._database.transact(self._owner) as cursor:
@@ -161,12 +149,10 @@ class PostgresKnowledge:
             cursor.executemany(query, rows)
 
     def unbury(self, source: Source, places: Collection[Place]) -> None:
-        """Forget that."""
         with self._database.transact(self._owner) as cursor:
             self._unbury(cursor, source, places)
 
     def list_buried(self, source: Source) -> Mapping[Place, str]:
-        """The places of what was deleted, with its hashes."""
         query = (
             "SELECT origin, path, hash FROM buried WHERE owner = %s AND source = %s ORDER BY 1, 2"
         )
@@ -175,7 +161,6 @@ class PostgresKnowledge:
         return {(unpack_text(origin), unpack_text(path)): text for origin, path, text in rows}
 
     def list_media_types(self) -> list[str]:
-        """Every kind of medium there is."""
         query = (
             "SELECT DISTINCT media_type FROM media WHERE owner = %s AND media_type <> '' ORDER BY 1"
         )
@@ -185,7 +170,6 @@ class PostgresKnowledge:
     def rank(
         self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
-        """The best pieces for these terms."""
         owner = self._identify()
         with self._database.read(self._owner) as cursor:
             index = PostgresWords(cursor, owner, source, where, self._postings)
@@ -199,12 +183,10 @@ class PostgresKnowledge:
         limit: int,
         where: Conditions = ANYTHING,
     ) -> list[Scored]:
-        """The pieces nearest to a vector."""
         with self._database.read(self._owner) as cursor:
             return self._vectors[source].nearest(cursor, model, vector, limit, where)
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
-        """Pieces by their keys, each with the head of its entry; those that are gone are not."""
         query = (
             f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
             " ON e.number = p.item WHERE p.owner = %s AND p.number = ANY(%s) ORDER BY p.number"
@@ -215,7 +197,6 @@ class PostgresKnowledge:
         return {each.piece.number: each for each in found}
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
-        """Pieces that have no vector of this model yet."""
         with self._database.read(self._owner) as cursor:
             numbers = self._vectors[source].list_bare(cursor, model, limit)
         return list(self.locate(source, numbers).values()) if numbers else []
@@ -223,13 +204,11 @@ class PostgresKnowledge:
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        """Keep a vector for each of these pieces; those that are gone are passed over."""
         with self._database.transact(self._owner) as cursor:
             stamp = advance(cursor, self._owner, source)
             self._vectors[source].write(cursor, model, stamp, numbers, rows)
 
     def remember(self, key: str, value: str, seconds: float) -> None:
-        """Keep something small for a while, for whichever server is asked next."""
         query = (
             "INSERT INTO memory VALUES (%s, %s, %s, now() + make_interval(secs => %s))"
             " ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value,"
@@ -240,14 +219,12 @@ class PostgresKnowledge:
             cursor.execute(query, [self._owner, key, pack_text(value), seconds])
 
     def recall(self, key: str) -> str | None:
-        """What was kept under a key, unless it is too long ago."""
         query = "SELECT value FROM memory WHERE owner = %s AND key = %s AND expires >= now()"
         with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, key]).fetchone()
         return unpack_text(row[0]) if row else None
 
     def measure_bytes(self) -> int:
-        """How much room everything takes; of a shared table only this user's share is counted."""
         parts = " + ".join(
             f"(SELECT coalesce(sum(pg_column_size(p.*)), 0) FROM {source}_pieces AS p"
             " WHERE owner = %s)"
@@ -259,12 +236,11 @@ class PostgresKnowledge:
             )
 
     def close(self) -> None:
-        """Forget what was loaded; the connections are everybody's."""
         self._vectors = {source: OwnerVectors(self._owner, source) for source in SOURCES}
 
     def _identify(self) -> Owner:
         if not self._number:
-            # known only when it is committed: another server must not choose another
+            # kept only once it is committed: another server must get the same
             with self._database.transact(self._owner) as cursor:
                 number = find_owner(cursor, self._owner)
             self._number = number
