@@ -147,13 +147,13 @@ class MemoryChunkStore:
     @_locked
     def paths_named(self, names: Collection[str]) -> set[str]:
         """Files known by one of these names."""
-        wanted = set(map(lexicon.fold_name, names))
+        wanted = set(map(lexicon.fold_symbol, names))
         return {path for path, file in self._files.items() if wanted & lexicon.list_names(file)}
 
     @_locked
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         """How many files import each of these."""
-        wanted = set(map(lexicon.fold_name, stems))
+        wanted = set(map(lexicon.fold_symbol, stems))
         counted = Counter(
             name for file in self._files.values() for name in lexicon.list_imports(file)
         )

@@ -138,6 +138,7 @@ def test_several_threads_get_the_same_vectors(embedder: Embedder) -> None:
 def test_a_closed_one_answers_again(embedder: Embedder) -> None:
     before = embedder.embed(TEXTS[:1], "query")
     embedder.close()
+    assert embedder.is_loaded is False
     np.testing.assert_allclose(before, embedder.embed(TEXTS[:1], "query"), atol=1e-6)
 
 

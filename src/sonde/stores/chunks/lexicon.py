@@ -90,7 +90,7 @@ def describe_chunk(chunk: Chunk) -> tuple[str, str, str]:
     )
 
 
-def fold_name(name: str) -> str:
+def fold_symbol(name: str) -> str:
     """A name without case, accents and separators (`Foo.barBaz` -> `foobarbaz`)."""
     if name.isascii():
         return _strip(name)
@@ -101,16 +101,16 @@ def fold_name(name: str) -> str:
 
 def list_names(file: ParsedFile) -> set[str]:
     """The folded names a file is known by: its stem and what it defines, whole and last part."""
-    names = {fold_name(file.state.stem)}
+    names = {fold_symbol(file.state.stem)}
     for symbol in file.symbols:
-        names.add(fold_name(symbol.name))
-        names.add(fold_name(_NAME_PARTS.split(symbol.name)[-1]))
+        names.add(fold_symbol(symbol.name))
+        names.add(fold_symbol(_NAME_PARTS.split(symbol.name)[-1]))
     return names - {""}
 
 
 def list_imports(file: ParsedFile) -> set[str]:
     """The folded names of what a file imports."""
-    return {fold_name(name) for name in file.imports} - {""}
+    return {fold_symbol(name) for name in file.imports} - {""}
 
 
 def list_file_terms(file: ParsedFile) -> FileWords:

@@ -342,7 +342,7 @@ def read_tags(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
 
 def find_named(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
     """Paths of files known by one of these names."""
-    folded = sorted({lexicon.fold_name(name) for name in names} - {""})
+    folded = sorted({lexicon.fold_symbol(name) for name in names} - {""})
     if not folded:
         return set()
     query = "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ?"
@@ -355,7 +355,7 @@ def find_named(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
 def count_importers(connection: apsw.Connection, stems: Iterable[str]) -> Mapping[str, int]:
     """The number of files that import each of these."""
     counted = {}
-    for stem in {lexicon.fold_name(stem) for stem in stems} - {""}:
+    for stem in {lexicon.fold_symbol(stem) for stem in stems} - {""}:
         query = "SELECT count(*) FROM names WHERE names MATCH ?"
         count = read_number(connection, query, (f'imports : "{stem}"',))
         if count:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from sonde.stores.knowledge.base import TITLE, TITLED, Entry, Piece, RankedPiece, Source
+from sonde.stores.knowledge.base import TITLE, TITLED, Entry, Piece, Place, RankedPiece, Source
 from sonde.text.words import fold_text, index_text
 
 HEAD = (
@@ -180,3 +182,109 @@ def read_ranked(source: Source, row: Sequence[Any]) -> RankedPiece:
     """A piece and the head of its entry, out of `PIECES` and `HEADS`."""
     width = PIECE.count(",") + 1
     return RankedPiece(read_entry_head(source, row[width:]), read_piece(row))
+
+
+Select = Callable[..., list[list[Any]]]
+"""Runs a query and returns its rows, read. Each value is a `?`; `:e` and `:p` in the place of the
+first condition stand for "entries e (or pieces p) of this owner"."""
+
+
+class EntryReader(ABC):
+    """The reads of a `KnowledgeStore` whose SQL is the same in every backend."""
+
+    equals = "{0} = ?"
+    """How a long text is compared with a column, by an index."""
+
+    @abstractmethod
+    def _reading(self, source: Source) -> AbstractContextManager[Select]:
+        """Reads one committed state of a source."""
+
+    def count(self, source: Source) -> tuple[int, int]:
+        with self._reading(source) as select:
+            ((entries,),) = select(f"SELECT count(*) FROM {source} AS e WHERE :e")
+            ((pieces,),) = select(f"SELECT count(*) FROM {source}_pieces AS p WHERE :p")
+        return entries, pieces
+
+    def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
+        with self._reading(source) as select:
+            for head in _select_heads(select, source, "e.id = ?", id):
+                return _complete(select, head) if pieces else head
+        return None
+
+    def find_title(self, source: Source, title: str) -> Entry | None:
+        condition, values = self._compare("e.folded", fold_text(title))
+        newest = f"{condition} ORDER BY e.last_modified DESC, e.number DESC LIMIT 1"
+        with self._reading(source) as select:
+            return next(iter(_select_heads(select, source, newest, *values)), None)
+
+    def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
+        condition = "p.place >= ? ORDER BY p.place LIMIT ?"
+        return self._select_pieces(source, id, condition, max(first, 0), count)
+
+    def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
+        found = self._select_pieces(source, id, "p.uuid = ? AND p.place >= 0", uuid)
+        return found[0] if found else None
+
+    def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
+        query = f"SELECT count(*) FROM {_join(source)} WHERE :e AND e.id = ? AND p.place >= 0"
+        with self._reading(source) as select:
+            return int(select(query, id)[0][0])
+
+    def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
+        query = f"SELECT e.number FROM {source} AS e WHERE :e AND e.id = ?"
+        behind = "e.number > ? ORDER BY e.number LIMIT ?"
+        with self._reading(source) as select:
+            found = select(query, after)
+            heads = _select_heads(select, source, behind, found[0][0] if found else 0, limit)
+            return [_complete(select, head) for head in heads]
+
+    def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
+        condition, values = self._compare("e.origin", origin)
+        with self._reading(source) as select:
+            heads = _select_heads(select, source, f"{condition} AND e.origin <> ''", *values)
+        return {head.path: head for head in heads}
+
+    def list_buried(self, source: Source) -> Mapping[Place, str]:
+        query = "SELECT origin, path, hash FROM buried AS e WHERE :e AND source = ? ORDER BY 1, 2"
+        with self._reading(source) as select:
+            return {(origin, path): text for origin, path, text in select(query, source)}
+
+    def list_media_types(self) -> list[str]:
+        condition = "WHERE :e AND e.media_type <> '' ORDER BY 1"
+        with self._reading("media") as select:
+            rows = select(f"SELECT DISTINCT e.media_type FROM media AS e {condition}")
+        return [kind for (kind,) in rows]
+
+    def _compare(self, column: str, text: str) -> tuple[str, list[str]]:
+        condition = self.equals.format(column)
+        return condition, [text] * condition.count("?")
+
+    def _select_pieces(
+        self,
+        source: Source,
+        id: str,  # noqa: A002
+        condition: str,
+        *values: str | int,
+    ) -> list[Piece]:
+        query = f"SELECT {PIECES} FROM {_join(source)} WHERE :e AND e.id = ? AND {condition}"
+        with self._reading(source) as select:
+            return [read_piece(row) for row in select(query, id, *values)]
+
+
+def _join(source: Source) -> str:
+    return f"{source} AS e JOIN {source}_pieces AS p ON p.item = e.number"
+
+
+def _select_heads(
+    select: Select, source: Source, condition: str, *values: str | int
+) -> list[Entry]:
+    query = f"SELECT {HEADS} FROM {source} AS e WHERE :e AND {condition}"
+    return [read_entry_head(source, row) for row in select(query, *values)]
+
+
+def _complete(select: Select, head: Entry) -> Entry:
+    query = (
+        f"SELECT {PIECES} FROM {head.source}_pieces AS p WHERE :p AND p.item = ? AND p.field <> ?"
+        " ORDER BY p.place"
+    )
+    return replace(head, pieces=tuple(map(read_piece, select(query, head.number, TITLE))))

@@ -5,26 +5,27 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
-from sonde.stores.database import Database, bind_row, bind_text, read_number, read_row
+from sonde.stores.database import Database, Value, bind_row, bind_text, read_number, read_row
 from sonde.stores.files import measure_folder
 from sonde.stores.knowledge.base import (
     ANYTHING,
     NUMBERED,
     SOURCES,
-    TITLE,
     Conditions,
     Entry,
-    Piece,
     Place,
     RankedPiece,
     Source,
@@ -34,6 +35,8 @@ from sonde.stores.knowledge.rows import (
     HEADS,
     PIECE,
     PIECES,
+    EntryReader,
+    Select,
     Tally,
     find_number,
     fold_tags,
@@ -54,13 +57,14 @@ from sonde.stores.knowledge.tables import (
 from sonde.stores.knowledge.vectors import PieceVectors
 from sonde.stores.knowledge.words import rank_words
 from sonde.stores.vectors import VectorFile
-from sonde.text.words import fold_text
 from sonde.types import Scored
 
 _log = logging.getLogger(__name__)
+_EVERYTHING = re.compile(":[ep]\\b")
+"""The mark of an owner in queries of `EntryReader`: here all rows are of one."""
 
 
-class SqliteKnowledge:
+class SqliteKnowledge(EntryReader):
     """A `KnowledgeStore` of one user; opens its three files at once, everything else on demand."""
 
     shared = False
@@ -84,14 +88,19 @@ class SqliteKnowledge:
             self.close()
             raise
 
+    @contextmanager
+    def _reading(self, source: Source) -> Iterator[Select]:
+        with self._of[source].read() as connection:
+
+            def select(query: str, *values: Value) -> list[list[Any]]:
+                rows = connection.execute(_EVERYTHING.sub("1", query), bind_row(values))
+                return [read_row(row) for row in rows]
+
+            yield select
+
     def generation(self, source: Source) -> int:
         with self._of[source].read() as connection:
             return _read_generation(connection, source)
-
-    def count(self, source: Source) -> tuple[int, int]:
-        with self._of[source].read() as connection:
-            entries = read_number(connection, f"SELECT count(*) FROM {source}")
-            return entries, read_number(connection, f"SELECT count(*) FROM {source}_pieces")
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         with self._of[source].write() as connection:
@@ -114,67 +123,6 @@ class SqliteKnowledge:
             replaced.delete()
         return gone
 
-    def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
-        with self._of[source].read() as connection:
-            query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
-            row = connection.execute(query, (bind_text(id),)).fetchone()
-            if row is None:
-                return None
-            head = read_entry_head(source, read_row(row))
-            return _complete(connection, head) if pieces else head
-
-    def find_title(self, source: Source, title: str) -> Entry | None:
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE folded = ?"
-            " ORDER BY last_modified DESC, number DESC LIMIT 1"
-        )
-        with self._of[source].read() as connection:
-            row = connection.execute(query, (bind_text(fold_text(title)),)).fetchone()
-        return read_entry_head(source, read_row(row)) if row else None
-
-    def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
-        query = (
-            f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
-            f" (SELECT number FROM {source} WHERE id = ?) AND place >= ? ORDER BY place LIMIT ?"
-        )
-        with self._of[source].read() as connection:
-            rows = connection.execute(query, (bind_text(id), max(first, 0), count))
-            return [read_piece(read_row(row)) for row in rows]
-
-    def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
-        query = (
-            f"SELECT count(*) FROM {source}_pieces WHERE item ="
-            f" (SELECT number FROM {source} WHERE id = ?) AND place >= 0"
-        )
-        with self._of[source].read() as connection:
-            return read_number(connection, query, (bind_text(id),))
-
-    def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
-        query = (
-            f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
-            f" (SELECT number FROM {source} WHERE id = ?) AND uuid = ? AND place >= 0"
-        )
-        with self._of[source].read() as connection:
-            row = connection.execute(query, (bind_text(id), bind_text(uuid))).fetchone()
-        return read_piece(read_row(row)) if row else None
-
-    def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE number >"
-            f" coalesce((SELECT number FROM {source} WHERE id = ?), 0) ORDER BY number LIMIT ?"
-        )
-        with self._of[source].read() as connection:
-            rows = connection.execute(query, (bind_text(after), limit))
-            heads = [read_entry_head(source, read_row(row)) for row in rows]
-            return [_complete(connection, head) for head in heads]
-
-    def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
-        query = f"SELECT {HEAD} FROM {source} WHERE origin = ? AND origin != ''"
-        with self._of[source].read() as connection:
-            rows = connection.execute(query, (bind_text(origin),))
-            heads = [read_entry_head(source, read_row(row)) for row in rows]
-        return {head.path: head for head in heads}
-
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
         rows = [(source, *map(bind_text, place), text) for place, text in places.items()]
         with self._of[source].write() as connection:
@@ -184,17 +132,6 @@ class SqliteKnowledge:
         query = "DELETE FROM buried WHERE source = ? AND origin = ? AND path = ?"
         with self._of[source].write() as connection:
             connection.executemany(query, [(source, *map(bind_text, place)) for place in places])
-
-    def list_buried(self, source: Source) -> Mapping[Place, str]:
-        query = "SELECT origin, path, hash FROM buried WHERE source = ? ORDER BY 1, 2"
-        with self._of[source].read() as connection:
-            rows = connection.execute(query, (source,)).fetchall()
-        return {(origin, path): text for origin, path, text in map(read_row, rows)}
-
-    def list_media_types(self) -> list[str]:
-        query = "SELECT DISTINCT media_type FROM media WHERE media_type != '' ORDER BY 1"
-        with self._of["media"].read() as connection:
-            return [row[0] for row in connection.execute(query)]
 
     def rank(
         self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
@@ -339,15 +276,6 @@ def _remove(
     ):
         connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (head.number,))
     return head.number
-
-
-def _complete(connection: apsw.Connection, head: Entry) -> Entry:
-    query = (
-        f"SELECT {PIECES} FROM {head.source}_pieces AS p WHERE item = ? AND field != ?"
-        " ORDER BY place"
-    )
-    rows = connection.execute(query, (head.number, TITLE))
-    return replace(head, pieces=tuple(read_piece(read_row(row)) for row in rows))
 
 
 def _read_generation(connection: apsw.Connection, source: Source) -> int:

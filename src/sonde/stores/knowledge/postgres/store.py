@@ -5,18 +5,17 @@ Every query names the owner; row-level security is the second line of defence.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.knowledge.base import (
     ANYTHING,
     SOURCES,
-    TITLE,
     Conditions,
     Entry,
-    Piece,
     Place,
     RankedPiece,
     Source,
@@ -27,30 +26,33 @@ from sonde.stores.knowledge.postgres.writing import (
     Owner,
     advance,
     find_owner,
+    pack_row,
     put_entries,
     remove_entries,
     unpack_row,
 )
 from sonde.stores.knowledge.rows import (
-    HEAD,
     HEADS,
     PIECES,
+    EntryReader,
+    Select,
     pack_text,
-    read_entry_head,
-    read_piece,
     read_ranked,
     unpack_text,
 )
 from sonde.stores.knowledge.words import rank_words
-from sonde.text.words import fold_text
 from sonde.types import Scored
 
+_OWN = re.compile(r":([ep])\b")
+"""The mark of an owner in queries of `EntryReader`."""
 
-class PostgresKnowledge:
+
+class PostgresKnowledge(EntryReader):
     """A `KnowledgeStore` of one user in a shared database."""
 
     shared = True
     scale = "max"
+    equals = "md5({0}) = md5(?) AND {0} = ?"  # texts may be too long for an index
 
     def __init__(self, database: PostgresDatabase, owner: str, postings: int = POSTINGS) -> None:
         self._database = database
@@ -59,20 +61,22 @@ class PostgresKnowledge:
         self._number = 0
         self._vectors = {source: OwnerVectors(owner, source) for source in SOURCES}
 
+    @contextmanager
+    def _reading(self, source: Source) -> Iterator[Select]:  # noqa: ARG002
+        with self._database.read(self._owner) as cursor:
+
+            def select(query: str, *values: str | int) -> list[list[Any]]:
+                own = _OWN.sub(r"\1.owner = ?", query).replace("?", "%s")
+                rows = cursor.execute(own, [self._owner, *pack_row(values)])
+                return [unpack_row(row) for row in rows.fetchall()]
+
+            yield select
+
     def generation(self, source: Source) -> int:
         query = "SELECT generation FROM counters WHERE owner = %s AND source = %s"
         with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, source]).fetchone()
         return int(row[0]) if row else 0
-
-    def count(self, source: Source) -> tuple[int, int]:
-        query = (
-            f"SELECT (SELECT count(*) FROM {source} WHERE owner = %s),"
-            f" (SELECT count(*) FROM {source}_pieces WHERE owner = %s)"
-        )
-        with self._database.read(self._owner) as cursor:
-            entries, pieces = cursor.execute(query, [self._owner] * 2).fetchone()
-        return entries, pieces
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         owner = self._identify()
@@ -84,63 +88,6 @@ class PostgresKnowledge:
         with self._database.transact(self._owner) as cursor:
             return remove_entries(cursor, owner, source, list(ids))
 
-    def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
-        query = f"SELECT {HEAD} FROM {source} WHERE owner = %s AND id = %s"
-        with self._database.read(self._owner) as cursor:
-            row = cursor.execute(query, [self._owner, pack_text(id)]).fetchone()
-            if row is None:
-                return None
-            head = read_entry_head(source, unpack_row(row))
-            return self._complete(cursor, head) if pieces else head
-
-    def find_title(self, source: Source, title: str) -> Entry | None:
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE owner = %s AND md5(folded) = md5(%s)"
-            " AND folded = %s ORDER BY last_modified DESC, number DESC LIMIT 1"
-        )
-        folded = pack_text(fold_text(title))
-        with self._database.read(self._owner) as cursor:
-            row = cursor.execute(query, [self._owner, folded, folded]).fetchone()
-        return read_entry_head(source, unpack_row(row)) if row else None
-
-    def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
-        condition = "p.place >= %s ORDER BY p.place LIMIT %s"
-        return self._select_pieces(source, id, condition, [max(first, 0), count])
-
-    def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
-        query = (
-            f"SELECT count(*) FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
-            " WHERE e.owner = %s AND e.id = %s AND p.place >= 0"
-        )
-        with self._database.read(self._owner) as cursor:
-            return int(cursor.execute(query, [self._owner, pack_text(id)]).fetchone()[0])
-
-    def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
-        condition = "p.uuid = %s AND p.place >= 0"
-        return next(iter(self._select_pieces(source, id, condition, [pack_text(uuid)])), None)
-
-    def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE owner = %s AND number > coalesce("
-            f"(SELECT number FROM {source} WHERE owner = %s AND id = %s), 0)"
-            " ORDER BY number LIMIT %s"
-        )
-        with self._database.read(self._owner) as cursor:
-            rows = cursor.execute(query, [self._owner, self._owner, pack_text(after), limit])
-            heads = [read_entry_head(source, unpack_row(row)) for row in rows.fetchall()]
-            return [self._complete(cursor, head) for head in heads]
-
-    def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE owner = %s AND md5(origin) = md5(%s)"
-            " AND origin = %s AND origin <> ''"
-        )
-        packed = pack_text(origin)
-        with self._database.read(self._owner) as cursor:
-            rows = cursor.execute(query, [self._owner, packed, packed])
-            heads = [read_entry_head(source, unpack_row(row)) for row in rows]
-        return {head.path: head for head in heads}
-
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
         query = "INSERT INTO buried VALUES (%s, %s, %s, %s, %s)"
         rows = [[self._owner, source, *map(pack_text, at), text] for at, text in places.items()]
@@ -151,21 +98,6 @@ class PostgresKnowledge:
     def unbury(self, source: Source, places: Collection[Place]) -> None:
         with self._database.transact(self._owner) as cursor:
             self._unbury(cursor, source, places)
-
-    def list_buried(self, source: Source) -> Mapping[Place, str]:
-        query = (
-            "SELECT origin, path, hash FROM buried WHERE owner = %s AND source = %s ORDER BY 1, 2"
-        )
-        with self._database.read(self._owner) as cursor:
-            rows = cursor.execute(query, [self._owner, source]).fetchall()
-        return {(unpack_text(origin), unpack_text(path)): text for origin, path, text in rows}
-
-    def list_media_types(self) -> list[str]:
-        query = (
-            "SELECT DISTINCT media_type FROM media WHERE owner = %s AND media_type <> '' ORDER BY 1"
-        )
-        with self._database.read(self._owner) as cursor:
-            return [row[0] for row in cursor.execute(query, [self._owner])]
 
     def rank(
         self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
@@ -249,26 +181,3 @@ class PostgresKnowledge:
     def _unbury(self, cursor: Any, source: Source, places: Collection[Place]) -> None:
         query = "DELETE FROM buried WHERE owner = %s AND source = %s AND origin = %s AND path = %s"
         cursor.executemany(query, [[self._owner, source, *map(pack_text, at)] for at in places])
-
-    def _complete(self, cursor: Any, head: Entry) -> Entry:
-        query = (
-            f"SELECT {PIECES} FROM {head.source}_pieces AS p"
-            " WHERE p.owner = %s AND p.item = %s AND p.field <> %s ORDER BY p.place"
-        )
-        rows = cursor.execute(query, [self._owner, head.number, TITLE])
-        return replace(head, pieces=tuple(read_piece(unpack_row(row)) for row in rows))
-
-    def _select_pieces(
-        self,
-        source: Source,
-        id: str,  # noqa: A002
-        condition: str,
-        values: list[Any],
-    ) -> list[Piece]:
-        query = (
-            f"SELECT {PIECES} FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
-            f" WHERE e.owner = %s AND e.id = %s AND {condition}"
-        )
-        with self._database.read(self._owner) as cursor:
-            rows = cursor.execute(query, [self._owner, pack_text(id), *values])
-            return [read_piece(unpack_row(row)) for row in rows]
