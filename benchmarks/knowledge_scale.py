@@ -24,8 +24,8 @@ from statistics import quantiles
 from sonde.embedding.base import Embedder
 from sonde.embedding.static import StaticEmbedder
 from sonde.knowledge.ranking import KnowledgeSearch, embed_missing, read_knowledge_query
-from sonde.stores.knowledge import words as knowledge_lexical
 from sonde.stores.knowledge.base import ANYTHING, Conditions, Entry, KnowledgeStore, Piece
+from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
 _PIECES, _PASSAGES, _PASSAGE_CHARS = 10, 3, 320
 _AT_ONCE = 200
@@ -40,8 +40,6 @@ def open_store(at: str) -> KnowledgeStore:
         from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
         return PostgresKnowledge(PostgresDatabase(at), "scale")
-    from sonde.stores.knowledge.sqlite import SqliteKnowledge
-
     return SqliteKnowledge(Path(at))
 
 
@@ -120,16 +118,14 @@ def ask(store: KnowledgeStore, texts: list[str], count: int, read_cpu: Callable[
         print("   slowest:", "; ".join(f"{text!r} {cpu:.0f}" for cpu, text in slow))
 
 
-def compare_exact(store: KnowledgeStore, texts: list[str], count: int) -> None:
+def compare_exact(store: SqliteKnowledge, texts: list[str], count: int) -> None:
     """How much of the exact ranking by words is among what is found (SQLite)."""
-    usual = knowledge_lexical.POSTINGS
+    exhaustive = SqliteKnowledge(store.folder, postings=1 << 60)
     shares: dict[int, list[float]] = {10: [], 50: [], 200: []}
     for text in make_questions(texts, count):
         terms = read_knowledge_query(text).terms
         found = store.rank("media", terms, 600)
-        knowledge_lexical.POSTINGS = 1 << 60
-        exact = store.rank("media", terms, 600)
-        knowledge_lexical.POSTINGS = usual
+        exact = exhaustive.rank("media", terms, 600)
         for depth, kept in shares.items():
             least = exact[:depth][-1].score if exact else 0.0
             good = {one.id for one in exact if one.score >= least}  # equals are as good
@@ -186,6 +182,7 @@ def main() -> None:
     if args.phase == "fill":
         fill(store, texts, args.pieces)
     elif args.exact:
+        assert isinstance(store, SqliteKnowledge)
         compare_exact(store, texts, args.questions)
     else:
         ask(store, texts, args.questions, choose_clock(args.at))

@@ -47,8 +47,7 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
 from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import project_folder
-from sonde.stores.sealing import load_signing_key
-from sonde.stores.users import USER_NAME
+from sonde.stores.users import USER_NAME, load_signing_key
 from sonde.text.globs import match_any
 from sonde.types import Kind
 
@@ -162,7 +161,7 @@ def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
         "model",
         model=at.resolve().name if at else text,
         folder=settings.home / "models",
-        tell=tell,
+        report=tell,
         hub=settings.embedding_hub.rstrip("/"),
         cache=Path("~/.cache/huggingface/hub").expanduser(),
         path=at,

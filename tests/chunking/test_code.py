@@ -9,8 +9,8 @@ import time
 import pytest
 
 from sonde.chunking.grammars import parse_tree
-from sonde.chunking.packing import LARGEST
-from sonde.chunking.parse import MOST_CHUNKS, parse_source
+from sonde.chunking.packing import MAX_BYTES
+from sonde.chunking.parse import MAX_CHUNKS, parse_source
 from sonde.chunking.views import derive_views
 from sonde.types import Chunk
 
@@ -80,7 +80,7 @@ def test_what_follows_a_large_class_is_not_mixed_with_it() -> None:
 def test_no_more_chunks_than_allowed_are_kept() -> None:
     parsed = parse_source("a.txt", "word " * 600_000, kind="code")
     assert parsed.truncated
-    assert len(parsed.chunks) == MOST_CHUNKS
+    assert len(parsed.chunks) == MAX_CHUNKS
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\r\n", "\u2028\u3000"])
@@ -111,7 +111,7 @@ def test_hostile_text_is_cut_in_a_few_seconds_in_every_language(name: str) -> No
         assert time.process_time() - began < 5, path
         joined = "".join(chunk.text for chunk in parsed.chunks)
         assert joined == text or (parsed.truncated and text.startswith(joined))
-        assert all(len(chunk.text) <= LARGEST for chunk in parsed.chunks)
+        assert all(len(chunk.text) <= MAX_BYTES for chunk in parsed.chunks)
 
 
 def test_importing_the_entry_loads_no_parser() -> None:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
-from sonde.chunking.packing import LARGEST
-from sonde.chunking.parse import MOST_CHUNKS, parse_source
+from sonde.chunking.packing import MAX_BYTES
+from sonde.chunking.parse import MAX_CHUNKS, parse_source
 from sonde.types import Chunk, Kind
 
 from .sources import SOURCES
@@ -48,11 +48,11 @@ def check_partition(path: str, text: str) -> None:
     for chunk in parsed.chunks:
         assert chunk.span.start_byte == at
         at = chunk.span.end_byte
-        assert 0 < len(chunk.text.encode("utf-8", "surrogatepass")) <= LARGEST
+        assert 0 < len(chunk.text.encode("utf-8", "surrogatepass")) <= MAX_BYTES
         assert chunk.path == path
         assert len(chunk.header) < 300
         check_span(chunk, data)
-    assert at == len(data) or (parsed.truncated and len(parsed.chunks) == MOST_CHUNKS)
+    assert at == len(data) or (parsed.truncated and len(parsed.chunks) == MAX_CHUNKS)
 
 
 @given(path=st.sampled_from(PATHS), text=texts)

@@ -28,7 +28,7 @@ HALF_EDITED = """\
 
 
 def test_a_source_that_the_parser_cannot_finish_is_cut_by_lines() -> None:
-    code = "import sys; from sonde.chunking.parse import parse_text as parse;"
+    code = "import sys; from sonde.chunking.parse import parse_source as parse;"
     code += "print(len(parse('a.kt', sys.stdin.read(), kind='code').chunks))"
     done = subprocess.run(
         [sys.executable, "-c", code],

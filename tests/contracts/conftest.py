@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.backends import STORES
 
-from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.chunks.base import ChunkLimits, ChunkStore
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import Chunk, FileState, Kind, ParsedFile, Span, Symbol
 
@@ -53,18 +53,19 @@ def unit(*numbers: float) -> np.ndarray:
 
 
 def open_backend(name: str, folder: Path, **options: float) -> ChunkStore:
-    """A store of this backend in this folder."""
+    """A store of this backend in this folder; options are limits of the store."""
+    limits = ChunkLimits(**options)
     if name == "memory":
         from .memory_store import MemoryChunkStore
 
-        return MemoryChunkStore(**options)
+        return MemoryChunkStore(limits)
     if name == "sqlite":
         from sonde.stores.chunks.sqlite import SqliteChunkStore
 
-        return SqliteChunkStore(folder, "code", **options)
+        return SqliteChunkStore(folder, "code", limits)
     from sonde.stores.chunks.lance import LanceChunkStore
 
-    return LanceChunkStore(folder, "code", **options)
+    return LanceChunkStore(folder, "code", limits)
 
 
 @pytest.fixture(name="make_file")

@@ -11,10 +11,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from sonde.stores.chunks import grams, lexicon
-from sonde.stores.chunks.base import EVERYTHING, Vectors
+from sonde.stores.bm25 import K1, B, choose_terms, weigh_term
+from sonde.stores.chunks import lexicon
+from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Vectors
 from sonde.text.words import fold_name
 from sonde.types import (
+    AllOf,
     Chunk,
     Drift,
     FileState,
@@ -60,8 +62,8 @@ def _locked(
 class MemoryChunkStore:
     """A `ChunkStore` without a disk."""
 
-    def __init__(self, postings: float = lexicon.POSTINGS) -> None:
-        self._postings = postings
+    def __init__(self, limits: ChunkLimits = LIMITS) -> None:
+        self._postings = limits.postings
         self._lock = threading.RLock()
         self._generation = 0
         self._next_id = 1
@@ -81,14 +83,9 @@ class MemoryChunkStore:
         return StoreCounts(files=len(self._files), chunks=len(self._entries), bytes=0)
 
     @_locked
-    def files(self) -> Mapping[str, FileState]:
-        """Every file by path."""
-        return {path: file.state for path, file in self._files.items()}
-
-    @_locked
-    def states(self, paths: Collection[str]) -> Mapping[str, FileState]:
-        """The known ones of these files."""
-        return {path: self._files[path].state for path in paths if path in self._files}
+    def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
+        wanted = self._files if paths is None else paths
+        return {path: self._files[path].state for path in wanted if path in self._files}
 
     @_locked
     def replace(self, files: Sequence[ParsedFile]) -> None:
@@ -103,7 +100,7 @@ class MemoryChunkStore:
                 self._next_id += 1
                 stored.append(chunk)
             self._files[file.state.path] = replace(file, chunks=tuple(stored))
-            self._grams[file.state.path] = frozenset(grams.list_file_grams(file).split())
+            self._grams[file.state.path] = frozenset(lexicon.list_file_grams(file).split())
         self._generation += 1
 
     @_locked
@@ -167,10 +164,10 @@ class MemoryChunkStore:
     def lexical(self, terms: Sequence[str], limit: int, where: Filter = EVERYTHING) -> list[Scored]:
         """BM25, computed as FTS5 does."""
         counts = self.term_counts(lexicon.list_query_terms(terms))
-        kept = lexicon.choose_terms(counts, self._postings)
+        kept = choose_terms(counts, self._postings)
         ranked = self._rank(kept, counts, limit, where)
         if where.paths is not None and len(ranked) < limit:
-            every = lexicon.choose_terms(counts, float("inf"))
+            every = choose_terms(counts, float("inf"))
             ranked = self._rank(every, counts, limit, where)
         return ranked
 
@@ -185,7 +182,7 @@ class MemoryChunkStore:
         return {
             path
             for path, words in self._grams.items()
-            if _allows(where, path) and grams.may_hold(words, needs)
+            if _allows(where, path) and _may_hold(words, needs)
         }
 
     @_locked
@@ -280,14 +277,14 @@ class MemoryChunkStore:
     ) -> list[Scored]:
         total = len(self._entries)
         mean = sum(entry.length for entry in self._entries.values()) / max(total, 1)
-        weights = {term: lexicon.weigh_term(counts[term], total) for term in terms}
+        weights = {term: weigh_term(counts[term], total) for term in terms}
         scored: dict[int, float] = {}
         for key, entry in self._entries.items():
             if not _allows(where, entry.chunk.path):
                 continue
             for term in filter(entry.holds, terms):
                 hits = [column[term] for column in entry.columns]
-                share = lexicon.score_term(weights[term], hits, entry.length, mean)
+                share = _score_term(weights[term], hits, entry.length, mean)
                 scored[key] = scored.get(key, 0.0) + share
         return self._order(scored, limit)
 
@@ -299,3 +296,22 @@ class MemoryChunkStore:
 
 def _allows(where: Filter, path: str) -> bool:
     return where.paths is None or path in where.paths
+
+
+def _score_term(idf: float, hits: Sequence[int], length: int, mean_length: float) -> float:
+    """One term's share of a chunk's BM25 score; `hits` counts it per column."""
+    frequency = sum(weight * count for weight, count in zip(lexicon.WEIGHTS, hits, strict=True))
+    damping = K1 * (1.0 - B + B * length / mean_length)
+    return idf * ((frequency * (K1 + 1.0)) / (frequency + damping))
+
+
+def _may_hold(file_words: frozenset[str], needs: Needs) -> bool:
+    """Whether a file with these gram words can hold what is needed."""
+    return lexicon.UNSURE in file_words or _fits(file_words, needs)
+
+
+def _fits(file_words: frozenset[str], needs: Needs) -> bool:
+    if isinstance(needs, str):
+        return file_words.issuperset(lexicon.spell_grams([needs]).split())
+    fitting = (_fits(file_words, part) for part in needs.parts)
+    return all(fitting) if isinstance(needs, AllOf) else any(fitting)

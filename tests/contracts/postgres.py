@@ -105,12 +105,14 @@ def _connect(url: str) -> Any:
             time.sleep(0.05)
 
 
-def open_knowledge(backend: str, folder: Path, user: str, database: Any) -> KnowledgeStore:
+def open_knowledge(
+    backend: str, folder: Path, user: str, database: Any, **options: int
+) -> KnowledgeStore:
     """A user's store of either kind."""
     if backend == "postgres":
         from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
-        return PostgresKnowledge(database, user)
+        return PostgresKnowledge(database, user, **options)
     from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
-    return SqliteKnowledge(folder / user)
+    return SqliteKnowledge(folder / user, **options)

@@ -94,11 +94,11 @@ class TestFiles:
     def test_states_of_some_files_leave_unknown_ones_out(self, store, make_file):
         files = [make_file(path, "x\n") for path in ("a.py", "b.py", "caf\udce9.py")]
         store.replace(files)
-        assert store.states(["caf\udce9.py", "b.py", "gone.py"]) == {
+        assert store.files(["caf\udce9.py", "b.py", "gone.py"]) == {
             "b.py": files[1].state,
             "caf\udce9.py": files[2].state,
         }
-        assert store.states([]) == {}
+        assert store.files([]) == {}
 
     def test_clearing_forgets_everything(self, store, make_file, unit):
         store.replace([make_file("a.py", "aaa\n")])

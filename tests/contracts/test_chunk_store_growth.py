@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import numpy as np
 import pytest
 
@@ -19,13 +17,9 @@ def embed_all(store, model, vector_of):
 class TestGrowth:
     @pytest.mark.slow
     def test_many_updates_leave_a_store_about_as_large_as_a_new_one(
-        self, open_store, open_backend, make_file, unit, tmp_path, monkeypatch
+        self, open_store, open_backend, make_file, unit, tmp_path
     ):
-        monkeypatch.setattr("sonde.stores.chunks.vectors._FEW", 8)
-        monkeypatch.setattr("sonde.stores.database._FEW_PAGES", 8)
-        monkeypatch.setattr(
-            "sonde.stores.chunks.lance_tables._KEPT_VERSIONS", timedelta(milliseconds=1)
-        )
+        limits = {"spare_rows": 8, "spare_pages": 8, "kept_versions_s": 0.001}
         body = "some words of a line that is long enough to count for something\n" * 8
 
         def write(store, number, turn):
@@ -37,7 +31,7 @@ class TestGrowth:
         def measure(folder):
             return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
-        store = open_store()
+        store = open_store(**limits)
         for turn in range(TURNS):
             for number in range(FILES):
                 write(store, number, turn)
@@ -46,7 +40,7 @@ class TestGrowth:
         store.compact()
         store.close()
         used = measure(tmp_path)
-        fresh = open_backend(open_store.backend, tmp_path / "fresh")
+        fresh = open_backend(open_store.backend, tmp_path / "fresh", **limits)
         for number in range(FILES):
             write(fresh, number, TURNS - 1)
         fresh.compact()

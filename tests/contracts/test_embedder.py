@@ -19,11 +19,11 @@ from tests.loopback import running
 from sonde.embedding import onnx
 from sonde.embedding.background import BackgroundEmbedder
 from sonde.embedding.base import DEEP_NAME, PROVIDERS, Embedder, load_provider
+from sonde.embedding.local import LocalEmbedder
 from sonde.embedding.model import ModelEmbedder
 from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
+from sonde.embedding.server import EmbeddingServer
 from sonde.embedding.services import EndpointEmbedder, OpenAIEmbedder
-from sonde.embedding.shared.client import LocalEmbedder
-from sonde.embedding.shared.server import EmbeddingServer
 
 TEXTS = [
     "def read_file(path):\n    with open(path) as file:\n        return file.read()",
@@ -138,6 +138,7 @@ def test_several_threads_get_the_same_vectors(embedder: Embedder) -> None:
 def test_a_closed_one_answers_again(embedder: Embedder) -> None:
     before = embedder.embed(TEXTS[:1], "query")
     embedder.close()
+    assert embedder.is_loaded is False
     np.testing.assert_allclose(before, embedder.embed(TEXTS[:1], "query"), atol=1e-6)
 
 

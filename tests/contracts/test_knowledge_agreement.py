@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.stores.knowledge import words as knowledge_lexical
 from sonde.stores.knowledge.base import ANYTHING, Conditions, Entry, KnowledgeStore, Piece
-from sonde.stores.knowledge.postgres.retrieval import PostgresWords
-from sonde.stores.knowledge.words import MOST_FORMS
+from sonde.stores.knowledge.words import MAX_FORMS
 from sonde.text.words import query_terms, read_words
 from sonde.types import Scored
 
@@ -111,26 +110,33 @@ def test_both_know_the_same_neighbours(pair, entries, seed, where):
 
 
 @pytest.fixture
-def few_postings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knowledge_lexical, "POSTINGS", 30)
-    monkeypatch.setattr(PostgresWords, "postings", 30)
+def thrifty_pair(database: Any, tmp_path: Path) -> Iterator[Sequence[KnowledgeStore]]:
+    stores = [
+        open_knowledge(name, tmp_path, "thrifty", database, postings=30)
+        for name in ("sqlite", "postgres")
+    ]
+    yield stores
+    for store in stores:
+        store.close()
 
 
-def test_common_words_count_where_rare_ones_lead(pair, few_postings):
+def test_common_words_count_where_rare_ones_lead(thrifty_pair):
     """What the work is spared for changes neither store's best answers."""
     texts = ["file " * 3, "file system", "file system driver", "walrus file", "system"] * 20
     entries = [Entry("media", "", (Piece(text),)) for text in texts]
-    refill(pair, [*entries, Entry("media", "", (Piece("walrus file system driver"),))], set())
+    refill(
+        thrifty_pair, [*entries, Entry("media", "", (Piece("walrus file system driver"),))], set()
+    )
     for query in ("walrus driver", "walrus file system driver", "file system", "file"):
         best = []
-        for store in pair:
+        for store in thrifty_pair:
             found = describe(store, store.rank("media", ask(query), 5))
             best.append(sorted(found.values(), reverse=True))
             if query.startswith("walrus"):
                 assert next(iter(found))[0] == "p100"
         assert best[0] == pytest.approx(best[1], rel=1e-5)
     only = Conditions(tags=("no such",))
-    assert [store.rank("media", ask("file system"), 5, only) for store in pair] == [[], []]
+    assert [store.rank("media", ask("file system"), 5, only) for store in thrifty_pair] == [[], []]
 
 
 def test_a_beginning_stands_for_the_same_words(pair):
@@ -139,5 +145,5 @@ def test_a_beginning_stands_for_the_same_words(pair):
     entries = [Entry("media", "", (Piece(text),)) for text in texts]
     refill(pair, entries, set())
     one, two = (describe(store, store.rank("media", ["prex"], 100)) for store in pair)
-    assert len(one) == MOST_FORMS
+    assert len(one) == MAX_FORMS
     agree(one, two)

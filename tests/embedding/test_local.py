@@ -21,9 +21,8 @@ from tests.processes import is_running
 from tests.waiting import wait_until
 
 from sonde.embedding.base import DEEP_NAME
-from sonde.embedding.shared import client as local
-from sonde.embedding.shared.client import LocalEmbedder
-from sonde.embedding.shared.server import place_of, serve_until_idle
+from sonde.embedding.local import LocalEmbedder
+from sonde.embedding.server import place_of, serve_until_idle
 from sonde.errors import EmbeddingFailed
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -86,9 +85,7 @@ def test_a_stranger_on_its_port_is_sent_no_text(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\n{}"])
-def test_a_stranger_that_is_silent_or_busy_is_not_waited_for(
-    answer: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stranger_that_is_silent_or_busy_is_not_waited_for(answer: bytes, folder: Path) -> None:
     class Stranger(BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(4_096)
@@ -96,23 +93,19 @@ def test_a_stranger_that_is_silent_or_busy_is_not_waited_for(
             done.wait(60)
 
     done = threading.Event()
-    monkeypatch.setattr(local, "_PROOF_S", 1.0)
     with running(ThreadingHTTPServer(("127.0.0.1", 0), Stranger)) as stranger:
         folder.mkdir()
         place = place_of(folder, DEEP_NAME)
         place.write_text(json.dumps({"port": stranger.server_port, "token": "t", "pid": 1}))
         try:
-            assert LocalEmbedder(folder).embed(["walrus"], "query").any()
+            assert LocalEmbedder(folder, proof_s=1.0).embed(["walrus"], "query").any()
         finally:
             done.set()
 
 
-def test_one_that_cannot_start_is_an_error_with_its_reason(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_cannot_start_is_an_error_with_its_reason(folder: Path) -> None:
     script = folder.parent / "python"
     script.write_text("#!/bin/sh\necho no such model >&2\nexit 3\n")
     script.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(script))
     with pytest.raises(EmbeddingFailed, match="no such model"):
-        LocalEmbedder(folder).embed(["walrus"], "query")
+        LocalEmbedder(folder, python=str(script)).embed(["walrus"], "query")

@@ -12,8 +12,8 @@ import pytest
 from tests.contracts.embedding_servers import OpenAIServer
 from tests.loopback import running
 
+from sonde.embedding.server import EmbeddingServer
 from sonde.embedding.services import EndpointEmbedder, OpenAIEmbedder, Patience, is_loopback
-from sonde.embedding.shared.server import EmbeddingServer
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed
 from sonde.settings import read_key
@@ -29,7 +29,7 @@ def server() -> Iterator[OpenAIServer]:
 
 
 def connect(server: OpenAIServer, **options: Any) -> OpenAIEmbedder:
-    given = {"model": "m", "asking": QUICK, "read_key": lambda: KEY} | options
+    given = {"model": "m", "patience": QUICK, "read_key": lambda: KEY} | options
     return OpenAIEmbedder(server.address, **given)
 
 
@@ -133,7 +133,7 @@ def test_a_service_that_says_nothing_is_given_up() -> None:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/embed"
         asking = {"query": Patience(0.05, 2, 0.001)}
         with pytest.raises(EmbeddingFailed):
-            EndpointEmbedder(address, 3, asking=asking).embed(["walrus"], "query")  # type: ignore[arg-type]
+            EndpointEmbedder(address, 3, patience=asking).embed(["walrus"], "query")  # type: ignore[arg-type]
 
 
 def test_a_service_is_held_to_its_model() -> None:

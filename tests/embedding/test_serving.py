@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.loopback import running
 
-from sonde.embedding.shared.server import MOST_BYTES, EmbeddingServer
+from sonde.embedding.server import MAX_BODY_BYTES, EmbeddingServer
 from sonde.embedding.static import StaticEmbedder
 
 
@@ -69,7 +69,7 @@ def test_strangers_are_refused(server: EmbeddingServer) -> None:
     assert send(server, "POST", "/embed", body, Origin="http://evil.example")[0] == 403
     assert send(server, "POST", "/embed", body, Sec_Fetch_Site="cross-site")[0] == 403
     assert send(server, "POST", "/elsewhere", body)[0] == 404
-    too_long = str(MOST_BYTES + 1)
+    too_long = str(MAX_BODY_BYTES + 1)
     assert send(server, "POST", "/embed", b"{}", Content_Length=too_long)[0] == 413
     assert server.server_address[0] == "127.0.0.1"
 

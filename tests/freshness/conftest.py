@@ -80,7 +80,7 @@ class Served:
     def holds(self, path: str) -> str | None:
         """The hash under which the index knows a file."""
         for store in self.app.workspace.projects.get(self.root).stores().values():
-            if state := store.states([path]).get(path):
+            if state := store.files([path]).get(path):
                 return state.hash
         return None
 

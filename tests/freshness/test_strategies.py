@@ -231,7 +231,7 @@ def test_a_file_indexed_in_the_moment_it_was_written_is_read_once_more_and_not_e
 
     def known_time() -> int:
         store = served.app.workspace.projects.get(served.root).stores()["code"]
-        return int(store.states(["pkg/m1.py"])["pkg/m1.py"].mtime_ns)
+        return int(store.files(["pkg/m1.py"])["pkg/m1.py"].mtime_ns)
 
     if known_time() == 0:  # it was indexed within those two seconds
         os.utime(path, (now - 60, now - 60))

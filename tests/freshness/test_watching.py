@@ -32,7 +32,7 @@ def test_a_saved_file_is_found_and_a_touched_one_is_left_alone(served: Any) -> N
     (served.root / "pkg" / "m3.py").touch()
     facts = (served.root / "pkg" / "m3.py").stat()
     wait_until(
-        lambda: store.states(["pkg/m3.py"])["pkg/m3.py"].mtime_ns == facts.st_mtime_ns, "touched"
+        lambda: store.files(["pkg/m3.py"])["pkg/m3.py"].mtime_ns == facts.st_mtime_ns, "touched"
     )
     assert [chunk.id for chunk in store.chunks_of("pkg/m3.py")] == before
 

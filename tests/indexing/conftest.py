@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tests.contents import read_contents
 
-from sonde.indexing.diff import Refused
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
 from sonde.runtime.work import Work
 from sonde.stores.chunks.sqlite import SqliteChunkStore
+from sonde.stores.records import Refusals
 from sonde.types import IndexReport
 
 
@@ -33,7 +33,7 @@ class Bench:
         }
         self.tree = Tree(**(settings | tree))
         self.stores = {kind: SqliteChunkStore(folder, kind) for kind in ("code", "docs")}
-        self.refused: Refused = {}
+        self.refused: Refusals = {}
 
     def write(self, name: str, content: str | bytes) -> Path:
         path = self.root / name

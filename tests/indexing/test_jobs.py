@@ -178,11 +178,8 @@ def test_a_job_without_a_thread_is_a_failed_one(
     jobs.close()
 
 
-def test_jobs_of_dead_processes_are_forgotten_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sonde.stores.jobs._KEPT", 4)
-    store = SqliteJobStore(tmp_path / "jobs.db")
+def test_jobs_of_dead_processes_are_forgotten_in_time(tmp_path: Path) -> None:
+    store = SqliteJobStore(tmp_path / "jobs.db", kept_jobs=4)
     now = int(time.time() * 1000)
     old = now - 7 * 86_400_000
     for number in range(9):

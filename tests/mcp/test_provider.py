@@ -12,7 +12,7 @@ from tests.loopback import running
 from tests.mcp.conftest import start_product
 from tests.waiting import wait_for_answer
 
-from sonde.embedding.shared.server import EmbeddingServer
+from sonde.embedding.server import EmbeddingServer
 from sonde.embedding.static import StaticEmbedder
 
 pytestmark = pytest.mark.anyio

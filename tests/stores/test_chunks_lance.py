@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
-from datetime import timedelta
 
 import numpy as np
 import pytest
 
+from sonde.stores.chunks.base import ChunkLimits
 from sonde.types import Chunk, FileState, ParsedFile, Span
 
 lancedb = pytest.importorskip("lancedb", reason="needs sonde[lance]")
@@ -29,8 +29,8 @@ def open_store(tmp_path):
 
     opened = []
 
-    def open_one(kind="code"):
-        opened.append(LanceChunkStore(tmp_path, kind))
+    def open_one(kind="code", **options):
+        opened.append(LanceChunkStore(tmp_path, kind, **options))
         return opened[-1]
 
     yield open_one
@@ -114,9 +114,8 @@ def test_compacting_leaves_only_what_is_needed(tmp_path, open_store):
     assert store.verify() == []
 
 
-def test_many_small_writes_are_merged(tmp_path, open_store, monkeypatch):
-    monkeypatch.setattr("sonde.stores.chunks.lance._MANY_PIECES", 5)
-    store = open_store()
+def test_many_small_writes_are_merged(tmp_path, open_store):
+    store = open_store(limits=ChunkLimits(max_fragments=5))
     table = lancedb.connect(str(tmp_path / "index.lancedb")).open_table("project_docs")
     for turn in range(12):
         store.replace([make_file(f"f{turn}.py", f"text {turn}\n")])
@@ -127,17 +126,16 @@ def test_many_small_writes_are_merged(tmp_path, open_store, monkeypatch):
     assert table.count_rows() == 12
 
 
-def test_what_a_burst_of_writes_left_goes_when_it_is_over(tmp_path, open_store, monkeypatch):
-    monkeypatch.setattr(
-        "sonde.stores.chunks.lance_tables._KEPT_VERSIONS", timedelta(milliseconds=1)
-    )
-    store = open_store()
+def test_what_a_burst_of_writes_left_goes_when_it_is_over(tmp_path, open_store):
+    now = [0.0]
+    limits = ChunkLimits(kept_versions_s=0.001)
+    store = open_store(limits=limits, clock=lambda: now[0])
     for turn in range(10):
         store.replace([make_file(f"f{turn % 3}.py", f"text {turn}\n")])
     store.tidy()
     versions = tmp_path / "index.lancedb" / "project_docs.lance" / "_versions"
     assert len(list(versions.iterdir())) > 10  # it is not over yet
-    monkeypatch.setattr("sonde.stores.chunks.lance._REST_S", 0.0)
+    now[0] += limits.quiet_s
     store.tidy()
     assert len(list(versions.iterdir())) <= 3
     assert store.verify() == []
@@ -168,6 +166,6 @@ def test_without_the_extra_the_error_says_what_to_install(tmp_path):
 
 
 def test_importing_the_stores_does_not_import_lancedb():
-    code = "import sys, sonde.stores.chunks_lance; print('lancedb' in sys.modules)"
+    code = "import sys, sonde.stores.chunks.lance; print('lancedb' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

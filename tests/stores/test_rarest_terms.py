@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.stores.chunks import lexical as chunk_lexical
+from sonde.stores.chunks.base import ChunkLimits
 from sonde.stores.chunks.sqlite import SqliteChunkStore
-from sonde.types import Chunk, FileState, ParsedFile, Scored, Span
+from sonde.types import Chunk, FileState, ParsedFile, Span
 
 WORDS = ("rare", "seldom", "some", "many", "most", "every")
 SHARES = (0.03, 0.08, 0.2, 0.5, 0.8, 1.0)
@@ -51,11 +51,12 @@ def store(tmp_path: Path) -> Iterator[SqliteChunkStore]:
     store.close()
 
 
-def rank_all(store: SqliteChunkStore, terms: list[str], limit: int) -> list[Scored]:
-    """The ranking without the short way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunk_lexical, "_RARE", 1 << 40)
-        return store.lexical(terms, limit)
+@pytest.fixture
+def plain(store: SqliteChunkStore, tmp_path: Path) -> Iterator[SqliteChunkStore]:
+    """The same store, which never ranks by the rarest terms first."""
+    plain = SqliteChunkStore(tmp_path, "code", ChunkLimits(rare_times=1 << 40))
+    yield plain
+    plain.close()
 
 
 def ask_for_all_at_once(store: SqliteChunkStore, terms: list[str], limit: int) -> bool:
@@ -77,6 +78,7 @@ def ask_for_all_at_once(store: SqliteChunkStore, terms: list[str], limit: int) -
 )
 def test_the_short_way_leads_to_the_same_ranking(
     store: SqliteChunkStore,
+    plain: SqliteChunkStore,
     seed: int,
     count: int,
     questions: list[tuple[set[str], int]],
@@ -88,16 +90,18 @@ def test_the_short_way_leads_to_the_same_ranking(
     for round_ in range(2):
         for words, limit in questions:
             terms = sorted(words)
-            assert store.lexical(terms, limit) == rank_all(store, terms, limit)
+            assert store.lexical(terms, limit) == plain.lexical(terms, limit)
         if not round_:  # what was counted before is no longer so
             store.remove([files[at].state.path for at in gone if at < count])
 
 
-def test_chunks_that_hold_only_common_words_are_not_ranked(store: SqliteChunkStore) -> None:
+def test_chunks_that_hold_only_common_words_are_not_ranked(
+    store: SqliteChunkStore, plain: SqliteChunkStore
+) -> None:
     store.replace(
         [make_file(n, ["every", *["rare"] * (n % 40 == 0), *["word"] * 5]) for n in range(400)]
     )
     assert not ask_for_all_at_once(store, ["rare", "every"], 2)
     assert ask_for_all_at_once(store, ["rare", "every"], 9)  # of the ten there are, too many
     best = store.lexical(["rare", "every"], 2)
-    assert best == rank_all(store, ["rare", "every"], 2)
+    assert best == plain.lexical(["rare", "every"], 2)

@@ -78,7 +78,7 @@ class TestMetadata:
         )
         save_metadata(tmp_path, metadata)
         assert load_metadata(tmp_path) == metadata
-        assert (metadata.total_files, metadata.total_chunks, metadata.total_bytes) == (2, 4, 6)
+        assert (metadata.total_files, metadata.total_chunks) == (2, 4)
 
     def test_a_folder_of_an_earlier_format_is_brought_up_and_asks_to_be_indexed(self, tmp_path):
         old = {

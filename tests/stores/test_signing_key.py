@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
-from sonde.stores.sealing import load_signing_key
+from sonde.stores.users import load_signing_key
 
 
 def test_all_who_start_at_once_get_the_same_key_and_leave_nothing_else(tmp_path: Path) -> None:
@@ -21,15 +18,12 @@ def test_all_who_start_at_once_get_the_same_key_and_leave_nothing_else(tmp_path:
     assert stat.S_IMODE((home / "key").stat().st_mode) == 0o600
 
 
-def test_a_file_system_without_links_keeps_a_key_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_links_keeps_a_key_too(tmp_path: Path) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "link", refuse)
-    key = load_signing_key(tmp_path)
-    assert load_signing_key(tmp_path) == key == (tmp_path / "key").read_bytes()
+    key = load_signing_key(tmp_path, refuse)
+    assert load_signing_key(tmp_path, refuse) == key == (tmp_path / "key").read_bytes()
 
 
 def test_where_nothing_can_be_kept_a_process_has_a_key_of_its_own(tmp_path: Path) -> None:

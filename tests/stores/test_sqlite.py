@@ -11,8 +11,7 @@ import apsw
 import pytest
 
 from sonde.errors import DiskFull, IndexBusy, IndexCorrupt, IndexTooNew, StorageUnusable
-from sonde.stores.database import Database, bind_text, read_stored_text, translate_errors
-from sonde.stores.formats import Format
+from sonde.stores.database import Database, Format, bind_text, read_stored_text, translate_errors
 
 
 def create_notes(connection):

@@ -11,7 +11,7 @@ from tests.contracts.embedding_servers import OpenAIServer
 from tests.loopback import running
 
 from sonde.app import App
-from sonde.embedding.shared.server import EmbeddingServer
+from sonde.embedding.server import EmbeddingServer
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed, InvalidRequest
 from sonde.runtime.work import Work

@@ -1,4 +1,4 @@
-"""Grammar name -> parser, each loaded on its first use and kept per thread."""
+"""Grammar name -> parser, loaded on first use and cached per thread."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MODULES = {
     "tsx": ("tree_sitter_typescript", "language_tsx"),
     "typescript": ("tree_sitter_typescript", "language_typescript"),
 }
-_LARGEST = 1024 * 1024
-_LINE = 400
+_MAX_BYTES = 1024 * 1024
+_MEAN_LINE_BYTES = 400
 """Minified and generated sources have longer lines than this on average."""
 _STRIDE, _BLOCK, _PERIOD, _RUN = 512, 64, 16, 600
-_PIECE, _TIMES = 128, 100
-"""A source is handed to the parser in pieces of so many bytes, each so often at most on average;
-what people write needs two or three readings, the worst of 6,000 files seventeen."""
-_ROOM, _PER_BYTE = 24 << 20, 100
-"""What loading a grammar and a parse may take, all in all and for each byte of a source."""
+_READ_BYTES, _MAX_READS = 128, 100
+"""The parser reads a source in pieces of this size, each at most this often on average; code
+usually needs two or three reads, the worst of 6,000 files seventeen."""
+_BASE_MEMORY, _MEMORY_PER_BYTE = 24 << 20, 100
+"""Upper bound of the memory for a grammar and a parse, in total and per byte of the source."""
 
 _parsers = threading.local()
 
@@ -51,7 +51,7 @@ def _parser_for(grammar: str) -> Parser:
 
 
 def _repeats(data: bytes) -> bool:
-    """Whether a long stretch is one short token over and over.
+    """Whether a long stretch repeats one short token.
 
     Error recovery takes quadratic time and more on such text (8 kB can take a minute), and
     the way to stop a parse, the progress callback of tree-sitter 0.26, crashes the process.
@@ -68,31 +68,31 @@ def _repeats(data: bytes) -> bool:
     return False
 
 
-def _is_worth(data: bytes) -> bool:
-    """Whether a source is worth a syntax tree: not huge, not minified, not one token repeated."""
-    if len(data) > min(_LARGEST, _LINE * (data.count(b"\n") + 2)):
+def _is_parsable(data: bytes) -> bool:
+    """Whether a source is worth parsing: not huge, not minified, not one token repeated."""
+    if len(data) > min(_MAX_BYTES, _MEAN_LINE_BYTES * (data.count(b"\n") + 2)):
         return False
     return not _repeats(data)
 
 
 def parse_tree(grammar: str, data: bytes) -> Tree | None:
-    """The syntax tree of a source, broken or not; None where it is not worth one, or has errors
-    from which the parser would not recover in any time. `MemoryError` where there may be no room.
+    """The syntax tree of a source, with or without errors; None where parsing is not worth it or
+    would take too long. Raises `MemoryError` where memory may not suffice.
     """
-    if not _is_worth(data):
+    if not _is_parsable(data):
         return None
-    require_memory(_ROOM + _PER_BYTE * len(data))
-    left = _TIMES * (len(data) // _PIECE + _TIMES)
+    require_memory(_BASE_MEMORY + _MEMORY_PER_BYTE * len(data))
+    left = _MAX_READS * (len(data) // _READ_BYTES + _MAX_READS)
 
     def read(offset: int, _: object) -> bytes:
-        # how often pieces are read again tells how hard it is, the same on every machine
+        # the number of reads measures the effort, equally on every machine
         nonlocal left
         left -= 1
         if left <= 0:
             return b""  # as if the source ended
-        end = offset + _PIECE
-        # never within a character: when no more comes after its first half, the parser crashes
-        while end < len(data) and data[end] & 0xC0 == 0x80 and end > offset + _PIECE - 3:
+        end = offset + _READ_BYTES
+        # never inside a character: the parser crashes if the source ends after its first half
+        while end < len(data) and data[end] & 0xC0 == 0x80 and end > offset + _READ_BYTES - 3:
             end -= 1
         return data[offset:end]
 

@@ -1,4 +1,4 @@
-"""What a source imports: one pattern per language over the text, so that broken code counts too.
+"""Imports of a source: one pattern per language over the text, so that broken code counts too.
 
 The names are last parts, folded (`./core/api-v2.js` -> apiv2), to compare with file stems.
 """
@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-_How = Literal["file", "name", "path"]
-"""What the captured text is: a file's path, dotted names (last parts), or both last parts."""
+_Form = Literal["file", "name", "path"]
+"""The captured text: a file's path, dotted names (last part), or a path (last two parts)."""
 
 _QUOTED = r"""["'`]([^"'`\n]{1,300})["'`]"""
 _JS = rf"\b(?:from|import|require|mock)\s{{0,20}}\(?\s{{0,20}}{_QUOTED}"
-_PATTERNS: dict[str, tuple[_How, str]] = {
+_PATTERNS: dict[str, tuple[_Form, str]] = {
     "bash": ("file", r"""^[ \t]*(?:source|\.)[ \t]+["']?([^\s"';]{1,300})"""),
     "c": ("file", r"""^[ \t]*#[ \t]*(?:include|import)[ \t]*[<"]([^>"\n]{1,300})"""),
     "csharp": (
@@ -85,7 +85,7 @@ _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
 _NO_NAMES = frozenset({"crate", "self", "super", "std", "core", "alloc", "pub", "given", "_"})
 
 
-def _names_in(text: str, how: _How) -> Iterator[str]:
+def _names_in(text: str, how: _Form) -> Iterator[str]:
     if how == "file":
         for path in _STRING.findall(text) or [text]:
             parts = [part for part in re.split(r"[/:]", path) if part.strip(".")]
@@ -121,7 +121,7 @@ def find_imports(text: str, language: str) -> tuple[str, ...]:
 
 
 def count_imports(text: str, language: str) -> int:
-    """How many different modules, packages or files a source imports."""
+    """The number of distinct modules, packages or files that a source imports."""
     if language not in _PATTERNS:
         return 0
     found: set[str] = set()

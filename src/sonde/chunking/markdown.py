@@ -22,8 +22,8 @@ from sonde.chunking.packing import (
 )
 from sonde.types import Chunk
 
-_HEADER_LENGTH = 299
-_PATH_LENGTH = 140
+_HEADER_CHARS = 299
+_PATH_CHARS = 140
 _MARKS = {
     "markdown": rb"^ {0,3}(?P<mark>#{1,6})[ \t]+(?P<title>[^\n]*)",
     "asciidoc": rb"^(?P<mark>={1,6})[ \t]+(?P<title>[^\n]*)",
@@ -43,7 +43,7 @@ _FRONT = re.compile(rb"\A(---|\+\+\+)[ \t\r]*\n(?:.*?\n)?\1[ \t\r]*(?:\n|\Z)", r
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Where a heading stands and the titles above it, its own last; level 0 is what comes first."""
+    """The offset of a heading and its trail of titles; level 0 is the text before the first."""
 
     start: int
     level: int
@@ -52,7 +52,7 @@ class Section:
 
 @dataclass(slots=True)
 class Document:
-    """The sections of a text in order, and the stretches of code fenced off in it."""
+    """The sections of a text in order, and its fenced code blocks."""
 
     sections: list[Section]
     fences: list[tuple[int, int]]
@@ -66,7 +66,7 @@ def _pattern_for(language: str) -> re.Pattern[bytes]:
 
 
 def _level_of(groups: dict[str, bytes | None], styles: list[tuple[bytes, bool]]) -> int:
-    """How deep a heading is, 0 if it is none; underlines rank in the order of their first use."""
+    """The level of a heading, 0 if it is none; underlines rank in the order of their first use."""
     mark, under, text = groups.get("mark"), groups["under"] or b"", groups["text"] or b""
     if mark:
         return len(mark)
@@ -81,7 +81,7 @@ def _level_of(groups: dict[str, bytes | None], styles: list[tuple[bytes, bool]])
 
 
 def read_sections(data: bytes, language: str) -> Document:
-    """The headings of a text, those in fenced code and front matter passed over."""
+    """The headings of a text, except those in fenced code and front matter."""
     document = Document([Section(0, 0, ())], [])
     titles: list[tuple[int, str]] = []
     styles: list[tuple[bytes, bool]] = []
@@ -139,6 +139,6 @@ def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
         trail = sections[index].trail
         if not trail and index + 1 < len(sections) and sections[index + 1].start < end:
             trail = sections[index + 1].trail
-        place = path[-_PATH_LENGTH:]
-        headers.append(f"{place}\n{' > '.join(trail)}"[:_HEADER_LENGTH] if trail else place)
+        place = path[-_PATH_CHARS:]
+        headers.append(f"{place}\n{' > '.join(trail)}"[:_HEADER_CHARS] if trail else place)
     return cut_bytes(path, data, cuts, headers, [""] * len(cuts))

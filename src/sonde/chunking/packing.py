@@ -11,21 +11,23 @@ from sonde.types import Chunk, Kind, Span
 TARGET = 1500
 """Neighbours are packed together up to this many bytes."""
 WHOLE = 2300
-"""A definition or section up to this size stays in one piece, with room for what closes it."""
-LARGEST = 2500
+"""A definition or section up to this size stays whole, with room for its closing lines."""
+MAX_BYTES = 2500
 """No chunk is larger."""
-_SMALL = 250
-_HEADER_ALONE = 400
+_SLIVER_BYTES = 250
+"""Smaller pieces join a neighbour."""
+_HEADER_BYTES = 400
+"""The opening of a type is cut from its first member from this size on."""
 
 JOIN, MEMBER, ENTER, LEAVE = range(4)
-"""What a break is: between neighbours, before a first member, where a large piece begins, ends."""
+"""Kinds of breaks: between neighbours, before a first member, into or out of a large piece."""
 
 _SOFT_END = re.compile(rb"[;,\s}](?=[^;,\s}]*\Z)")
 _PARAGRAPH = re.compile(rb"\n[ \t\r]*\n(?=\S)")
 
 
 class Breaks:
-    """Where a text may be cut, in order, and what each place is."""
+    """Offsets where a text may be cut, in order, each with its kind."""
 
     def __init__(self) -> None:
         self.at: list[int] = [0]
@@ -43,20 +45,20 @@ class Breaks:
             self.force[-1] = max(force, self.force[-1])
 
     def leave(self) -> None:
-        """Say that a large piece ends at the next break."""
+        """Mark the next break as the end of a large piece."""
         self._next = LEAVE
 
 
 def split_lines(data: bytes, start: int, end: int) -> list[int]:
-    """Cuts behind `start` that bring a stretch below the limit: at lines, else at soft ends."""
+    """Cuts after `start` that bring a stretch below the limit: at lines, else at soft ends."""
     cuts = [start]
-    step = min(LARGEST, (end - start) // -(-(end - start) // TARGET) + 200)
-    while end - cuts[-1] > LARGEST:
+    step = min(MAX_BYTES, (end - start) // -(-(end - start) // TARGET) + 200)
+    while end - cuts[-1] > MAX_BYTES:
         low = cuts[-1]
         cut = data.rfind(b"\n", low, low + step) + 1
         if cut <= low:
-            found = _SOFT_END.search(data, low, low + LARGEST)
-            cut = found.end() if found else low + LARGEST
+            found = _SOFT_END.search(data, low, low + MAX_BYTES)
+            cut = found.end() if found else low + MAX_BYTES
             while data[cut] & 0xC0 == 0x80:
                 cut -= 1
         cuts.append(cut)
@@ -64,16 +66,16 @@ def split_lines(data: bytes, start: int, end: int) -> list[int]:
 
 
 def pack_breaks(breaks: Breaks, data: bytes) -> list[int]:
-    """The breaks that become cuts, and more where nothing else brings the size down."""
+    """The breaks that become cuts, and more where they leave a piece too large."""
     cuts, force = [0], [JOIN]
     ends = [*breaks.at[1:], len(data)]
     for start, end, here in zip(breaks.at, ends, breaks.force, strict=True):
         size = start - cuts[-1]
         full = end - cuts[-1] > TARGET
-        if size and (full or here >= ENTER or (here == MEMBER and size >= _HEADER_ALONE)):
+        if size and (full or here >= ENTER or (here == MEMBER and size >= _HEADER_BYTES)):
             cuts.append(start)
             force.append(here)
-        if end - cuts[-1] > LARGEST:
+        if end - cuts[-1] > MAX_BYTES:
             more = split_lines(data, cuts[-1], end)
             cuts += more
             force += [JOIN] * len(more)
@@ -81,13 +83,13 @@ def pack_breaks(breaks: Breaks, data: bytes) -> list[int]:
 
 
 def _merge_slivers(cuts: list[int], force: list[int], size: int) -> list[int]:
-    """A sliver joins the piece it ends, or the one it leads to, within the limit."""
+    """Join slivers to the piece before or after them, within the limit."""
     kept = [0]
     ends = [*cuts[1:], size]
     for at, end, here in zip(cuts[1:], ends[1:], force[1:], strict=True):
-        tail = end - at < _SMALL and here < ENTER
-        lead = at - kept[-1] < _SMALL and here < LEAVE
-        if not ((tail or lead) and end - kept[-1] <= LARGEST):
+        tail = end - at < _SLIVER_BYTES and here < ENTER
+        lead = at - kept[-1] < _SLIVER_BYTES and here < LEAVE
+        if not ((tail or lead) and end - kept[-1] <= MAX_BYTES):
             kept.append(at)
     return kept
 
@@ -99,7 +101,7 @@ def add_paragraphs(breaks: Breaks, data: bytes, start: int, end: int) -> None:
 
 
 def pack_lines(data: bytes) -> list[int]:
-    """Cuts of a text nothing more is known of: paragraphs packed, large ones cut by lines."""
+    """Cuts of a text of unknown structure: paragraphs packed, large ones cut at lines."""
     breaks = Breaks()
     add_paragraphs(breaks, data, 0, len(data))
     return pack_breaks(breaks, data)
@@ -107,7 +109,7 @@ def pack_lines(data: bytes) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Splitting:
-    """How large a piece may be, how much of it the next repeats, and where to cut first."""
+    """The size of a piece, its overlap with the next, and the separators to cut at, best first."""
 
     size: int
     overlap: int
@@ -126,7 +128,7 @@ def encode(text: str) -> bytes:
 
 
 def _find_end(text: str, start: int, passed: int, how: Splitting) -> int:
-    """The last cut in reach of `start` and behind `passed`, at the coarsest separator."""
+    """The last cut in reach of `start` and after `passed`, at the coarsest separator."""
     reach = start + how.size
     if reach >= len(text):
         return len(text)
@@ -138,7 +140,7 @@ def _find_end(text: str, start: int, passed: int, how: Splitting) -> int:
 
 
 def _find_start(text: str, passed: int, end: int, how: Splitting) -> int:
-    """Where the piece behind `end` begins: as early as the overlap and a separator allow."""
+    """The start of the piece after `end`: as early as the overlap and a separator allow."""
     low = max(passed + 1, end - how.overlap)
     for separator in how.separators:
         found = text.find(separator, max(0, low - len(separator)), end) if separator else -1
@@ -148,7 +150,7 @@ def _find_start(text: str, passed: int, end: int, how: Splitting) -> int:
 
 
 def split_ranges(text: str, how: Splitting) -> list[tuple[int, int]]:
-    """Character ranges that cover the text in order, each within the size, overlapping as told."""
+    """Character ranges that cover the text in order, with the given size and overlap."""
     ranges: list[tuple[int, int]] = []
     start = end = 0
     while end < len(text):
@@ -159,7 +161,7 @@ def split_ranges(text: str, how: Splitting) -> list[tuple[int, int]]:
 
 
 def split_text(path: str, text: str, kind: Kind) -> list[Chunk]:
-    """Cut a file as the kind of text it is, with plain character windows."""
+    """Cut a file into character windows, sized for its kind."""
     chunks: list[Chunk] = []
     char = byte = 0
     line = 1

@@ -1,4 +1,4 @@
-"""The one entry: a file's text -> chunks, symbols and imports, by whatever suits it."""
+"""A file's text -> chunks, symbols, imports and tags, by syntax, headings or lines."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-_HEADER_LENGTH = 299
-_PATH_LENGTH = 140
-_LINE_LENGTH = 100
-_INDENT = 400
+_HEADER_CHARS = 299
+_PATH_CHARS = 140
+_SIGNATURE_CHARS = 100
+_MAX_INDENT = 400
+"""Bytes searched for the start of a line; what is indented further is not a line of its own."""
 
 _LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")
 _DEFINING = frozenset({"type", "function", "scope", "call"})
@@ -41,14 +42,14 @@ _DEFINING = frozenset({"type", "function", "scope", "call"})
 
 def _line_start(data: bytes, offset: int) -> int:
     """The start of the line if only blanks precede `offset` on it, otherwise -1."""
-    start = data.rfind(b"\n", max(0, offset - _INDENT), offset) + 1
-    if not start and offset > _INDENT:
+    start = data.rfind(b"\n", max(0, offset - _MAX_INDENT), offset) + 1
+    if not start and offset > _MAX_INDENT:
         return -1
     return start if not data[start:offset].strip() else -1
 
 
 class _Level:
-    """One container on the way down: what is left of it, and what it is."""
+    """One container on the way down: its remaining children, and what it is."""
 
     __slots__ = ("first", "large", "nodes")
 
@@ -68,7 +69,7 @@ class _Lead:
         self.start = self.end = -1
 
     def locate(self, node: Node, data: bytes) -> int:
-        """Where the piece that `node` ends or begins has its start, -1 if inside a line."""
+        """The start of the stretch that `node` belongs to, -1 if it begins inside a line."""
         at = _line_start(data, node.start_byte)
         if at >= 0 and self.start >= 0 and data.count(b"\n", self.end, node.start_byte) <= 1:
             at = self.start
@@ -110,15 +111,15 @@ def _signature(one: Definition, data: bytes) -> str:
     """The line that opens a definition, without its body."""
     body = one.node.child_by_field_name("body")
     if body is not None and body.start_byte > one.start:
-        text = data[one.start : min(body.start_byte, one.start + 4 * _LINE_LENGTH)]
+        text = data[one.start : min(body.start_byte, one.start + 4 * _SIGNATURE_CHARS)]
         lines = text.split(b"\n")
         # A comment may stand between the signature and the body.
         ends = (i for i, line in enumerate(lines) if line.rstrip().endswith((b":", b"{")))
         text = b"\n".join(lines[: next(ends, len(lines)) + 1])
     else:
-        text = data[one.start : min(one.end, one.start + 4 * _LINE_LENGTH)].split(b"\n", 1)[0]
+        text = data[one.start : min(one.end, one.start + 4 * _SIGNATURE_CHARS)].split(b"\n", 1)[0]
     line = " ".join(text.decode("utf-8", "replace").split()).rstrip(" :{=(")
-    return line if len(line) <= _LINE_LENGTH else line[: _LINE_LENGTH - 1] + "…"
+    return line if len(line) <= _SIGNATURE_CHARS else line[: _SIGNATURE_CHARS - 1] + "…"
 
 
 def label_cuts(
@@ -128,7 +129,7 @@ def label_cuts(
     headers: list[str] = []
     symbols: list[str] = []
     definitions = outline.definitions
-    place = path[-_PATH_LENGTH:]
+    place = path[-_PATH_CHARS:]
     scopes_open: list[Definition] = []
     at = 0
     ends = [*cuts[1:], len(data)]
@@ -148,17 +149,17 @@ def label_cuts(
             if one.role == "value":
                 symbol = symbol or one.name
         scopes = [_signature(one, data) for one in scopes_open[-3:]]
-        headers.append("\n".join([place, *scopes])[:_HEADER_LENGTH])
+        headers.append("\n".join([place, *scopes])[:_HEADER_CHARS])
         symbols.append(symbol)
     return headers, symbols
 
 
 def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple[Symbol, ...]]:
-    """Cut a source at its definitions; also returns what it defines."""
+    """Cut a source at its definitions. Returns its chunks and symbols."""
     tree = parse_tree(grammar, data)
     if tree is None:
         cuts = pack_lines(data)
-        return cut_bytes(path, data, cuts, [path[-_PATH_LENGTH:]] * len(cuts), [""] * len(cuts)), ()
+        return cut_bytes(path, data, cuts, [path[-_PATH_CHARS:]] * len(cuts), [""] * len(cuts)), ()
     root = tree.root_node
     outline = find_definitions(root, data, grammar)
     cuts = pack_breaks(find_breaks(root, data, grammar), data) if len(data) > TARGET else [0]
@@ -167,14 +168,14 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
 
 
 VERSION = 2
-"""Grows when the same text is cut into other chunks, or found to hold other tags, than before."""
-MOST_CHUNKS = 1000
-"""Per file; what lies behind is not searched."""
+"""Grows when the same text gives other chunks or tags than before."""
+MAX_CHUNKS = 1000
+"""Per file; text after them is not searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Everything cut from one text; `truncated` when it held more chunks than are kept."""
+    """Everything parsed from one text; `truncated` if it has more chunks than are kept."""
 
     chunks: tuple[Chunk, ...] = ()
     symbols: tuple[Symbol, ...] = ()
@@ -203,7 +204,7 @@ def parse_source(
         chunks = chunk_document(path, data, language.name)
     else:
         cuts = pack_lines(data)
-        chunks = cut_bytes(path, data, cuts, [path[-140:]] * len(cuts), [""] * len(cuts))
+        chunks = cut_bytes(path, data, cuts, [path[-_PATH_CHARS:]] * len(cuts), [""] * len(cuts))
     if method == "recursive":
         chunks = split_text(path, text, kind)
-    return Parsed(tuple(chunks[:MOST_CHUNKS]), symbols, imports, len(chunks) > MOST_CHUNKS, tags)
+    return Parsed(tuple(chunks[:MAX_CHUNKS]), symbols, imports, len(chunks) > MAX_CHUNKS, tags)

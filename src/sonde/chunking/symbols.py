@@ -1,4 +1,4 @@
-"""What a syntax tree defines: one table of node types, one walk over containers only."""
+"""Definitions in a syntax tree: one table of node types, one walk over containers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 Role = Literal["type", "function", "value", "scope", "through", "call"]
-"""`scope` qualifies names without defining one (`impl Foo`); `through` is only passed."""
+"""`scope` qualifies names without defining one (`impl Foo`); `through` is only descended into."""
 
 _JS = {
     "type": "class_declaration class abstract_class_declaration interface_declaration "
@@ -143,7 +143,7 @@ _RECEIVER = re.compile(rb"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 
 @dataclass(slots=True)
 class Definition:
-    """A named piece of a tree: where it is, what it is called, and the node that says more."""
+    """A named part of a tree: its bytes, name, role and node."""
 
     start: int
     end: int
@@ -228,7 +228,7 @@ def _name_of(node: Node, data: bytes) -> str:
 
 
 def _role_of_value(node: Node, data: bytes) -> Role | None:
-    """A value that holds a function or a class is one; one that imports is none."""
+    """The role of an assigned value: a function or class counts as one, an import as none."""
     if _IMPORTING.search(data, node.start_byte, min(node.end_byte, node.start_byte + 200)):
         return None
     value = node.child_by_field_name("value") or node.child_by_field_name("right")

@@ -1,19 +1,18 @@
-"""Tags of a file: what its name says, its front matter, and the hashtags in its prose."""
+"""Tags of a file: from its path, its front matter, and the hashtags in its prose."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any
 
 from sonde.text.languages import language_of
 from sonde.types import Kind
 
-MOST_TAGS = 100
+MAX_TAGS = 100
 """Per file; a list longer than this is data, not a description."""
-_LONGEST = 80
+_MAX_TAG_CHARS = 80
 _KEYS = ("tags", "keywords", "categories", "tag", "category")
 
 _FRONT = re.compile(
@@ -66,7 +65,7 @@ def fold_tag(tag: str) -> str:
 
 
 def find_tags(text: str, language: str) -> tuple[str, ...]:
-    """The tags that a document names: in its front matter, then inline."""
+    """The tags in a document: of its front matter, then inline."""
     found: dict[str, None] = {}
     front = _FRONT.match(text)
     for raw in (
@@ -74,12 +73,12 @@ def find_tags(text: str, language: str) -> tuple[str, ...]:
         *_find_hashtags(text[front.end() if front else 0 :], language),
     ):
         tag = fold_tag(raw)
-        if tag and len(tag) <= _LONGEST:
+        if tag and len(tag) <= _MAX_TAG_CHARS:
             found[tag] = None
             for at, letter in enumerate(tag):
                 if letter == "/" and at:
                     found[tag[:at]] = None  # a note under `project/alpha` is one of `project`
-    return tuple(found)[:MOST_TAGS]
+    return tuple(found)[:MAX_TAGS]
 
 
 def _read_front(front: re.Match[str] | None) -> Iterator[str]:
@@ -94,7 +93,7 @@ def _read_front(front: re.Match[str] | None) -> Iterator[str]:
         yield from _list_yaml(front["body"])
 
 
-def _list_toml(table: dict[str, Any]) -> Iterator[str]:
+def _list_toml(table: Mapping[str, object]) -> Iterator[str]:
     inner = table.get("taxonomies")
     for source in (table, inner if isinstance(inner, dict) else {}):
         for key in _KEYS:
@@ -143,7 +142,7 @@ def _knows_markup(language: str) -> bool:
 
 
 def _drop_indented(text: str) -> str:
-    """Without code that is set off by its indent alone; what belongs to a list is none."""
+    """The text without indented code blocks; indented parts of lists stay."""
     kept: list[str] = []
     in_list, codes = False, True
     for line in text.split("\n"):
@@ -161,7 +160,7 @@ def _drop_indented(text: str) -> str:
 
 def _find_hashtags(text: str, language: str) -> Iterator[str]:
     if not _knows_markup(language) or not _BEGUN.search(text):
-        return  # dropping code never brings a hash and a letter together
+        return  # removing code never joins a hash and a letter
     prose = _CODE.sub(lambda match: "\n" * match[0].count("\n") or "¬", text)
     if language == "rst":
         prose = _LITERAL.sub("\n", prose)

@@ -1,7 +1,7 @@
 """Views of a file: its documentation, an overview of its symbols, its definitions, its data.
 
-They stand beside the plain chunks and are made from the text alone, so that nothing needs to be
-kept of them until somebody asks. What cannot be parsed is shown as it is, and says so.
+They complement the plain chunks and are derived from the text alone, so they need not be stored
+until they are used. Files that cannot be parsed are shown as plain text.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
-from sonde.chunking.packing import LARGEST, TARGET, WHOLE, cut_bytes, encode, pack_lines
+from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_bytes, encode, pack_lines
 from sonde.chunking.symbols import Definition, find_definitions
 from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
-if TYPE_CHECKING:
     from tree_sitter import Node, Tree
 
 
-_MOST_ENTRIES = 200
+_MAX_ENTRIES = 200
 """Of each kind; a generated file can define thousands."""
 _PACKAGE = {
     "go": r"^package\s+(\w+)",
@@ -50,7 +48,7 @@ _READ = re.compile(
 
 
 class OverviewEntry(NamedTuple):
-    """Something that a file defines, and its lines."""
+    """A definition and its lines."""
 
     name: str
     kind: str
@@ -59,7 +57,7 @@ class OverviewEntry(NamedTuple):
 
 
 def find_package(path: str, text: str, language: str) -> str:
-    """The package that a source says it belongs to; else its module, after its path."""
+    """The package that a source declares; else its module, from its path."""
     pattern = _PACKAGE.get(language)
     found = re.search(pattern, text, re.MULTILINE) if pattern else None
     if found:
@@ -78,8 +76,8 @@ def write_overview(
     parts = [f"Package: {package}", f"Imports: {imports} package{'' if imports == 1 else 's'}"]
     for title, entries in (("Types", types), ("Functions", functions)):
         if entries:
-            count = f" ({len(entries)})" if len(entries) > _MOST_ENTRIES else ""
-            rows = "\n".join(map(_write_entry, entries[:_MOST_ENTRIES]))
+            count = f" ({len(entries)})" if len(entries) > _MAX_ENTRIES else ""
+            rows = "\n".join(map(_write_entry, entries[:_MAX_ENTRIES]))
             parts.append(f"{title}:{count}\n{rows}")
     return "\n\n".join(parts)
 
@@ -89,8 +87,8 @@ def _write_entry(entry: OverviewEntry) -> str:
     return f"  - {entry.name}{kind} (lines {entry.start_line}-{entry.end_line})"
 
 
-def read_overview(text: str) -> dict[str, Any]:
-    """The facts of an overview as metadata has them."""
+def read_overview(text: str) -> dict[str, str | int]:
+    """The figures of an overview, as metadata."""
     found = _READ.match(text)
     if found is None:
         return {}
@@ -106,7 +104,7 @@ _COMMENT_LINE = re.compile(
     rb"[ \t]*(?://|/\*|\*|#(?![ \t]*(?:if|el|end|include|define))|--|;|%|@|\[|\"\"\")"
 )
 _TEMPLATE = re.compile(rb"[ \t]*(?:template\b|where\b|public\b$|private\b$)")
-_MOST_LINES = 60
+_MAX_LEAD_LINES = 60
 _BODY = re.compile(
     r"^(?:block|body|.*_body|compound_statement|statement_block|field_declaration_list"
     r"|declaration_list|enumerator_list|enum_variant_list|class_declarations|do_block"
@@ -116,13 +114,15 @@ _KIND = re.compile(
     "struct|interface|enum|trait|record|protocol|union|object|namespace|module|mod(?=_)|class"
     "|concept|typealias|alias|newtype|delegate|annotation|instance|extension|family|data|given"
 )
+_SHORT_BYTES = 400
+"""A definition without a body is shown whole up to this size."""
 _WORDS = {"mod": "module", "typealias": "type alias", "alias": "type alias", "data": "data type"}
 
 
 def find_lead(data: bytes, start: int) -> int:
-    """Where the comments and attributes right above a line begin; the line itself if none."""
+    """The start of the comments and attributes right above a line; of the line itself if none."""
     at = data.rfind(b"\n", 0, start) + 1
-    for _ in range(_MOST_LINES):
+    for _ in range(_MAX_LEAD_LINES):
         above = data.rfind(b"\n", 0, at - 1) + 1 if at else 0
         line = data[above : at - 1] if at else b""
         if not at or not (_COMMENT_LINE.match(line) or _TEMPLATE.match(line)):
@@ -132,7 +132,7 @@ def find_lead(data: bytes, start: int) -> int:
 
 
 def find_body(node: Node) -> Node | None:
-    """The part of a definition that does the work, where the grammar tells it apart."""
+    """The body of a definition, where the grammar has one."""
     for found in (node, node.child_by_field_name("value"), node.child_by_field_name("right")):
         body = found.child_by_field_name("body") if found else None
         if body is not None:
@@ -144,7 +144,7 @@ def find_body(node: Node) -> Node | None:
 
 
 def _end_docstring(body: Node, end: int) -> int:
-    """Where a string that opens a body ends: Python's documentation."""
+    """The end of a docstring that opens a body."""
     first = body.named_children[0] if body.named_child_count else None
     if first is not None and first.type == "expression_statement" and first.named_child_count:
         first = first.named_children[0]
@@ -152,7 +152,7 @@ def _end_docstring(body: Node, end: int) -> int:
 
 
 def cut_signature(one: Definition, data: bytes, *, holds_functions: bool) -> tuple[int, int]:
-    """Where a definition's comments begin and its signature ends; small types are whole."""
+    """The start of a definition's comments and the end of its signature; small types are whole."""
     start = find_lead(data, one.start)
     body = find_body(one.node)
     whole = one.role == "type" and not holds_functions and one.end - start <= WHOLE
@@ -162,19 +162,15 @@ def cut_signature(one: Definition, data: bytes, *, holds_functions: bool) -> tup
         end = _end_docstring(body, body.start_byte)
     else:
         line = data.find(b"\n", one.start, one.end)
-        end = one.end if one.end - start <= _SHORT or line < 0 else line
-    end = min(end, start + LARGEST)
+        end = one.end if one.end - start <= _SHORT_BYTES or line < 0 else line
+    end = min(end, start + MAX_BYTES)
     while end < len(data) and data[end] & 0xC0 == 0x80:
         end -= 1
     return start, end
 
 
-_SHORT = 400
-"""A definition without a body of its own is shown whole up to this size."""
-
-
 def name_kind(node: Node) -> str:
-    """What a type is, in a word (`struct`, `class`, `interface`)."""
+    """The kind of a type in a word (`struct`, `class`, `interface`)."""
     inner = node.child_by_field_name("type") or node.child_by_field_name("value")
     keyword = node.child_by_field_name("declaration_kind")
     for found in (inner, keyword, node):
@@ -189,11 +185,12 @@ VIEW_TYPES: tuple[ViewType, ...] = ("documentation", "symbols", "definitions", "
 VERSION = 1
 """Grows when the same text gives other views than before."""
 
-_MOST_TEXT = 20
-"""Chunks of a file that is shown as it is; data files can be any size."""
-_MOST_VIEWS = 1000
+_MAX_PLAIN_CHUNKS = 20
+"""Of a file that is shown as plain text; data files can be any size."""
+_MAX_VIEWS = 1000
 _LONG_COMMENT = 400
-_LONGEST_VALUE = 600
+"""Bytes from which a comment is documentation of its own."""
+_MAX_VALUE_BYTES = 600
 _LICENCE = re.compile("[Ll]icen[cs]e|[Cc]opyright")
 _CONFIG = frozenset(
     "cfg dockerfile dotfile gomod graphql hcl ini json just make meson plist prisma protobuf "
@@ -213,7 +210,7 @@ class View:
 
 
 def has_syntax(path: str) -> bool:
-    """Whether views of such a file come from its syntax; otherwise its text is shown as it is."""
+    """Whether views of such a file come from its syntax instead of its plain text."""
     return language_of(path).grammar is not None
 
 
@@ -231,7 +228,7 @@ def derive_views(path: str, text: str, kind: Kind) -> list[View]:
     elif language.grammar and (tree := parse_tree(language.grammar, data)):
         views = list(_view_code(path, text, data, language, tree))
     elif _ENV.search(path):
-        # a sample of settings: which there are, never what they are set to
+        # a sample of settings: their names, never their values
         views = list(_cut_plain("data", path, encode(_ASSIGNED.sub(r"\1", text))))
     elif language.name in _NO_VIEW:
         views = []
@@ -239,12 +236,14 @@ def derive_views(path: str, text: str, kind: Kind) -> list[View]:
         views = list(_cut_plain("data", path, data))
     else:
         views = list(_cut_plain("definitions", path, data))
-    return views[:_MOST_VIEWS]
+    return views[:_MAX_VIEWS]
 
 
 def _cut_plain(type_: ViewType, path: str, data: bytes) -> Iterator[View]:
     cuts = pack_lines(data)
-    for chunk in cut_bytes(path, data, cuts, [path] * len(cuts), [""] * len(cuts))[:_MOST_TEXT]:
+    for chunk in cut_bytes(path, data, cuts, [path] * len(cuts), [""] * len(cuts))[
+        :_MAX_PLAIN_CHUNKS
+    ]:
         yield View(type_, chunk)
 
 
@@ -297,7 +296,7 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
         views.append(make("definitions", max(start, ends), end, title, one.name))
         if one.start - start > _LONG_COMMENT and start >= ends:
             views.append(make("documentation", start, one.start, title, one.name))
-        if kind == "enum" and one.end - one.start <= LARGEST:
+        if kind == "enum" and one.end - one.start <= MAX_BYTES:
             views.append(make("data", max(start, ends), one.end, title, one.name))
         ends = end if not holds else ends
     imports = count_imports(text, language.name)
@@ -306,7 +305,7 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
     )
     whole = lines.span(0, len(data))
     yield View("symbols", Chunk(path, overview, whole, f"{path} symbols"))
-    end = min(_end_opening(root), LARGEST)
+    end = min(_end_opening(root), MAX_BYTES)
     opening = data[:end].decode("utf-8", "ignore")
     if _is_prose(opening):
         place = lines.span(0, len(encode(opening)))
@@ -317,7 +316,7 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
 
 
 def _drop_repeats(found: Sequence[Definition], grammar: str) -> list[Definition]:
-    """Without the further equations of one function, and what starts where another does."""
+    """Definitions without further equations of one function and those at the same start."""
     kept: list[Definition] = []
     equations = grammar in ("elixir", "haskell")
     for one in found:
@@ -334,7 +333,7 @@ def _holds(functions: Sequence[int], one: Definition) -> bool:
 
 
 def _end_opening(root: Node) -> int:
-    """Where the comments, or the string, that a file opens with end."""
+    """The end of the comments or the string that open a file."""
     end = 0
     for node in root.named_children:
         inner = node
@@ -347,18 +346,18 @@ def _end_opening(root: Node) -> int:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether what a file opens with says something, beyond a licence."""
+    """Whether the opening of a file is documentation, not a licence."""
     return len(text) > _LONG_COMMENT and not _LICENCE.search(text)
 
 
 def _pack_values(found: Sequence[Definition], data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Constants and other values outside functions, neighbours together."""
+    """Constants and other values outside functions, neighbours packed together."""
     pieces: list[tuple[int, int, str]] = []
     for one in found:
         if one.role != "value":
             continue
         start = find_lead(data, one.start)
-        end = min(one.end, one.start + _LONGEST_VALUE)
+        end = min(one.end, one.start + _MAX_VALUE_BYTES)
         while end < len(data) and data[end] & 0xC0 == 0x80:
             end -= 1
         if pieces:

@@ -1,4 +1,4 @@
-"""What an embedding provider promises."""
+"""The protocol of an embedder, the providers by name, and the identity of remote models."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 else:
-    Vectors = object  # numpy is loaded by whoever computes, not by whoever lists tools
+    Vectors = object  # numpy is loaded on first use: listing tools does not need it
 
 
 Mode = Literal["query", "passage"]
 DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-4", 384
-"""Those of the bundled deep model, wherever it runs; a new model counts up."""
+"""Of the bundled deep model, in whichever process it runs; a new model gets the next number."""
 
 
 class Embedder(Protocol):
@@ -38,6 +38,10 @@ class Embedder(Protocol):
     def dimensions(self) -> int:
         """Numbers per vector."""
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is in this process's memory, so that `embed` starts at once."""
+
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
         """One unit row per text, in order; a text without any known token gives a zero row."""
 
@@ -46,7 +50,7 @@ class Embedder(Protocol):
 
 
 def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vectors:
-    """So many unit rows, out of those that were made; the others are zero."""
+    """A matrix of `count` unit rows; rows that were not made are zero."""
     import numpy as np
 
     vectors = np.zeros((count, dimensions), np.float32)
@@ -60,7 +64,7 @@ def make_units(made: Mapping[int, Vectors], count: int, dimensions: int) -> Vect
 PROVIDERS: Mapping[str, str] = {
     "static": "sonde.embedding.static:StaticEmbedder",
     "deep": "sonde.embedding.onnx:OnnxEmbedder",
-    "local": "sonde.embedding.shared.client:LocalEmbedder",
+    "local": "sonde.embedding.local:LocalEmbedder",
     "http": "sonde.embedding.services:EndpointEmbedder",
     "openai": "sonde.embedding.services:OpenAIEmbedder",
     "model": "sonde.embedding.model:ModelEmbedder",
@@ -68,7 +72,7 @@ PROVIDERS: Mapping[str, str] = {
 
 
 def load_provider(name: str, /, **options: Any) -> Embedder:
-    """A new provider; its model loads with the first text, and nobody is called before."""
+    """A new provider; its model is loaded, or its service called, with the first text."""
     where = PROVIDERS.get(name)
     if where is None:
         near = get_close_matches(name, PROVIDERS, n=3, cutoff=0.4) or list(PROVIDERS)
@@ -83,33 +87,33 @@ def load_provider(name: str, /, **options: Any) -> Embedder:
 
 
 class Identity:
-    """One service's name; `place` is the file in which all of them are remembered."""
+    """The name of a service's vectors, learned from its answers and kept in the file `place`."""
 
     def __init__(self, base: str, model: str, place: Path | None) -> None:
         self._base, self._model, self._place = base, model, place
         self._lock = threading.Lock()
-        self._told: str | None = None
+        self._suffix: str | None = None
 
     @property
     def name(self) -> str:
-        """Identifies the vectors, as far as is known without asking."""
+        """Identifies the vectors, as far as is known without a request."""
         with self._lock:
-            if self._told is None:
-                self._told = self._load().get(self._base, "")
-            return self._base + self._told
+            if self._suffix is None:
+                self._suffix = self._load().get(self._base, "")
+            return self._base + self._suffix
 
     def learn(self, models: Collection[str], dimensions: int) -> None:
-        """Hear what the service said it has; remembered if it is news."""
+        """Record the models named in a service's answers."""
         if len(models) > 1:
             raise EmbeddingFailed(f"the service changed its model: {', '.join(sorted(models))}")
         (model,) = models or ("",)
-        said = f"={model}" if model and model != self._model else ""
-        told = f"{said}@{dimensions}"
-        if self.name == self._base + told:
+        other = f"={model}" if model and model != self._model else ""
+        suffix = f"{other}@{dimensions}"
+        if self.name == self._base + suffix:
             return
         with self._lock:
-            self._told = told
-            self._save({**self._load(), self._base: told})
+            self._suffix = suffix
+            self._save({**self._load(), self._base: suffix})
 
     def _load(self) -> dict[str, str]:
         try:
@@ -127,4 +131,4 @@ class Identity:
             temporary.write_text(json.dumps(known, indent=1, sort_keys=True), "utf-8")
             temporary.replace(self._place)
         except OSError:
-            temporary.unlink(missing_ok=True)  # then only this process knows
+            temporary.unlink(missing_ok=True)  # then only this process knows it

@@ -1,7 +1,7 @@
-"""Fetching a model by its name from a hub, once, when the user asks for it by name.
+"""Download of a model that the user names, once, from a hub.
 
-Files are compared with the checksums that the hub gives (SHA-256, or Git's for small ones), and
-the folder takes its place only when it is whole.
+Files are checked against the hub's checksums (SHA-256, or Git's for small ones), and the folder
+is moved into place only when it is complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from sonde.embedding.services import ODD
+from sonde.embedding.services import MALFORMED
 from sonde.errors import InvalidRequest, ModelDownloadFailed
 
 HUB = "https://huggingface.co"
@@ -34,14 +34,15 @@ _SMALL = (
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[0-9a-f]{7,64}")
-_MOST_BYTES = 4 << 30
-_PART = 1 << 18
+_MAX_MODEL_BYTES = 4 << 30
+_READ_AT_ONCE = 1 << 18
 _TIMEOUT_S = 30.0
 _TRIES = 3
-_STEPS = 10
-_LEFT_S = 24 * 3600.0
+_PROGRESS_STEPS = 10
+_ABANDONED_S = 24 * 3600.0
+"""A partial download older than this was killed."""
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class _File:
 
 
 class _BrokenError(Exception):
-    """What came is not what the hub announced."""
+    """The answer is not what the hub announced."""
 
 
 def is_hub_name(text: str) -> bool:
@@ -62,7 +63,7 @@ def is_hub_name(text: str) -> bool:
 
 
 def find_cached(name: str, folder: Path, cache: Path | None) -> Path | None:
-    """Where a model lies that was fetched before, by us or by Hugging Face's own programs."""
+    """The folder of a model that was downloaded before, by us or by Hugging Face's own tools."""
     owner, _, model = name.partition("/")
     ours = folder / f"{owner}--{model}"
     if ours.is_dir():
@@ -79,22 +80,24 @@ def find_cached(name: str, folder: Path, cache: Path | None) -> Path | None:
     return found if whole and (found / "tokenizer.json").is_file() else None
 
 
-def fetch_model(name: str, folder: Path, tell: Tell, hub: str = HUB, pause_s: float = 1.0) -> Path:
-    """The folder of a model, downloaded and checked; `MODEL_DOWNLOAD_FAILED` if that cannot be."""
+def fetch_model(
+    name: str, folder: Path, report: Report, hub: str = HUB, pause_s: float = 1.0
+) -> Path:
+    """Download and check a model. Returns its folder; raises `ModelDownloadFailed`."""
     if not is_hub_name(name):
         raise InvalidRequest(f"{name!r} is no name of a model", user_message="Name a model: a/b.")
     owner, _, model = name.partition("/")
     place = folder / f"{owner}--{model}"
     beside = folder / f".{owner}--{model}-{os.getpid()}-{time.monotonic_ns()}"
-    _remove_left(folder, f".{owner}--{model}-*")
+    _remove_abandoned(folder, f".{owner}--{model}-*")
     try:
         about = json.loads(
             _try(lambda: _read(f"{hub}/api/models/{quote(name)}?blobs=true"), pause_s)
         )
         revision, files = _choose_files(about)
         total = sum(file.size for file in files)
-        tell(f"Downloading embedding model... (one-time, ~{max(1, round(total / 1e6))}MB)")
-        show = _count(total, tell)
+        report(f"Downloading embedding model... (one-time, ~{max(1, round(total / 1e6))}MB)")
+        show = _count(total, report)
         for file in files:
             address = f"{hub}/{quote(name)}/resolve/{revision}/{quote(file.path)}"
             target = beside / file.path
@@ -105,24 +108,24 @@ def fetch_model(name: str, folder: Path, tell: Tell, hub: str = HUB, pause_s: fl
         except OSError:
             if not place.is_dir():  # else another process was faster
                 raise
-    except (OSError, HTTPException, *ODD, _BrokenError) as error:
+    except (OSError, HTTPException, *MALFORMED, _BrokenError) as error:
         raise ModelDownloadFailed(f"{type(error).__name__}: {error}") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    tell("Done! Model cached for future use.")
+    report("Done! Model cached for future use.")
     return place
 
 
-def _remove_left(folder: Path, pattern: str) -> None:
-    """Remove what downloads that were killed have left; one that goes on is younger."""
+def _remove_abandoned(folder: Path, pattern: str) -> None:
+    """Remove partial downloads that were killed."""
     for left in folder.glob(pattern):
         with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > _LEFT_S:
+            if time.time() - left.stat().st_mtime > _ABANDONED_S:
                 shutil.rmtree(left, ignore_errors=True)
 
 
 def _choose_files(about: Mapping[str, Any]) -> tuple[str, Sequence[_File]]:
-    """The revision, and what of it is needed to embed."""
+    """The revision, and the files of it that embedding needs."""
     revision = str(about["sha"])
     if not _REVISION.fullmatch(revision):
         raise _BrokenError("the hub names no revision")
@@ -138,20 +141,20 @@ def _choose_files(about: Mapping[str, Any]) -> tuple[str, Sequence[_File]]:
     if "tokenizer.json" not in known and "vocab.txt" not in known:
         raise _BrokenError("the model has neither tokenizer.json nor vocab.txt")
     chosen = [known[path] for path in (graph, f"{graph}_data", *_SMALL) if path in known]
-    if sum(file.size for file in chosen) > _MOST_BYTES:
+    if sum(file.size for file in chosen) > _MAX_MODEL_BYTES:
         raise _BrokenError("the model is over 4 GB")
     return revision, chosen
 
 
-def _count(total: int, tell: Tell) -> Callable[[int], None]:
+def _count(total: int, report: Report) -> Callable[[int], None]:
     done, shown = 0, 0
 
     def show(more: int) -> None:
         nonlocal done, shown
         done += more
-        step = min(_STEPS, _STEPS * done // max(total, 1))
-        if shown < step < _STEPS:
-            tell(f"Downloading embedding model... {100 * step // _STEPS} %")
+        step = min(_PROGRESS_STEPS, _PROGRESS_STEPS * done // max(total, 1))
+        if shown < step < _PROGRESS_STEPS:
+            report(f"Downloading embedding model... {100 * step // _PROGRESS_STEPS} %")
         shown = max(shown, step)
 
     return show
@@ -180,12 +183,12 @@ def _read(address: str) -> bytes:
 
 
 def _save(address: str, target: Path, file: _File, show: Callable[[int], None]) -> None:
-    """Write a file and compare it with what the hub says of it."""
+    """Download a file and check its size and checksum."""
     whole = hashlib.sha256()
     git = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
     size = 0
     with urlopen(address, timeout=_TIMEOUT_S) as answer, target.open("wb") as out:  # noqa: S310
-        while part := answer.read(_PART):
+        while part := answer.read(_READ_AT_ONCE):
             size += len(part)
             if size > file.size:
                 raise _BrokenError(f"{file.path}: more than {file.size} bytes came")

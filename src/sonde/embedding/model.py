@@ -1,7 +1,7 @@
-"""A model of the user's: a folder as sentence-transformers writes it, with an ONNX graph.
+"""The user's own model: a folder in the layout of sentence-transformers, with an ONNX graph.
 
-Read are `onnx/model.onnx` or `model.onnx`, `tokenizer.json` or `vocab.txt`, and what the JSON files
-beside them say of pooling, length and prompts. What they ask for that is not known here is refused.
+It reads `onnx/model.onnx` or `model.onnx`, `tokenizer.json` or `vocab.txt`, and the pooling, length
+and prompts that the JSON files beside them configure. Unknown modules are refused.
 """
 
 from __future__ import annotations
@@ -9,20 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sonde.embedding.base import Mode, Vectors, make_units
-from sonde.embedding.hub import GRAPHS, HUB, Tell, fetch_model, find_cached
+from sonde.embedding.hub import GRAPHS, HUB, Report, fetch_model, find_cached
 from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, plan_batches, run_session
 from sonde.errors import EmbeddingFailed, MissingExtra
 
-_LONGEST, _MOST_TOKENS = 512, 8_192
-_KNOWN = ("Transformer", "Pooling", "Normalize")
-_EDGE = 1 << 20
+_DEFAULT_TOKENS, _MAX_TOKENS = 512, 8_192
+"""Tokens of a text that are read: where the model says nothing, and at most."""
+_KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+_HASHED_BYTES = 1 << 20
+"""Hashed at both ends of a graph: hashing all of it would take seconds."""
 
 
 class ModelEmbedder(OnnxEmbedder):
@@ -32,7 +34,7 @@ class ModelEmbedder(OnnxEmbedder):
         self,
         model: str,
         folder: Path,
-        tell: Tell = lambda _text: None,
+        report: Report = lambda _text: None,
         *,
         hub: str = "",
         cache: Path | None = None,
@@ -40,14 +42,13 @@ class ModelEmbedder(OnnxEmbedder):
         threads: int | None = None,
     ) -> None:
         super().__init__(threads, name=f"model:{model}")
-        self._model, self._models, self._tell = model, folder, tell
+        self._model, self._models, self._report = model, folder, report
         self._hub, self._cache, self._path = hub or HUB, cache, path
         self._fetching = threading.Lock()
         self._named = ""
 
     @property
     def name(self) -> str:
-        """Identifies the vectors: the model's name and what its files are."""
         if not self._named:
             place = self._path or find_cached(self._model, self._models, self._cache)
             if place is None:
@@ -57,13 +58,11 @@ class ModelEmbedder(OnnxEmbedder):
 
     @property
     def dimensions(self) -> int:
-        """Numbers per vector, as the model says; it may have to be fetched first."""
         sizes = _read_json(self._place() / "config.json")
         size = sizes.get("hidden_size") or sizes.get("dim") or sizes.get("n_embd")
         return int(size) if size else int(self.embed(["size"], "query").shape[1])
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
-        """One unit row per text, in order."""
         session, recipe = self._load()
         filled = [at for at, text in enumerate(texts) if text.strip()]
         encoded = recipe.encode([texts[at] for at in filled], mode)
@@ -86,23 +85,23 @@ class ModelEmbedder(OnnxEmbedder):
         return open_session(graph, self._threads), recipe
 
     def _place(self) -> Path:
-        """The folder; a model asked for by name is fetched once."""
+        """The folder; a model given by name is downloaded once."""
         if self._path:
             if not self._path.is_dir():
                 raise _refuse(self._path, "there is no such folder")
             return self._path
         with self._fetching:
             found = find_cached(self._model, self._models, self._cache)
-            return found or fetch_model(self._model, self._models, self._tell, self._hub)
+            return found or fetch_model(self._model, self._models, self._report, self._hub)
 
 
 class _Recipe:
-    """What the files say on how texts become vectors."""
+    """How texts become vectors, as the files configure it."""
 
     def __init__(self, place: Path) -> None:
         for module in _read_list(place / "modules.json"):
             kind = str(module.get("type", "")).rpartition(".")[2]
-            if kind not in _KNOWN:
+            if kind not in _KNOWN_MODULES:
                 raise _refuse(place, f"modules.json asks for {kind}, which is not known here")
         self._by_first = _reads_first_token(place)
         prompts = _read_json(place / "config_sentence_transformers.json").get("prompts") or {}
@@ -115,7 +114,7 @@ class _Recipe:
         self._tokenizer.enable_truncation(_find_length(place))
 
     def encode(self, texts: Sequence[str], mode: Mode) -> list[list[int]]:
-        """The tokens of each text, with those that the model wants around it."""
+        """The tokens of each text, including the special ones."""
         prompt = self._prompts[mode]
         plain = [(prompt + text).encode("utf-8", "replace").decode() for text in texts]
         return [one.ids for one in self._tokenizer.encode_batch(plain)]
@@ -139,7 +138,7 @@ class _Recipe:
 
 
 def _reads_first_token(place: Path) -> bool:
-    """Whether the first token stands for all; else their mean does."""
+    """Whether the model pools by its first token instead of the mean."""
     pooling = _read_json(place / "1_Pooling" / "config.json")
     modes = {
         key for key, value in pooling.items() if key.startswith("pooling_mode") and value is True
@@ -152,8 +151,8 @@ def _reads_first_token(place: Path) -> bool:
 def _find_length(place: Path) -> int:
     length = _read_json(place / "sentence_bert_config.json").get("max_seq_length")
     length = length or _read_json(place / "tokenizer_config.json").get("model_max_length")
-    usable = isinstance(length, int) and 2 < length <= _MOST_TOKENS
-    return int(length) if usable else _LONGEST  # type: ignore[arg-type]
+    usable = isinstance(length, int) and 2 < length <= _MAX_TOKENS
+    return int(length) if usable else _DEFAULT_TOKENS  # type: ignore[arg-type]
 
 
 def _open_tokenizer(place: Path) -> Any:
@@ -178,7 +177,7 @@ def _open_tokenizer(place: Path) -> Any:
 
 
 def _identify(place: Path) -> str:
-    """A few characters that change with the files; of the large one, its size and both ends."""
+    """A short hash of the files; of the graph, of its size and both ends."""
     digest = hashlib.sha256()
     for path in sorted(place.glob("*.json")) + sorted(place.glob("1_Pooling/*.json")):
         digest.update(path.name.encode() + path.read_bytes())
@@ -186,31 +185,30 @@ def _identify(place: Path) -> str:
         if path.is_file():
             size = path.stat().st_size
             with path.open("rb") as file:
-                digest.update(f"{size}".encode() + file.read(_EDGE))
-                file.seek(max(0, size - _EDGE))
-                digest.update(file.read(_EDGE))
+                digest.update(f"{size}".encode() + file.read(_HASHED_BYTES))
+                file.seek(max(0, size - _HASHED_BYTES))
+                digest.update(file.read(_HASHED_BYTES))
             break
     return digest.hexdigest()[:12]
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise _refuse(path, str(error)) from error
+def _read_json(path: Path) -> Mapping[str, Any]:
+    found = _load_json(path)
     return found if isinstance(found, dict) else {}
 
 
-def _read_list(path: Path) -> list[dict[str, Any]]:
+def _read_list(path: Path) -> list[Mapping[str, Any]]:
+    found = _load_json(path)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _load_json(path: Path) -> Any:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        return json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        return []
+        return None
     except (OSError, ValueError) as error:
         raise _refuse(path, str(error)) from error
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _refuse(place: Path, why: str) -> EmbeddingFailed:

@@ -28,8 +28,8 @@ _CASE_CHANGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ASCII_TOKEN = re.compile(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9_]+")
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[^\w\s]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_LONGEST_WORD = 100
-_CACHE_SIZE = 50_000
+_MAX_WORD_CHARS = 100
+_CACHED_WORDS = 50_000
 
 
 def list_bytes() -> list[str]:
@@ -45,7 +45,7 @@ _CHARS = list_bytes()
 
 
 class BytePairs:
-    """Pieces by merging the pair that comes first in the vocabulary, remembered word by word."""
+    """Pieces by merging the pair that comes first in the vocabulary; words are cached."""
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._ids: Mapping[str, int] = {piece: i for i, piece in enumerate(vocabulary)}
@@ -70,7 +70,7 @@ class BytePairs:
 
     def split_word(self, word: str) -> tuple[int, ...]:
         """The pieces of one lower-case word and the space before it."""
-        text = word[:_LONGEST_WORD].encode("utf-8", "replace")
+        text = word[:_MAX_WORD_CHARS].encode("utf-8", "replace")
         pieces = [_SPACE, *(_CHARS[byte] for byte in text)]
         last = len(self._ids)
         while len(pieces) > 1:
@@ -83,11 +83,11 @@ class BytePairs:
         return tuple(self._ids[piece] for piece in pieces)
 
     def _remember(self, word: str) -> tuple[int, ...]:
-        if len(self._cache) > _CACHE_SIZE:
+        if len(self._cache) > _CACHED_WORDS:
             self._cache = {}
         parts = _CASE_CHANGE.sub(" ", word).lower().split(" ") if word.isascii() else [word]
         ids = tuple(piece for part in parts for piece in self.split_word(part))
-        if len(word) <= _LONGEST_WORD:
+        if len(word) <= _MAX_WORD_CHARS:
             self._cache[word] = ids
         return ids
 
@@ -106,16 +106,16 @@ def _find_tokens(text: str) -> Iterator[str]:
 
 TOKEN_LIMITS: Mapping[Mode, int] = {"query": 256, "passage": 256}
 _IDLE_S = 60.0
+"""The model is unloaded after this long without a text."""
 _BATCH_TEXTS = 32
-# Activations of so many tokens stay in the processor's caches: twice as fast as 8,192, and the
-# process stays under 150 MB.
 _BATCH_TOKENS = 1024
+"""Their activations stay in the processor's caches: twice as fast as 8,192, under 150 MB."""
 _NO_MEMORY = ("bad_alloc", "Failed to allocate memory")
 
 
 class OnnxEmbedder:
-    """Loads on first use, lets go when unused for a while; queries do not wait for passages that
-    another thread embeds."""
+    """Loads on first use and unloads when idle; queries do not wait for passages that another
+    thread embeds."""
 
     def __init__(
         self,
@@ -134,21 +134,17 @@ class OnnxEmbedder:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the model takes up memory right now."""
         return self._loaded is not None
 
     @property
     def name(self) -> str:
-        """Identifies the vectors."""
         return self._name
 
     @property
     def dimensions(self) -> int:
-        """Numbers per vector."""
         return DEEP_DIMENSIONS
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
-        """One unit row per text, in order."""
         session, pieces = self._load()
         opening, closing = pieces.id_of(OPENING), pieces.id_of(CLOSING)
         limit = TOKEN_LIMITS[mode] - 2
@@ -160,14 +156,13 @@ class OnnxEmbedder:
         return vectors
 
     def close(self) -> None:
-        """Free the model; the next call loads it again."""
         with self._lock:
             self._loaded = None
             self._closed.set()
         trim_heap()
 
     def _watch(self, closed: threading.Event) -> None:
-        """Close once nobody has asked for a while; a server must be small when it only waits."""
+        """Close when idle: a server must be small while it only waits."""
         while not closed.wait(max(self._used_at + self._idle_s - time.monotonic(), 0.0)):
             if time.monotonic() >= self._used_at + self._idle_s:
                 self.close()
@@ -191,7 +186,7 @@ class OnnxEmbedder:
 
 
 def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Rows in batches of like length, longest last in each; texts without pieces are left out."""
+    """Rows in batches of similar length, longest last; texts without pieces are left out."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
         if not lengths[row]:
@@ -207,7 +202,7 @@ def plan_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The tokens of all rows at the width of the longest, and which of them are meant."""
+    """The tokens of all rows padded to the longest, and a mask of the real ones."""
     shape = (len(rows), max(map(len, rows)))
     ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for at, row in enumerate(rows):
@@ -217,7 +212,7 @@ def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[
 
 
 def open_session(path: Path, threads: int) -> Any:
-    """A graph ready to run on the CPU, quiet and sparing."""
+    """A graph ready to run on the CPU, without logging and with little memory."""
     # read when the library is loaded; the switch below comes after it has made its device id
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
@@ -242,7 +237,7 @@ def open_session(path: Path, threads: int) -> Any:
 
 
 def run_session(session: Any, inputs: dict[str, Any]) -> list[Vectors]:
-    """What the graph makes of its inputs; `MemoryError` when they are too many at once."""
+    """Run the graph; raises `MemoryError` when the inputs are too many at once."""
     try:
         outputs: list[Vectors] = session.run(None, inputs)
     except _runtime_errors() as error:

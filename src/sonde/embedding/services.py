@@ -1,6 +1,6 @@
-"""What every provider behind an address shares: sending with patience, checking what comes back.
+"""Embedders behind HTTP: our own protocol and OpenAI's, with retries and checked answers.
 
-Redirects are refused, since a key or a text must reach the host that was named and no other;
+Redirects are refused, since a key or a text must reach only the host that was named;
 proxies are not used for this machine itself. No error repeats what was sent.
 """
 
@@ -16,43 +16,36 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from sonde.embedding.base import Identity, Mode, make_units
+from sonde.embedding.base import Identity, Mode, Vectors, make_units
 from sonde.errors import EmbeddingFailed
 
-if TYPE_CHECKING:
-    from sonde.embedding.base import Vectors
-if TYPE_CHECKING:
-    from sonde.embedding.base import Vectors
-if TYPE_CHECKING:
-    from sonde.embedding.base import Vectors
-
-
-_MOST_BYTES = 256 << 20
-_LONGEST_PAUSE_S = 20.0
+_MAX_ANSWER_BYTES = 256 << 20
+_MAX_PAUSE_S = 20.0
 _BATCH_TEXTS = 64
 _BATCH_CHARS = 200_000
-_REPEATED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-ODD = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What comes of an answer in another shape than the documented one."""
+"""One request stays within the usual limits of services."""
+_RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+"""Errors raised by reading an answer of an undocumented shape."""
 _CODE = re.compile(r"[a-z][a-z_]{0,59}")
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one answer may take, how often it is asked for, and the first pause in between."""
+    """How long one answer may take, how often to try, and the first pause in between."""
 
     timeout_s: float
     tries: int
     pause_s: float = 0.5
 
 
-ASKING: Mapping[Mode, Patience] = {"query": Patience(10.0, 2, 0.2), "passage": Patience(60.0, 5)}
-"""Somebody waits for a query; passages are embedded in the background."""
+PATIENCE: Mapping[Mode, Patience] = {"query": Patience(10.0, 2, 0.2), "passage": Patience(60.0, 5)}
+"""A user waits for a query; passages are embedded in the background."""
 
 
 class _Stay(HTTPRedirectHandler):
@@ -79,7 +72,7 @@ def show_address(address: str) -> str:
 def post_json(
     address: str, body: Mapping[str, Any], headers: Mapping[str, str], patience: Patience
 ) -> Any:
-    """The JSON that answers, asked for again while the other side is busy or out of reach."""
+    """The JSON answer; retries while the service is busy or out of reach."""
     request = Request(  # noqa: S310 - the setting's rule lets only http and https through
         address,
         json.dumps(body).encode(),
@@ -91,15 +84,15 @@ def post_json(
         pause = patience.pause_s * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311
         try:
             with opener.open(request, timeout=patience.timeout_s) as answer:
-                data = answer.read(_MOST_BYTES + 1)
-            if len(data) > _MOST_BYTES:
+                data = answer.read(_MAX_ANSWER_BYTES + 1)
+            if len(data) > _MAX_ANSWER_BYTES:
                 raise _fail(address, "the answer is too large")
             return json.loads(data)
         except HTTPError as error:
             with error:
                 what = f"HTTP {error.code}{_read_code(error, headers)}"
             pause = _read_pause(error) or pause
-            if error.code not in _REPEATED or attempt == patience.tries:
+            if error.code not in _RETRIED or attempt == patience.tries:
                 raise _fail(address, what, error.code) from None
         except (OSError, HTTPException) as error:
             if attempt == patience.tries:
@@ -107,26 +100,26 @@ def post_json(
                 raise _fail(address, f"{type(error).__name__}: {reason}") from None
         except (ValueError, RecursionError):
             raise _fail(address, "the answer is not JSON") from None
-        time.sleep(min(pause, _LONGEST_PAUSE_S))
+        time.sleep(min(pause, _MAX_PAUSE_S))
     raise _fail(address, "it was never asked")
 
 
 def embed_in_batches(
     texts: Sequence[str],
     dimensions: int,
-    ask: Callable[[list[str]], Sequence[Sequence[float]]],
+    send: Callable[[list[str]], Sequence[Sequence[float]]],
 ) -> Vectors:
-    """Unit rows for all texts, a few at a time; blank texts are not sent and get a zero row.
+    """Unit rows for all texts, in batches; blank texts are not sent and get a zero row.
 
-    `dimensions` 0 takes whatever comes first.
+    `dimensions` 0 takes those of the first answer.
     """
     import numpy as np
 
     made: dict[int, Any] = {}
     for places in _plan_batches(texts):
         try:
-            rows = np.asarray(ask([texts[at] for at in places]), np.float32)
-        except ODD as error:
+            rows = np.asarray(send([texts[at] for at in places]), np.float32)
+        except MALFORMED as error:
             raise EmbeddingFailed(
                 f"the embedding service answered in another shape: {type(error).__name__}",
                 user_message="The embedding service answered in a way that is not understood.",
@@ -161,7 +154,7 @@ def _plan_batches(texts: Sequence[str]) -> Iterator[list[int]]:
 
 
 def _read_pause(error: HTTPError) -> float:
-    """How long the other side wants to be left alone, if it says so in seconds."""
+    """The pause that the service asks for, in seconds."""
     try:
         return max(0.0, float(error.headers.get("Retry-After") or 0))
     except (ValueError, AttributeError):
@@ -169,11 +162,11 @@ def _read_pause(error: HTTPError) -> float:
 
 
 def _read_code(error: HTTPError, sent: Mapping[str, str]) -> str:
-    """The word for what went wrong; the message itself may repeat parts of a key."""
+    """The error code of an answer; its message could repeat parts of a key."""
     try:
         found = json.loads(error.read(100_000))["error"]
         code = found.get("code") or found.get("type")
-    except (OSError, HTTPException, *ODD):
+    except (OSError, HTTPException, *MALFORMED):
         return ""
     if not isinstance(code, str) or not _CODE.fullmatch(code):
         return ""
@@ -197,9 +190,11 @@ def _fail(address: str, what: str, status: int = 0) -> EmbeddingFailed:
 class EndpointEmbedder:
     """An `Embedder` behind an HTTP address.
 
-    Which model answers there is up to that server; one that says so, as `model` in its answers, is
-    held to the model that was named.
+    The server chooses the model; if it names it, as `model` in its answers, that must be the
+    configured one.
     """
+
+    is_loaded = False
 
     def __init__(
         self,
@@ -208,59 +203,58 @@ class EndpointEmbedder:
         name: str = "",
         model: str = "",
         place: Path | None = None,
-        asking: Mapping[Mode, Patience] = ASKING,
+        patience: Mapping[Mode, Patience] = PATIENCE,
     ) -> None:
         self._address, self._dimensions = address, dimensions
         self._identity = Identity(name, model, place) if name else None
-        self._model, self._asking = model, asking
+        self._model, self._patience = model, patience
 
     @property
     def name(self) -> str:
-        """Identifies the vectors; empty where nobody says what they are."""
         return self._identity.name if self._identity else ""
 
     @property
     def dimensions(self) -> int:
-        """Numbers per vector, as they were announced."""
         return self._dimensions
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
-        """One unit row per text."""
-        told: set[str] = set()
+        models: set[str] = set()
 
-        def ask(batch: list[str]) -> Sequence[Sequence[float]]:
+        def send(batch: list[str]) -> Sequence[Sequence[float]]:
             body = {"texts": batch, "mode": mode}
-            answer = post_json(self._address, body, {}, self._asking[mode])
-            told.add(str(answer.get("model") or ""))
+            answer = post_json(self._address, body, {}, self._patience[mode])
+            models.add(str(answer.get("model") or ""))
             rows: Sequence[Sequence[float]] = answer["embeddings"]
             return rows
 
-        vectors = embed_in_batches(texts, self._dimensions, ask)
-        if self._model and told - {self._model, ""}:
+        vectors = embed_in_batches(texts, self._dimensions, send)
+        if self._model and models - {self._model, ""}:
             raise EmbeddingFailed(
-                f"the service embeds with {', '.join(sorted(told))}, not with {self._model}",
+                f"the service embeds with {', '.join(sorted(models))}, not with {self._model}",
                 user_message="The embedding service uses another model than the one named.",
-                next_action="Correct `embeddingModel`, then embed the index anew.",
+                next_action="Correct `embeddingModel`, then embed the index again.",
             )
-        if self._identity and told:
-            self._identity.learn(told, self._dimensions)
+        if self._identity and models:
+            self._identity.learn(models, self._dimensions)
         return vectors
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Holds nothing."""
 
 
 ADDRESS = "https://api.openai.com/v1"
 MODEL = "text-embedding-3-small"
-_LONGEST_TEXT = 16_000
-"""Characters of a text that are sent: within 8,191 tokens for all but the oddest."""
+_MAX_TEXT_CHARS = 16_000
+"""Characters sent of a text: within 8,191 tokens for nearly all texts."""
 
 
 class OpenAIEmbedder:
     """An `Embedder` behind an OpenAI-compatible address.
 
-    The key is asked for with each request and kept nowhere.
+    The key is read for each request and stored nowhere.
     """
+
+    is_loaded = False
 
     def __init__(
         self,
@@ -269,12 +263,12 @@ class OpenAIEmbedder:
         dimensions: int = 0,
         read_key: Callable[[], str] = str,
         place: Path | None = None,
-        asking: Mapping[Mode, Patience] = ASKING,
+        patience: Mapping[Mode, Patience] = PATIENCE,
     ) -> None:
         base = address.rstrip("/")
         self._address = base if base.endswith("/embeddings") else f"{base}/embeddings"
         self._model, self._asked_dimensions = model, dimensions
-        self._read_key, self._asking = read_key, asking
+        self._read_key, self._patience = read_key, patience
         self._dimensions = dimensions
         base = f"openai:{urlsplit(self._address).netloc}/{model}"
         # the same name at another host, or cut to another size, may be another model
@@ -283,33 +277,30 @@ class OpenAIEmbedder:
 
     @property
     def name(self) -> str:
-        """Identifies the vectors."""
         return self._identity.name
 
     @property
     def dimensions(self) -> int:
-        """Numbers per vector; a service that was not told is asked."""
         with self._lock:
             if not self._dimensions:
                 self._dimensions = self.embed(["size"], "query").shape[1]
             return self._dimensions
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
-        """One unit row per text, in order."""
-        told: set[str] = set()
+        models: set[str] = set()
 
-        def ask(batch: list[str]) -> Sequence[Sequence[float]]:
+        def send(batch: list[str]) -> Sequence[Sequence[float]]:
             body: dict[str, Any] = {
                 "model": self._model,
-                "input": [text[:_LONGEST_TEXT] for text in batch],
+                "input": [text[:_MAX_TEXT_CHARS] for text in batch],
                 "encoding_format": "float",
             }
             if self._asked_dimensions:
                 body["dimensions"] = self._asked_dimensions
             key = self._read_key()
             headers = {"Authorization": f"Bearer {key}"} if key else {}
-            answer = post_json(self._address, body, headers, self._asking[mode])
-            told.add(str(answer.get("model") or ""))
+            answer = post_json(self._address, body, headers, self._patience[mode])
+            models.add(str(answer.get("model") or ""))
             rows = {int(row["index"]): row["embedding"] for row in answer["data"]}
             if sorted(rows) != list(range(len(batch))):
                 raise EmbeddingFailed(f"{len(batch)} texts were sent, {len(rows)} vectors came")
@@ -318,11 +309,11 @@ class OpenAIEmbedder:
         known = self._asked_dimensions
         if not known and not any(text.strip() for text in texts):
             known = self.dimensions
-        vectors = embed_in_batches(texts, known, ask)
-        if told:
+        vectors = embed_in_batches(texts, known, send)
+        if models:
             self._dimensions = vectors.shape[1]
-            self._identity.learn(told, self._dimensions)
+            self._identity.learn(models, self._dimensions)
         return vectors
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Holds nothing."""

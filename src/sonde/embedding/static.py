@@ -23,7 +23,7 @@ _INNER = "##"
 
 
 class _Table:
-    """Pieces that may stand at one kind of place, and how long they get by their first letter."""
+    """Pieces for one kind of position, and the longest of them by first letter."""
 
     def __init__(self, ids: dict[str, int]) -> None:
         self.ids = ids
@@ -44,7 +44,7 @@ class WordPiece:
         self._inner = _Table({p[cut:]: i for p, i in ids.items() if p.startswith(_INNER)})
 
     def split_word(self, word: str) -> tuple[int, ...]:
-        """The pieces of one lower-case word; only the unknown one where some part is none."""
+        """The pieces of one lower-case word; the unknown piece alone if some part is none."""
         if len(word) > _LONGEST_WORD:
             return (self.unknown,)
         ids: list[int] = []
@@ -66,11 +66,11 @@ class WordPiece:
 
 NAME = "sonde-static-1"
 DIMENSIONS = 256
-_CACHE_SIZE = 50_000
+_CACHED_WORDS = 50_000
 
 
 class Pieces(dict[str, tuple[int, ...]]):
-    """Word as written -> the rows it stands for; remembers what it has split."""
+    """Word as written -> the rows it stands for; a cache."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Pieces(dict[str, tuple[int, ...]]):
         self._parts: dict[str, tuple[int, ...]] = {}
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        if len(self) > _CACHE_SIZE:
+        if len(self) > _CACHED_WORDS:
             self.clear()
         parts = [self._parts.get(part) or self._split(part) for part in split_identifier(word)]
         result = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
@@ -91,7 +91,7 @@ class Pieces(dict[str, tuple[int, ...]]):
         return sorted(set(chain.from_iterable(map(self.__getitem__, set(find_words(text))))))
 
     def _split(self, part: str) -> tuple[int, ...]:
-        if len(self._parts) > _CACHE_SIZE:
+        if len(self._parts) > _CACHED_WORDS:
             self._parts.clear()
         unknown = self._wordpiece.unknown
         ids = self._wordpiece.split_word(part)
@@ -113,17 +113,18 @@ class StaticEmbedder:
         self._loaded: tuple[Pieces, NDArray[np.int8], NDArray[np.float32]] | None = None
 
     @property
+    def is_loaded(self) -> bool:
+        return self._loaded is not None
+
+    @property
     def name(self) -> str:
-        """Identifies the vectors."""
         return self._name
 
     @property
     def dimensions(self) -> int:
-        """Numbers per vector."""
         return DIMENSIONS
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:  # noqa: ARG002
-        """One unit row per text, in order; both modes are the same."""
         pieces, rows, scales = self._load()
         vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
         for at, text in enumerate(texts):
@@ -135,7 +136,6 @@ class StaticEmbedder:
         return vectors
 
     def close(self) -> None:
-        """Forget the table and the cached words; the next call loads them again."""
         with self._lock:
             self._loaded = None
 

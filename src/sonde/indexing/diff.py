@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sonde.indexing.sources import Tree
 from sonde.policy.walk import ListedFile
 from sonde.runtime.work import Work
+from sonde.stores.records import Refusals
 from sonde.types import FileState, Kind, Progress, Skipped
 
 _EXAMPLES = 20
@@ -34,10 +35,6 @@ class Omissions:
             self.examples.append(skipped)
 
 
-Refused = dict[str, tuple[int, int, str]]
-"""Files whose content was refused: path -> size, time, reason; not read again until they change."""
-
-
 @dataclass(slots=True)
 class Diff:
     """Files to read again and files to forget, per index."""
@@ -49,7 +46,7 @@ class Diff:
 
 
 def compare_tree(
-    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], refused: Refused, work: Work
+    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], refused: Refusals, work: Work
 ) -> Diff:
     """Walk the disk once and compare sizes and times; contents are compared when read."""
     diff = Diff()
@@ -90,7 +87,7 @@ def expand_folders(
 
 
 def compare_paths(
-    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], refused: Refused, paths: set[str]
+    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], refused: Refusals, paths: set[str]
 ) -> Diff:
     """The same for a few named files."""
     diff = Diff()
@@ -110,7 +107,7 @@ def compare_paths(
 
 
 def _judge(
-    diff: Diff, kind: Kind, entry: ListedFile, state: FileState | None, refused: Refused
+    diff: Diff, kind: Kind, entry: ListedFile, state: FileState | None, refused: Refusals
 ) -> None:
     now = (entry.size, entry.mtime_ns)
     *before, reason = refused.get(entry.path, (-1, -1, ""))

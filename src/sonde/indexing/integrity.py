@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sonde.embedding.base import Embedder
-from sonde.indexing.diff import Refused
 from sonde.indexing.pipeline import Stores, update_index
 from sonde.indexing.refine import coverage_of, refine_vectors
 from sonde.indexing.sources import Tree
 from sonde.policy.walk import ListedFile
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
+from sonde.stores.records import Refusals
 from sonde.text.languages import language_of
 from sonde.types import FileState, Kind, Progress, Skipped
 
@@ -64,7 +64,7 @@ def check_index(
     lock: WriterLock,
     work: Work,
     *,
-    refused: Refused | None = None,
+    refused: Refusals | None = None,
     thorough: bool = False,
 ) -> Findings:
     """Compare the stores with the files and with themselves, and repair what differs.
@@ -114,7 +114,7 @@ def check_index(
 
 
 def _compare_files(
-    tree: Tree, stores: Stores, refused: Refused, work: Work
+    tree: Tree, stores: Stores, refused: Refusals, work: Work
 ) -> tuple[set[str], list[str]]:
     """Every file there is, and those that seem to differ from what is indexed."""
     known: dict[Kind, Mapping[str, FileState]] = {
@@ -137,7 +137,7 @@ def _compare_files(
 
 
 def _find_real(
-    tree: Tree, stores: Stores, suspects: Iterable[str], refused: Refused
+    tree: Tree, stores: Stores, suspects: Iterable[str], refused: Refusals
 ) -> dict[str, str]:
     """Those of the suspects that differ even now, and how."""
     return {
@@ -148,11 +148,11 @@ def _find_real(
 
 
 def _states_of(stores: Stores, path: str) -> dict[Kind, FileState]:
-    return {k: s for k, store in stores.items() if (s := store.states([path]).get(path))}
+    return {k: s for k, store in stores.items() if (s := store.files([path]).get(path))}
 
 
 def _judge(
-    tree: Tree, entry: ListedFile | Skipped, states: Mapping[Kind, FileState], refused: Refused
+    tree: Tree, entry: ListedFile | Skipped, states: Mapping[Kind, FileState], refused: Refusals
 ) -> str | None:
     """How a file differs from what is indexed of it; None when it does not."""
     kind = tree.kind_of(entry.path)

@@ -17,7 +17,6 @@ from sonde.embedding.base import Embedder, Vectors
 from sonde.indexing.diff import (
     CUT_SHORT,
     Diff,
-    Refused,
     compare_paths,
     compare_tree,
     expand_folders,
@@ -37,6 +36,7 @@ from sonde.policy.walk import ListedFile
 from sonde.runtime.memory import retry_in_halves
 from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.records import Refusals
 from sonde.types import FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def update_index(
     embedder: Embedder | None,
     work: Work,
     *,
-    refused: Refused | None = None,
+    refused: Refusals | None = None,
     paths: set[str] | None = None,
     force: bool = False,
     workers: int | None = None,
@@ -117,8 +117,7 @@ def update_index(
     if paths is not None:
         paths = expand_folders(tree, paths, lambda: [p for s in stores.values() for p in s.files()])
     known: dict[Kind, Mapping[str, FileState]] = {
-        kind: store.files() if paths is None else store.states(paths)
-        for kind, store in stores.items()
+        kind: store.files(paths) for kind, store in stores.items()
     }
     refused = {} if refused is None else refused
     compared = {kind: {} for kind in known} if force else known
@@ -166,7 +165,7 @@ def update_index(
 
 
 def _batches(
-    tree: Tree, diff: Diff, refused: Refused, tally: _Tally, work: Work
+    tree: Tree, diff: Diff, refused: Refusals, tally: _Tally, work: Work
 ) -> Iterator[tuple[Kind, list[FileContent | Skipped]]]:
     """Read the changed files and group them, one index at a time, within bounded memory."""
     with TreeReader(tree) as reader:
@@ -191,7 +190,7 @@ def _batches(
 
 
 def _read(
-    reader: TreeReader, entry: ListedFile, diff: Diff, refused: Refused
+    reader: TreeReader, entry: ListedFile, diff: Diff, refused: Refusals
 ) -> FileContent | Skipped:
     """A file that has changed; what was refused is remembered, unless it may just be written."""
     began = time.time_ns()

@@ -202,7 +202,7 @@ def _compare(project: Project, paths: set[str] | None, work: Work) -> Diff:
     paths = expand_folders(
         project.tree, paths, lambda: [path for s in stores.values() for path in s.files()]
     )
-    known = {kind: store.states(paths) for kind, store in stores.items()}
+    known = {kind: store.files(paths) for kind, store in stores.items()}
     return compare_paths(project.tree, known, refused, paths)
 
 
@@ -214,7 +214,7 @@ def _find_changes(workspace: Workspace, project: Project, work: Work) -> set[str
     known = {
         path: state.hash
         for store in project.stores().values()
-        for path, state in store.states(changed).items()
+        for path, state in store.files(changed).items()
     }
     same = set()
     for path, digest in known.items():

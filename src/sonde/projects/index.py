@@ -74,7 +74,7 @@ class Status:
     last_error: SondeError | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Reason -> number of files."""
-    skipped_examples: tuple[dict[str, str], ...] = ()
+    skipped_examples: tuple[Mapping[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
 
 

@@ -271,7 +271,7 @@ def _rank_project(
             found_here = rank(search, question)
             if request.whole:
                 found_here = fill_up(search, question, found_here)
-        states = store.states({found.chunk.path for found in found_here})
+        states = store.files({found.chunk.path for found in found_here})
         steady = store.generation() == generation
         for found in found_here:
             state, path = states.get(found.chunk.path), found.chunk.path
@@ -325,7 +325,7 @@ def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
     states = {hit.path: hit.state for hit in hits if hit.state}
     unknown = {hit.path for hit in hits} - states.keys()
     for store in project.stores().values() if unknown else ():
-        states |= store.states(unknown)
+        states |= store.files(unknown)
     return find_changed(unknown | states.keys(), states, project.tree.check_all)
 
 

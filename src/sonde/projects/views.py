@@ -136,6 +136,6 @@ def _mend(
     paths = {str(one.chunk.metadata["file_path"]) for one in results}
     states: dict[str, FileState] = {}
     for store in project.stores().values():
-        states |= store.states(paths)
+        states |= store.files(paths)
     changed = find_changed(paths, states, project.tree.check_all)
     return bool(changed) and reindex_stale_files(workspace, project, changed, work)

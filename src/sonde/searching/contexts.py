@@ -213,7 +213,7 @@ class ViewSearcher:
         # retrieval may round; the score is that of the vectors as they are kept and exported
         vectors = self._store.vectors(model, ids)
         chunks = {chunk.id: chunk for chunk in self._store.chunks(ids)}
-        states = self._store.states({chunk.path for chunk in chunks.values()})
+        states = self._store.files({chunk.path for chunk in chunks.values()})
         near = [
             (
                 show_view(chunk, states[chunk.path], tags.get(chunk.path, ())),

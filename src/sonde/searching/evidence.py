@@ -34,7 +34,7 @@ _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".m", ".mm")
 def gather_evidence(search: Search, question: Question) -> list[Candidate]:
     """Every candidate file with its evidence and features, not yet weighed."""
     retrieved, chunks = _retrieve(search, question)
-    states = search.store.states({chunk.path for chunk in chunks})
+    states = search.store.files({chunk.path for chunk in chunks})
     candidates: dict[str, Candidate] = {}
     for chunk in chunks:
         if chunk.path in states:
@@ -137,7 +137,7 @@ def _add_named(
     )
     if question.report:
         found = [*_find_places(search, question.report), *found]
-    named = dict(search.store.states(found[:_NAMED_FILES]))
+    named = dict(search.store.files(found[:_NAMED_FILES]))
     named = {path: named[path] for path in dict.fromkeys(found) if path in named}
     for path, state in named.items():
         candidate = candidates.setdefault(path, Candidate(state))

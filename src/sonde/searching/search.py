@@ -143,8 +143,7 @@ class QueryVectors:
             return None
         have, total = store.coverage(embedder.name)
         complete = 0 < total == have
-        # a model that says nothing of it may be anywhere, and loading it take any time
-        ready = bool(getattr(embedder, "is_loaded", False))
+        ready = embedder.is_loaded
         if not complete and not ready:
             return None
         began = time.perf_counter()

@@ -1,16 +1,15 @@
-"""SQLite as every store opens it: WAL, one writer, pooled readers, our errors."""
+"""SQLite as every store opens it: WAL, one writer, pooled readers, versioned formats."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
-import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -23,25 +22,76 @@ from sonde.errors import (
     SondeError,
     StorageUnusable,
 )
-from sonde.stores.formats import Format, upgrade_database
+from sonde.stores.files import refuse_newer, report_full, report_unusable, translate_os_errors
+
+Value = str | int | float | bytes | None
+Step = Callable[[apsw.Connection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of database: its application id, and the steps from an empty file to the newest.
+
+    Version n is what the first n steps make, so a released step never changes:
+    the next version is one more step.
+    """
+
+    application_id: int
+    steps: tuple[Step, ...]
+
+    @property
+    def version(self) -> int:
+        """The newest version, which is what a new file gets."""
+        return len(self.steps)
+
+
+def upgrade_database(connection: apsw.Connection, path: Path, form: Format) -> None:
+    """Bring a database to the newest version, or refuse it when it is newer or not ours."""
+    if _read_version(connection, path, form) == form.version:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # another process may have done it while this one waited
+        for step in form.steps[_read_version(connection, path, form) :]:
+            step(connection)
+        connection.pragma("application_id", form.application_id)
+        connection.pragma("user_version", form.version)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _read_version(connection: apsw.Connection, path: Path, form: Format) -> int:
+    application = connection.pragma("application_id")
+    version = int(connection.pragma("user_version"))
+    if application != form.application_id and (application or _has_tables(connection)):
+        raise IndexCorrupt(f"{path} is a database of another program")
+    refuse_newer(path, version, form.version)
+    return version
+
+
+def _has_tables(connection: apsw.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A database that can be read and not be written, as it was found."""
+    """A database that can be read but not written, and the state it was found in."""
 
     reason: SondeError
     immutable: bool
     state: object
 
     def has_changed(self, path: Path) -> bool:
-        """Whether somebody can write again, and has."""
-        return self.state != _tell_state(path)
+        """Whether another process was able to write since."""
+        return self.state != _read_file_state(path)
 
 
 def freeze(path: Path, version: int, reason: SondeError) -> Frozen:
-    """How to read what cannot be written; raises the reason when there is nothing to read."""
-    state = _tell_state(path)
+    """How to read a database that cannot be written; raises the reason if it cannot be read."""
+    state = _read_file_state(path)
     for immutable in (False, True):
         try:
             connection = connect_frozen(path, immutable=immutable)
@@ -65,7 +115,7 @@ def connect_frozen(path: Path, *, immutable: bool) -> apsw.Connection:
     return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def _tell_state(path: Path) -> object:
+def _read_file_state(path: Path) -> object:
     facts: list[object] = []
     for each in (path, Path(f"{path}-wal")):
         try:
@@ -78,23 +128,23 @@ def _tell_state(path: Path) -> object:
 
 
 _BUSY_MS = 60_000
+"""How long to wait for another process's transaction."""
 _READ_CACHE_KB, _WRITE_CACHE_KB = 2_000, 8_000
 _IDLE_READERS = 4
-_MEGABYTE = 1 << 20
-_FEW_PAGES, _WASTED = 256, 0.2
+SPARE_PAGES, _WASTED = 256, 0.2
+"""A file is wasteful when more pages than this, and more than this share of it, are unused."""
 
 _log = logging.getLogger(__name__)
-
-Value = str | int | float | bytes | None
 
 
 @contextlib.contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the operating system say about `path` into our errors."""
+    """Turn errors of SQLite and of the operating system about `path` into ours."""
     try:
-        yield
+        with translate_os_errors(path):
+            yield
     except apsw.FullError as error:
-        raise _report_full(path) from error
+        raise report_full(path) from error
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
         raise IndexCorrupt(f"{path}: {error}") from error
     except apsw.BusyError as error:
@@ -102,60 +152,21 @@ def translate_errors(path: Path) -> Iterator[None]:
     except (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError) as error:
         raise StorageUnusable(f"{path}: {error}") from error
     except (apsw.CantOpenError, apsw.IOError) as error:
-        raise _report_unusable(path, str(error)) from error
+        raise report_unusable(path, str(error)) from error
     except apsw.NoMemError as error:
         raise MemoryError(str(error)) from error
-    except OSError as error:
-        if error.errno == errno.ENOMEM:
-            raise MemoryError(str(error)) from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise _report_full(path) from error
-        if error.errno in (errno.EACCES, errno.EPERM):
-            raise PermissionDenied(
-                f"{path}: {error}",
-                user_message="There is no permission to use '{path}'.",
-                next_action="Give yourself access to it, or set SONDE_HOME to a folder of yours.",
-                path=error.filename or path,
-            ) from error
-        raise StorageUnusable(f"{path}: {error}") from error
-
-
-def _report_full(path: Path) -> DiskFull:
-    free, used = _measure_free(path), 0
-    for each in path.parent.glob(f"{path.name}*"):
-        with contextlib.suppress(OSError):  # a log goes when the last connection does
-            used += each.stat().st_size
-    needed = max(used // 4, 16 * _MEGABYTE) // _MEGABYTE
-    have = free // _MEGABYTE
-    return DiskFull(
-        f"ENOSPC - need ~{needed}MB, have {have}MB at {path}", needed=needed, available=have
-    )
-
-
-def _report_unusable(path: Path, detail: str) -> SondeError:
-    """What cannot be opened or written is a full disk more often than a broken one."""
-    if _measure_free(path) < _MEGABYTE:
-        return _report_full(path)
-    return StorageUnusable(f"{path}: {detail}")
-
-
-def _measure_free(path: Path) -> int:
-    """Where its folder is gone, or there was no room for it, the one above tells the same."""
-    for folder in path.absolute().parents:
-        with contextlib.suppress(OSError):
-            return shutil.disk_usage(folder).free
-    return 0
 
 
 class Database:
-    """One SQLite file: a writer that everyone takes turns on, and readers that never wait.
+    """One SQLite file: one writer at a time, and readers that never wait.
 
-    Where nothing can be written (a full disk, storage that is read-only) it is still read.
+    Where nothing can be written (a full disk, read-only storage) it is still read.
     """
 
-    def __init__(self, path: Path, form: Format) -> None:
+    def __init__(self, path: Path, form: Format, spare_pages: int = SPARE_PAGES) -> None:
         self.path = path
         self._form = form
+        self._spare_pages = spare_pages
         self._writing = threading.RLock()
         self._pooling = threading.Lock()
         self._idle: list[apsw.Connection] = []
@@ -207,7 +218,7 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[apsw.Connection]:
-        """The writing connection inside a transaction: all of it is kept, or nothing."""
+        """The writing connection in a transaction, rolled back if an error is raised."""
         with self._writing, translate_errors(self.path):
             writer = self._take_writer()
             writer.execute("BEGIN IMMEDIATE")
@@ -221,7 +232,7 @@ class Database:
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[list[tuple[str, Sequence[Value]]]]:
-        """Every statement that this thread reads with, and its parameters."""
+        """Collect the statements of this thread's reads, with their parameters."""
         ran: list[tuple[str, Sequence[Value]]] = []
         self._traced.list = ran
         try:
@@ -230,14 +241,14 @@ class Database:
             self._traced.list = None
 
     def shrink(self) -> None:
-        """Give unused pages and the write-ahead log back to the disk."""
+        """Return unused pages and the write-ahead log to the disk."""
         with self._writing, translate_errors(self.path):
             writer = self._take_writer()
             writer.execute("PRAGMA incremental_vacuum").fetchall()
             self._empty_log(writer)
 
     def _empty_log(self, writer: apsw.Connection) -> None:
-        # a reader that is in the middle of something keeps its part of the log: next time
+        # an active reader keeps its part of the log, until next time
         writer.set_busy_timeout(0)
         try:
             with contextlib.suppress(apsw.BusyError):
@@ -246,7 +257,7 @@ class Database:
             writer.set_busy_timeout(_BUSY_MS)
 
     def rest(self) -> None:
-        """Close readers and empty caches; the log goes too where nobody reads or writes."""
+        """Close readers and empty caches, and the log too if the database is idle."""
         self._drop_idle()
         if not self._frozen and self._writer and self._writing.acquire(blocking=False):
             try:
@@ -257,7 +268,7 @@ class Database:
                 self._writing.release()
 
     def measure_bytes(self) -> int:
-        """The size of the database on disk, its log included."""
+        """The size of the database on disk, including its log."""
         size = 0
         for suffix in ("", "-wal"):
             with contextlib.suppress(OSError):
@@ -265,16 +276,16 @@ class Database:
         return size
 
     def is_wasteful(self) -> bool:
-        """Whether much of the file is pages that nothing uses."""
+        """Whether a large part of the file is unused pages."""
         with self.read() as connection:
             free, pages = (
                 int(connection.pragma(name)) for name in ("freelist_count", "page_count")
             )
-        return free > max(_FEW_PAGES, pages * _WASTED)
+        return free > max(self._spare_pages, pages * _WASTED)
 
     def check(self) -> list[str]:
-        """What SQLite itself finds broken."""
-        # a connection that has searched before may remember segments that were merged since
+        """Problems that SQLite itself finds."""
+        # a connection that has searched before may have cached segments that were merged since
         try:
             with translate_errors(self.path):
                 connection = self._connect(_READ_CACHE_KB)
@@ -285,7 +296,7 @@ class Database:
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        """Close every connection that is not in use, and the others when they come back."""
+        """Close idle connections now, and the others when they are returned."""
         with self._pooling:
             self._closed = True
         self._drop_idle()
@@ -308,7 +319,7 @@ class Database:
         return self._writer
 
     def _thaw(self) -> None:
-        """Open the file for writing after all, if that is possible now."""
+        """Open the file for writing if that is possible by now."""
         with self._writing:
             if self._frozen and not self._closed:
                 self._open()
@@ -317,7 +328,7 @@ class Database:
         if self._frozen and not create:
             connection = connect_frozen(self.path, immutable=self._frozen.immutable)
         else:
-            # whoever reads must not leave an empty database where one was deleted
+            # a reader must not create an empty database where one was deleted
             flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
             connection = apsw.Connection(str(self.path), flags=flags)
         connection.set_busy_timeout(_BUSY_MS)
@@ -331,7 +342,7 @@ class Database:
                 writer.execute("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL")
                 break
             except apsw.BusyError:
-                # changing the journal mode does not wait by itself
+                # changing the journal mode ignores the busy timeout
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
@@ -355,7 +366,7 @@ class Database:
 
 
 def bind_text(text: str) -> Value:
-    """A string as SQLite can keep it: bytes where it is no valid Unicode."""
+    """A string as SQLite can store it: bytes where it is not valid Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -364,5 +375,21 @@ def bind_text(text: str) -> Value:
 
 
 def read_stored_text(value: Value) -> str:
-    """The string that `bind_text` was given."""
+    """The string that was passed to `bind_text`."""
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)
+
+
+def bind_row(values: Sequence[Value]) -> list[Value]:
+    """A row with its strings bound."""
+    return [bind_text(value) if isinstance(value, str) else value for value in values]
+
+
+def read_row(row: Sequence[Any]) -> list[Any]:
+    """A row of text and numbers with its bound strings read."""
+    return [read_stored_text(value) if isinstance(value, bytes) else value for value in row]
+
+
+def read_number(connection: apsw.Connection, query: str, values: Sequence[Value] = ()) -> int:
+    """The one number a query gives; 0 when it gives nothing."""
+    row = connection.execute(query, values).fetchone()
+    return int(row[0] or 0) if row else 0

@@ -1,26 +1,95 @@
-"""JSON on disk: written whole or not at all, read within limits, never a crash."""
+"""Files on disk: atomic writes, bounded reads, sizes, and errors of the operating system."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
 import secrets
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sonde.stores.database import translate_errors
+from sonde.errors import DiskFull, IndexTooNew, PermissionDenied, SondeError, StorageUnusable
 
-LARGEST = 10 * 1024 * 1024
-"""Files over this many bytes are not loaded."""
+MAX_JSON_BYTES = 10 * 1024 * 1024
+"""Larger JSON files are not loaded."""
+_MEGABYTE = 1 << 20
 
 _log = logging.getLogger(__name__)
 
 
+@contextlib.contextmanager
+def translate_os_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's errors about `path` into ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(str(error)) from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise report_full(path) from error
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise PermissionDenied(
+                f"{path}: {error}",
+                user_message="There is no permission to use '{path}'.",
+                next_action="Give yourself access to it, or set SONDE_HOME to a folder of yours.",
+                path=error.filename or path,
+            ) from error
+        raise StorageUnusable(f"{path}: {error}") from error
+
+
+def report_full(path: Path) -> DiskFull:
+    """The error for a full disk, with the space needed and available."""
+    free, used = _measure_free(path), 0
+    for each in path.parent.glob(f"{path.name}*"):
+        with contextlib.suppress(OSError):  # a log goes when the last connection does
+            used += each.stat().st_size
+    needed = max(used // 4, 16 * _MEGABYTE) // _MEGABYTE
+    have = free // _MEGABYTE
+    return DiskFull(
+        f"ENOSPC - need ~{needed}MB, have {have}MB at {path}", needed=needed, available=have
+    )
+
+
+def report_unusable(path: Path, detail: str) -> SondeError:
+    """The error for storage that cannot be opened or written: most often the disk is full."""
+    if _measure_free(path) < _MEGABYTE:
+        return report_full(path)
+    return StorageUnusable(f"{path}: {detail}")
+
+
+def _measure_free(path: Path) -> int:
+    """Free bytes on the disk of `path`; a folder that does not exist counts as its parent."""
+    for folder in path.absolute().parents:
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(folder).free
+    return 0
+
+
+def measure_folder(folder: Path) -> int:
+    """The size of all files in a folder, in bytes."""
+    size = 0
+    # a compaction may remove files, and folders, while they are counted
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                size += path.lstat().st_size
+    return size
+
+
+def refuse_newer(path: Path, found: int, known: int) -> None:
+    """Raise `IndexTooNew` when a file has a later format than this version knows."""
+    if found > known:
+        raise IndexTooNew(f"{path} has format {found}, this version of sonde reads up to {known}")
+
+
 def write_text(path: Path, text: str) -> None:
-    """Put a text file in place in one step: readers see the old one or the new one."""
-    with translate_errors(path):
+    """Write a text file atomically: readers see the old one or the new one."""
+    with translate_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         try:
@@ -37,7 +106,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, on systems that can open a folder."""
+    """Make a rename durable, on systems that can open a folder."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -47,12 +116,12 @@ def _flush_folder(folder: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Put a JSON file in place in one step."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def read_json(path: Path, limit: int = LARGEST) -> Any | None:
-    """What a JSON file holds; None when it is missing, torn, too large or not readable."""
+def read_json(path: Path, limit: int = MAX_JSON_BYTES) -> Any | None:
+    """The value in a JSON file; None when it is missing, torn, too large or unreadable."""
     try:
         if not path.is_file():
             return None

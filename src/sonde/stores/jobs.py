@@ -11,18 +11,16 @@ from typing import Any
 import apsw
 
 from sonde.runtime.work import read_birth
-from sonde.stores.database import Database, bind_text, read_stored_text
-from sonde.stores.formats import Format
+from sonde.stores.database import Database, Format, bind_text, read_stored_text
 from sonde.types import JobRecord
 
 _APPLICATION_ID = 0x736E646A
 _MAX_JOBS = 500
 """Records kept; running jobs are never dropped."""
 _SILENT_MS = 60_000
-"""Where the system does not tell whether a process lives: a job that says nothing for so long."""
-
+"""Where the system does not show whether a process lives: a job this long without an update."""
 _DEAD_MS = 24 * 3_600_000
-"""One that says nothing for so long is not waited for by anyone."""
+"""A running job this long without an update may be pruned."""
 
 _COLUMNS = tuple(each.name for each in fields(JobRecord))
 
@@ -44,14 +42,14 @@ FORMAT = Format(_APPLICATION_ID, (_create,))
 
 
 class SqliteJobStore:
-    """What became of long work; see `JobStore`."""
+    """The state of long work; see `JobStore`."""
 
     def __init__(self, path: Path, *, max_jobs: int = _MAX_JOBS) -> None:
         self._database = Database(path, FORMAT)
         self._max_jobs = max_jobs
 
     def put(self, record: JobRecord) -> bool:
-        """Keep a job as it is now; true when somebody has asked for its end."""
+        """Store a job's state. Returns whether it was cancelled."""
         row = [_to_column(getattr(record, name)) for name in _COLUMNS]
         marks = ", ".join("?" for _ in _COLUMNS)
         changed = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])
@@ -71,7 +69,7 @@ class SqliteJobStore:
             return bool(found and found[0])
 
     def get(self, id_: str) -> JobRecord | None:
-        """One job; `interrupted` when its process died with it."""
+        """One job; `interrupted` if its process has died."""
         with self._database.read() as db:
             row = db.execute(
                 f"SELECT {', '.join(_COLUMNS)} FROM jobs WHERE id = ?",  # noqa: S608
@@ -80,7 +78,7 @@ class SqliteJobStore:
         return _settle(_to_record(row)) if row else None
 
     def recent(self, limit: int, after: tuple[int, str] | None = None) -> list[JobRecord]:
-        """Jobs, the newest first."""
+        """Jobs, newest first."""
         later = "WHERE (-started_ms, id) > (?, ?)" if after else ""
         with self._database.read() as db:
             found = db.execute(
@@ -91,7 +89,7 @@ class SqliteJobStore:
         return [_settle(_to_record(row)) for row in found]
 
     def cancel(self, id_: str) -> bool:
-        """Ask for the end of a job that another process runs; whether it was running."""
+        """Cancel a job that another process runs. Returns whether it was running."""
         with self._database.write() as db:
             db.execute(
                 "UPDATE jobs SET ended = 1 WHERE id = ? AND status = 'running'", (bind_text(id_),)
@@ -104,7 +102,7 @@ class SqliteJobStore:
 
 
 def _settle(record: JobRecord) -> JobRecord:
-    """A job whose process is gone did not end: it was interrupted."""
+    """A running job whose process is gone was interrupted."""
     if record.status != "running" or _is_alive(record):
         return record
     return replace(record, status="interrupted", finished_ms=record.updated_ms, eta_s=None)

@@ -1,4 +1,4 @@
-"""The RFC's JSON files of a project: what is indexed, what waits, and when it was done."""
+"""The RFC's JSON files of a project: metadata, fingerprints, pending files and refused files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from sonde.errors import SondeError
-from sonde.stores.files import read_json, write_json, write_text
-from sonde.stores.formats import refuse_newer
+from sonde.stores.files import measure_folder, read_json, refuse_newer, write_json, write_text
 from sonde.types import FileState, IndexReport, Kind, StoreCounts
 
 __all__ = [
@@ -41,7 +39,11 @@ _FINGERPRINTS: Mapping[Kind, str] = {
     "docs": "docs-fingerprints.json",
 }
 _HASH = re.compile(r"[0-9a-f]{64}")
-_NOTHING = StoreCounts(files=0, chunks=0, bytes=0)
+_EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
+Json = Mapping[str, object]
+"""An object of a JSON file, before it is checked."""
+Refusals = dict[str, tuple[int, int, str]]
+"""Path -> size, modification time and reason of a file that was read and refused."""
 
 
 def project_folder(home: Path, root: Path) -> Path:
@@ -52,20 +54,9 @@ def project_folder(home: Path, root: Path) -> Path:
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
 
 
-def measure_folder(folder: Path) -> int:
-    """The size of all files in a folder, in bytes."""
-    size = 0
-    # a compaction may remove files, and folders, while they are counted
-    with contextlib.suppress(FileNotFoundError):
-        for path in folder.rglob("*"):
-            with contextlib.suppress(FileNotFoundError):
-                size += path.lstat().st_size
-    return size
-
-
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What `metadata.json` says of an index; times are ISO 8601 in UTC."""
+    """The contents of `metadata.json`; times are ISO 8601 in UTC."""
 
     project_path: str
     created_at: str
@@ -73,15 +64,15 @@ class Metadata:
     last_full_index: str | None = None
     last_incremental_update: str | None = None
     last_docs_index: str | None = None
-    code: StoreCounts = _NOTHING
-    docs: StoreCounts = _NOTHING
+    code: StoreCounts = _EMPTY
+    docs: StoreCounts = _EMPTY
     generation: int = 0
-    """Of both stores together, when this was written."""
+    """Of both stores together, as of this file."""
     recipe: str = ""
-    """How files were cut."""
+    """The version and settings of chunking."""
     models: tuple[str, ...] = ()
-    skipped: dict[str, int] = field(default_factory=dict)
-    skipped_examples: tuple[dict[str, str], ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped_examples: tuple[Mapping[str, str], ...] = ()
 
     @property
     def last_updated(self) -> str | None:
@@ -98,11 +89,6 @@ class Metadata:
         """Chunks of code and docs."""
         return self.code.chunks + self.docs.chunks
 
-    @property
-    def total_bytes(self) -> int:
-        """Bytes on disk of code and docs."""
-        return self.code.bytes + self.docs.bytes
-
     def updated(
         self,
         *,
@@ -114,7 +100,7 @@ class Metadata:
         models: Collection[str] | None = None,
         generation: int | None = None,
     ) -> Metadata:
-        """The same after an indexing run; what is None stays as it was."""
+        """A copy after an indexing run; arguments that are None keep their value."""
         changed = replace(
             self,
             code=code,
@@ -127,11 +113,11 @@ class Metadata:
         )
         if report is None:
             return changed
-        examples = [
+        examples = tuple(
             {"path": each.path, "reason": each.reason, "detail": each.detail}
             for each in report.examples
-        ]
-        return replace(changed, skipped=dict(report.skipped), skipped_examples=tuple(examples))
+        )
+        return replace(changed, skipped=dict(report.skipped), skipped_examples=examples)
 
 
 def save_metadata(folder: Path, metadata: Metadata) -> None:
@@ -161,14 +147,14 @@ def save_metadata(folder: Path, metadata: Metadata) -> None:
             "store": metadata.store,
             "recipe": metadata.recipe,
             "models": list(metadata.models),
-            "skipped": metadata.skipped,
+            "skipped": dict(metadata.skipped),
             "skippedExamples": list(metadata.skipped_examples),
         },
     )
 
 
 def load_metadata(folder: Path) -> Metadata | None:
-    """What `metadata.json` says, brought up from an older format; None when there is nothing."""
+    """The contents of `metadata.json`, upgraded from an older format; None if there are none."""
     path = folder / "metadata.json"
     value = read_json(path)
     if not isinstance(value, dict) or not _text(value, "projectPath"):
@@ -179,63 +165,53 @@ def load_metadata(folder: Path) -> Metadata | None:
         value = step(value)
     metadata = _parse(value)
     if found < len(_STEPS):
-        # a home that cannot be written is brought up again each time
+        # a home that cannot be written is upgraded again each time
         with contextlib.suppress(SondeError):
             save_metadata(folder, metadata)
     return metadata
 
 
-def _parse(value: dict[str, Any]) -> Metadata:
-    stats, docs = _table(value, "stats"), _table(value, "docsStats")
-    models, examples = value.get("models"), value.get("skippedExamples")
+def _parse(value: Json) -> Metadata:
     skipped = _table(value, "skipped")
     return Metadata(
-        project_path=str(value["projectPath"]),
+        project_path=_text(value, "projectPath") or "",
         created_at=_text(value, "createdAt") or "",
         store=_text(value, "store") or "sqlite",
         recipe=_text(value, "recipe") or "",
         last_full_index=_text(value, "lastFullIndex"),
         last_incremental_update=_text(value, "lastIncrementalUpdate"),
         last_docs_index=_text(value, "lastDocsIndex"),
-        code=StoreCounts(
-            _number(stats, "totalFiles"),
-            _number(stats, "totalChunks"),
-            _number(stats, "storageSizeBytes"),
-        ),
-        docs=StoreCounts(
-            _number(docs, "totalDocs"),
-            _number(docs, "totalDocChunks"),
-            _number(docs, "docsStorageSizeBytes"),
-        ),
+        code=_counts(value, "stats", "totalFiles", "totalChunks", "storageSizeBytes"),
+        docs=_counts(value, "docsStats", "totalDocs", "totalDocChunks", "docsStorageSizeBytes"),
         generation=_number(value, "generation"),
-        models=tuple(m for m in models if isinstance(m, str)) if isinstance(models, list) else (),
+        models=tuple(each for each in _list(value, "models") if isinstance(each, str)),
         skipped={reason: _number(skipped, reason) for reason in skipped},
         skipped_examples=tuple(
             {str(key): str(text) for key, text in each.items()}
-            for each in (examples if isinstance(examples, list) else ())
+            for each in _list(value, "skippedExamples")
             if isinstance(each, dict)
         ),
     )
 
 
-def _forget_progress(value: dict[str, Any]) -> dict[str, Any]:
+def _drop_progress(value: Json) -> Json:
     """Format 0 has fingerprints but none of our tables: the project must be indexed again."""
     kept = ("projectPath", "createdAt")
     return {key: value[key] for key in kept if key in value}
 
 
-_STEPS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_forget_progress,)
-"""Step n turns format n into n + 1; a step never changes once it was released."""
+_STEPS: tuple[Callable[[Json], Json], ...] = (_drop_progress,)
+"""Step n turns format n into n + 1; a released step never changes."""
 
 
 def save_fingerprints(folder: Path, kind: Kind, files: Mapping[str, FileState]) -> None:
-    """Write the hashes of what is indexed, in the order of paths."""
+    """Write the hashes of the indexed files, by path."""
     hashes = {path: files[path].hash for path in sorted(files)}
     write_json(folder / _FINGERPRINTS[kind], hashes)
 
 
 def load_fingerprints(folder: Path, kind: Kind) -> dict[str, str]:
-    """Path -> SHA-256; entries that are neither are left out."""
+    """Path -> SHA-256; invalid entries are left out."""
     value = read_json(folder / _FINGERPRINTS[kind])
     pairs = value.items() if isinstance(value, dict) else ()
     return {path: h for path, h in pairs if path and isinstance(h, str) and _HASH.fullmatch(h)}
@@ -244,7 +220,7 @@ def load_fingerprints(folder: Path, kind: Kind) -> dict[str, str]:
 def save_dirty(
     folder: Path, paths: Collection[str], heads: Mapping[str, str] | None = None
 ) -> None:
-    """Write down which files wait to be indexed, and at which commits the repositories were."""
+    """Write the files that wait to be indexed, and the commits of the repositories."""
     value = {"formatVersion": 1, "files": sorted(paths), "heads": dict(heads or {})}
     write_json(folder / "dirty-files.json", value)
 
@@ -256,31 +232,30 @@ def load_dirty(folder: Path) -> set[str]:
     if not isinstance(value, dict):
         return set()
     refuse_newer(path, _number(value, "formatVersion"), 1)
-    files = value.get("files")
-    return {f for f in files if isinstance(f, str) and f} if isinstance(files, list) else set()
+    return {each for each in _list(value, "files") if isinstance(each, str) and each}
 
 
 def load_heads(folder: Path) -> dict[str, str]:
-    """Repository -> the commit it was at when its files were last indexed."""
+    """Repository -> its commit when its files were last indexed."""
     value = read_json(folder / "dirty-files.json")
     heads = _table(value, "heads") if isinstance(value, dict) else {}
     return {name: head for name, head in heads.items() if isinstance(head, str)}
 
 
-def save_refused(folder: Path, refused: Mapping[str, tuple[int, int, str]]) -> None:
-    """Write down which files were read and refused, as of which size and time."""
+def save_refused(folder: Path, refused: Refusals) -> None:
+    """Write the files that were read and refused, as of their size and time."""
     files = {path: list(refused[path]) for path in sorted(refused)}
     write_json(folder / "refused-files.json", {"formatVersion": 1, "files": files})
 
 
-def load_refused(folder: Path) -> dict[str, tuple[int, int, str]]:
-    """The files that need not be read again while they stay as they were."""
+def load_refused(folder: Path) -> Refusals:
+    """The files that need not be read again while their size and time are the same."""
     path = folder / "refused-files.json"
     value = read_json(path)
     if not isinstance(value, dict):
         return {}
     refuse_newer(path, _number(value, "formatVersion"), 1)
-    found = {}
+    found: Refusals = {}
     for name, fact in _table(value, "files").items():
         match fact:
             case [int(size), int(time), str(reason)]:
@@ -289,7 +264,7 @@ def load_refused(folder: Path) -> dict[str, tuple[int, int, str]]:
 
 
 def stamp_refused(folder: Path) -> tuple[int, int] | None:
-    """Changes whenever what `load_refused` gives does."""
+    """A stamp that changes whenever the result of `load_refused` does."""
     try:
         facts = (folder / "refused-files.json").stat()
     except OSError:
@@ -297,21 +272,31 @@ def stamp_refused(folder: Path) -> tuple[int, int] | None:
     return facts.st_ino, facts.st_mtime_ns
 
 
-def _major(value: Mapping[str, Any]) -> int:
+def _major(value: Json) -> int:
     head = (_text(value, "version") or "").split(".")[0]
     return int(head) if head.isascii() and head.isdigit() else 0
 
 
-def _text(value: Mapping[str, Any], key: str) -> str | None:
+def _text(value: Json, key: str) -> str | None:
     found = value.get(key)
     return found if isinstance(found, str) and found else None
 
 
-def _number(value: Mapping[str, Any], key: str) -> int:
+def _number(value: Json, key: str) -> int:
     found = value.get(key)
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
-def _table(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _list(value: Json, key: str) -> list[object]:
+    found = value.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _table(value: Json, key: str) -> Json:
     found = value.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def _counts(value: Json, key: str, files: str, chunks: str, size: str) -> StoreCounts:
+    stats = _table(value, key)
+    return StoreCounts(_number(stats, files), _number(stats, chunks), _number(stats, size))

@@ -1,12 +1,13 @@
-"""Who may use the server: keys that were given out (only their digests), and who was shut out."""
+"""Credentials of an installation: the access keys of users (as digests), and its signing key."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,19 +15,18 @@ from typing import Any
 
 from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.runtime.work import try_lock
-from sonde.stores.database import translate_errors
-from sonde.stores.files import read_json, write_json
-from sonde.stores.formats import refuse_newer
+from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _FORMAT = 1
 _POLL_S = 0.02
 _PREFIX = "sonde"
+_SIGNING_KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a user; the key itself is nowhere but with its holder."""
+    """One key of a user; only its holder has the key itself."""
 
     id: str
     user: str
@@ -36,7 +36,7 @@ class Key:
 
 
 class Users:
-    """The keys in one file, read again whenever it changes."""
+    """The keys in one file, which is read again whenever it changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,7 +50,7 @@ class Users:
         return bool(self._keys or self._shut_out)
 
     def add_key(self, user: str) -> tuple[Key, str]:
-        """A new key for a user, who need not be known; the key is told this once."""
+        """Create a key for a user. Returns it in plain text, this once."""
         if not USER_NAME.fullmatch(user):
             raise InvalidRequest(
                 f"user {user!r}",
@@ -60,18 +60,18 @@ class Users:
         name = secrets.token_hex(4)
         secret = f"{_PREFIX}_{name}_{secrets.token_urlsafe(32)}"
         key = Key(name, user, digest_token(secret), _now())
-        with self._changing():
+        with self._locked():
             self._save([*self._keys, key])
         return key, secret
 
     def list_keys(self) -> list[Key]:
-        """Every key, oldest first, revoked ones too."""
+        """All keys, oldest first, including revoked ones."""
         self._refresh()
         return list(self._keys)
 
     def revoke(self, name: str) -> int:
-        """Shut a user out, or one key by its id; how many keys ended."""
-        with self._changing():
+        """Revoke a user, or one key by its id. Returns how many keys ended."""
+        with self._locked():
             return self._revoke(name)
 
     def _revoke(self, name: str) -> int:
@@ -79,7 +79,7 @@ class Users:
         now = _now()
         is_key = any(key.id == name for key in self._keys)
         if not is_key and USER_NAME.fullmatch(name):
-            self._shut_out[name] = now  # tokens that others signed for this user end as well
+            self._shut_out[name] = now  # ends tokens that others signed for this user, too
         elif not ended:
             raise InvalidRequest(
                 f"{name!r}",
@@ -95,21 +95,21 @@ class Users:
         return len(ended)
 
     def find_user(self, token: str) -> str | None:
-        """The user of a key that holds."""
+        """The user of a valid key."""
         self._refresh()
         key = self._by_digest.get(digest_token(token))
         return key.user if key and key.revoked_at is None else None
 
     def is_shut_out(self, user: str, issued_at: int) -> bool:
-        """Whether a token of this user, issued then (ms), has ended since."""
+        """Whether a token of this user, issued then (ms), was revoked since."""
         self._refresh()
         ended = self._shut_out.get(user)
         return ended is not None and issued_at <= ended
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Around a change: of two processes, the second begins with what the first has done."""
-        with translate_errors(self._path):
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock of the file, with the newest keys loaded."""
+        with translate_os_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = self._path.with_suffix(".lock").open("w")
         with lock:
@@ -120,7 +120,7 @@ class Users:
 
     def _refresh(self) -> None:
         stamp = None
-        with translate_errors(self._path), suppress(FileNotFoundError):
+        with translate_os_errors(self._path), suppress(FileNotFoundError):
             facts = self._path.stat()
             stamp = (facts.st_mtime_ns, facts.st_ino)
         if stamp == self._stamp:
@@ -131,7 +131,7 @@ class Users:
             keys = [Key(**row) for row in known.get("keys", [])]
             shut_out = dict(known.get("shutOut", {}))
         except (AttributeError, TypeError, ValueError) as error:
-            # to go on without would let in whom it shuts out, and lose it with the next key
+            # to go on without it would admit revoked users, and lose the file with the next key
             raise StorageUnusable(
                 f"{self._path} is damaged",
                 user_message="The file with the keys of users cannot be read.",
@@ -154,9 +154,45 @@ class Users:
 
 
 def digest_token(token: str) -> str:
-    """What is kept of a key: enough to know it again, nothing to make it from."""
+    """The digest that is stored of a key."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _now() -> int:
     return int(time.time() * 1000)
+
+
+def load_signing_key(home: Path, link: Callable[[Path, Path], None] = os.link) -> bytes:
+    """The key that signs cursors and confirmations, created on first use.
+
+    A home that cannot be written gets a key for this process only.
+    """
+    path = home / "key"
+    if key := _read_key(path):
+        return key
+    fresh = secrets.token_bytes(_SIGNING_KEY_BYTES)
+    temporary = home / f".key-{os.getpid()}-{secrets.token_hex(4)}"
+    with suppress(OSError):
+        home.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(fresh)
+            with suppress(OSError):
+                link(temporary, path)  # of two processes that start together, one wins
+            if not _read_key(
+                path
+            ):  # torn, when an empty key would let anyone sign; or no links here
+                temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return _read_key(path) or fresh
+
+
+def _read_key(path: Path) -> bytes:
+    """The key in a file, empty unless it is complete."""
+    try:
+        key = path.read_bytes()
+    except OSError:
+        return b""
+    return key if len(key) == _SIGNING_KEY_BYTES else b""

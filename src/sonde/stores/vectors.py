@@ -1,20 +1,22 @@
-"""Vectors in append-only files: bytes with a scale to score, sign bits to find candidates.
+"""Vectors by slot: rows in append-only files or in memory, and which row's vector is in which slot.
 
 A row is a float32 scale and one signed byte per dimension. Its cosine is off by a few thousandths
 at most, it takes a quarter of the space of floats, and is scored much faster than half precision,
-which is converted number by number.
+which is converted number by number. Sign bits beside it find the candidates among many rows.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
 import os
 import threading
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,25 +25,156 @@ from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
 from sonde.types import Scored
 
+Ids = NDArray[np.int64]
 Slots = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 Rows = NDArray[np.int8]
 Signs = NDArray[np.uint64]
+Find = Callable[[Vectors, Slots, int], tuple[Slots, Vectors]]
+"""`VectorRows.find`, of whatever holds the rows."""
 
 EXACT = 20_000
-"""Up to so many candidates every vector is scored."""
+"""Up to this many candidates, score every vector."""
 _RESCORED = 8_000
-"""Beyond, so many nearest by sign bits are scored (more when more are asked for)."""
-_PER_RESULT = 4
+"""Beyond that, score this many nearest by sign bits (more when the limit needs more)."""
+_RESCORED_PER_RESULT = 4
 _SCALE_BYTES, _STEPS = 4, 127
 _SCORED_AT_ONCE = 512
-"""Small enough that the product is not spread over threads, which costs more than it gives."""
+"""Small enough that BLAS does not use threads, which cost more than they save here."""
+_COPIED_AT_ONCE = 8_192
+"""Rows read into memory at once when a file is rewritten."""
+NO_SLOT = -1
+"""The slot of a vector that is all zeros: it is known, but never retrieved."""
+
+
+class VectorRows(Protocol):
+    """Vectors of one model by slot: rows are added at the end and never changed."""
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers per vector."""
+
+    def append(self, vectors: Vectors) -> tuple[int, list[int]]:
+        """Add rows, durably. Returns the first one's slot and all checksums."""
+
+    def sums(self, slots: Slots) -> list[int | None]:
+        """The current checksum of each of these slots; None where nothing can be read."""
+
+    def count_rows(self) -> int:
+        """How many slots are used."""
+
+    def count_complete(self) -> int:
+        """How many slots can be read."""
+
+    def read(self, slots: Slots) -> Vectors:
+        """The vectors in these slots."""
+
+    def find(self, query: Vectors, slots: Slots, limit: int) -> tuple[Slots, Vectors]:
+        """Positions in `slots` of the nearest and their scores, including ties with the last."""
+
+    def delete(self) -> None:
+        """Remove all rows."""
+
+
+R = TypeVar("R", bound=VectorRows)
+
+
+class OpenRows(Generic[R]):
+    """Vector files or tables by name, each opened once."""
+
+    def __init__(self, open_rows: Callable[[str, int], R]) -> None:
+        self._open_rows = open_rows
+        self._lock = threading.Lock()
+        self._rows: dict[str, R] = {}
+
+    def open(self, name: str, dimensions: int) -> R:
+        """The rows of this name."""
+        with self._lock:
+            if name not in self._rows:
+                self._rows[name] = self._open_rows(name, dimensions)
+            return self._rows[name]
+
+    def create(self, prefix: str, model: str, number: int, dimensions: int) -> tuple[str, R]:
+        """New rows of a model, and their name; what a crash left under it is removed."""
+        name = f"{prefix}-{hashlib.sha256(model.encode()).hexdigest()[:12]}-{number}"
+        rows = self.open(name, dimensions)
+        rows.delete()
+        return name, rows
+
+    def forget(self) -> None:
+        """Drop all of them; callers that still read one may finish."""
+        with self._lock:
+            self._rows.clear()
+
+
+def copy_rows(source: VectorRows, slots: Slots, target: VectorRows) -> list[int]:
+    """Append the vectors of these slots to other rows, in this order. Returns the checksums."""
+    sums: list[int] = []
+    for start in range(0, len(slots), _COPIED_AT_ONCE):
+        sums += target.append(source.read(slots[start : start + _COPIED_AT_ONCE]))[1]
+    return sums
+
+
+@dataclass(frozen=True, slots=True)
+class SlotIndex:
+    """Which id's vector is in which slot, by ascending id. Immutable: a change makes another."""
+
+    ids: Ids
+    slots: Slots
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def nearest(
+        self, find: Find, query: Vectors, limit: int, allowed: Mask | None = None
+    ) -> list[tuple[int, float]]:
+        """The nearest ids and their scores, nearest first, including ties with the last."""
+        length = float(np.linalg.norm(query))
+        if not length or limit < 1:
+            return []
+        inside = self.slots != NO_SLOT
+        if allowed is not None:
+            inside &= allowed
+        ids, slots = self.ids, self.slots
+        if not inside.all():
+            ids, slots = ids[inside], slots[inside]
+        places, scores = find(query / np.float32(length), slots, limit)
+        return list(zip(ids[places].tolist(), scores.tolist(), strict=True))
+
+    def drop(self, gone: Mask) -> SlotIndex:
+        """Without these ids."""
+        return SlotIndex(self.ids[~gone], self.slots[~gone]) if gone.any() else self
+
+    def merge(self, more: SlotIndex) -> SlotIndex:
+        """With other ids added; where an id is in both, the other's slot wins."""
+        if not len(more):
+            return self
+        both = np.concatenate([self.slots, more.slots])
+        if not len(self) or more.ids[0] > self.ids[-1]:
+            return SlotIndex(np.concatenate([self.ids, more.ids]), both)
+        # np.unique keeps the first of equals
+        ids, places = np.unique(np.concatenate([more.ids, self.ids]), return_index=True)
+        return SlotIndex(ids, np.concatenate([more.slots, self.slots])[places])
+
+
+def index_slots(pairs: Iterable[int]) -> SlotIndex:
+    """An index of ids and slots given in turns (id, slot, id, slot, …), in any order."""
+    table = np.fromiter(pairs, np.int64).reshape(-1, 2)
+    order = np.argsort(table[:, 0])
+    return SlotIndex(table[order, 0], table[order, 1])
+
+
+def rank_ids(nearest: Sequence[tuple[int, float]], limit: int) -> list[Scored]:
+    """The best of these by score, then id."""
+    ordered = sorted(nearest, key=lambda pair: (-pair[1], pair[0]))
+    return [Scored(id_, score) for id_, score in ordered[:limit]]
 
 
 class VectorFile:
-    """The vectors of one model: row n of the file is slot n, and is never changed.
+    """The vectors of one model in a file: row n is slot n.
 
-    Rows are on disk before anything refers to them, so a crash leaves at most rows that nobody
-    knows. Maps are opened anew when the file grew; an older map stays valid for whoever has it.
+    Rows are on disk before anything refers to them, so a crash leaves at most unreferenced rows.
+    The file is mapped again when it grew; an older map stays valid for the reader that has it.
     """
 
     def __init__(self, path: Path, dimensions: int) -> None:
@@ -59,7 +192,6 @@ class VectorFile:
         return self.path.with_suffix(".bits")
 
     def append(self, vectors: Vectors) -> tuple[int, list[int]]:
-        """Write rows at the end, flushed to the disk: the first one's slot and all checksums."""
         rows, bits = quantize(vectors), pack_signs(vectors)
         first = self.count_rows()
         for path, data in ((self.path, rows), (self.bits_path, bits)):
@@ -72,7 +204,7 @@ class VectorFile:
         return first, _sum_rows(rows, bits)
 
     def count_rows(self) -> int:
-        """How many rows are used, torn ones at the end included."""
+        """How many rows are used, including torn ones at the end."""
         sizes = ((self.path, self._width), (self.bits_path, self._words * 8))
         return max(-(-_measure(path) // width) for path, width in sizes)
 
@@ -82,7 +214,6 @@ class VectorFile:
         return min(rows // self._width, bits // (self._words * 8))
 
     def sums(self, slots: Slots) -> list[int | None]:
-        """The checksum of what each of these slots holds now; None where nothing can be read."""
         complete = self.count_complete()
         whole = slots < complete
         rows, bits = self._map(complete)
@@ -90,16 +221,11 @@ class VectorFile:
         return [next(known) if here else None for here in whole.tolist()]
 
     def read(self, slots: Slots) -> Vectors:
-        """The vectors in these slots."""
         rows, _ = self._map(int(slots.max()) + 1 if len(slots) else 0)
         chosen = rows[slots]
         return chosen[:, _SCALE_BYTES:].astype(np.float32) * _read_scales(chosen)[:, None]
 
     def find(self, query: Vectors, slots: Slots, limit: int) -> tuple[Slots, Vectors]:
-        """Positions in `slots` of the nearest vectors and their scores, nearest first.
-
-        Whatever ties with the last one is returned too.
-        """
         if not len(slots):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         rows, bits = self._map(int(slots.max()) + 1)
@@ -109,7 +235,7 @@ class VectorFile:
         return places, scores
 
     def delete(self) -> None:
-        """Remove the files; maps that are open stay readable where the system allows it."""
+        """Remove the files; open maps stay readable where the system allows it."""
         with self._lock:
             self._rows, self._bits = self._rows[:0], self._bits[:0]
         for path in (self.path, self.bits_path):
@@ -157,9 +283,9 @@ def pack_signs(vectors: Vectors | Rows) -> Signs:
 def find_nearest(
     rows: Rows, signs: Signs, query: Vectors, slots: Slots, limit: int
 ) -> tuple[Slots, Vectors]:
-    """Positions in `slots` of the nearest rows and their scores; ties with the last one, too."""
+    """Positions in `slots` of the nearest rows and their scores, including ties with the last."""
     places = np.arange(len(slots))
-    wanted = max(_RESCORED, limit * _PER_RESULT)
+    wanted = max(_RESCORED, limit * _RESCORED_PER_RESULT)
     if len(slots) > max(EXACT, wanted):
         places = np.argpartition(_measure_distances(signs, query, slots), wanted)[:wanted]
     scores = np.empty(len(places), np.float32)
@@ -212,95 +338,63 @@ def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignor
 
 
 def delete_strays(folder: Path, named: Collection[str]) -> None:
-    """Remove vector files that are in nobody's name (left by a crash)."""
+    """Remove vector files that no database names (left by a crash)."""
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.stem not in named and path.suffix in (".i8", ".bits"):
             path.unlink(missing_ok=True)
 
 
-_MARK = "\ue000"
-"""Begins a text that is written with escapes."""
-
-
-def pack_text(text: str) -> str:
-    """The text itself, or with escapes where it holds NUL or is no Unicode."""
-    if "\0" not in text and not text.startswith(_MARK):
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            pass
-        else:
-            return text
-    return _MARK + json.dumps(text)
-
-
-def unpack_text(text: str) -> str:
-    """The text that was packed."""
-    return str(json.loads(text[1:])) if text.startswith(_MARK) else text
-
-
-def unpack_row(row: Sequence[Any]) -> list[Any]:
-    """A row whose texts were packed."""
-    return [unpack_text(v) if type(v) is str and v[:1] == _MARK else v for v in row]
-
-
 def pack_rows(vectors: Vectors) -> list[bytes]:
-    """Each vector as a scale and one signed byte a number."""
+    """Each vector as a scale and one signed byte per dimension."""
     return [row.tobytes() for row in quantize(vectors)]
 
 
-class PackedRows:
-    """Packed vectors by number, ready to be searched; never changed, only followed by another."""
+class MemoryVectors:
+    """Packed vectors by id, in memory. Immutable: a change makes another."""
 
-    def __init__(self, numbers: Slots, rows: Rows, signs: NDArray[np.uint64]) -> None:
-        self.numbers, self.rows, self.signs = numbers, rows, signs
-        self._speaks = np.flatnonzero(rows[:, 4:].any(axis=1))
+    def __init__(self, ids: Ids, rows: Rows, signs: Signs) -> None:
+        self.rows, self.signs = rows, signs
+        retrievable = rows[:, _SCALE_BYTES:].any(axis=1)
+        self.index = SlotIndex(ids, np.where(retrievable, np.arange(len(ids)), NO_SLOT))
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.index)
 
-    def find(
-        self, query: Vectors, limit: int, allowed: Collection[int] | None = None
-    ) -> list[Scored]:
-        """The nearest that speak, nearest first, among those allowed."""
-        length = float(np.linalg.norm(query))
-        if not length or not len(self) or self.rows.shape[1] != len(query) + 4 or limit < 1:
+    def nearest(self, query: Vectors, limit: int, allowed: Ids | None = None) -> list[Scored]:
+        """The nearest of those allowed, nearest first."""
+        if self.rows.shape[1] != len(query) + _SCALE_BYTES:
             return []
-        places = self._speaks
-        if allowed is not None:
-            wanted = np.fromiter(allowed, np.int64, len(allowed))
-            places = places[np.isin(self.numbers[places], wanted)]
-        unit = (query / np.float32(length)).astype(np.float32)
-        at, scores = find_nearest(self.rows, self.signs, unit, places, limit)
-        numbers = self.numbers[places[at]]
-        order = np.lexsort((numbers, -scores))[:limit]
-        return [Scored(int(numbers[at]), float(scores[at])) for at in order.tolist()]
+        inside = None if allowed is None else np.isin(self.index.ids, allowed)
+        find = partial(find_nearest, self.rows, self.signs)
+        return rank_ids(self.index.nearest(find, query, limit, inside), limit)
 
-    def keep(self, numbers: Collection[int]) -> PackedRows:
+    def keep(self, ids: Ids) -> MemoryVectors:
         """Only these."""
-        return self._take(np.isin(self.numbers, np.fromiter(numbers, np.int64, len(numbers))))
+        return self._take(np.isin(self.index.ids, ids))
 
-    def add(self, pairs: Sequence[tuple[int, bytes]]) -> PackedRows:
-        """These too, in place of what they had."""
+    def add(self, pairs: Sequence[tuple[int, bytes]]) -> MemoryVectors:
+        """With these packed rows added, replacing those with the same ids."""
         if not pairs:
             return self
-        numbers = np.array([number for number, _ in pairs], np.int64)
+        ids = np.array([id_ for id_, _ in pairs], np.int64)
         width = len(pairs[0][1])
         rows = np.frombuffer(b"".join(data for _, data in pairs), np.int8).reshape(-1, width)
-        fresh = PackedRows(numbers, rows, pack_signs(rows[:, 4:]))
+        signs = pack_signs(rows[:, _SCALE_BYTES:])
         if not len(self) or self.rows.shape[1] != width:
-            return fresh
-        rest = self._take(~np.isin(self.numbers, numbers))
-        return PackedRows(
-            np.concatenate((rest.numbers, fresh.numbers)),
-            np.concatenate((rest.rows, fresh.rows)),
-            np.concatenate((rest.signs, fresh.signs)),
+            return MemoryVectors(ids, rows, signs)
+        rest = self._take(~np.isin(self.index.ids, ids))
+        return MemoryVectors(
+            np.concatenate((rest.index.ids, ids)),
+            np.concatenate((rest.rows, rows)),
+            np.concatenate((rest.signs, signs)),
         )
 
-    def _take(self, chosen: NDArray[np.bool_]) -> PackedRows:
+    def _take(self, chosen: Mask) -> MemoryVectors:
         if chosen.all():
             return self
-        return PackedRows(self.numbers[chosen], self.rows[chosen], self.signs[chosen])
+        return MemoryVectors(self.index.ids[chosen], self.rows[chosen], self.signs[chosen])
 
 
-NOTHING = PackedRows(np.empty(0, np.int64), np.empty((0, 4), np.int8), np.empty((0, 0), np.uint64))
+NO_VECTORS = MemoryVectors(
+    np.empty(0, np.int64), np.empty((0, _SCALE_BYTES), np.int8), np.empty((0, 0), np.uint64)
+)

@@ -69,7 +69,7 @@ def read_chunks(
     found = indexed_project(app.workspace, project)
     with repairing_corruption(app.workspace, found):
         chunks = [chunk for store in found.stores().values() for chunk in store.chunks_of(path)]
-        states = [store.states([path]).get(path) for store in found.stores().values()]
+        states = [store.files([path]).get(path) for store in found.stores().values()]
     verdict = found.tree.check(path)
     if not chunks or isinstance(verdict, Skipped):
         raise FileMissing(f"{path} is not in the index of {found.root}", path=path)

@@ -159,7 +159,7 @@ def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
 def run_embed(session: Session) -> int:
     """Serve `POST /embed` on this machine until interrupted."""
     from sonde.embedding.base import load_provider
-    from sonde.embedding.shared.server import PORT, EmbeddingServer
+    from sonde.embedding.server import PORT, EmbeddingServer
 
     port = PORT if session.args.port is None else session.args.port
     embedder = load_provider("deep")

@@ -1,8 +1,9 @@
-"""What a store promises; one protocol per kind, one contract suite per protocol."""
+"""The protocol of a chunk store, and its limits; `tests/contracts` holds its contract suite."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from sonde.types import (
@@ -23,10 +24,33 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 else:
-    Vectors = object  # numpy is loaded by whoever computes, not by whoever lists tools
+    Vectors = object  # numpy is loaded on first use: listing tools does not need it
 
 
 EVERYTHING = Filter()
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLimits:
+    """The tuned numbers of a chunk store."""
+
+    postings: float = 10_000
+    """Matches a query may touch before its commonest words are left out."""
+    rare_times: int = 3
+    """The rarest words are tried alone where they find this many times as many chunks as wanted."""
+    spare_rows: int = 512
+    """Unused vectors that are not worth a compaction."""
+    spare_pages: int = 256
+    """Unused pages of the database that are not worth a compaction."""
+    max_fragments: int = 50
+    """LanceDB only: queries get slower from this many fragments of a table on."""
+    kept_versions_s: float = 10.0
+    """LanceDB only: a query that began on an older version may still finish on it."""
+    quiet_s: float = 12.0
+    """LanceDB only: after a write, longer than older versions are kept for readers."""
+
+
+LIMITS = ChunkLimits()
 
 
 class ChunkStore(Protocol):
@@ -39,28 +63,25 @@ class ChunkStore(Protocol):
     """
 
     def generation(self) -> int:
-        """A number that grows with every committed change, by whichever process."""
+        """A number that grows with every committed change of any process."""
 
     def counts(self) -> StoreCounts:
         """Files, chunks, and bytes on disk."""
 
-    def files(self) -> Mapping[str, FileState]:
-        """Every indexed file by path."""
-
-    def states(self, paths: Collection[str]) -> Mapping[str, FileState]:
-        """The indexed ones of these files; the cheap way to look at a few."""
+    def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
+        """The indexed files by path: all, or those of these paths."""
 
     def replace(self, files: Sequence[ParsedFile]) -> None:
-        """Put these files in place of whatever was stored under their paths, in one step."""
+        """Store these files, replacing what was stored under their paths, in one transaction."""
 
     def touch(self, states: Sequence[FileState]) -> None:
         """Record new sizes and times of files whose content did not change."""
 
     def remove(self, paths: Collection[str]) -> None:
-        """Forget these files, in one step; unknown paths are ignored."""
+        """Remove these files, in one transaction; unknown paths are ignored."""
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
 
     def chunks(self, ids: Sequence[int]) -> list[Chunk]:
         """The chunks with these ids, in this order; ids that are gone are left out."""
@@ -69,28 +90,28 @@ class ChunkStore(Protocol):
         """A file's chunks in file order; empty when the file is unknown."""
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
-        """What each of these files defines."""
+        """The symbols that each of these files defines."""
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
-        """The tags of each file whose content names some."""
+        """The tags of each file that has tags in its content."""
 
     def paths_named(self, names: Collection[str]) -> set[str]:
-        """Files whose stem, or a name they define, equals one of these (folded: lower case,
-        no separators; `Foo.barBaz` is known as `barbaz` and as `foobarbaz`)."""
+        """Files whose stem, or a symbol they define, equals one of these names (folded: lower case,
+        no separators; `Foo.barBaz` is found as `barbaz` and as `foobarbaz`)."""
 
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
         """Folded stem -> how many files import it."""
 
     def lexical(self, terms: Sequence[str], limit: int, where: Filter = EVERYTHING) -> list[Scored]:
-        """BM25 over path, defined names and text; `terms` come from `tokens.index_terms`."""
+        """BM25 over path, defined names and text; `terms` come from `sonde.text.words`."""
 
     def term_counts(self, terms: Collection[str]) -> Mapping[str, int]:
         """Term -> how many chunks hold it."""
 
     def trigram_candidates(self, needs: Needs, where: Filter = EVERYTHING) -> set[str]:
-        """Files that can hold what is needed (strings of any length; letter case is ignored).
+        """Files that may contain the needed strings (of any length; case is ignored).
 
-        A file that holds it is never missing, one that does not may be there. Strings shorter
+        No file that contains them is missing; some that do not may be included. Strings shorter
         than three bytes exclude nothing.
         """
 
@@ -103,11 +124,10 @@ class ChunkStore(Protocol):
         """The stored unit vectors of these chunks under `model`, where they exist."""
 
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
-        """Keep one unit vector per chunk digest; zero rows mean 'nothing to say' and are kept
-        as such but never retrieved."""
+        """Store one unit vector per chunk digest; zero rows are stored but never retrieved."""
 
     def known_digests(self, model: str, digests: Collection[bytes]) -> set[bytes]:
-        """Which of these digests have a vector under `model`, in use or left from before."""
+        """Which of these digests have a vector under `model`, used by a chunk or not."""
 
     def missing(self, model: str, limit: int) -> list[Chunk]:
         """Chunks whose digest has no vector under `model`, newest files first."""
@@ -116,26 +136,28 @@ class ChunkStore(Protocol):
         """How many chunks have a vector under `model`, and how many there are."""
 
     def models(self) -> list[str]:
-        """The models of which any vector is kept, by name."""
+        """The names of the models that have any vector."""
 
     def compact(self) -> None:
-        """Give back the space of what was replaced; never blocks a reader for long."""
+        """Reclaim the space of what was replaced; never blocks a reader for long."""
 
     def tidy(self) -> None:
-        """Compact if what was replaced takes much room; costs next to nothing if not."""
+        """Compact if enough space is wasted; cheap if not."""
 
     def rest(self) -> None:
-        """Let go of what is only kept at hand for speed; the next use takes it up again."""
+        """Release caches and idle connections; the next use loads them again."""
 
     def verify(self) -> list[str]:
-        """What is broken inside the store, in words; empty when all is well."""
+        """Problems inside the store, as sentences; empty when there are none."""
 
     def find_drift(self, check: Callable[[], None], *, thorough: bool) -> Drift:
-        """What does not fit together, told apart by what mends it; `IndexCorrupt` when nothing
-        can. `thorough` looks at every word too; `check` is called between steps and may raise."""
+        """Inconsistencies, by what repairs them; raises `IndexCorrupt` when nothing can.
+
+        `thorough` checks every word too; `check` is called between steps and may raise.
+        """
 
     def drop_broken(self) -> None:
-        """Remove rows that belong to nothing and vectors that are damaged."""
+        """Remove orphaned rows and damaged vectors."""
 
     def close(self) -> None:
         """Release files and connections; the store cannot be used after."""

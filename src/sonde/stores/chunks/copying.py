@@ -1,4 +1,4 @@
-"""A copy of what the stores of one index hold, taken while others read and write it."""
+"""Copies of the stores of an index, taken while other processes read and write them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ATTEMPTS = 3
 
 
 def copy_stores(source: Path, target: Path, name: str) -> bool:
-    """Put a copy of both stores of a backend into a folder that has none.
+    """Copy both stores of a backend into a folder that has none.
 
-    False when there is nothing to copy, or what there is keeps changing. Sizes stay, times are
-    forgotten: the files of the copy are others, which must be read before they are believed.
+    Returns false when there is nothing to copy, or it keeps changing. Modification times are
+    reset, because the files of the copy are others, which must be read before they are trusted.
     """
     suffixes = (".db", ".vectors") if name == "sqlite" else (".lance.db", ".lancedb")
     if any((target / f"{stem}{suffixes[0]}").exists() for stem in STEMS):
@@ -30,7 +30,7 @@ def copy_stores(source: Path, target: Path, name: str) -> bool:
         with translate_errors(target):
             temporary.mkdir(parents=True)
             whole = all(_copy_store(source, temporary, stem, *suffixes) for stem in STEMS)
-            # databases last: whatever is there without one is not looked at
+            # databases last: files without one are ignored
             for suffix in reversed(suffixes) if whole else ():
                 for stem in STEMS:
                     made = temporary / f"{stem}{suffix}"
@@ -49,7 +49,7 @@ def _move(path: Path, folder: Path) -> None:
 
 
 def _copy_store(source: Path, target: Path, stem: str, database: str, vectors: str) -> bool:
-    """One store; tried again when it was changed meanwhile."""
+    """Copy one store; retried if it was changed meanwhile."""
     path, copied = source / f"{stem}{database}", target / f"{stem}{database}"
     if not path.is_file():
         return False

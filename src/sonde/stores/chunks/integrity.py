@@ -1,7 +1,7 @@
-"""Whether the tables of a chunk index fit together: files, chunks, words, names and trigrams.
+"""Consistency of a chunk index: files, chunks, words, names and trigrams.
 
-Every look is a short read of its own, so that a writer's log is not kept from shrinking. That
-works because the id of a chunk is never given out twice: what was seen of it stays true.
+Every block is a short read of its own, so that a writer's log can shrink meanwhile. That works
+because the id of a chunk is never reused: what was read of it stays true.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from sonde.stores.chunks import grams, lexicon, tables
-from sonde.stores.chunks.tables import read_number, read_state
-from sonde.stores.database import read_stored_text
+from sonde.stores.chunks import lexicon, tables
+from sonde.stores.chunks.tables import read_state
+from sonde.stores.database import read_number, read_stored_text
 from sonde.types import Chunk, FileState, ParsedFile, Symbol
 
 Read = Callable[[], AbstractContextManager[apsw.Connection]]
 Check = Callable[[], None]
 Complete = Callable[[list[Chunk]], list[Chunk]]
-_BLOCK_FILES, _BLOCK_TERMS = 256, 2_000
+_FILES_AT_ONCE, _TERMS_AT_ONCE = 256, 2_000
 
 _OUTSIDE = (
     "NOT EXISTS (SELECT 1 FROM files AS f WHERE f.id = c.file_id AND c.id >= f.first_chunk"
@@ -60,19 +60,19 @@ def find_strays(connection: apsw.Connection) -> dict[str, list[int]]:
 
 
 def find_incomplete(connection: apsw.Connection) -> set[str]:
-    """Files that lack chunks, words, names or trigrams."""
+    """Files without some of their chunks, words, names or trigrams."""
     return {read_stored_text(path) for (path,) in connection.execute(_INCOMPLETE)}
 
 
 def find_miscounts(connection: apsw.Connection) -> dict[str, int]:
-    """Counters that are wrong, and what they should say."""
+    """Wrong counters and their right values."""
     right = {key: read_number(connection, query) for key, query in _COUNTERS.items()}
     query = "SELECT value FROM state WHERE key = ?"
     return {key: n for key, n in right.items() if read_number(connection, query, (key,)) != n}
 
 
 def remove_strays(connection: apsw.Connection) -> int:
-    """Delete rows that belong to no file and set the counters right; returns how many."""
+    """Delete rows that belong to no file and correct the counters. Returns how many."""
     removed = 0
     # words of a chunk that is itself deleted here become strays only then
     while strays := find_strays(connection):
@@ -95,7 +95,7 @@ def remove_strays(connection: apsw.Connection) -> int:
 
 
 def list_contradictions(connection: apsw.Connection) -> list[str]:
-    """The same in words."""
+    """All inconsistencies as sentences."""
     broken = [
         f"{table} that belong to no file: {len(k)}" for table, k in find_strays(connection).items()
     ]
@@ -105,7 +105,7 @@ def list_contradictions(connection: apsw.Connection) -> list[str]:
 
 
 def find_altered(read: Read, complete: Complete, check: Check, *, words: bool) -> set[str]:
-    """Files whose rows are not as they were written; with `words`, whose words are not either."""
+    """Files whose rows differ from what was written; with `words`, including their words."""
     with read() as connection:
         known = _sum_all_words(connection, check) if words else {}
     sums = _Checksums()
@@ -129,7 +129,7 @@ def find_altered(read: Read, complete: Complete, check: Check, *, words: bool) -
 
 
 class _Stored:
-    """One file as its rows tell."""
+    """One file as stored in its rows."""
 
     def __init__(self, row: Sequence[Any]) -> None:
         self.id, path, hash_, size, mtime_ns, language, kind, self.first, symbols, self.seal = row
@@ -140,7 +140,7 @@ class _Stored:
         self.file = ParsedFile(state, ())
 
     def is_intact(self, chunks: Sequence[Chunk]) -> bool:
-        """Whether texts fit their digests and everything else the file's seal."""
+        """Whether texts match their digests and everything else the file's seal."""
         if [chunk.digest for chunk in chunks] != self.digests:
             return False
         return self.seal is None or self.seal == tables.seal_file(self.symbols, chunks)
@@ -148,13 +148,13 @@ class _Stored:
     def describe(
         self, known: Mapping[str, _WordSums], chunks: Sequence[Chunk], sums: _Checksums
     ) -> Iterator[tuple[_WordSums, list[tuple[int, int]]]]:
-        """For each table of words: the rows that stand for this file, and their sums."""
+        """For each table of words: the rows of this file, and their sums."""
         if not known:
             return
         # a file that was replaced since the words were read has other chunks under its id
         if known["files"].first_of(self.id) == self.first:
             named = ParsedFile(self.file.state, tuple(chunks), _parse_symbols(self.symbols))
-            held = grams.list_file_grams(named).split()
+            held = lexicon.list_file_grams(named).split()
             yield known["grams"], [(self.id, sums.add(held))]
             yield known["names"], [(self.id, sums.add(lexicon.list_names(named)))]
         words = ((chunk.id, " ".join(lexicon.describe_chunk(chunk))) for chunk in chunks)
@@ -173,7 +173,7 @@ def _read_block(connection: apsw.Connection, after: int) -> Iterator[_Stored]:
         "SELECT id, path, hash, size, mtime_ns, language, kind, first_chunk, symbols, seal"
         " FROM files WHERE id > ? ORDER BY id LIMIT ?"
     )
-    for row in connection.execute(query, (after, _BLOCK_FILES)).fetchall():
+    for row in connection.execute(query, (after, _FILES_AT_ONCE)).fetchall():
         stored = _Stored(row)
         where = f"{tables.OF_FILES} WHERE f.id = ? ORDER BY c.id"
         stored.chunks = list(tables.select_chunks(connection, where, (stored.id,)))
@@ -201,14 +201,14 @@ class _WordSums:
             np.add.at(self._sums, places, np.where(self._ids[places] == rows, values, 0.0))
 
     def agrees(self, key: int, expected: int) -> bool:
-        """Whether a row holds what it should; one that came later is not known."""
+        """Whether a row has the expected sum; rows that came later are not checked."""
         place = int(np.searchsorted(self._ids, key))
         if place == len(self._ids) or self._ids[place] != key:
             return True
         return int(self._sums[place]) == expected
 
     def first_of(self, key: int) -> int | None:
-        """The number that was added for one row; None when the row is not known."""
+        """The sum of one row; None for an unknown row."""
         place = int(np.searchsorted(self._ids, key))
         known = place < len(self._ids) and self._ids[place] == key
         return int(self._sums[place]) if known else None
@@ -232,7 +232,7 @@ def _sum_all_words(connection: apsw.Connection, check: Check) -> dict[str, _Word
 def _walk_words(
     connection: apsw.Connection, table: str, column: str | None
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-    """Blocks of (checksum of the word, row that holds it), once for every place it stands in."""
+    """Blocks of (checksum of a word, row that holds it), once for every position."""
     view = f"{table}_words"
     connection.execute(
         f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{view} USING fts5vocab(main, {table}, instance)"
@@ -245,7 +245,7 @@ def _walk_words(
     for term, docs in connection.execute(query, (column,) if column else ()):
         words.append(zlib.crc32(read_stored_text(term).encode("utf-8", "surrogatepass")))
         rows.append(np.array(json.loads(docs), np.int64))
-        if len(words) >= _BLOCK_TERMS:
+        if len(words) >= _TERMS_AT_ONCE:
             yield _spread(words, rows)
             words, rows = [], []
     if words:
@@ -259,7 +259,7 @@ def _spread(
 
 
 class _Checksums(dict[str, int]):
-    """The checksum of each word, worked out once."""
+    """The checksum of each word; a cache."""
 
     def __missing__(self, word: str) -> int:
         self[word] = value = zlib.crc32(word.encode("utf-8", "surrogatepass"))

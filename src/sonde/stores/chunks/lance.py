@@ -1,14 +1,13 @@
-"""The chunk store on LanceDB: chunk rows and vectors in Lance, what finds them beside it.
+"""The chunk store on LanceDB: chunk rows and vectors in Lance, their index in SQLite beside it.
 
 SQLite holds the truth about which chunks exist, and the files, names, words and trigrams;
 Lance holds the rows that any LanceDB client can open. New rows are in Lance before SQLite
 commits, old ones leave after it: a crash leaves rows that no id refers to, never the reverse.
-Whoever writes to Lance holds SQLite's write lock, so that a merge never meets another writer.
+Writers to Lance hold SQLite's write lock, so that a merge never meets another writer.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -19,9 +18,8 @@ import apsw
 import numpy as np
 
 from sonde.errors import IndexCorrupt
-from sonde.stores.chunks import lexicon, tables
-from sonde.stores.chunks import tables as schema
-from sonde.stores.chunks.base import Vectors
+from sonde.stores.chunks import tables
+from sonde.stores.chunks.base import LIMITS, ChunkLimits, Vectors
 from sonde.stores.chunks.lance_tables import (
     RFC_DIMENSIONS,
     ChunkRows,
@@ -31,42 +29,42 @@ from sonde.stores.chunks.lance_tables import (
     optimize_table,
     translate_lance,
 )
-from sonde.stores.chunks.lexical import LexicalIndex
-from sonde.stores.chunks.sqlite import SqliteChunkStore
-from sonde.stores.chunks.vectors import VectorIndex
-from sonde.stores.database import Database
+from sonde.stores.chunks.sqlite import ChunkIndex
 from sonde.types import Chunk, Drift, Kind, ParsedFile
 
-_MANY_PIECES = 50
-"""From so many pieces of a table on, queries get slower."""
-_REST_S, _RESTS = 12.0, 2
-"""So long after the last write, what it replaced is older than what is kept for readers; and once
-more, for what that merge replaced."""
+_MERGES_AFTER_WRITE = 2
+"""Merges after the last write: one for what it replaced, one for what that merge replaced."""
 
 
-class LanceChunkStore(SqliteChunkStore):
+class LanceChunkStore(ChunkIndex):
     """A `ChunkStore` whose rows and vectors any LanceDB client can read."""
 
-    def __init__(self, folder: Path, kind: Kind, postings: float = lexicon.POSTINGS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kind: Kind,
+        limits: ChunkLimits = LIMITS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         stem, table = (
             ("index", "project_docs") if kind == "code" else ("docs", "project_docs_prose")
         )
         path = folder / f"{stem}.lancedb"
         lance = connect(path)
-        self._folder = path
-        self._database = Database(folder / f"{stem}.lance.db", schema.CHUNK_FORMAT)
+        super().__init__(
+            folder / f"{stem}.lance.db",
+            path,
+            lambda name, size: LanceVectors(lance, name, size, path),
+            limits,
+        )
+        self._lance, self._limits, self._clock = lance, limits, clock
         self._rows = ChunkRows(lance, table, path)
-        self._lance = lance
-        self._words = LexicalIndex(postings)
-        self._dropping = threading.Lock()
-        self._vectors = VectorIndex(lambda name, size: LanceVectors(lance, name, size, path))
         self._wrote_at, self._merges_due = 0.0, 0
         self._clean = False
 
     def replace(self, files: Sequence[ParsedFile]) -> None:
-        """Put these files in place of their predecessors."""
         with self._change() as connection:
-            self._sweep(connection)
+            self._drop_unnumbered(connection)
             old = list(tables.select_files(connection, [f.state.path for f in files]))
             tables.write_files(connection, files, keep_text=False)
             added = self._number_chunks(connection, files)
@@ -77,7 +75,6 @@ class LanceChunkStore(SqliteChunkStore):
         self._note_write()
 
     def remove(self, paths: Collection[str]) -> None:
-        """Forget these files."""
         with self._change() as connection:
             old = list(tables.select_files(connection, paths))
             tables.delete_files(connection, paths)
@@ -85,13 +82,11 @@ class LanceChunkStore(SqliteChunkStore):
         self._note_write()
 
     def clear(self) -> None:
-        """Forget everything."""
         super().clear()
         with self._database.write():
             self._rows.delete("true")
 
     def put_vectors(self, model: str, digests: Sequence[bytes], vectors: Vectors) -> None:
-        """Keep one vector per digest; of the RFC's size they show in its column as well."""
         super().put_vectors(model, digests, vectors)
         rows = np.asarray(vectors, np.float32)
         if len(rows) and rows.shape[1] == RFC_DIMENSIONS:
@@ -100,45 +95,33 @@ class LanceChunkStore(SqliteChunkStore):
         self._note_write()
 
     def compact(self) -> None:
-        """Give back the space of what was replaced, without blocking a reader."""
-        with self._change() as connection:
-            self._sweep(connection, thoroughly=True)
-            unused = self._vectors.compact(connection)
-            tables.merge_words(connection)
-        for rows in unused:
-            rows.delete()
-        self._merge()
-        self._database.shrink()
+        super().compact()
         self._note_write()
 
     def tidy(self) -> None:
-        """Compact when enough is wasted, or merge many small pieces."""
         super().tidy()
-        if self._merges_due and time.monotonic() - self._wrote_at >= _REST_S:
-            self._merge()
-            self._wrote_at, self._merges_due = time.monotonic(), self._merges_due - 1
-        elif self._count_pieces() >= _MANY_PIECES:
-            self._merge()
+        if self._merges_due and self._clock() - self._wrote_at >= self._limits.quiet_s:
+            self._reclaim()
+            self._wrote_at, self._merges_due = self._clock(), self._merges_due - 1
+        elif self._count_fragments() >= self._limits.max_fragments:
+            self._reclaim()
 
     def verify(self) -> list[str]:
-        """What is broken inside the store."""
         broken = super().verify()
         with self._database.read() as connection:
             lost = len(self._find_lost(connection))
         return [*broken, f"chunks without a row in LanceDB: {lost}"] if lost else broken
 
     def find_drift(self, check: Callable[[], None], *, thorough: bool) -> Drift:
-        """What does not fit together inside the store, or between SQLite and Lance."""
         drift = super().find_drift(check, thorough=thorough)
         with self._database.read() as connection:
             strays = len(self._rows.list_ids() - self._list_needed(connection))
         return replace(drift, strays=drift.strays + strays)
 
     def drop_broken(self) -> None:
-        """Remove rows that belong to nothing, and damaged vectors."""
         super().drop_broken()
         with self._database.write() as connection:
-            self._sweep(connection, thoroughly=True)
+            self._sweep(connection)
 
     def _list_needed(self, connection: apsw.Connection) -> set[int]:
         return {key for (key,) in connection.execute("SELECT id FROM chunks")}
@@ -149,7 +132,7 @@ class LanceChunkStore(SqliteChunkStore):
     def _complete(self, chunks: list[Chunk]) -> list[Chunk]:
         found = self._complete_known(chunks)
         if len(found) < len(chunks):
-            # rows leave after the commit that drops them: whoever still names one now has lost it
+            # rows go after the commit that drops their chunks: one that is still needed is lost
             gone = {chunk.id for chunk in chunks} - {chunk.id for chunk in found}
             with self._database.read() as connection:
                 if gone & self._list_needed(connection):
@@ -157,8 +140,8 @@ class LanceChunkStore(SqliteChunkStore):
         return found
 
     def _complete_known(self, chunks: list[Chunk]) -> list[Chunk]:
-        lacking = [chunk.id for chunk in chunks if not chunk.text]
-        texts = self._rows.read(lacking)
+        textless = [chunk.id for chunk in chunks if not chunk.text]
+        texts = self._rows.read(textless)
         return [
             chunk
             if chunk.text
@@ -205,33 +188,35 @@ class LanceChunkStore(SqliteChunkStore):
             with self._database.write():
                 self._rows.delete(" OR ".join(ranges))
 
-    def _sweep(self, connection: apsw.Connection, *, thoroughly: bool = False) -> None:
+    def _drop_unnumbered(self, connection: apsw.Connection) -> None:
         """Remove rows that a crash left, before their ids are given out again."""
         if not self._clean:
-            self._rows.delete(f"chunk >= {schema.read_state(connection, 'next_chunk')}")
+            self._rows.delete(f"chunk >= {tables.read_state(connection, 'next_chunk')}")
         self._clean = False
-        if thoroughly:
-            stray = self._rows.list_ids() - self._list_needed(connection)
-            if stray:
-                self._rows.delete(f"chunk IN ({', '.join(map(str, stray))})")
-            with translate_lance(self._folder):
-                for name in list_tables(self._lance) - self._vectors.list_named(connection):
-                    if name.startswith("vectors-"):
-                        self._lance.drop_table(name)
+
+    def _sweep(self, connection: apsw.Connection) -> None:
+        self._drop_unnumbered(connection)
+        stray = self._rows.list_ids() - self._list_needed(connection)
+        if stray:
+            self._rows.delete(f"chunk IN ({', '.join(map(str, stray))})")
+        with translate_lance(self._folder):
+            for name in list_tables(self._lance) - self._vectors.list_named(connection):
+                if name.startswith("vectors-"):
+                    self._lance.drop_table(name)
 
     def _note_write(self) -> None:
-        self._wrote_at, self._merges_due = time.monotonic(), _RESTS
+        self._wrote_at, self._merges_due = self._clock(), _MERGES_AFTER_WRITE
 
-    def _count_pieces(self) -> int:
+    def _count_fragments(self) -> int:
         with translate_lance(self._folder):
             found = [table.stats()["fragment_stats"]["num_fragments"] for table in self._tables()]
         return int(max(found))
 
-    def _merge(self) -> None:
-        """Merge small pieces; writers wait for it, readers do not."""
+    def _reclaim(self) -> None:
+        """Merge small fragments; writers wait for it, readers do not."""
         with self._database.write(), translate_lance(self._folder):
             for table in self._tables():
-                optimize_table(table)
+                optimize_table(table, self._limits.kept_versions_s)
 
     def _tables(self) -> list[Any]:
         with self._database.read() as connection:

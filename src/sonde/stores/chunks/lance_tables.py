@@ -21,19 +21,19 @@ from sonde.stores.vectors import Slots
 from sonde.types import Chunk
 
 RFC_DIMENSIONS = 384
-_SPARE = 64
-_THREADS = 4
+"""The size of the vector column that the RFC documents."""
+_SPARE_RESULTS = 64
+"""Results fetched beyond the limit, because the last ones may tie."""
+_MIN_THREADS = 4
 _NO_SPACE = ("No space left", "os error 28")
-_KEPT_VERSIONS = timedelta(seconds=10)
-"""A query that began on an older version may still finish on it."""
 
 
 def connect(path: Path) -> Any:
     """Open a LanceDB folder; readers see every commit."""
-    # it warns on stderr about queries without a score, which nobody asked for
+    # it warns on stderr about queries without a score, which is intended here
     os.environ.setdefault("LANCEDB_LOG", "error")
     # with two processors it has one thread for all work: a query would wait for a merge
-    os.environ.setdefault("LANCE_CPU_THREADS", str(max(_THREADS, os.cpu_count() or 1)))
+    os.environ.setdefault("LANCE_CPU_THREADS", str(max(_MIN_THREADS, os.cpu_count() or 1)))
     try:
         import lancedb
     except ImportError as error:
@@ -44,7 +44,7 @@ def connect(path: Path) -> Any:
 
 @contextlib.contextmanager
 def translate_lance(path: Path) -> Iterator[None]:
-    """Turn what LanceDB says about `path` into our errors."""
+    """Turn errors of LanceDB about `path` into ours."""
     with translate_errors(path):
         try:
             yield
@@ -59,9 +59,9 @@ def list_tables(database: Any) -> set[str]:
     return set(database.list_tables().tables)
 
 
-def optimize_table(table: Any) -> None:
-    """Merge what many small writes and crashes left; queries go on meanwhile, nobody may write."""
-    table.optimize(cleanup_older_than=_KEPT_VERSIONS, delete_unverified=True)
+def optimize_table(table: Any, kept_s: float) -> None:
+    """Merge fragments and drop old versions; queries may run meanwhile, writers must not."""
+    table.optimize(cleanup_older_than=timedelta(seconds=kept_s), delete_unverified=True)
 
 
 class ChunkRows:
@@ -97,15 +97,15 @@ class ChunkRows:
         self._write(
             {
                 "id": [str(uuid.uuid4()) for _ in chunks],
-                "path": [show(chunk.path) for chunk, _ in chunks],
-                "text": [show(chunk.text) for chunk, _ in chunks],
+                "path": [replace_invalid(chunk.path) for chunk, _ in chunks],
+                "text": [replace_invalid(chunk.text) for chunk, _ in chunks],
                 "vector": rows,
                 "start_line": [chunk.span.start_line for chunk, _ in chunks],
                 "end_line": [chunk.span.end_line for chunk, _ in chunks],
                 "content_hash": [file_hash for _, file_hash in chunks],
                 "chunk": [chunk.id for chunk, _ in chunks],
-                "header": [show(chunk.header) for chunk, _ in chunks],
-                "symbol": [show(chunk.symbol) for chunk, _ in chunks],
+                "header": [replace_invalid(chunk.header) for chunk, _ in chunks],
+                "symbol": [replace_invalid(chunk.symbol) for chunk, _ in chunks],
                 "digest": [chunk.digest.hex() for chunk, _ in chunks],
             }
         )
@@ -162,7 +162,6 @@ class LanceVectors:
         self._opened: Any = None
 
     def append(self, vectors: Vectors) -> tuple[int, list[int]]:
-        """Add rows: the first one's slot and all checksums."""
         import pyarrow as pa
 
         with translate_lance(self._path):
@@ -173,7 +172,6 @@ class LanceVectors:
         return first, [zlib.crc32(row.data) for row in np.ascontiguousarray(vectors, np.float32)]
 
     def sums(self, slots: Slots) -> list[int | None]:
-        """The checksum of what each of these slots holds now; None where nothing can be read."""
         try:
             rows = self._select(slots)
         except IndexCorrupt:
@@ -181,7 +179,6 @@ class LanceVectors:
         return [zlib.crc32(rows[slot].data) if slot in rows else None for slot in slots.tolist()]
 
     def count_rows(self) -> int:
-        """How many slots are used."""
         with translate_lance(self._path):
             table = self._open()
             return int(table.count_rows()) if table is not None else 0
@@ -189,7 +186,6 @@ class LanceVectors:
     count_complete = count_rows
 
     def read(self, slots: Slots) -> Vectors:
-        """The vectors in these slots."""
         rows = self._select(slots)
         if len(rows) < len(set(slots.tolist())):
             raise IndexCorrupt(f"{self._path} lacks vectors that the database names")
@@ -211,7 +207,6 @@ class LanceVectors:
         return dict(zip(found["slot"].to_pylist(), rows, strict=True))
 
     def find(self, query: Vectors, slots: Slots, limit: int) -> tuple[Slots, Vectors]:
-        """Positions in `slots` of the nearest and their scores, with ties of the last."""
         if not len(slots):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         # arrays throughout: a list for each slot costs ten times as long as the search
@@ -219,7 +214,7 @@ class LanceVectors:
         ranked = slots[order]
         distinct = np.unique(ranked)
         few = len(distinct) * 2 < self.count_rows()
-        wanted = limit + _SPARE
+        wanted = limit + _SPARE_RESULTS
         while True:
             found, scores = self._search(query, wanted, distinct if few else None)
             kept = np.isin(found, distinct)
@@ -230,12 +225,11 @@ class LanceVectors:
             wanted *= 4
         first, end = (np.searchsorted(ranked, known, side) for side in ("left", "right"))
         counts = end - first
-        # chunks of the same text share a slot: each of them is told, in the order of ids
+        # chunks of the same text share a slot: all of them are returned, in the order of ids
         within = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
         return order[np.repeat(first, counts) + within], np.repeat(near, counts)
 
     def delete(self) -> None:
-        """Drop the table."""
         with self._lock:
             self._opened = None
         with translate_lance(self._path):
@@ -274,6 +268,6 @@ def pack_vectors(rows: Vectors) -> Any:
     return pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
 
 
-def show(text: str) -> str:
-    """A string with whatever is no valid Unicode replaced."""
+def replace_invalid(text: str) -> str:
+    """The text with invalid Unicode replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -12,6 +12,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from sonde.stores.bm25 import bound_term, choose_terms, spell_match, split_rarest
 from sonde.stores.chunks import lexicon
 from sonde.stores.chunks.tables import read_state, select_files
 from sonde.stores.database import Value, read_stored_text
@@ -20,11 +21,11 @@ from sonde.types import Filter, Scored
 Ranges = NDArray[np.int64]
 """Rows of (first chunk id, end), ascending and disjoint."""
 
-_FEW = 5_000
-"""Up to so many allowed chunks SQLite is told which they are, beyond it ranks them all."""
-_SPARE = 64
-"""So many more results are fetched than asked for, because the last ones may tie."""
-_BLOCK = 1_000
+_FILTERED_IN_SQL = 5_000
+"""Up to this many allowed chunks the query names them; beyond, it ranks all and filters here."""
+_SPARE_RESULTS = 64
+"""Results fetched beyond the limit, because the last ones may tie."""
+_FETCHED_AT_ONCE = 1_000
 _RANKED = (
     "SELECT rowid, -bm25(lex, {0}, {1}, {2}) AS score FROM lex WHERE lex MATCH ? {3}"
     " ORDER BY score DESC {4}"
@@ -33,24 +34,29 @@ _ALL = _RANKED.format(*lexicon.WEIGHTS, "", "")
 _FIRST = _RANKED.format(*lexicon.WEIGHTS, "", "LIMIT ?")
 _AMONG = _RANKED.format(
     *lexicon.WEIGHTS,
-    # the plus keeps FTS5 from starting anew for every single id
+    # the plus keeps FTS5 from restarting the query for every single id
     "AND rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))",
     "",
 )
-_REMEMBERED_COUNTS = 20_000
-_RARE, _COMMON = 3, 1.5
-"""The rarest terms are tried alone where they find this many times as many chunks as are asked for
-and the others find this many times as many as they do."""
+_CACHED_COUNTS = 20_000
+_RECOUNT_GROWTH = 20
+"""Counts are dropped when the index has grown or shrunk by one part in this many."""
+_COMMON_TIMES = 1.5
+"""The rarest terms are tried alone where the others find this many times as many chunks."""
 
 State = tuple[int, int]
 """Differs whenever the words of any chunk do."""
 
 
 class LexicalIndex:
-    """Ranks by words; remembers how common words and which chunks filters are."""
+    """Ranks by words; caches how common words are and which chunks a filter allows.
 
-    def __init__(self, postings: float) -> None:
-        self._postings = postings
+    `postings`: matches a query may touch before its commonest words are left out.
+    `rare_times`: the rarest terms are tried alone where they find this many times the limit.
+    """
+
+    def __init__(self, postings: float, rare_times: int) -> None:
+        self._postings, self._rare_times = postings, rare_times
         self._lock = threading.Lock()
         self._counts: dict[str, tuple[int, State]] = {}
         self._counted_at = 0
@@ -62,18 +68,18 @@ class LexicalIndex:
         """The best chunks for these terms among those allowed."""
         counts = self._recall_counts(connection, lexicon.list_query_terms(terms))
         allowed = self.allow(connection, where)
-        kept = lexicon.choose_terms(counts, self._postings)
+        kept = choose_terms(counts, self._postings)
         if allowed is None and (best := self._rank_by_rarest(connection, kept, limit)):
             return best
         ranked = _rank(connection, kept, limit, allowed)
         if allowed is not None and len(ranked) < limit:
-            every = lexicon.choose_terms(counts, float("inf"))
+            every = choose_terms(counts, float("inf"))
             if every != kept:
                 ranked = _rank(connection, every, limit, allowed)
         return ranked
 
     def rest(self) -> None:
-        """Forget what is remembered."""
+        """Empty the caches."""
         with self._lock:
             self._counts, self._ranges = {}, None
 
@@ -95,20 +101,20 @@ class LexicalIndex:
         """Roughly how many chunks hold each term: enough to tell rare from common."""
         state = _read_state(connection)
         with self._lock:
-            grown = abs(state[0] - self._counted_at) * 20 > self._counted_at
-            if grown or len(self._counts) > _REMEMBERED_COUNTS:
+            grown = abs(state[0] - self._counted_at) * _RECOUNT_GROWTH > self._counted_at
+            if grown or len(self._counts) > _CACHED_COUNTS:
                 self._counts, self._counted_at = {}, state[0]
             known = self._counts
         counts = {}
         for term in terms:
             counts[term], _ = known.get(term) or (count_term(connection, term), state)
             if counts[term] and term not in known:
-                # a word that nobody uses yet may come with the next edit
+                # a word that no chunk holds may come with the next edit
                 known[term] = (counts[term], state)
         return counts
 
     def _count_now(self, connection: apsw.Connection, term: str, state: State) -> int:
-        """How many chunks hold a term in this very state."""
+        """How many chunks hold a term in this state."""
         count, then = self._counts.get(term, (0, None))
         if then != state:
             count = count_term(connection, term)
@@ -126,14 +132,14 @@ class LexicalIndex:
         """
         state = _read_state(connection)
         counts = {term: self._count_now(connection, term, state) for term in terms}
-        rare, common = lexicon.split_rarest(counts, state[1], _RARE * limit, _COMMON)
+        rare, common = split_rarest(counts, state[1], self._rare_times * limit, _COMMON_TIMES)
         if not rare or limit < 1:
             return []
-        found = dict(_select_scores(connection, _ALL, (_spell(rare),)))
-        both = f"({_spell(rare)}) AND ({_spell(common)})"
+        found = dict(_select_scores(connection, _ALL, (spell_match(rare),)))
+        both = f"({spell_match(rare)}) AND ({spell_match(common)})"
         found.update(_select_scores(connection, _ALL, (both,)))
         ranking = sorted(found.items(), key=lambda pair: -pair[1])
-        bound = sum(lexicon.bound_term(counts[term], state[1]) for term in common)
+        bound = sum(bound_term(counts[term], state[1]) for term in common)
         if len(ranking) < limit or ranking[limit - 1][1] < bound:
             return []
         return order_ties(connection, _take_best(ranking, limit), limit)
@@ -184,12 +190,8 @@ def _rank(
 ) -> list[Scored]:
     if not terms or limit < 1 or (allowed is not None and not allowed.size):
         return []
-    best = _take_best(_walk_ranking(connection, _spell(terms), allowed, limit), limit)
+    best = _take_best(_walk_ranking(connection, spell_match(terms), allowed, limit), limit)
     return order_ties(connection, best, limit)
-
-
-def _spell(terms: Iterable[str]) -> str:
-    return " OR ".join(f'"{term}"' for term in terms)
 
 
 def _take_best(ranking: Iterable[tuple[int, float]], limit: int) -> list[tuple[int, float]]:
@@ -207,17 +209,17 @@ def _walk_ranking(
 ) -> Iterator[tuple[int, float]]:
     """Chunk ids and scores, best first."""
     if allowed is None:
-        # the first rows come cheaper when not all are asked for
-        top = list(_select_scores(connection, _FIRST, (query, limit + _SPARE)))
-        if len(top) < limit + _SPARE or top[-1][1] != top[limit - 1][1]:
+        # the first rows are cheaper than all of them
+        top = list(_select_scores(connection, _FIRST, (query, limit + _SPARE_RESULTS)))
+        if len(top) < limit + _SPARE_RESULTS or top[-1][1] != top[limit - 1][1]:
             yield from top
             return
-    elif int((allowed[:, 1] - allowed[:, 0]).sum()) <= _FEW:
+    elif int((allowed[:, 1] - allowed[:, 0]).sum()) <= _FILTERED_IN_SQL:
         ids = [key for first, end in allowed.tolist() for key in range(first, end)]
         yield from _select_scores(connection, _AMONG, (query, ids[0], ids[-1], json.dumps(ids)))
         return
     rows = _select_scores(connection, _ALL, (query,))
-    while block := list(itertools.islice(rows, _BLOCK)):
+    while block := list(itertools.islice(rows, _FETCHED_AT_ONCE)):
         if allowed is None:
             yield from block
             continue

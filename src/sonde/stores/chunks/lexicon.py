@@ -1,13 +1,21 @@
-"""Which words stand for a chunk and a file, and how words are weighed; every backend agrees."""
+"""The words, names and trigrams under which chunks and files are indexed, in every backend.
+
+A trigram is three neighbouring bytes of the case-folded text, hashed into a small set of short
+words, so that a regular expression is tried only on files that can match. A file may seem to hold
+a trigram it does not hold, never the other way round.
+"""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+import string
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
 
-from sonde.stores.chunks import grams
+import numpy as np
+from numpy.typing import NDArray
+
+from sonde.stores.bm25 import MAX_COUNTED_TERMS
 from sonde.text.words import (
     REMEMBERED,
     find_symbols,
@@ -18,20 +26,20 @@ from sonde.text.words import (
     strip_punctuation,
     unique,
 )
-from sonde.types import Chunk, FileWords, ParsedFile
+from sonde.types import AllOf, Chunk, FileWords, Needs, ParsedFile
 
 WEIGHTS = (2.0, 3.0, 1.0)
 """How much a word counts in a chunk's path, in the name it defines, and in its text."""
-K1, B = 1.2, 0.75
-LEAST_IDF = 1e-6
-"""What a word in more than half of all chunks is worth; FTS5 does the same."""
-POSTINGS = 10_000
-"""How many matches a query may touch before its commonest words are left out."""
-MOST_COUNTED, MOST_USED = 512, 64
-"""How many different words of one query are looked up, and how many rank."""
-
 _NAME_PARTS = re.compile(r"[.:#/\\>\-]+")
-_CACHE_SIZE = 50_000
+_CACHED_WORDS = 50_000
+UNSURE = "unsure"
+"""The word of a file whose chunks do not cover all of it: it is always a candidate."""
+_LETTERS = string.digits + string.ascii_lowercase
+_GRAM_WORDS = len(_LETTERS) ** 3
+_MAX_QUERY_GRAMS = 48
+"""Grams looked up of one very long string: enough to exclude nearly all files."""
+_UNSEEN_TAIL = 256
+"""Up to this many bytes after the last chunk may be blank lines instead of text left out."""
 
 
 def make_plain(terms: Iterable[str]) -> list[str]:
@@ -43,15 +51,15 @@ def make_plain(terms: Iterable[str]) -> list[str]:
 
 
 def list_query_terms(terms: Iterable[str]) -> list[str]:
-    """The different terms of a query that are looked up."""
-    return unique(make_plain(terms))[:MOST_COUNTED]
+    """The distinct terms of a query that are looked up."""
+    return unique(make_plain(terms))[:MAX_COUNTED_TERMS]
 
 
 class _Spelled(dict[str, str]):
-    """Word as written -> its terms as an index holds them; remembers what it has split."""
+    """Word as written -> its terms as an index holds them; a cache."""
 
     def __missing__(self, word: str) -> str:
-        if len(self) > _CACHE_SIZE:
+        if len(self) > _CACHED_WORDS:
             self.clear()
         terms = split_word(word)
         result = " ".join(terms if word.isascii() else make_plain(terms))
@@ -71,8 +79,8 @@ def spell_terms(text: str) -> str:
 _spell_path = lru_cache(maxsize=16)(spell_terms)
 
 
-def rest() -> None:
-    """Free what is remembered of words, here and where they are split."""
+def forget_terms() -> None:
+    """Empty the caches of words, here and where they are split."""
     _spelled.clear()
     forget_words()
 
@@ -87,52 +95,6 @@ def describe_chunk(chunk: Chunk) -> tuple[str, str, str]:
     )
 
 
-def choose_terms(counts: Mapping[str, int], postings: float) -> list[str]:
-    """The rarest known terms whose matches stay within `postings`, at least one."""
-    chosen: list[str] = []
-    touched = 0
-    for term, count in sorted(counts.items(), key=lambda pair: pair[1]):
-        touched += count
-        if chosen and (touched > postings or len(chosen) == MOST_USED):
-            break
-        if count:
-            chosen.append(term)
-    return chosen
-
-
-def weigh_term(holders: int, total: int) -> float:
-    """The inverse document frequency of a term that `holders` of `total` chunks hold."""
-    idf = math.log((max(total - holders, 0) + 0.5) / (holders + 0.5))
-    return idf if idf > 0 else LEAST_IDF
-
-
-def bound_term(holders: int, total: int) -> float:
-    """More than such a term can add to any score, however often a chunk holds it."""
-    return weigh_term(holders, total) * (K1 + 1.0)
-
-
-def split_rarest(
-    counts: Mapping[str, int], total: int, least: int, times: float
-) -> tuple[list[str], list[str]]:
-    """The fewest of the rarest terms that together find `least` chunks and can score more than
-    all others, which find `times` as many; no terms where there is no such split."""
-    terms = sorted(counts, key=lambda term: counts[term])
-    for size in range(1, len(terms)):
-        rare, common = terms[:size], terms[size:]
-        found = sum(counts[term] for term in rare)
-        if found * times > sum(counts[term] for term in common):
-            break
-        most, others = (sum(bound_term(counts[t], total) for t in ts) for ts in (rare, common))
-        if found >= least and most > others:
-            return rare, common
-    return [], terms
-
-
-def score_term(idf: float, hits: Sequence[int], length: int, mean_length: float) -> float:
-    """One term's share of a chunk's BM25 score; `hits` counts it per column."""
-    frequency = sum(weight * count for weight, count in zip(WEIGHTS, hits, strict=True))
-    damping = K1 * (1.0 - B + B * length / mean_length)
-    return idf * ((frequency * (K1 + 1.0)) / (frequency + damping))
 
 
 def list_names(file: ParsedFile) -> set[str]:
@@ -150,11 +112,85 @@ def list_imports(file: ParsedFile) -> set[str]:
 
 
 def list_file_terms(file: ParsedFile) -> FileWords:
-    """All the words under which a file is found."""
+    """All words under which a file is found."""
     chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
     return FileWords(
         chunks=tuple(map(describe_chunk, chunks)),
         names=" ".join(sorted(list_names(file))),
         imports=" ".join(sorted(list_imports(file))),
-        grams=grams.list_file_grams(file),
+        grams=list_file_grams(file),
     )
+
+
+@cache
+def _word_table() -> NDArray[np.bytes_]:
+    words = [f"{a}{b}{c} " for a in _LETTERS for b in _LETTERS for c in _LETTERS]
+    return np.array(words, dtype="S4")
+
+
+def _hash_grams(text: str) -> NDArray[np.intp]:
+    folded = text.casefold().encode("utf-8", "surrogatepass")
+    codes = np.frombuffer(folded, np.uint8).astype(np.uint32)
+    if len(codes) < 3:
+        return np.empty(0, np.intp)
+    hashed = (codes[:-2] * 5003 + codes[1:-1] * 331 + codes[2:]) % _GRAM_WORDS
+    seen = np.zeros(_GRAM_WORDS, np.bool_)
+    seen[hashed] = True
+    return np.flatnonzero(seen)
+
+
+def spell_grams(texts: Sequence[str]) -> str:
+    """The words of all grams of these texts, each once, separated by spaces."""
+    if not texts:
+        return ""
+    codes = _hash_grams(texts[0]) if len(texts) == 1 else _hash_each(texts)
+    return _word_table()[codes].tobytes().decode("ascii")
+
+
+def _hash_each(texts: Sequence[str]) -> NDArray[np.intp]:
+    return np.unique(np.concatenate([_hash_grams(text) for text in texts]))
+
+
+def list_file_grams(file: ParsedFile) -> str:
+    """The gram words of a file, from its chunks put together again."""
+    pieces, complete = join_chunks(file)
+    words = spell_grams(pieces)
+    return words if complete else f"{words}{UNSURE}"
+
+
+def join_chunks(file: ParsedFile) -> tuple[list[str], bool]:
+    """The stretches of text that the chunks cover, and whether every line is in one of them."""
+    stretches: list[list[str]] = []
+    end = end_line = 0
+    complete = True
+    for chunk in sorted(file.chunks, key=lambda chunk: chunk.span.start_byte):
+        span = chunk.span
+        if span.end_byte <= end:
+            continue
+        if stretches and span.start_byte <= end:
+            encoded = chunk.text.encode("utf-8", "surrogatepass")
+            tail = encoded[end - span.start_byte :].decode("utf-8", "replace")
+            stretches[-1].append(tail)
+        else:
+            complete = complete and span.start_line > end_line
+            stretches.append([chunk.text])
+        end, end_line = span.end_byte, span.end_line
+    complete = complete and file.state.size - end <= _UNSEEN_TAIL
+    return ["".join(parts) for parts in stretches], complete
+
+
+def spell_gram_query(needs: Needs) -> str:
+    """An FTS5 query for files that can hold what is needed; empty when it excludes nothing."""
+    query = _spell_needs(needs)
+    return f"({query}) OR {UNSURE}" if query else ""
+
+
+def _spell_needs(needs: Needs) -> str:
+    if isinstance(needs, str):
+        words = spell_grams([needs]).split()
+        return " AND ".join(words[:: len(words) // _MAX_QUERY_GRAMS + 1])
+    parts = [_spell_needs(part) for part in needs.parts]
+    if isinstance(needs, AllOf):
+        return " AND ".join(f"({part})" for part in dict.fromkeys(parts) if part)
+    # one that excludes nothing, and all of them together exclude nothing
+    return " OR ".join(f"({part})" for part in dict.fromkeys(parts)) if all(parts) else ""

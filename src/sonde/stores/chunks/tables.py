@@ -1,4 +1,4 @@
-"""How files, chunks and names are written to and read from a chunk index in SQLite."""
+"""The tables of a chunk index in SQLite: schema, and rows of files, chunks and names."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from sonde.stores.chunks import grams, lexicon
-from sonde.stores.database import Value, bind_text, read_stored_text
-from sonde.stores.formats import Format
+from sonde.stores.chunks import lexicon
+from sonde.stores.database import Format, Value, bind_text, read_number, read_stored_text
 from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Needs, ParsedFile, Span, Symbol
 
 LOGGED = 1_000
-"""For how many generations it is remembered which chunks went."""
+"""For how many generations removed chunks are logged."""
 
 _SCHEMA = """
 CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -91,7 +90,7 @@ def _create_tables(connection: apsw.Connection) -> None:
 
 
 def _add_checksums(connection: apsw.Connection) -> None:
-    """What was written before has none; it is checked in every other way."""
+    """Older rows have none; they are checked in every other way."""
     connection.execute(
         "ALTER TABLE files ADD COLUMN seal INTEGER; ALTER TABLE vectors ADD COLUMN sum INTEGER"
     )
@@ -104,19 +103,13 @@ def _add_tags(connection: apsw.Connection) -> None:
 CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_create_tables, _add_checksums, _add_tags))
 
 
-def read_number(connection: apsw.Connection, query: str, values: Sequence[Value] = ()) -> int:
-    """The one number a query gives; 0 when it gives nothing."""
-    row = connection.execute(query, values).fetchone()
-    return int(row[0] or 0) if row else 0
-
-
 def read_state(connection: apsw.Connection, key: str) -> int:
-    """One of the database's counters."""
+    """A counter of the database."""
     return read_number(connection, "SELECT value FROM state WHERE key = ?", (key,))
 
 
 def advance_state(connection: apsw.Connection, key: str, by: int = 1) -> int:
-    """Move a counter on and return what it was before."""
+    """Advance a counter. Returns its previous value."""
     query = "UPDATE state SET value = value + ? WHERE key = ? RETURNING value"
     return read_number(connection, query, (by, key)) - by
 
@@ -135,7 +128,7 @@ class StoredFile(NamedTuple):
 
 
 def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[StoredFile]:
-    """The files with these paths, where there are such files."""
+    """The stored files among these paths."""
     valid: list[str] = []
     for path in paths:
         bound = bind_text(path)
@@ -154,9 +147,9 @@ def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[
 def write_files(
     connection: apsw.Connection, files: Sequence[ParsedFile], *, keep_text: bool = True
 ) -> None:
-    """Store these files, replacing their predecessors, with everything that finds them.
+    """Store files with their words, names and trigrams, replacing their predecessors.
 
-    Without `keep_text` the texts are somewhere else; only those that are no valid Unicode stay.
+    Without `keep_text`, texts are stored elsewhere, except those that are not valid Unicode.
     """
     latest = {file.state.path: file for file in files}
     delete_files(connection, latest)
@@ -215,7 +208,7 @@ def _insert_file(
 
 
 def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
-    """A checksum of a file's rows; digests stand for the texts."""
+    """A checksum of a file's rows, with digests in place of texts."""
     seal = zlib.crc32(symbols.encode())
     for chunk in chunks:
         span = chunk.span
@@ -237,7 +230,7 @@ def _make_row(chunk: Chunk, chunk_id: int, file_id: int, keep_text: bool) -> tup
 
 
 def delete_files(connection: apsw.Connection, paths: Iterable[str]) -> None:
-    """Remove these files and everything that finds them."""
+    """Remove files with their words, names and trigrams."""
     found = list(select_files(connection, paths))
     if not found:
         return
@@ -259,7 +252,7 @@ def delete_files(connection: apsw.Connection, paths: Iterable[str]) -> None:
 
 
 def delete_everything(connection: apsw.Connection) -> None:
-    """Remove all files and everything that finds them; ids and generations go on."""
+    """Remove all files; ids and generations are not reset."""
     connection.execute(
         "DELETE FROM files; DELETE FROM chunks; DELETE FROM lex; DELETE FROM names;"
         " DELETE FROM grams; UPDATE state SET value = 0 WHERE key = 'chunks'"
@@ -271,7 +264,7 @@ def delete_everything(connection: apsw.Connection) -> None:
 
 
 def merge_words(connection: apsw.Connection) -> None:
-    """Merge what many small writes left in the word indexes, a bounded piece of it."""
+    """Merge segments of the word indexes, a bounded number of pages."""
     connection.execute(
         "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
         " INSERT INTO names (names, rank) VALUES ('merge', 500);"
@@ -286,7 +279,7 @@ _AMONG = "WHERE path IN (SELECT value FROM json_each(?))"
 def read_files(
     connection: apsw.Connection, paths: Collection[str] | None = None
 ) -> dict[str, FileState]:
-    """The state of every file, or of the known ones among these."""
+    """The state of every file, or of those stored among these."""
     if paths is None:
         rows: Iterable[tuple[Any, ...]] = connection.execute(_STATES)
     else:
@@ -324,13 +317,13 @@ def select_chunks(
     """The chunks that a query of the form `OF_CHUNKS` or `OF_FILES` finds."""
     for path, text, l1, l2, b1, b2, header, symbol, key in connection.execute(query, values):
         words = (path, text, header, symbol)
-        if bytes in map(type, words):  # one that is no valid Unicode
+        if bytes in map(type, words):  # not valid Unicode
             path, text, header, symbol = map(read_stored_text, words)
         yield Chunk(path, text, Span(l1, l2, b1, b2), header, symbol, key)
 
 
 def read_symbols(connection: apsw.Connection, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
-    """What each of these files defines."""
+    """The symbols that each of these files defines."""
     defined = {}
     for path in paths:
         query = "SELECT symbols FROM files WHERE path = ?"
@@ -340,7 +333,7 @@ def read_symbols(connection: apsw.Connection, paths: Collection[str]) -> Mapping
 
 
 def read_tags(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
-    """The tags of each file whose content names some."""
+    """The tags of each file that has tags in its content."""
     query = "SELECT path, tags FROM files WHERE tags <> ''"
     return {
         read_stored_text(path): tuple(json.loads(str(tags)))
@@ -361,7 +354,7 @@ def find_named(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
 
 
 def count_importers(connection: apsw.Connection, stems: Iterable[str]) -> Mapping[str, int]:
-    """How many files import each of these."""
+    """The number of files that import each of these."""
     counted = {}
     for stem in {fold_name(stem) for stem in stems} - {""}:
         query = "SELECT count(*) FROM names WHERE names MATCH ?"
@@ -372,8 +365,8 @@ def count_importers(connection: apsw.Connection, stems: Iterable[str]) -> Mappin
 
 
 def find_grams(connection: apsw.Connection, needs: Needs) -> Iterator[str]:
-    """Paths of files that can hold what is needed."""
-    wanted = grams.spell_query(needs)
+    """Paths of files that may contain the needed strings."""
+    wanted = lexicon.spell_gram_query(needs)
     query = (
         "SELECT path FROM grams JOIN files ON files.id = grams.rowid WHERE grams MATCH ?"
         if wanted

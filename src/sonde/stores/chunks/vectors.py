@@ -1,11 +1,12 @@
-"""Which vector belongs to which chunk: rows in SQLite name slots in vector files."""
+"""Which vector belongs to which chunk: rows in SQLite name slots in vector files or tables."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 import apsw
 import numpy as np
@@ -13,23 +14,65 @@ import numpy as np
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.chunks.lexical import Ranges, contains
-from sonde.stores.chunks.slots import Model, SlotMap, VectorRows, update_map
-from sonde.stores.chunks.tables import advance_state, read_state
-from sonde.stores.vectors import Slots
+from sonde.stores.chunks.tables import LOGGED, advance_state, read_state
+from sonde.stores.database import Value, read_number
+from sonde.stores.vectors import (
+    OpenRows,
+    SlotIndex,
+    Slots,
+    VectorRows,
+    copy_rows,
+    index_slots,
+)
 
-_COPIED, _FEW = 8_192, 512
+_CHECKED_AT_ONCE = 8_192
 _WASTED = 0.25
-"""The share of unused rows from which a vector file is written anew."""
+"""The share of unused rows from which a vector file is rewritten."""
+
+_PAIR = "SELECT c.id, CASE WHEN v.speaks THEN v.slot ELSE -1 END"
+# the order of the joins is given: chunk rows are long, their index by digest is not
+_OF_CHUNK = (
+    f"{_PAIR} FROM chunks AS c CROSS JOIN vectors AS v ON v.model_id = ? AND v.digest = c.digest"
+)
+_OF_VECTOR = f"{_PAIR} FROM vectors AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
+# both in the order of digests: the first search after a compaction waits for it
+_ALL = (
+    f"{_PAIR} FROM (SELECT digest, slot, speaks FROM vectors WHERE model_id = ?"  # noqa: S608
+    " AND +slot < ? ORDER BY digest) AS v CROSS JOIN chunks AS c ON c.digest = v.digest"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A model whose vectors are kept, and where."""
+
+    id: int
+    name: str
+    rows: VectorRows
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """The slot of every chunk's vector as of one generation."""
+
+    generation: int
+    model: _Model | None
+    index: SlotIndex
+    next_chunk: int
+    next_slot: int
 
 
 class VectorIndex:
-    """The vectors of one chunk database; keeps the slots of its chunks at hand."""
+    """The vectors of one chunk database; caches the slots of its chunks.
 
-    def __init__(self, open_rows: Callable[[str, int], VectorRows]) -> None:
-        self._open = open_rows
+    `spare_rows`: unused rows beyond the number of chunks that are not worth a compaction.
+    """
+
+    def __init__(self, open_rows: Callable[[str, int], VectorRows], spare_rows: int) -> None:
+        self._rows = OpenRows(open_rows)
+        self._spare_rows = spare_rows
         self._lock = threading.Lock()
-        self._rows: dict[str, VectorRows] = {}
-        self._maps: dict[str, SlotMap] = {}
+        self._snapshots: dict[str, _Snapshot] = {}
 
     def find(
         self,
@@ -39,19 +82,12 @@ class VectorIndex:
         limit: int,
         allowed: Ranges | None,
     ) -> list[tuple[int, float]]:
-        """The chunks nearest to a query, nearest first, with what ties with the last."""
+        """The chunks nearest to a query, nearest first, including ties with the last."""
         known = self._refresh(connection, model)
-        length = float(np.linalg.norm(query))
-        if known.model is None or length == 0.0 or limit < 1:
+        if known.model is None:
             return []
-        inside = known.retrievable
-        if allowed is not None:
-            inside = inside & contains(allowed, known.ids)
-        ids, slots = (
-            (known.ids, known.slots) if inside.all() else (known.ids[inside], known.slots[inside])
-        )
-        places, scores = known.model.rows.find(query / np.float32(length), slots, limit)
-        return list(zip(ids[places].tolist(), scores.tolist(), strict=True))
+        inside = None if allowed is None else contains(allowed, known.index.ids)
+        return known.index.nearest(known.model.rows.find, query, limit, inside)
 
     def read(
         self, connection: apsw.Connection, model: str, ids: Sequence[int]
@@ -115,7 +151,7 @@ class VectorIndex:
 
     def count(self, connection: apsw.Connection, model: str) -> int:
         """How many chunks have a vector."""
-        return len(self._refresh(connection, model).ids)
+        return len(self._refresh(connection, model).index)
 
     def compact(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget vectors that no chunk needs; returns files to delete after the commit."""
@@ -132,8 +168,8 @@ class VectorIndex:
         return replaced
 
     def is_wasteful(self, connection: apsw.Connection) -> bool:
-        """Whether a compaction would write a vector file anew, as far as that is told cheaply."""
-        needed = read_state(connection, "chunks") + _FEW
+        """Whether a compaction would rewrite a vector file, by a cheap estimate."""
+        needed = read_state(connection, "chunks") + self._spare_rows
         return any(
             model.rows.count_rows() * (1 - _WASTED) > needed
             for model in self._list_models(connection)
@@ -171,48 +207,40 @@ class VectorIndex:
         return files
 
     def rest(self) -> None:
-        """Forget the files, and which slots are whose; whoever reads them may finish."""
+        """Drop the cached files and slots; readers that still use them may finish."""
         with self._lock:
-            self._maps.clear()
-            self._rows.clear()
+            self._snapshots.clear()
+        self._rows.forget()
 
     def list_named(self, connection: apsw.Connection) -> set[str]:
         """The names of all vector files or tables in use."""
         return {str(file) for (file,) in connection.execute("SELECT file FROM models")}
 
-    def _list_models(self, connection: apsw.Connection) -> list[Model]:
+    def _list_models(self, connection: apsw.Connection) -> list[_Model]:
         names = connection.execute("SELECT name FROM models").fetchall()
         found = [self._find_model(connection, str(name)) for (name,) in names]
         return [model for model in found if model]
 
-    def _find_model(self, connection: apsw.Connection, name: str) -> Model | None:
+    def _find_model(self, connection: apsw.Connection, name: str) -> _Model | None:
         query = "SELECT id, dimensions, file FROM models WHERE name = ?"
         row = connection.execute(query, (name,)).fetchone()
-        return Model(row[0], name, self._open_rows(row[2], row[1])) if row else None
+        return _Model(row[0], name, self._rows.open(row[2], row[1])) if row else None
 
-    def _add_model(self, connection: apsw.Connection, name: str, dimensions: int) -> Model:
-        file = self._name_file(connection, name)
+    def _add_model(self, connection: apsw.Connection, name: str, dimensions: int) -> _Model:
+        file, rows = self._create_rows(connection, name, dimensions)
         query = "INSERT INTO models (name, dimensions, file) VALUES (?, ?, ?)"
         connection.execute(query, (name, dimensions, file))
-        return Model(connection.last_insert_rowid(), name, self._open_rows(file, dimensions))
+        return _Model(connection.last_insert_rowid(), name, rows)
 
-    def _name_file(self, connection: apsw.Connection, model: str) -> str:
-        slug = hashlib.sha256(model.encode()).hexdigest()[:12]
-        return f"vectors-{slug}-{advance_state(connection, 'next_vector_file')}"
+    def _create_rows(
+        self, connection: apsw.Connection, model: str, dimensions: int
+    ) -> tuple[str, VectorRows]:
+        number = advance_state(connection, "next_vector_file")
+        return self._rows.create("vectors", model, number, dimensions)
 
-    def _open_rows(self, name: str, dimensions: int) -> VectorRows:
-        with self._lock:
-            if name not in self._rows:
-                self._rows[name] = self._open(name, dimensions)
-            return self._rows[name]
-
-    def _rewrite(self, connection: apsw.Connection, model: Model, live: Slots) -> None:
-        name = self._name_file(connection, model.name)
-        target = self._open_rows(name, model.rows.dimensions)
-        target.delete()  # a crash may have left one of this name, which nobody refers to
-        sums: list[int] = []
-        for start in range(0, len(live), _COPIED):
-            sums += target.append(model.rows.read(live[start : start + _COPIED]))[1]
+    def _rewrite(self, connection: apsw.Connection, model: _Model, live: Slots) -> None:
+        name, target = self._create_rows(connection, model.name, model.rows.dimensions)
+        sums = copy_rows(model.rows, live, target)
         # ascending slots only ever move down to free places, so no two meet on the way
         connection.executemany(
             "UPDATE vectors SET slot = ?, sum = ? WHERE model_id = ? AND slot = ?",
@@ -223,33 +251,74 @@ class VectorIndex:
         )
         connection.execute("UPDATE models SET file = ? WHERE id = ?", (name, model.id))
 
-    def _refresh(self, connection: apsw.Connection, name: str) -> SlotMap:
-        """The slot map as of this transaction."""
+    def _refresh(self, connection: apsw.Connection, name: str) -> _Snapshot:
+        """The slots as of this transaction."""
         generation = read_state(connection, "generation")
-        known = self._maps.get(name)
+        known = self._snapshots.get(name)
         if known and known.generation == generation:
             return known
         model = self._find_model(connection, name)
         with self._lock:
-            known = self._maps.get(name)
+            known = self._snapshots.get(name)
             if known and known.generation > generation:
                 known = None
-            current = update_map(connection, known, model, generation)
-            self._maps[name] = current
+            current = _update_snapshot(connection, known, model, generation)
+            self._snapshots[name] = current
         return current
 
 
-def _list_slots(connection: apsw.Connection, model: Model) -> Slots:
+def _update_snapshot(
+    connection: apsw.Connection, known: _Snapshot | None, model: _Model | None, generation: int
+) -> _Snapshot:
+    """The snapshot of a generation, made from an earlier one where that is shorter."""
+    next_chunk = read_state(connection, "next_chunk")
+    if model is None:
+        return _Snapshot(generation, None, index_slots(()), next_chunk, 0)
+
+    def select(query: str, *values: Value) -> SlotIndex:
+        return index_slots(chain.from_iterable(connection.execute(query, values)))
+
+    query = "SELECT max(slot) + 1 FROM vectors WHERE model_id = ?"
+    next_slot = read_number(connection, query, (model.id,))
+    complete = model.rows.count_complete()
+    if (
+        complete < next_slot
+        or known is None
+        or known.model is None
+        or known.model.rows is not model.rows
+        or generation - known.generation >= LOGGED
+    ):
+        # slots that a truncated file has lost are left out; they are written again
+        index = select(_ALL, model.id, complete)
+        return _Snapshot(generation, model, index, next_chunk, min(next_slot, complete))
+    # new vectors of known chunks, then new chunks
+    since = f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot >= ? AND c.id < ?"
+    index = (
+        _drop_removed(connection, known)
+        .merge(select(since, model.id, known.next_slot, known.next_chunk))
+        .merge(select(f"{_OF_CHUNK} WHERE c.id >= ?", model.id, known.next_chunk))
+    )
+    return _Snapshot(generation, model, index, next_chunk, next_slot)
+
+
+def _drop_removed(connection: apsw.Connection, known: _Snapshot) -> SlotIndex:
+    query = "SELECT first, first + count FROM removed WHERE generation >= ? ORDER BY first"
+    rows = connection.execute(query, (known.generation,)).fetchall()
+    ranges = np.array(rows, np.int64).reshape(-1, 2)
+    return known.index.drop(contains(ranges, known.index.ids))
+
+
+def _list_slots(connection: apsw.Connection, model: _Model) -> Slots:
     query = "SELECT slot FROM vectors WHERE model_id = ? ORDER BY slot"
     return np.array([slot for (slot,) in connection.execute(query, (model.id,))], np.int64)
 
 
-def _find_damaged(connection: apsw.Connection, model: Model) -> list[bytes]:
+def _find_damaged(connection: apsw.Connection, model: _Model) -> list[bytes]:
     query = "SELECT slot, digest, sum FROM vectors WHERE model_id = ? ORDER BY slot"
     stored: list[tuple[int, bytes, int | None]] = list(connection.execute(query, (model.id,)))
     damaged = []
-    for start in range(0, len(stored), _COPIED):
-        block = stored[start : start + _COPIED]
+    for start in range(0, len(stored), _CHECKED_AT_ONCE):
+        block = stored[start : start + _CHECKED_AT_ONCE]
         held = model.rows.sums(np.array([slot for slot, _, _ in block], np.int64))
         # what an older version wrote has no sum: it only has to be there
         damaged += [

@@ -9,9 +9,8 @@ from typing import Any
 
 import apsw
 
-from sonde.stores.database import Database, bind_text, read_stored_text
+from sonde.stores.database import Database, Format, bind_text, read_stored_text
 from sonde.stores.disk.base import DiskIndex, ResourceSet, Saved, SavedQuery, ShellSession
-from sonde.stores.formats import Format
 from sonde.types import Json
 
 _APPLICATION_ID = 0x736E6473

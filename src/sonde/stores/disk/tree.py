@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from sonde.stores.database import Database, Value, bind_text
+from sonde.stores.database import Database, Format, Value, bind_text
 from sonde.stores.disk import reports as tree_reports
 from sonde.stores.disk import selections as tree_selections
 from sonde.stores.disk.base import (
@@ -28,7 +28,6 @@ from sonde.stores.disk.base import (
 )
 from sonde.stores.disk.filters import Filter
 from sonde.stores.disk.reports import COLUMNS, get_node, to_node, to_row
-from sonde.stores.formats import Format
 
 _APPLICATION_ID = 0x736E6474
 _MAX_SCANS = 100

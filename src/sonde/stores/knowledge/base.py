@@ -1,4 +1,4 @@
-"""What a store of personal knowledge promises, and the values it keeps."""
+"""The protocol of a store of personal knowledge, and the values it stores."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SOURCES: tuple[Source, ...] = get_args(Source)
 NUMBERED: tuple[Source, ...] = ("media", "characters", "prompts")
 """Sources whose ids are numbers; the others are named by strings."""
 TITLED: tuple[Source, ...] = ("notes", "media")
-"""Sources whose title counts in every piece; elsewhere it is a piece of its own."""
+"""Sources whose title counts in every piece; elsewhere it is a separate piece."""
 Place = tuple[str, str]
-"""Where an entry is from: its origin, and its path in there."""
+"""Where an entry was imported from: its origin, and its path there."""
 TITLE = "title"
-"""The field of a piece that holds nothing but the title."""
+"""The field of a piece that holds only the title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class Piece:
 
     text: str
     place: int = 0
-    """0, 1, 2 … within the entry; a title stands before, at -1."""
+    """0, 1, 2 … within the entry; a title is at -1."""
     start: int = 0
     """Where the text begins within its field, in characters."""
     field: str = ""
     uuid: str = ""
-    """Names a chunk or a message for good."""
+    """The permanent name of a chunk or a message."""
     sender: str = ""
     created_at: int | None = None
     """Epoch milliseconds, like every time here."""
     begins: int | None = None
-    """Of speech: when it is heard, in milliseconds from the start of the recording."""
+    """Of speech: milliseconds from the start of the recording."""
     ends: int | None = None
     number: int = 0
     """The store's key; 0 until stored."""
@@ -49,12 +49,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A note, a medium, a conversation, a character or a prompt."""
+    """A note, a media item, a conversation, a character or a prompt."""
 
     source: Source
     title: str
     pieces: tuple[Piece, ...] = ()
-    """Empty where only the head was asked for."""
+    """Empty where only the head was read."""
     id: str = ""
     """Empty for a new one: the store chooses."""
     created_at: int = 0
@@ -64,28 +64,28 @@ class Entry:
     media_type: str = ""
     url: str = ""
     character: str = ""
-    """Of a conversation: the id of the character it is with."""
+    """Of a conversation: the id of its character."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else its format says, as JSON."""
+    """Other fields of its format, as JSON."""
     origin: str = ""
-    """What it was imported from; empty when it was written by hand."""
+    """What it was imported from; empty for an entry that was written here."""
     path: str = ""
-    """Where in its origin it lies."""
+    """Its place in its origin."""
     hash: str = ""
-    """Of what was imported; equal hashes need no second look."""
+    """Of the imported content: an equal hash needs no new import."""
     number: int = 0
     """The store's key; 0 until stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Which pieces may be found at all; acts inside retrieval. None and () ask for nothing."""
+    """Which pieces may be found; applied inside retrieval. None and () allow everything."""
 
     media_types: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
     tags: tuple[str, ...] = ()
-    """All of them must be there."""
+    """An entry must have all of them."""
     fields: tuple[str, ...] = ()
     sender: str = ""
     character: str = ""
@@ -103,38 +103,38 @@ class RankedPiece:
 
 
 class KnowledgeStore(Protocol):
-    """Everything that one user has; no method can reach what another user has.
+    """All entries of one user; no method can reach those of another.
 
     Every write is atomic and durable when the method returns. Any number of threads and processes
     may read while one writes. Terms are those of `sonde.text.words`; `x*` stands for every term
-    that begins with x. Scores are "higher is better", ties are broken by the key.
+    with the prefix x. Scores are "higher is better", ties are broken by the key.
     """
 
     shared: bool
-    """Whether several servers work on it, so that what one remembers the next must know."""
+    """Whether several servers use it, so that sessions must be stored in it."""
     scale: str
-    """How scores become 0 to 1: over their `range`, or divided by the `max`."""
+    """How scores are scaled to 0 to 1: over their `range`, or divided by the `max`."""
 
     def generation(self, source: Source) -> int:
         """A number that grows with every committed change of a source."""
 
     def count(self, source: Source) -> tuple[int, int]:
-        """How many entries, how many pieces."""
+        """The number of entries and of pieces."""
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
-        """Store these just as they are, each in place of the one with its id; the ids."""
+        """Store entries as they are, each replacing the one with its id. Returns the ids."""
 
     def remove(self, source: Source, ids: Collection[str]) -> int:
-        """Forget these; how many there were."""
+        """Remove entries. Returns how many there were."""
 
     def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
-        """An entry by its id, whole or only its head."""
+        """An entry by its id, with its pieces or only its head."""
 
     def find_title(self, source: Source, title: str) -> Entry | None:
-        """The head of the newest entry with this title, letter case and accents apart."""
+        """The head of the newest entry with this title, ignoring case and accents."""
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
-        """So many pieces of an entry from a place on, without its title."""
+        """Up to `count` pieces of an entry from a place on, without its title."""
 
     def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
         """How many pieces an entry has, without its title."""
@@ -143,22 +143,22 @@ class KnowledgeStore(Protocol):
         """The piece of an entry with this uuid."""
 
     def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
-        """Whole entries in the order of their keys, from behind this id on."""
+        """Entries with their pieces, in the order of their keys, after this id."""
 
     def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
-        """The heads of what was imported from an origin, by path."""
+        """The heads of the entries imported from an origin, by path."""
 
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
-        """Remember that what came from these places was deleted, and the hash it had there."""
+        """Record that entries from these places were deleted, with the hashes they had."""
 
     def unbury(self, source: Source, places: Collection[Place]) -> None:
-        """Forget that."""
+        """Remove such records."""
 
     def list_buried(self, source: Source) -> Mapping[Place, str]:
-        """The places of what was deleted, with its hashes."""
+        """The places of deleted entries, with their hashes."""
 
     def list_media_types(self) -> list[str]:
-        """Every kind of medium there is."""
+        """All media types in use."""
 
     def rank(
         self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
@@ -173,10 +173,10 @@ class KnowledgeStore(Protocol):
         limit: int,
         where: Conditions = ANYTHING,
     ) -> list[Scored]:
-        """The pieces nearest to a vector."""
+        """The pieces nearest to a vector; empty while damaged vectors are being rebuilt."""
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
-        """Pieces by their keys, each with the head of its entry; those that are gone are not."""
+        """Pieces by their keys, each with the head of its entry; missing ones are left out."""
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
         """Pieces that have no vector of this model yet."""
@@ -184,16 +184,16 @@ class KnowledgeStore(Protocol):
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        """Keep a vector for each of these pieces; those that are gone are passed over."""
+        """Store a vector for each of these pieces; missing ones are skipped."""
 
     def remember(self, key: str, value: str, seconds: float) -> None:
-        """Keep something small for a while, for whoever opens this store next."""
+        """Store a small value for a while, for all servers that use this store."""
 
     def recall(self, key: str) -> str | None:
-        """What was kept under a key, unless it is too long ago."""
+        """The value stored under a key, unless it has expired."""
 
     def measure_bytes(self) -> int:
-        """How much room everything takes."""
+        """The size of everything in bytes."""
 
     def close(self) -> None:
-        """Let go of every file and connection."""
+        """Release files and connections."""

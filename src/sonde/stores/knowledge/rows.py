@@ -1,21 +1,18 @@
-"""Entries and pieces as rows, and the terms under which a piece is found; every backend agrees."""
+"""Entries and pieces as rows of plain values, and the terms of a piece, for every backend."""
 
 from __future__ import annotations
 
 import json
 import re
 import uuid
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-import apsw
-
-from sonde.stores.database import Value, bind_text, read_stored_text
-from sonde.stores.formats import Format
-from sonde.stores.knowledge.base import TITLE, TITLED, Entry, Piece, Source
-from sonde.stores.vectors import pack_text
+from sonde.stores.knowledge.base import TITLE, TITLED, Entry, Piece, Place, RankedPiece, Source
 from sonde.text.words import fold_text, index_text
 
 HEAD = (
@@ -30,22 +27,22 @@ WEIGHTS = (2.0, 2.0, 1.0)
 """How much a term counts in a title, in a tag and in the text."""
 
 
-def bind_head(entry: Entry) -> tuple[Value, ...]:
-    """The columns of `HEAD` behind the number, with the folded title behind the title."""
+def list_head(entry: Entry) -> tuple[str | int, ...]:
+    """The columns of `HEAD` after the number, with the folded title after the title."""
     return (
-        bind_text(entry.id),
-        bind_text(entry.title),
-        bind_text(fold_text(entry.title)),
+        entry.id,
+        entry.title,
+        fold_text(entry.title),
         entry.created_at,
         entry.last_modified,
         entry.version,
         json.dumps(list(entry.tags)),
-        bind_text(entry.media_type),
-        bind_text(entry.url),
-        bind_text(entry.character),
+        entry.media_type,
+        entry.url,
+        entry.character,
         json.dumps(dict(entry.facts)),
-        bind_text(entry.origin),
-        bind_text(entry.path),
+        entry.origin,
+        entry.path,
         entry.hash,
     )
 
@@ -54,47 +51,47 @@ def read_entry_head(source: Source, row: Sequence[Any]) -> Entry:
     """An entry without its pieces."""
     return Entry(
         source,
-        read_stored_text(row[2]),
-        id=read_stored_text(row[1]),
+        row[2],
+        id=row[1],
         created_at=row[3],
         last_modified=row[4],
         version=row[5],
         tags=tuple(json.loads(row[6])) if row[6] != "[]" else (),
-        media_type=read_stored_text(row[7]),
-        url=read_stored_text(row[8]),
-        character=read_stored_text(row[9]),
+        media_type=row[7],
+        url=row[8],
+        character=row[9],
         facts=json.loads(row[10]) if row[10] != "{}" else {},
-        origin=read_stored_text(row[11]),
-        path=read_stored_text(row[12]),
-        hash=read_stored_text(row[13]),
+        origin=row[11],
+        path=row[12],
+        hash=row[13],
         number=row[0],
     )
 
 
-def bind_piece(piece: Piece) -> tuple[Value, ...]:
-    """The columns of `PIECE` behind the number."""
+def list_piece(piece: Piece) -> tuple[str | int | None, ...]:
+    """The columns of `PIECE` after the number."""
     return (
         piece.place,
         piece.start,
-        bind_text(piece.field),
-        bind_text(piece.uuid),
-        bind_text(piece.sender),
+        piece.field,
+        piece.uuid,
+        piece.sender,
         piece.created_at,
         piece.begins,
         piece.ends,
-        bind_text(piece.text),
+        piece.text,
     )
 
 
 def read_piece(row: Sequence[Any]) -> Piece:
     """A piece as it was stored."""
     return Piece(
-        read_stored_text(row[9]),
+        row[9],
         place=row[1],
         start=row[2],
-        field=read_stored_text(row[3]),
-        uuid=read_stored_text(row[4]),
-        sender=read_stored_text(row[5]),
+        field=row[3],
+        uuid=row[4],
+        sender=row[5],
         created_at=row[6],
         begins=row[7],
         ends=row[8],
@@ -103,7 +100,7 @@ def read_piece(row: Sequence[Any]) -> Piece:
 
 
 def list_stored(entry: Entry) -> Iterator[Piece]:
-    """The pieces to store: those of the entry, named, and its title where that stands alone."""
+    """The pieces to store: those of the entry, each with a uuid, and a title of its own."""
     if entry.source not in TITLED and entry.title:
         yield Piece(entry.title, place=-1, field=TITLE, uuid="")
     for piece in entry.pieces:
@@ -122,7 +119,7 @@ def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[s
 
 
 class Tally:
-    """What a write changes: how many pieces hold each term, how many there are, how long."""
+    """What a write changes: holders of each term, number of pieces, and their length in terms."""
 
     def __init__(self) -> None:
         self.terms: Counter[str] = Counter()
@@ -130,13 +127,13 @@ class Tally:
         self.length = 0
 
     def add(self, entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[str]]:
-        """Count a piece that comes; its terms."""
+        """Count a new piece. Returns its terms."""
         terms = list_terms(entry, piece)
         self._count(terms, 1)
         return terms
 
     def drop(self, entry: Entry, piece: Piece) -> None:
-        """Count a piece that goes."""
+        """Count a removed piece."""
         self._count(list_terms(entry, piece), -1)
 
     def _count(self, terms: tuple[list[str], ...], sign: int) -> None:
@@ -150,113 +147,144 @@ def _tag_terms(entry: Entry) -> list[str]:
     return [term for tag in entry.tags for term in index_text(tag)]
 
 
+_ESCAPED = "\ue000"
+"""The first character of a text that is stored with escapes."""
+
+
+def pack_text(text: str) -> str:
+    """The text itself, or with escapes where it holds NUL or is not valid Unicode."""
+    if "\0" not in text and not text.startswith(_ESCAPED):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return text
+    return _ESCAPED + json.dumps(text)
+
+
+def unpack_text(text: str) -> str:
+    """The text that was passed to `pack_text`."""
+    return str(json.loads(text[1:])) if text.startswith(_ESCAPED) else text
+
+
 def fold_tags(tags: Sequence[str]) -> list[str]:
-    """Tags as they are compared, in any database."""
+    """Tags as every backend compares them."""
     return list(dict.fromkeys(pack_text(fold_text(tag.lstrip("#"))) for tag in tags))
 
 
 def find_number(id: str) -> int | None:  # noqa: A002
-    """The number that an id is; None where it is none, or written in another way than ours."""
+    """The number that an id spells in canonical form; None for any other id."""
     return int(id) if re.fullmatch("[1-9][0-9]{0,14}", id) else None
 
 
-DATABASES: Mapping[str, tuple[Source, ...]] = {
-    "media": ("media",),
-    "chacha": ("notes", "chats", "characters"),
-    "prompts": ("prompts",),
-}
-"""Which sources each file holds."""
-
-_TABLES = """
-CREATE TABLE {0} (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    title TEXT NOT NULL,
-    folded TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    last_modified INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    tags TEXT NOT NULL,
-    media_type TEXT NOT NULL,
-    url TEXT NOT NULL,
-    character TEXT NOT NULL,
-    facts TEXT NOT NULL,
-    origin TEXT NOT NULL,
-    path TEXT NOT NULL,
-    hash TEXT NOT NULL
-);
-CREATE INDEX {0}_by_title ON {0} (folded);
-CREATE INDEX {0}_by_origin ON {0} (origin, path) WHERE origin != '';
-CREATE TABLE {0}_pieces (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    item INTEGER NOT NULL,
-    place INTEGER NOT NULL,
-    start INTEGER NOT NULL,
-    field TEXT NOT NULL,
-    uuid TEXT NOT NULL,
-    sender TEXT NOT NULL,
-    created_at INTEGER,
-    begins INTEGER,
-    ends INTEGER,
-    slot INTEGER,
-    text TEXT NOT NULL
-);
-CREATE INDEX {0}_by_place ON {0}_pieces (item, place);
-CREATE INDEX {0}_bare ON {0}_pieces (number) WHERE slot IS NULL;
-CREATE INDEX {0}_slots ON {0}_pieces (number, slot) WHERE slot IS NOT NULL;
-CREATE TABLE {0}_tags (tag TEXT NOT NULL, item INTEGER NOT NULL, PRIMARY KEY (tag, item))
-    WITHOUT ROWID;
-CREATE INDEX {0}_tags_of ON {0}_tags (item);
-CREATE VIRTUAL TABLE {0}_words USING fts5 (
-    title, tags, body, content='', contentless_delete=1, tokenize='ascii'
-);
-CREATE VIRTUAL TABLE {0}_terms USING fts5vocab ({0}_words, 'row');
-INSERT INTO state VALUES ('{0}', 0);
-"""
-_STATE = """
-CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE models (
-    source TEXT PRIMARY KEY, name TEXT NOT NULL, dimensions INTEGER NOT NULL, file TEXT NOT NULL
-);
-"""
-_PRECHUNKED = """
-CREATE VIEW UnvectorizedMediaChunks AS
-SELECT
-    p.number AS id, p.item AS media_id, p.text AS chunk_text, p.place AS chunk_index,
-    p.start AS start_char, p.start + length(p.text) AS end_char, p.uuid AS uuid
-FROM media_pieces AS p;
-"""
-_BURIED = """
-CREATE TABLE buried (
-    source TEXT NOT NULL, origin TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL,
-    PRIMARY KEY (source, origin, path)
-) WITHOUT ROWID;
-"""
-_LEXICON = """
-CREATE TABLE {0}_lexicon (term TEXT PRIMARY KEY, holders INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO {0}_lexicon SELECT term, doc FROM {0}_terms;
-DROP TABLE {0}_terms;
-"""
-"""Counting through FTS5's own list of terms reads every place where each of them stands."""
-_MARKS = {"media": 0x534F4B4D, "chacha": 0x534F4B43, "prompts": 0x534F4B50}
+def read_ranked(source: Source, row: Sequence[Any]) -> RankedPiece:
+    """A piece and the head of its entry, out of `PIECES` and `HEADS`."""
+    width = PIECE.count(",") + 1
+    return RankedPiece(read_entry_head(source, row[width:]), read_piece(row))
 
 
-def make_format(database: str) -> Format:
-    """The format of one of a user's files."""
+Select = Callable[..., list[list[Any]]]
+"""Runs a query and returns its rows, read. Each value is a `?`; `:e` and `:p` in the place of the
+first condition stand for "entries e (or pieces p) of this owner"."""
 
-    def create_tables(connection: apsw.Connection) -> None:
-        connection.execute(_STATE)
-        for source in DATABASES[database]:
-            connection.execute(_TABLES.format(source))
-        if database == "media":
-            connection.execute(_PRECHUNKED)
 
-    def create_buried(connection: apsw.Connection) -> None:
-        connection.execute(_BURIED)
+class EntryReader(ABC):
+    """The reads of a `KnowledgeStore` whose SQL is the same in every backend."""
 
-    def count_terms(connection: apsw.Connection) -> None:
-        for source in DATABASES[database]:
-            connection.execute(_LEXICON.format(source))
+    equals = "{0} = ?"
+    """How a long text is compared with a column, by an index."""
 
-    steps = (create_tables, create_buried, count_terms)
-    return Format(application_id=_MARKS[database], steps=steps)
+    @abstractmethod
+    def _reading(self, source: Source) -> AbstractContextManager[Select]:
+        """Reads one committed state of a source."""
+
+    def count(self, source: Source) -> tuple[int, int]:
+        with self._reading(source) as select:
+            ((entries,),) = select(f"SELECT count(*) FROM {source} AS e WHERE :e")
+            ((pieces,),) = select(f"SELECT count(*) FROM {source}_pieces AS p WHERE :p")
+        return entries, pieces
+
+    def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
+        with self._reading(source) as select:
+            for head in _select_heads(select, source, "e.id = ?", id):
+                return _complete(select, head) if pieces else head
+        return None
+
+    def find_title(self, source: Source, title: str) -> Entry | None:
+        condition, values = self._compare("e.folded", fold_text(title))
+        newest = f"{condition} ORDER BY e.last_modified DESC, e.number DESC LIMIT 1"
+        with self._reading(source) as select:
+            return next(iter(_select_heads(select, source, newest, *values)), None)
+
+    def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
+        condition = "p.place >= ? ORDER BY p.place LIMIT ?"
+        return self._select_pieces(source, id, condition, max(first, 0), count)
+
+    def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
+        found = self._select_pieces(source, id, "p.uuid = ? AND p.place >= 0", uuid)
+        return found[0] if found else None
+
+    def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
+        query = f"SELECT count(*) FROM {_join(source)} WHERE :e AND e.id = ? AND p.place >= 0"
+        with self._reading(source) as select:
+            return int(select(query, id)[0][0])
+
+    def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
+        query = f"SELECT e.number FROM {source} AS e WHERE :e AND e.id = ?"
+        behind = "e.number > ? ORDER BY e.number LIMIT ?"
+        with self._reading(source) as select:
+            found = select(query, after)
+            heads = _select_heads(select, source, behind, found[0][0] if found else 0, limit)
+            return [_complete(select, head) for head in heads]
+
+    def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
+        condition, values = self._compare("e.origin", origin)
+        with self._reading(source) as select:
+            heads = _select_heads(select, source, f"{condition} AND e.origin <> ''", *values)
+        return {head.path: head for head in heads}
+
+    def list_buried(self, source: Source) -> Mapping[Place, str]:
+        query = "SELECT origin, path, hash FROM buried AS e WHERE :e AND source = ? ORDER BY 1, 2"
+        with self._reading(source) as select:
+            return {(origin, path): text for origin, path, text in select(query, source)}
+
+    def list_media_types(self) -> list[str]:
+        condition = "WHERE :e AND e.media_type <> '' ORDER BY 1"
+        with self._reading("media") as select:
+            rows = select(f"SELECT DISTINCT e.media_type FROM media AS e {condition}")
+        return [kind for (kind,) in rows]
+
+    def _compare(self, column: str, text: str) -> tuple[str, list[str]]:
+        condition = self.equals.format(column)
+        return condition, [text] * condition.count("?")
+
+    def _select_pieces(
+        self,
+        source: Source,
+        id: str,  # noqa: A002
+        condition: str,
+        *values: str | int,
+    ) -> list[Piece]:
+        query = f"SELECT {PIECES} FROM {_join(source)} WHERE :e AND e.id = ? AND {condition}"
+        with self._reading(source) as select:
+            return [read_piece(row) for row in select(query, id, *values)]
+
+
+def _join(source: Source) -> str:
+    return f"{source} AS e JOIN {source}_pieces AS p ON p.item = e.number"
+
+
+def _select_heads(
+    select: Select, source: Source, condition: str, *values: str | int
+) -> list[Entry]:
+    query = f"SELECT {HEADS} FROM {source} AS e WHERE :e AND {condition}"
+    return [read_entry_head(source, row) for row in select(query, *values)]
+
+
+def _complete(select: Select, head: Entry) -> Entry:
+    query = (
+        f"SELECT {PIECES} FROM {head.source}_pieces AS p WHERE :p AND p.item = ? AND p.field <> ?"
+        " ORDER BY p.place"
+    )
+    return replace(head, pieces=tuple(map(read_piece, select(query, head.number, TITLE))))

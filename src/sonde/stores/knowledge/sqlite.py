@@ -5,64 +5,74 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
-from sonde.stores.chunks.tables import read_number
-from sonde.stores.database import Database, bind_text, read_stored_text
+from sonde.stores.database import Database, Value, bind_row, bind_text, read_number, read_row
+from sonde.stores.files import measure_folder
 from sonde.stores.knowledge.base import (
     ANYTHING,
     NUMBERED,
     SOURCES,
-    TITLE,
     Conditions,
     Entry,
-    Piece,
     Place,
     RankedPiece,
     Source,
 )
 from sonde.stores.knowledge.rows import (
-    DATABASES,
     HEAD,
     HEADS,
     PIECE,
     PIECES,
+    EntryReader,
+    Select,
     Tally,
-    bind_head,
-    bind_piece,
     find_number,
     fold_tags,
+    list_head,
+    list_piece,
     list_stored,
-    make_format,
     read_entry_head,
     read_piece,
+    read_ranked,
+)
+from sonde.stores.knowledge.tables import (
+    DATABASES,
+    POSTINGS,
+    SqliteWords,
+    count_words,
+    make_format,
 )
 from sonde.stores.knowledge.vectors import PieceVectors
-from sonde.stores.knowledge.words import SqliteWords, count_words, rank_words
-from sonde.stores.records import measure_folder
+from sonde.stores.knowledge.words import rank_words
 from sonde.stores.vectors import VectorFile
-from sonde.text.words import fold_text
 from sonde.types import Scored
 
 _log = logging.getLogger(__name__)
+_EVERYTHING = re.compile(":[ep]\\b")
+"""The mark of an owner in queries of `EntryReader`: here all rows are of one."""
 
 
-class SqliteKnowledge:
-    """Opens its three files at once; everything else on demand."""
+class SqliteKnowledge(EntryReader):
+    """A `KnowledgeStore` of one user; opens its three files at once, everything else on demand."""
 
     shared = False
     scale = "range"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, postings: int = POSTINGS) -> None:
         self.folder = folder
+        self._postings = postings
         self._databases: dict[str, Database] = {}
         self._of: dict[Source, Database] = {}
         self._vectors: dict[Source, PieceVectors] = {}
@@ -78,19 +88,21 @@ class SqliteKnowledge:
             self.close()
             raise
 
+    @contextmanager
+    def _reading(self, source: Source) -> Iterator[Select]:
+        with self._of[source].read() as connection:
+
+            def select(query: str, *values: Value) -> list[list[Any]]:
+                rows = connection.execute(_EVERYTHING.sub("1", query), bind_row(values))
+                return [read_row(row) for row in rows]
+
+            yield select
+
     def generation(self, source: Source) -> int:
-        """A number that grows with every committed change of a source."""
         with self._of[source].read() as connection:
             return _read_generation(connection, source)
 
-    def count(self, source: Source) -> tuple[int, int]:
-        """How many entries, how many pieces."""
-        with self._of[source].read() as connection:
-            entries = read_number(connection, f"SELECT count(*) FROM {source}")
-            return entries, read_number(connection, f"SELECT count(*) FROM {source}_pieces")
-
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
-        """Store these just as they are, each in place of the one with its id; the ids."""
         with self._of[source].write() as connection:
             tally = Tally()
             ids = [_put(connection, source, entry, tally) for entry in entries]
@@ -99,7 +111,6 @@ class SqliteKnowledge:
         return ids
 
     def remove(self, source: Source, ids: Collection[str]) -> int:
-        """Forget these; how many there were."""
         replaced: VectorFile | None = None
         with self._of[source].write() as connection:
             tally = Tally()
@@ -112,108 +123,21 @@ class SqliteKnowledge:
             replaced.delete()
         return gone
 
-    def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
-        """An entry by its id, whole or only its head."""
-        with self._of[source].read() as connection:
-            query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
-            row = connection.execute(query, (bind_text(id),)).fetchone()
-            if row is None:
-                return None
-            head = read_entry_head(source, row)
-            return _complete(connection, head) if pieces else head
-
-    def find_title(self, source: Source, title: str) -> Entry | None:
-        """The head of the newest entry with this title, letter case and accents apart."""
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE folded = ?"
-            " ORDER BY last_modified DESC, number DESC LIMIT 1"
-        )
-        with self._of[source].read() as connection:
-            row = connection.execute(query, (bind_text(fold_text(title)),)).fetchone()
-        return read_entry_head(source, row) if row else None
-
-    def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
-        """So many pieces of an entry from a place on, without its title."""
-        query = (
-            f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
-            f" (SELECT number FROM {source} WHERE id = ?) AND place >= ? ORDER BY place LIMIT ?"
-        )
-        with self._of[source].read() as connection:
-            rows = connection.execute(query, (bind_text(id), max(first, 0), count))
-            return [read_piece(row) for row in rows]
-
-    def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
-        """How many pieces an entry has, without its title."""
-        query = (
-            f"SELECT count(*) FROM {source}_pieces WHERE item ="
-            f" (SELECT number FROM {source} WHERE id = ?) AND place >= 0"
-        )
-        with self._of[source].read() as connection:
-            return read_number(connection, query, (bind_text(id),))
-
-    def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
-        """The piece of an entry with this uuid."""
-        query = (
-            f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item ="
-            f" (SELECT number FROM {source} WHERE id = ?) AND uuid = ? AND place >= 0"
-        )
-        with self._of[source].read() as connection:
-            row = connection.execute(query, (bind_text(id), bind_text(uuid))).fetchone()
-        return read_piece(row) if row else None
-
-    def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
-        """Whole entries in the order of their keys, from behind this id on."""
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE number >"
-            f" coalesce((SELECT number FROM {source} WHERE id = ?), 0) ORDER BY number LIMIT ?"
-        )
-        with self._of[source].read() as connection:
-            rows = connection.execute(query, (bind_text(after), limit))
-            heads = [read_entry_head(source, row) for row in rows]
-            return [_complete(connection, head) for head in heads]
-
-    def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
-        """The heads of what was imported from an origin, by path."""
-        query = f"SELECT {HEAD} FROM {source} WHERE origin = ? AND origin != ''"
-        with self._of[source].read() as connection:
-            rows = connection.execute(query, (bind_text(origin),))
-            heads = [read_entry_head(source, row) for row in rows]
-        return {head.path: head for head in heads}
-
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
-        """Remember that what came from these places was deleted, and the hash it had there."""
         rows = [(source, *map(bind_text, place), text) for place, text in places.items()]
         with self._of[source].write() as connection:
             connection.executemany("INSERT OR REPLACE INTO buried VALUES (?, ?, ?, ?)", rows)
 
     def unbury(self, source: Source, places: Collection[Place]) -> None:
-        """Forget that."""
         query = "DELETE FROM buried WHERE source = ? AND origin = ? AND path = ?"
         with self._of[source].write() as connection:
             connection.executemany(query, [(source, *map(bind_text, place)) for place in places])
 
-    def list_buried(self, source: Source) -> Mapping[Place, str]:
-        """The places of what was deleted, with its hashes."""
-        query = "SELECT origin, path, hash FROM buried WHERE source = ? ORDER BY 1, 2"
-        with self._of[source].read() as connection:
-            rows = connection.execute(query, (source,)).fetchall()
-        return {
-            (read_stored_text(row[0]), read_stored_text(row[1])): read_stored_text(row[2])
-            for row in rows
-        }
-
-    def list_media_types(self) -> list[str]:
-        """Every kind of medium there is."""
-        query = "SELECT DISTINCT media_type FROM media WHERE media_type != '' ORDER BY 1"
-        with self._of["media"].read() as connection:
-            return [row[0] for row in connection.execute(query)]
-
     def rank(
         self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
-        """The best pieces for these terms."""
         with self._of[source].read() as connection:
-            index = SqliteWords(connection, source, where)
+            index = SqliteWords(connection, source, where, self._postings)
             return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
     def nearest(
@@ -224,22 +148,20 @@ class SqliteKnowledge:
         limit: int,
         where: Conditions = ANYTHING,
     ) -> list[Scored]:
-        """The pieces nearest to a vector; none where the vectors are damaged, and made anew."""
         vectors = self._vectors[source]
-        for _ in range(2):  # another process may have written the file anew meanwhile
+        for _ in range(2):  # another process may have rewritten the file meanwhile
             with contextlib.suppress(IndexCorrupt), self._of[source].read() as connection:
                 generation = _read_generation(connection, source)
                 return vectors.nearest(connection, generation, model, vector, limit, where)
         with self._of[source].write() as connection:
             damaged = vectors.forget(connection)
             _advance(connection, source)
-        _log.warning("the vectors of %s in %s are damaged and made anew", source, self.folder)
+        _log.warning("the vectors of %s in %s are damaged and will be rebuilt", source, self.folder)
         if damaged:
             damaged.delete()
         return []
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
-        """Pieces by their keys, each with the head of its entry; those that are gone are not."""
         query = (
             f"SELECT {PIECES}, {HEADS} FROM json_each(?)"
             f" CROSS JOIN {source}_pieces AS p ON p.number = value"
@@ -247,12 +169,10 @@ class SqliteKnowledge:
         )
         with self._of[source].read() as connection:
             rows = connection.execute(query, (json.dumps(list(numbers)),)).fetchall()
-        width = PIECE.count(",") + 1
-        found = [RankedPiece(read_entry_head(source, row[width:]), read_piece(row)) for row in rows]
+        found = [read_ranked(source, read_row(row)) for row in rows]
         return {each.piece.number: each for each in found}
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
-        """Pieces that have no vector of this model yet."""
         with self._of[source].read() as connection:
             current = self._vectors[source].is_current(connection, model)
             condition = f"{source}_pieces.slot IS NULL" if current else "1"
@@ -263,30 +183,25 @@ class SqliteKnowledge:
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        """Keep a vector for each of these pieces; those that are gone are passed over."""
         with self._of[source].write() as connection:
             self._vectors[source].write(connection, model, numbers, rows)
             _advance(connection, source)
 
     def remember(self, key: str, value: str, seconds: float) -> None:
-        """Keep something small for a while, in this process."""
         now = time.monotonic()
         kept = {name: each for name, each in self._memory.items() if each[0] > now}
         self._memory = kept | {key: (now + seconds, value)}
 
     def recall(self, key: str) -> str | None:
-        """What was kept under a key, unless it is too long ago."""
         expires, value = self._memory.get(key, (0.0, ""))
         return value if expires > time.monotonic() else None
 
     def measure_bytes(self) -> int:
-        """How much room everything takes."""
         size = sum(database.measure_bytes() for database in self._databases.values())
         folders = (self.folder / f"{name}.vectors" for name in DATABASES)
         return size + sum(measure_folder(each) for each in folders if each.is_dir())
 
     def close(self) -> None:
-        """Let go of every file."""
         for database in self._databases.values():
             database.close()
 
@@ -302,7 +217,7 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     columns = HEAD.replace("title,", "title, folded,")
     connection.execute(
         f"INSERT INTO {source} ({columns}) VALUES ({', '.join('?' * 15)})",
-        (number, *bind_head(entry)),
+        (number, *bind_row(list_head(entry))),
     )
     if number is None:
         number = connection.last_insert_rowid()
@@ -317,7 +232,7 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
         connection.execute(
             f"INSERT INTO {source}_pieces (item, {PIECE.removeprefix('number, ')})"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, *bind_piece(piece)),
+            (number, *bind_row(list_piece(piece))),
         )
         terms = tally.add(entry, piece)
         connection.execute(
@@ -328,7 +243,7 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
 
 
 def _find_free(connection: apsw.Connection, source: Source, id: str) -> int | None:  # noqa: A002
-    """The number that an id is, unless an entry with another id has it."""
+    """The number that an id spells, unless an entry with another id has it."""
     number = find_number(id)
     query = f"SELECT count(*) FROM {source} WHERE number = ?"
     return None if number is None or read_number(connection, query, (number,)) else number
@@ -340,15 +255,15 @@ def _remove(
     id: str,  # noqa: A002
     tally: Tally,
 ) -> int | None:
-    """Forget an entry; its number, so that what takes its place can have it."""
+    """Remove an entry. Returns its number, which its replacement gets."""
     query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
     row = connection.execute(query, (bind_text(id),)).fetchone()
     if row is None:
         return None
-    head = read_entry_head(source, row)
+    head = read_entry_head(source, read_row(row))
     pieces = f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item = ?"
-    for piece in map(read_piece, connection.execute(pieces, (head.number,))):
-        tally.drop(head, piece)
+    for row in connection.execute(pieces, (head.number,)):
+        tally.drop(head, read_piece(read_row(row)))
     connection.execute(
         f"DELETE FROM {source}_words WHERE rowid IN"
         f" (SELECT number FROM {source}_pieces WHERE item = ?)",
@@ -361,15 +276,6 @@ def _remove(
     ):
         connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (head.number,))
     return head.number
-
-
-def _complete(connection: apsw.Connection, head: Entry) -> Entry:
-    query = (
-        f"SELECT {PIECES} FROM {head.source}_pieces AS p WHERE item = ? AND field != ?"
-        " ORDER BY place"
-    )
-    rows = connection.execute(query, (head.number, TITLE))
-    return replace(head, pieces=tuple(read_piece(row) for row in rows))
 
 
 def _read_generation(connection: apsw.Connection, source: Source) -> int:

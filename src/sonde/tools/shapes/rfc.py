@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -85,7 +85,7 @@ class StatusExtras(TypedDict, total=False):
     progress: dict[str, str | int]
     lastError: Json
     skipped: dict[str, int]
-    skippedExamples: list[dict[str, str]]
+    skippedExamples: list[Mapping[str, str]]
     warnings: list[str]
 
 

@@ -1,4 +1,4 @@
-"""Connections to the PostgreSQL database that holds everybody's knowledge."""
+"""The PostgreSQL database of all users' knowledge: its tables, and a pool of connections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from sonde.errors import IndexTooNew, MissingExtra, SondeError, StorageUnusable
 from sonde.stores.knowledge.base import SOURCES, Source
-from sonde.stores.knowledge.postgres.rows import fill_words
+from sonde.stores.knowledge.postgres.writing import fill_words
 
 LOCK = "SELECT pg_advisory_xact_lock(1397706308)"
 FIND_VERSION = "SELECT to_regclass('sonde.format')"
@@ -131,18 +131,18 @@ CREATE POLICY own ON {0}
     WITH CHECK ({1} = current_setting('sonde.owner', true));
 """
 Fill = Callable[[Any, str, Source], None]
-"""Writes the words of all that an owner has in a source."""
+"""Writes the words of everything an owner has in a source."""
 
 
 def upgrade(cursor: Any, found: int, fill: Fill) -> None:
-    """Bring the tables from the version found to the newest."""
-    steps = (_make_first, _make_buried, _give_words_their_tables)
+    """Upgrade the tables from the version found to the newest."""
+    steps = (_create_tables, _create_buried, _split_words)
     for step in steps[found:]:
         step(cursor, fill)
     cursor.execute("UPDATE sonde.format SET version = %s", [VERSION])
 
 
-def _make_first(cursor: Any, _fill: Fill) -> None:
+def _create_tables(cursor: Any, _fill: Fill) -> None:
     cursor.execute(_SHARED)
     for source in SOURCES:
         cursor.execute(_ENTRIES.format(source))
@@ -150,21 +150,21 @@ def _make_first(cursor: Any, _fill: Fill) -> None:
         cursor.execute(_GUARD.format(table, "owner"))
 
 
-def _make_buried(cursor: Any, _fill: Fill) -> None:
+def _create_buried(cursor: Any, _fill: Fill) -> None:
     cursor.execute("SET LOCAL search_path TO sonde, public")
     cursor.execute(_BURIED)
     cursor.execute(_GUARD.format("buried", "owner"))
 
 
-def _give_words_their_tables(cursor: Any, fill: Fill) -> None:
-    """Terms counted and words under their owner's number; vectors apart, where they can change."""
+def _split_words(cursor: Any, fill: Fill) -> None:
+    """Count terms, prefix words with the owner's number, and move vectors to their own tables."""
     cursor.execute("SET LOCAL search_path TO sonde, public")
     query = " UNION ".join(f"SELECT owner FROM {source}_words" for source in SOURCES)
     owners = [row[0] for row in cursor.execute(query).fetchall()]
     cursor.execute(_OWNERS)
     for source in SOURCES:
         for table in (source, f"{source}_pieces"):
-            # the guard holds for the table's owner, too: it is lifted to see everybody's rows
+            # the policy holds for the table's owner, too: it is lifted to see all users' rows
             cursor.execute(f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY")
         cursor.execute(_WORDS.format(source))
         for table in (source, f"{source}_pieces"):
@@ -201,11 +201,12 @@ def _has_trigrams(cursor: Any) -> bool:
 VERSION = 3
 
 
-_MOST_CONNECTIONS = 10
+_MAX_CONNECTIONS = 10
 _WAIT_S = 20.0
+"""How long a request waits for a free connection."""
 _BEGIN = (
     "SELECT set_config('sonde.owner', %s, true), set_config('search_path', 'sonde, public', true),"
-    # to compile a query, or to share it among processes, costs more than any of ours
+    # JIT compilation and parallel workers cost more than any of these queries
     " set_config('jit', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)"
 )
 _AGAIN = "Try again; nothing that was stored is lost."
@@ -226,14 +227,14 @@ _PROBLEMS = {
         "Free space on the disk of PostgreSQL; nothing that was stored is lost.",
     ),
 }
-"""What a failure is called, and what people are told of it."""
+"""Name of an error -> user message and next action."""
 
 
 class PostgresDatabase:
-    """A pool of connections to one database; makes its tables when they are not there."""
+    """A pool of connections to one database; creates or upgrades its tables."""
 
     def __init__(
-        self, url: str, *, most_connections: int = _MOST_CONNECTIONS, wait_s: float = _WAIT_S
+        self, url: str, *, most_connections: int = _MAX_CONNECTIONS, wait_s: float = _WAIT_S
     ) -> None:
         try:
             import psycopg
@@ -249,7 +250,7 @@ class PostgresDatabase:
             raise self._translate(error) from error
         self._pool = ConnectionPool(
             url,
-            # a plan made once for any value is a bad one where a word may be rare or common
+            # a generic plan is a bad one where a word may be rare or common
             kwargs={"prepare_threshold": None},
             min_size=0,
             max_size=most_connections,
@@ -259,11 +260,11 @@ class PostgresDatabase:
         )
 
     def transact(self, owner: str) -> AbstractContextManager[Any]:
-        """A cursor inside a transaction that sees and changes only what this owner has."""
+        """A cursor in a transaction that sees and changes only this owner's rows."""
         return self._begin(owner, changes=True)
 
     def read(self, owner: str) -> AbstractContextManager[Any]:
-        """A cursor that sees one committed state of what this owner has."""
+        """A cursor that sees one committed state of this owner's rows."""
         return self._begin(owner, changes=False)
 
     @contextmanager
@@ -282,7 +283,7 @@ class PostgresDatabase:
         self._pool.close()
 
     def _translate(self, error: Exception) -> SondeError:
-        # what the driver says may quote the address with its password: only its kind is told
+        # the driver's message may quote the address with its password: only its type is reported
         kind = type(error).__name__
         message, action = _PROBLEMS.get(
             kind,

@@ -1,42 +1,48 @@
-"""Pieces of knowledge by their words in PostgreSQL: BM25 out of what `ts_rank` says of each term.
+"""Retrieval in PostgreSQL: pieces by words (BM25 out of `ts_rank`) and by vectors.
 
-For one term at n places of equal weight `ts_rank` is the sum of 1/1 + 1/4 … 1/n², divided by the
-endless sum. What is lacking then is close to 1/(n + 1/2) of the series, so n can be read from it.
+For one term at n positions of equal weight `ts_rank` is the sum of 1/1 + 1/4 … 1/n², divided by
+the infinite sum. The rest of the series is close to 1/(n + 1/2), so n can be computed from it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from sonde.stores.chunks import lexicon
+import numpy as np
+
+from sonde.stores.bm25 import K1, B, bound_term
 from sonde.stores.chunks.base import Vectors
-from sonde.stores.knowledge.base import ANYTHING, Conditions, Source
-from sonde.stores.knowledge.rows import WEIGHTS, fold_tags
-from sonde.stores.knowledge.words import LAST, MOST_FORMS, Match, narrow
-from sonde.stores.vectors import NOTHING, PackedRows, pack_rows, pack_text
+from sonde.stores.knowledge.base import Conditions, Source
+from sonde.stores.knowledge.rows import WEIGHTS, fold_tags, pack_text
+from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match, rank_narrowed
+from sonde.stores.vectors import NO_VECTORS, Ids, MemoryVectors, pack_rows
 from sonde.types import Scored
 
-_MOST_PLACES = 255
-_MOST_CHARS = 700_000
-"""Of a text-search vector, which PostgreSQL holds up to a megabyte."""
+POSTINGS = 15_000
+"""Matches a query may touch before its commonest words are only used to score."""
+_MAX_POSITIONS = 255
+"""PostgreSQL keeps no more positions of one term."""
+_MAX_VECTOR_BYTES = 700_000
+"""Of a text-search vector, which PostgreSQL limits to a megabyte."""
 _COUNT = "round(0.6079271018540267 / (1 - ts_rank('{{1,1,1,1}}', w.words, {0})::float8) - 0.5)"
-_MOST_SCORED = 20_000
+_MAX_SCORED = 20_000
+"""Pieces scored that hold all of several common words."""
 
 
 def write_vector(owner: int, parts: Sequence[Sequence[str]]) -> str:
-    """The terms of a piece as a text-search vector: as many places as a term counts."""
+    """The terms of a piece as a text-search vector: a term has as many positions as it weighs."""
     counts: Counter[str] = Counter()
     for weight, terms in zip(WEIGHTS, parts, strict=True):
         for term in terms:
             counts[term] += int(weight)
     written: list[str] = []
-    room = _MOST_CHARS
+    room = _MAX_VECTOR_BYTES
     for term, count in counts.items():
-        places = ",".join(map(str, range(1, min(count, _MOST_PLACES) + 1)))
+        places = ",".join(map(str, range(1, min(count, _MAX_POSITIONS) + 1)))
         written.append(f"{quote_term(owner, term)}:{places}")
         room -= len(written[-1].encode()) + 1
         if room < 0:
@@ -45,12 +51,12 @@ def write_vector(owner: int, parts: Sequence[Sequence[str]]) -> str:
 
 
 def quote_term(owner: int, term: str) -> str:
-    """A term of an owner as it stands in a vector or a query."""
+    """A term of an owner, quoted for a vector or a query."""
     return f"'{owner}/" + term.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def postgres_condition(where: Conditions) -> tuple[str, list[Any]]:
-    """What a row p of the pieces and a row e of the entries must fulfil besides the owner."""
+    """The conditions as SQL on a piece p and its entry e, with their values; may be empty."""
     parts: list[str] = []
     values: list[Any] = []
 
@@ -75,28 +81,36 @@ def postgres_condition(where: Conditions) -> tuple[str, list[Any]]:
     return "".join(parts), values
 
 
-def select_allowed_postgres(
-    cursor: Any, owner: str, source: Source, where: Conditions, numbers: Sequence[int] | None
-) -> set[int]:
+def select_pieces(
+    cursor: Any, owner: str, source: Source, where: Conditions, numbers: Sequence[int] | None = None
+) -> Ids:
     """Which pieces fulfil the conditions: of these, or of all."""
     condition, values = postgres_condition(where)
-    among = "" if numbers is None else " AND p.number = ANY(%s)"
+    if numbers is not None:
+        condition, values = f" AND p.number = ANY(%s){condition}", [list(numbers), *values]
     query = (
         f"SELECT p.number FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
-        f" WHERE p.owner = %s{among}{condition}"
+        f" WHERE p.owner = %s{condition}"
     )
-    given = [] if numbers is None else [list(numbers)]
-    return {row[0] for row in cursor.execute(query, [owner, *given, *values])}
+    return _read_ids(cursor.execute(query, [owner, *values]))
+
+
+def _read_ids(rows: Iterable[tuple[int]]) -> Ids:
+    return np.fromiter((number for (number,) in rows), np.int64)
 
 
 class PostgresWords:
     """The words of one source of one owner under some conditions."""
 
-    postings = 15_000
-
     def __init__(
-        self, cursor: Any, owner: tuple[int, str], source: Source, where: Conditions
+        self,
+        cursor: Any,
+        owner: tuple[int, str],
+        source: Source,
+        where: Conditions,
+        postings: int,
     ) -> None:
+        self.postings = postings
         self._cursor = cursor
         self._number, self._owner = owner
         self._source = source
@@ -107,29 +121,21 @@ class PostgresWords:
         self._pieces, self._length = map(int, row or (0, 0))
 
     def count_terms(self, terms: Sequence[str]) -> dict[str, int]:
-        """How many pieces hold each of these terms; unknown ones are left out."""
         return self._list_terms("term = ANY(%s)", [list(terms)], len(terms))
 
     def list_forms(self, start: str) -> dict[str, int]:
-        """The commonest terms that begin so, and how many pieces hold each."""
-        return self._list_terms("term >= %s AND term < %s", [start, start + LAST], MOST_FORMS)
+        return self._list_terms("term >= %s AND term < %s", [start, start + LAST], MAX_FORMS)
 
     def list_holders(self, part: str) -> dict[str, int]:
-        """The commonest terms that hold this inside, and how many pieces hold each."""
-        return self._list_terms("term LIKE %s", [f"%{part}%"], MOST_FORMS)
+        return self._list_terms("term LIKE %s", [f"%{part}%"], MAX_FORMS)
 
     def count_all(self) -> int:
-        """How many pieces there are."""
         return self._pieces
 
-    def allow(self, numbers: Sequence[int]) -> Collection[int]:
-        """Which of these pieces fulfil the conditions."""
-        return select_allowed_postgres(
-            self._cursor, self._owner, self._source, self._where, numbers
-        )
+    def allow(self, numbers: Sequence[int]) -> Ids:
+        return select_pieces(self._cursor, self._owner, self._source, self._where, numbers)
 
     def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
-        """The best pieces by BM25, best first; `inside`: of those that fulfil the conditions."""
         join, condition = "", ""
         given: list[Any] = []
         if inside:
@@ -140,24 +146,22 @@ class PostgresWords:
             condition, given = postgres_condition(self._where)
             condition = f" AND p.owner = %s{condition}"
             given = [self._owner, *given]
-        terms = [quote_term(self._number, term) for term in (*match.terms, *match.others)]
-        weights = [self._weigh(term) for term in (*match.terms, *match.others)]
+        scored = (*match.terms, *match.others)
+        terms = [quote_term(self._number, term) for term in scored]
+        weights = [bound_term(self._counts[term], self._pieces) for term in scored]
         counts = ", ".join(f"{_COUNT.format('%s::tsquery')} AS n{at}" for at in range(len(terms)))
         score = " + ".join(f"%s * n{at} / (n{at} + damping)" for at in range(len(terms)))
         lead = (" & " if match.every else " | ").join(terms[: len(match.terms)])
-        cut = f" LIMIT {_MOST_SCORED}" if match.every else ""
+        cut = f" LIMIT {_MAX_SCORED}" if match.every else ""
         query = (
             f"SELECT number, ({score})::float8 AS score FROM (SELECT w.number,"
-            f" {lexicon.K1} * (1 - {lexicon.B} + {lexicon.B} * w.length / %s) AS damping, {counts}"
+            f" {K1} * (1 - {B} + {B} * w.length / %s) AS damping, {counts}"
             f" FROM {self._source}_words AS w{join} WHERE w.words @@ %s::tsquery{condition}{cut}"
             " OFFSET 0) AS counted ORDER BY score DESC, number LIMIT %s"
         )
         mean = max(self._length, 1) / max(self._pieces, 1)
         rows = self._cursor.execute(query, [*weights, mean, *terms, lead, *given, limit])
         return [Scored(number, value) for number, value in rows]
-
-    def _weigh(self, term: str) -> float:
-        return lexicon.weigh_term(self._counts[term], self._pieces) * (lexicon.K1 + 1.0)
 
     def _list_terms(self, condition: str, given: list[Any], most: int) -> dict[str, int]:
         query = (
@@ -180,19 +184,16 @@ class OwnerVectors:
         self._owner = owner
         self._source = source
         self._lock = threading.Lock()
-        self._known: tuple[str, int, PackedRows] = ("", 0, NOTHING)
-        """Of which model, as of which generation, what."""
+        self._known = ("", 0, NO_VECTORS)
+        """The vectors of which model, as of which generation."""
 
     def nearest(
         self, cursor: Any, model: str, vector: Vectors, limit: int, where: Conditions
     ) -> list[Scored]:
         """The pieces whose vectors are nearest, nearest first."""
-        rows = self._follow(cursor, model)
-        if where == ANYTHING:
-            return rows.find(vector, limit)
-        select = partial(select_allowed_postgres, cursor, self._owner, self._source, where)
-        found = narrow(partial(rows.find, vector), select, limit)
-        return rows.find(vector, limit, select(None)) if found is None else found
+        find = partial(self._refresh(cursor, model).nearest, vector)
+        select = partial(select_pieces, cursor, self._owner, self._source, where)
+        return rank_narrowed(find, select, limit, where)
 
     def list_bare(self, cursor: Any, model: str, limit: int) -> list[int]:
         """Pieces that have no vector of this model, the oldest first."""
@@ -208,7 +209,7 @@ class OwnerVectors:
     def write(
         self, cursor: Any, model: str, stamp: int, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        """Keep a vector for each of these pieces; those that are gone are passed over."""
+        """Store a vector for each of these pieces; pieces that are gone are skipped."""
         query = (
             f"UPDATE {self._source}_vectors AS v SET model = %s, stamp = %s, vector = given.vector"
             " FROM unnest(%s::bigint[], %s::bytea[]) AS given (number, vector)"
@@ -216,16 +217,16 @@ class OwnerVectors:
         )
         cursor.execute(query, [model, stamp, list(numbers), pack_rows(rows), self._owner])
 
-    def _follow(self, cursor: Any, model: str) -> PackedRows:
-        """What there is now, reading only what changed since the last look."""
+    def _refresh(self, cursor: Any, model: str) -> MemoryVectors:
+        """The vectors as of this transaction, reading only what changed since the last call."""
         with self._lock:
             query = "SELECT generation, removed FROM counters WHERE owner = %s AND source = %s"
             row = cursor.execute(query, [self._owner, self._source]).fetchone()
             generation, removed = row or (0, 0)
             known_model, since, rows = self._known
-            # a generation that went back belongs to another database than the one known
+            # a generation that went back belongs to another database
             if known_model != model or generation < since:
-                since, rows = 0, NOTHING
+                since, rows = 0, NO_VECTORS
             if generation == since:
                 return rows
             query = (
@@ -236,7 +237,7 @@ class OwnerVectors:
             if removed > since and len(rows):
                 query = f"SELECT number FROM {self._source}_vectors WHERE owner = %s AND model = %s"
                 live = cursor.execute(query, [self._owner, model], binary=True)
-                rows = rows.keep({number for (number,) in live})
+                rows = rows.keep(_read_ids(live))
             rows = rows.add(changed)
             self._known = (model, generation, rows)
             return rows

@@ -1,150 +1,94 @@
-"""Everybody's knowledge in one PostgreSQL database: for teams, and for several servers at once.
+"""The knowledge of all users in one PostgreSQL database: for teams, and for several servers.
 
-Whose a row is stands in each query; row-level security is the second wall behind it.
+Every query names the owner; row-level security is the second line of defence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.knowledge.base import (
     ANYTHING,
     SOURCES,
-    TITLE,
     Conditions,
     Entry,
-    Piece,
     Place,
     RankedPiece,
     Source,
 )
 from sonde.stores.knowledge.postgres.database import PostgresDatabase
-from sonde.stores.knowledge.postgres.retrieval import OwnerVectors, PostgresWords
-from sonde.stores.knowledge.postgres.rows import (
+from sonde.stores.knowledge.postgres.retrieval import POSTINGS, OwnerVectors, PostgresWords
+from sonde.stores.knowledge.postgres.writing import (
     Owner,
     advance,
     find_owner,
+    pack_row,
     put_entries,
-    read_found,
     remove_entries,
+    unpack_row,
 )
-from sonde.stores.knowledge.rows import HEAD, HEADS, PIECES, read_entry_head, read_piece
+from sonde.stores.knowledge.rows import (
+    HEADS,
+    PIECES,
+    EntryReader,
+    Select,
+    pack_text,
+    read_ranked,
+    unpack_text,
+)
 from sonde.stores.knowledge.words import rank_words
-from sonde.stores.vectors import pack_text, unpack_row, unpack_text
-from sonde.text.words import fold_text
 from sonde.types import Scored
 
+_OWN = re.compile(r":([ep])\b")
+"""The mark of an owner in queries of `EntryReader`."""
 
-class PostgresKnowledge:
-    """What one user has in a shared database."""
+
+class PostgresKnowledge(EntryReader):
+    """A `KnowledgeStore` of one user in a shared database."""
 
     shared = True
     scale = "max"
+    equals = "md5({0}) = md5(?) AND {0} = ?"  # texts may be too long for an index
 
-    def __init__(self, database: PostgresDatabase, owner: str) -> None:
+    def __init__(self, database: PostgresDatabase, owner: str, postings: int = POSTINGS) -> None:
         self._database = database
         self._owner = owner
+        self._postings = postings
         self._number = 0
         self._vectors = {source: OwnerVectors(owner, source) for source in SOURCES}
 
+    @contextmanager
+    def _reading(self, source: Source) -> Iterator[Select]:  # noqa: ARG002
+        with self._database.read(self._owner) as cursor:
+
+            def select(query: str, *values: str | int) -> list[list[Any]]:
+                own = _OWN.sub(r"\1.owner = ?", query).replace("?", "%s")
+                rows = cursor.execute(own, [self._owner, *pack_row(values)])
+                return [unpack_row(row) for row in rows.fetchall()]
+
+            yield select
+
     def generation(self, source: Source) -> int:
-        """A number that grows with every committed change of a source."""
         query = "SELECT generation FROM counters WHERE owner = %s AND source = %s"
         with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, source]).fetchone()
         return int(row[0]) if row else 0
 
-    def count(self, source: Source) -> tuple[int, int]:
-        """How many entries, how many pieces."""
-        query = (
-            f"SELECT (SELECT count(*) FROM {source} WHERE owner = %s),"
-            f" (SELECT count(*) FROM {source}_pieces WHERE owner = %s)"
-        )
-        with self._database.read(self._owner) as cursor:
-            entries, pieces = cursor.execute(query, [self._owner] * 2).fetchone()
-        return entries, pieces
-
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
-        """Store these just as they are, each in place of the one with its id; the ids."""
         owner = self._identify()
         with self._database.transact(self._owner) as cursor:
             return put_entries(cursor, owner, source, entries)
 
     def remove(self, source: Source, ids: Collection[str]) -> int:
-        """Forget these; how many there were."""
         owner = self._identify()
         with self._database.transact(self._owner) as cursor:
             return remove_entries(cursor, owner, source, list(ids))
 
-    def get(self, source: Source, id: str, *, pieces: bool = True) -> Entry | None:  # noqa: A002
-        """An entry by its id, whole or only its head."""
-        query = f"SELECT {HEAD} FROM {source} WHERE owner = %s AND id = %s"
-        with self._database.read(self._owner) as cursor:
-            row = cursor.execute(query, [self._owner, pack_text(id)]).fetchone()
-            if row is None:
-                return None
-            head = read_entry_head(source, unpack_row(row))
-            return self._complete(cursor, head) if pieces else head
-
-    def find_title(self, source: Source, title: str) -> Entry | None:
-        """The head of the newest entry with this title, letter case and accents apart."""
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE owner = %s AND md5(folded) = md5(%s)"
-            " AND folded = %s ORDER BY last_modified DESC, number DESC LIMIT 1"
-        )
-        folded = pack_text(fold_text(title))
-        with self._database.read(self._owner) as cursor:
-            row = cursor.execute(query, [self._owner, folded, folded]).fetchone()
-        return read_entry_head(source, unpack_row(row)) if row else None
-
-    def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
-        """So many pieces of an entry from a place on, without its title."""
-        condition = "p.place >= %s ORDER BY p.place LIMIT %s"
-        return self._select_pieces(source, id, condition, [max(first, 0), count])
-
-    def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
-        """How many pieces an entry has, without its title."""
-        query = (
-            f"SELECT count(*) FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
-            " WHERE e.owner = %s AND e.id = %s AND p.place >= 0"
-        )
-        with self._database.read(self._owner) as cursor:
-            return int(cursor.execute(query, [self._owner, pack_text(id)]).fetchone()[0])
-
-    def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
-        """The piece of an entry with this uuid."""
-        condition = "p.uuid = %s AND p.place >= 0"
-        return next(iter(self._select_pieces(source, id, condition, [pack_text(uuid)])), None)
-
-    def list_entries(self, source: Source, after: str = "", limit: int = 1000) -> list[Entry]:
-        """Whole entries in the order of their keys, from behind this id on."""
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE owner = %s AND number > coalesce("
-            f"(SELECT number FROM {source} WHERE owner = %s AND id = %s), 0)"
-            " ORDER BY number LIMIT %s"
-        )
-        with self._database.read(self._owner) as cursor:
-            rows = cursor.execute(query, [self._owner, self._owner, pack_text(after), limit])
-            heads = [read_entry_head(source, unpack_row(row)) for row in rows.fetchall()]
-            return [self._complete(cursor, head) for head in heads]
-
-    def list_origin(self, source: Source, origin: str) -> Mapping[str, Entry]:
-        """The heads of what was imported from an origin, by path."""
-        query = (
-            f"SELECT {HEAD} FROM {source} WHERE owner = %s AND md5(origin) = md5(%s)"
-            " AND origin = %s AND origin <> ''"
-        )
-        packed = pack_text(origin)
-        with self._database.read(self._owner) as cursor:
-            rows = cursor.execute(query, [self._owner, packed, packed])
-            heads = [read_entry_head(source, unpack_row(row)) for row in rows]
-        return {head.path: head for head in heads}
-
     def bury(self, source: Source, places: Mapping[Place, str]) -> None:
-        """Remember that what came from these places was deleted, and the hash it had there."""
         query = "INSERT INTO buried VALUES (%s, %s, %s, %s, %s)"
         rows = [[self._owner, source, *map(pack_text, at), text] for at, text in places.items()]
         with self._database.transact(self._owner) as cursor:
@@ -152,34 +96,15 @@ class PostgresKnowledge:
             cursor.executemany(query, rows)
 
     def unbury(self, source: Source, places: Collection[Place]) -> None:
-        """Forget that."""
         with self._database.transact(self._owner) as cursor:
             self._unbury(cursor, source, places)
-
-    def list_buried(self, source: Source) -> Mapping[Place, str]:
-        """The places of what was deleted, with its hashes."""
-        query = (
-            "SELECT origin, path, hash FROM buried WHERE owner = %s AND source = %s ORDER BY 1, 2"
-        )
-        with self._database.read(self._owner) as cursor:
-            rows = cursor.execute(query, [self._owner, source]).fetchall()
-        return {(unpack_text(origin), unpack_text(path)): text for origin, path, text in rows}
-
-    def list_media_types(self) -> list[str]:
-        """Every kind of medium there is."""
-        query = (
-            "SELECT DISTINCT media_type FROM media WHERE owner = %s AND media_type <> '' ORDER BY 1"
-        )
-        with self._database.read(self._owner) as cursor:
-            return [row[0] for row in cursor.execute(query, [self._owner])]
 
     def rank(
         self, source: Source, terms: Sequence[str], limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
-        """The best pieces for these terms."""
         owner = self._identify()
         with self._database.read(self._owner) as cursor:
-            index = PostgresWords(cursor, owner, source, where)
+            index = PostgresWords(cursor, owner, source, where, self._postings)
             return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
     def nearest(
@@ -190,23 +115,20 @@ class PostgresKnowledge:
         limit: int,
         where: Conditions = ANYTHING,
     ) -> list[Scored]:
-        """The pieces nearest to a vector."""
         with self._database.read(self._owner) as cursor:
             return self._vectors[source].nearest(cursor, model, vector, limit, where)
 
     def locate(self, source: Source, numbers: Sequence[int]) -> Mapping[int, RankedPiece]:
-        """Pieces by their keys, each with the head of its entry; those that are gone are not."""
         query = (
             f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
             " ON e.number = p.item WHERE p.owner = %s AND p.number = ANY(%s) ORDER BY p.number"
         )
         with self._database.read(self._owner) as cursor:
             rows = cursor.execute(query, [self._owner, list(numbers)]).fetchall()
-        found = [RankedPiece(*read_found(source, row)) for row in rows]
+        found = [read_ranked(source, unpack_row(row)) for row in rows]
         return {each.piece.number: each for each in found}
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
-        """Pieces that have no vector of this model yet."""
         with self._database.read(self._owner) as cursor:
             numbers = self._vectors[source].list_bare(cursor, model, limit)
         return list(self.locate(source, numbers).values()) if numbers else []
@@ -214,13 +136,11 @@ class PostgresKnowledge:
     def put_vectors(
         self, source: Source, model: str, numbers: Sequence[int], rows: Vectors
     ) -> None:
-        """Keep a vector for each of these pieces; those that are gone are passed over."""
         with self._database.transact(self._owner) as cursor:
             stamp = advance(cursor, self._owner, source)
             self._vectors[source].write(cursor, model, stamp, numbers, rows)
 
     def remember(self, key: str, value: str, seconds: float) -> None:
-        """Keep something small for a while, for whichever server is asked next."""
         query = (
             "INSERT INTO memory VALUES (%s, %s, %s, now() + make_interval(secs => %s))"
             " ON CONFLICT (owner, key) DO UPDATE SET value = excluded.value,"
@@ -231,14 +151,12 @@ class PostgresKnowledge:
             cursor.execute(query, [self._owner, key, pack_text(value), seconds])
 
     def recall(self, key: str) -> str | None:
-        """What was kept under a key, unless it is too long ago."""
         query = "SELECT value FROM memory WHERE owner = %s AND key = %s AND expires >= now()"
         with self._database.read(self._owner) as cursor:
             row = cursor.execute(query, [self._owner, key]).fetchone()
         return unpack_text(row[0]) if row else None
 
     def measure_bytes(self) -> int:
-        """How much room everything takes; of a shared table only this user's share is counted."""
         parts = " + ".join(
             f"(SELECT coalesce(sum(pg_column_size(p.*)), 0) FROM {source}_pieces AS p"
             " WHERE owner = %s)"
@@ -250,12 +168,11 @@ class PostgresKnowledge:
             )
 
     def close(self) -> None:
-        """Forget what was loaded; the connections are everybody's."""
         self._vectors = {source: OwnerVectors(self._owner, source) for source in SOURCES}
 
     def _identify(self) -> Owner:
         if not self._number:
-            # known only when it is committed: another server must not choose another
+            # kept only once it is committed: another server must get the same
             with self._database.transact(self._owner) as cursor:
                 number = find_owner(cursor, self._owner)
             self._number = number
@@ -264,26 +181,3 @@ class PostgresKnowledge:
     def _unbury(self, cursor: Any, source: Source, places: Collection[Place]) -> None:
         query = "DELETE FROM buried WHERE owner = %s AND source = %s AND origin = %s AND path = %s"
         cursor.executemany(query, [[self._owner, source, *map(pack_text, at)] for at in places])
-
-    def _complete(self, cursor: Any, head: Entry) -> Entry:
-        query = (
-            f"SELECT {PIECES} FROM {head.source}_pieces AS p"
-            " WHERE p.owner = %s AND p.item = %s AND p.field <> %s ORDER BY p.place"
-        )
-        rows = cursor.execute(query, [self._owner, head.number, TITLE])
-        return replace(head, pieces=tuple(read_piece(unpack_row(row)) for row in rows))
-
-    def _select_pieces(
-        self,
-        source: Source,
-        id: str,  # noqa: A002
-        condition: str,
-        values: list[Any],
-    ) -> list[Piece]:
-        query = (
-            f"SELECT {PIECES} FROM {source}_pieces AS p JOIN {source} AS e ON e.number = p.item"
-            f" WHERE e.owner = %s AND e.id = %s AND {condition}"
-        )
-        with self._database.read(self._owner) as cursor:
-            rows = cursor.execute(query, [self._owner, pack_text(id), *values])
-            return [read_piece(unpack_row(row)) for row in rows]

@@ -3,8 +3,8 @@
     POST /embed {"texts": ["..."], "mode": "query" or "passage"}
     -> {"embeddings": [[...]], "dimensions": 384, "model": "..."}
 
-It listens on loopback only, refuses the pages of browsers and hosts that are not its own, takes
-bodies up to a bound, and where it has a token it wants that too.
+It listens on loopback only, refuses requests of browser pages and for other host names, limits
+bodies, and requires its token if it has one.
 """
 
 from __future__ import annotations
@@ -17,36 +17,31 @@ import secrets
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from sonde.embedding.base import load_provider
+from sonde.embedding.base import Embedder, Mode, load_provider
 from sonde.embedding.services import is_loopback
 from sonde.errors import SondeError
 from sonde.runtime.work import try_lock
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sonde.embedding.base import Embedder
-
-
 PORT = 8121
-MOST_BYTES = 16 << 20
-MOST_TEXTS = 2_048
-_SILENT_S = 60.0
+MAX_BODY_BYTES = 16 << 20
+MAX_TEXTS = 2_048
+_READ_TIMEOUT_S = 60.0
 _NONCE = "Sonde-Nonce"
 
 
 def prove(token: str, nonce: str) -> str:
-    """What only a server that has the token can answer to a nonce."""
+    """The answer to a nonce that only a server with the token can give."""
     return hmac.new(token.encode(), nonce.encode(), hashlib.sha256).hexdigest()
 
 
 class EmbeddingServer(ThreadingHTTPServer):
-    """Listens once made; port 0 takes a free one."""
+    """Listens from construction on; port 0 takes a free port."""
 
     daemon_threads = True
 
@@ -59,18 +54,18 @@ class EmbeddingServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where texts are posted to."""
+        """The URL that takes texts."""
         return f"http://127.0.0.1:{self.server_port}/embed"
 
     @property
     def idle_s(self) -> float:
-        """How long nobody has asked for anything."""
+        """Seconds since the last request."""
         with self._guard:
             return 0.0 if self._busy else time.monotonic() - self._used_at
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Around an answer, during which the server is not idle."""
+        """Mark the server as busy."""
         with self._guard:
             self._busy += 1
         try:
@@ -81,7 +76,7 @@ class EmbeddingServer(ThreadingHTTPServer):
                 self._used_at = time.monotonic()
 
     def handle_error(self, *_: Any) -> None:
-        """A caller that went away is no error of ours."""
+        """Ignores callers that went away."""
 
 
 class _RefusedError(Exception):
@@ -94,21 +89,21 @@ class _Exchange(BaseHTTPRequestHandler):
     server: EmbeddingServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "sonde", ""
-    timeout = _SILENT_S
-    _codes: ClassVar[dict[str, str]] = {"GET": "/health", "POST": "/embed"}
+    timeout = _READ_TIMEOUT_S
+    _paths: ClassVar[Mapping[str, str]] = {"GET": "/health", "POST": "/embed"}
 
     def do_GET(self) -> None:
-        """Say that we are there, and prove it to whoever shares the token."""
-        self._answer(self._tell_health)
+        """Report health, with a proof for callers that share the token."""
+        self._answer(self._describe_health)
 
     def do_POST(self) -> None:
         """Embed."""
         self._answer(self._embed)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing of a request is written down."""
+        """Logs nothing of a request."""
 
-    def _answer(self, make: Any) -> None:
+    def _answer(self, make: Callable[[], Mapping[str, object]]) -> None:
         try:
             self._check()
             status, body = 200, make()
@@ -135,7 +130,7 @@ class _Exchange(BaseHTTPRequestHandler):
             raise _RefusedError(421, "this is not the host you are looking for")
         if "Origin" in self.headers or self.headers.get("Sec-Fetch-Site", "none") != "none":
             raise _RefusedError(403, "pages of browsers are not answered")
-        if self.path != self._codes[self.command]:
+        if self.path != self._paths[self.command]:
             raise _RefusedError(404, "POST texts to /embed; GET /health")
         given = self.headers.get("Authorization", "")
         wanted = f"Bearer {self.server.token}"
@@ -143,29 +138,29 @@ class _Exchange(BaseHTTPRequestHandler):
         if posts and not hmac.compare_digest(given.encode(), wanted.encode()):
             raise _RefusedError(401, "a token is needed")
 
-    def _tell_health(self) -> dict[str, Any]:
+    def _describe_health(self) -> Mapping[str, object]:
         embedder, token = self.server.embedder, self.server.token
-        told = {"status": "ok", "model": embedder.name, "dimensions": embedder.dimensions}
+        health = {"status": "ok", "model": embedder.name, "dimensions": embedder.dimensions}
         nonce = self.headers.get(_NONCE, "")
-        return {**told, "proof": prove(token, nonce)} if token and nonce else told
+        return {**health, "proof": prove(token, nonce)} if token and nonce else health
 
-    def _embed(self) -> dict[str, Any]:
+    def _embed(self) -> Mapping[str, object]:
         with self.server.working():
             texts, mode = self._read_request()
             embedder = self.server.embedder
-            vectors = embedder.embed(texts, mode)  # type: ignore[arg-type]
+            vectors = embedder.embed(texts, mode)
             return {
                 "embeddings": vectors.tolist(),
                 "dimensions": embedder.dimensions,
                 "model": embedder.name,
             }
 
-    def _read_request(self) -> tuple[list[str], str]:
+    def _read_request(self) -> tuple[list[str], Mode]:
         length = self.headers.get("Content-Length", "")
         if not length.isascii() or not length.isdigit() or "Transfer-Encoding" in self.headers:
             raise _RefusedError(411, "Content-Length is needed")
-        if len(length) > 12 or int(length) > MOST_BYTES:
-            raise _RefusedError(413, f"a body may have {MOST_BYTES} bytes")
+        if len(length) > 12 or int(length) > MAX_BODY_BYTES:
+            raise _RefusedError(413, f"a body may have {MAX_BODY_BYTES} bytes")
         try:
             body = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError):
@@ -174,20 +169,20 @@ class _Exchange(BaseHTTPRequestHandler):
         mode = body.get("mode", "query") if isinstance(body, dict) else None
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise _RefusedError(400, "`texts` must be a list of strings")
-        if len(texts) > MOST_TEXTS:
-            raise _RefusedError(400, f"at most {MOST_TEXTS} texts at once")
+        if len(texts) > MAX_TEXTS:
+            raise _RefusedError(400, f"at most {MAX_TEXTS} texts at once")
         if mode not in ("query", "passage"):
             raise _RefusedError(400, "`mode` must be query or passage")
         return texts, mode
 
 
 def place_of(folder: Path, model: str) -> Path:
-    """The file that says where the process of a model listens."""
+    """The file that announces the port of a model's process."""
     return folder / f"{model}.json"
 
 
 def serve_until_idle(folder: Path, idle_s: float) -> bool:
-    """Serve the bundled model until it is idle; false when another process does already."""
+    """Serve the bundled model until idle. Returns false if another process already does."""
     embedder = load_provider("deep")
     place = place_of(folder, embedder.name)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The bundled deep model in a process of its own that all servers of this user share.
+"""The bundled deep model in one process that all servers of a user share.
 
-It is started when first needed and again after a crash, and ends itself when idle. Each use first
-has it prove, on the same connection, that it is the process that wrote where it listens: a port
-may have passed to another program since.
+It is started when first needed and again after a crash, and ends when idle. On each connection it
+first proves that it is the process that announced the port, which may belong to another program
+by now.
 """
 
 from __future__ import annotations
@@ -13,27 +13,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode
-from sonde.embedding.services import ASKING, embed_in_batches
-from sonde.embedding.shared.server import MOST_BYTES, place_of, prove
+from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
+from sonde.embedding.server import MAX_BODY_BYTES, place_of, prove
+from sonde.embedding.services import PATIENCE, embed_in_batches
 from sonde.errors import EmbeddingFailed
 
-if TYPE_CHECKING:
-    from sonde.embedding.base import Vectors
-
-
 _IDLE_S = 300.0
+"""The process ends after this long without a request."""
 _START_S = 30.0
 _POLL_S = 0.02
 _TRIES = 3
-_ANSWER_S = 120.0
+_PASSAGE_S = 120.0
+"""How long an answer to a batch of passages may take."""
 _PROOF_S = 5.0
+"""How long the proof may take: another program on the port may never answer."""
 
 
 class _GoneError(Exception):
@@ -43,26 +42,33 @@ class _GoneError(Exception):
 class LocalEmbedder:
     """An `Embedder` in the shared process."""
 
-    name = DEEP_NAME
-    dimensions = DEEP_DIMENSIONS
+    name, dimensions, is_loaded = DEEP_NAME, DEEP_DIMENSIONS, False
 
-    def __init__(self, folder: Path, idle_s: float = _IDLE_S) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        idle_s: float = _IDLE_S,
+        *,
+        proof_s: float = _PROOF_S,
+        python: str = sys.executable,
+    ) -> None:
         self._folder, self._idle_s = folder, idle_s
+        self._proof_s, self._python = proof_s, python
         self._starting = threading.Lock()
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
         """One unit row per text, in order."""
 
-        def ask(batch: list[str]) -> Sequence[Sequence[float]]:
-            rows: Sequence[Sequence[float]] = self._ask({"texts": batch, "mode": mode}, mode)
+        def send(batch: list[str]) -> Sequence[Sequence[float]]:
+            rows: Sequence[Sequence[float]] = self._send({"texts": batch, "mode": mode}, mode)
             return rows
 
-        return embed_in_batches(texts, DEEP_DIMENSIONS, ask)
+        return embed_in_batches(texts, DEEP_DIMENSIONS, send)
 
     def close(self) -> None:
-        """The process is others' too; it ends when nobody asks."""
+        """Does nothing: other servers use the process; it ends when idle."""
 
-    def _ask(self, body: dict[str, Any], mode: Mode) -> Any:
+    def _send(self, body: Mapping[str, object], mode: Mode) -> Any:
         why = ""
         for _ in range(_TRIES):
             try:
@@ -76,35 +82,35 @@ class LocalEmbedder:
             next_action="Run `sonde doctor`, or set `embedding` to 'auto'.",
         )
 
-    def _exchange(self, body: dict[str, Any], mode: Mode) -> dict[str, Any]:
+    def _exchange(self, body: Mapping[str, object], mode: Mode) -> Mapping[str, Any]:
         """One answer of the running process; `_GoneError` if there is none."""
         # a process that has to load the model first takes longer than a usual query
-        patience = _ANSWER_S if mode == "passage" else 3 * ASKING[mode].timeout_s
+        patience = _PASSAGE_S if mode == "passage" else 3 * PATIENCE[mode].timeout_s
         with self._connect() as (connection, token):
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             try:
                 connection.sock.settimeout(patience)
                 connection.request("POST", "/embed", json.dumps(body), headers)
-                status, told = _read_answer(connection)
+                status, answer = _read_answer(connection)
             except TimeoutError as error:
                 raise EmbeddingFailed(f"no answer within {patience:.0f} s") from error
         if status == 503:
-            raise EmbeddingFailed(f"the embedding process failed: {told.get('error')}")
+            raise EmbeddingFailed(f"the embedding process failed: {answer.get('error')}")
         if status != 200:
             raise _GoneError(f"HTTP {status}")
-        return told
+        return answer
 
     @contextmanager
     def _connect(self) -> Iterator[tuple[HTTPConnection, str]]:
         """A connection on which the process has proved itself, and its token; `_GoneError` if
         there is none."""
         port, token = self._find()
-        connection = HTTPConnection("127.0.0.1", port, timeout=_PROOF_S)
+        connection = HTTPConnection("127.0.0.1", port, timeout=self._proof_s)
         try:
             nonce = secrets.token_hex(16)
             connection.request("GET", "/health", headers={"Sonde-Nonce": nonce})
-            _, told = _read_answer(connection)
-            proved = told.get("proof") == prove(token, nonce) and told.get("model") == DEEP_NAME
+            _, answer = _read_answer(connection)
+            proved = answer.get("proof") == prove(token, nonce) and answer.get("model") == DEEP_NAME
             if not proved or connection.sock is None:
                 raise _GoneError("another program listens where it did")
             yield connection, token
@@ -135,13 +141,13 @@ class LocalEmbedder:
                         user_message="The shared embedding process does not start.",
                         next_action="Run `sonde doctor`, or set `embedding` to 'auto'.",
                     )
-                # one that ends well found another that holds the lock: that may be just starting
+                # one that exits with 0 found another that holds the lock and may be just starting
                 if process is None or ended:
                     process = self._launch()
                 time.sleep(_POLL_S)
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-P", "-m", "sonde.embedding.shared.server"]
+        command = [self._python, "-P", "-m", "sonde.embedding.server"]
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with self._log.open("wb") as log:
@@ -151,7 +157,7 @@ class LocalEmbedder:
                     stdout=subprocess.DEVNULL,
                     stderr=log,
                     cwd=self._folder,
-                    start_new_session=True,  # it outlives us: others use it too
+                    start_new_session=True,  # it outlives this process: other servers use it
                 )
         except OSError as error:
             raise EmbeddingFailed(f"the embedding process cannot be started: {error}") from error
@@ -177,10 +183,10 @@ class LocalEmbedder:
         return lines[-1] if lines else ""
 
 
-def _read_answer(connection: HTTPConnection) -> tuple[int, dict[str, Any]]:
-    """Status and body; a program that is not ours may say anything, at any length."""
-    answer = connection.getresponse()
-    told = json.loads(answer.read(MOST_BYTES))
-    if not isinstance(told, dict):
-        raise _GoneError("it answers in another shape")
-    return answer.status, told
+def _read_answer(connection: HTTPConnection) -> tuple[int, Mapping[str, Any]]:
+    """Status and body; another program may answer anything, at any length."""
+    response = connection.getresponse()
+    answer = json.loads(response.read(MAX_BODY_BYTES))
+    if not isinstance(answer, dict):
+        raise _GoneError("its answer has another shape")
+    return response.status, answer

@@ -1,6 +1,6 @@
-"""Entries into PostgreSQL, with their words and the counts of their terms, and out of it again.
+"""Writing entries to PostgreSQL, with their words and the counts of their terms.
 
-Whoever writes first takes the row of the counters: writers of one owner's source follow each other.
+A writer first locks the row of the counters, so that writers of one owner's source take turns.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sonde.stores.knowledge.base import NUMBERED, Entry, Piece, Source
+from sonde.stores.knowledge.base import NUMBERED, Entry, RankedPiece, Source
 from sonde.stores.knowledge.postgres.retrieval import NO_MODEL, write_vector
 from sonde.stores.knowledge.rows import (
     HEAD,
@@ -18,31 +18,44 @@ from sonde.stores.knowledge.rows import (
     PIECE,
     PIECES,
     Tally,
-    bind_head,
-    bind_piece,
     find_number,
     fold_tags,
+    list_head,
+    list_piece,
     list_stored,
+    pack_text,
     read_entry_head,
     read_piece,
+    read_ranked,
+    unpack_text,
 )
-from sonde.stores.vectors import pack_text, unpack_row
 
-_AT_ONCE = 1_000
+_INDEXED_AT_ONCE = 1_000
+"""Pieces whose words are written at once when a database is upgraded."""
 
 Owner = tuple[int, str]
-"""The number under which an owner's words stand, and the name."""
+"""The number that prefixes an owner's words, and the name."""
+
+
+def pack_row(values: Iterable[Any]) -> list[Any]:
+    """A row with its texts packed for PostgreSQL, which stores no NUL and only valid Unicode."""
+    return [pack_text(value) if isinstance(value, str) else value for value in values]
+
+
+def unpack_row(row: Sequence[Any]) -> list[Any]:
+    """A row whose texts were packed."""
+    return [unpack_text(value) if isinstance(value, str) else value for value in row]
 
 
 def find_owner(cursor: Any, name: str) -> int:
-    """The number of an owner; a new one where there was none."""
+    """The number of an owner, created on first use."""
     cursor.execute("INSERT INTO owners (name) VALUES (%s) ON CONFLICT DO NOTHING", [name])
     row = cursor.execute("SELECT number FROM owners WHERE name = %s", [name]).fetchone()
     return int(row[0])
 
 
 def advance(cursor: Any, owner: str, source: Source) -> int:
-    """Begin a change: nobody else can change this source until it is done; its generation."""
+    """Lock a source for a change. Returns its new generation."""
     query = (
         "INSERT INTO counters (owner, source, generation) VALUES (%s, %s, 1)"
         " ON CONFLICT (owner, source) DO UPDATE SET generation = counters.generation + 1"
@@ -52,14 +65,14 @@ def advance(cursor: Any, owner: str, source: Source) -> int:
 
 
 def put_entries(cursor: Any, owner: Owner, source: Source, entries: Sequence[Entry]) -> list[str]:
-    """Store these, each in place of the one with its id; the ids."""
+    """Store entries, each replacing the one with its id. Returns the ids."""
     tally = Tally()
     generation = advance(cursor, owner[1], source)
     named = _give_ids(cursor, owner[1], source, entries)
     given = [entry.id for entry in entries if entry.id]
     if given:
         _drop(cursor, owner[1], source, generation, given, tally)
-    # the last of several with one id is the one that stays
+    # of several with one id, the last one stays
     kept = list({entry.id: entry for entry in named}.values())
     numbers = _insert_heads(cursor, owner[1], source, kept)
     _insert_pieces(cursor, owner, source, zip(numbers, kept, strict=True), tally)
@@ -68,7 +81,7 @@ def put_entries(cursor: Any, owner: Owner, source: Source, entries: Sequence[Ent
 
 
 def remove_entries(cursor: Any, owner: Owner, source: Source, ids: Sequence[str]) -> int:
-    """Forget these; how many there were."""
+    """Remove entries. Returns how many there were."""
     tally = Tally()
     generation = advance(cursor, owner[1], source)
     gone = _drop(cursor, owner[1], source, generation, ids, tally)
@@ -77,25 +90,20 @@ def remove_entries(cursor: Any, owner: Owner, source: Source, ids: Sequence[str]
 
 
 def fill_words(cursor: Any, name: str, source: Source) -> None:
-    """Write the words of all that an owner has."""
+    """Write the words of everything an owner has."""
     owner = (find_owner(cursor, name), name)
     tally, after = Tally(), 0
     query = (
         f"SELECT {PIECES}, {HEADS} FROM {source}_pieces AS p JOIN {source} AS e"
         " ON e.number = p.item WHERE p.owner = %s AND p.number > %s ORDER BY p.number LIMIT %s"
     )
-    while rows := cursor.execute(query, [name, after, _AT_ONCE]).fetchall():
-        _copy_words(cursor, owner, source, (read_found(source, row) for row in rows), tally)
+    while rows := cursor.execute(query, [name, after, _INDEXED_AT_ONCE]).fetchall():
+        pieces = [read_ranked(source, unpack_row(row)) for row in rows]
+        _copy_words(cursor, owner, source, pieces, tally)
         after = rows[-1][0]
     if after:
         advance(cursor, name, source)
         _write_tally(cursor, owner, source, tally)
-
-
-def read_found(source: Source, row: Sequence[Any]) -> tuple[Entry, Piece]:
-    """A head and a piece out of the columns of a piece and its entry."""
-    texts = unpack_row(row)
-    return read_entry_head(source, texts[PIECE.count(",") + 1 :]), read_piece(texts)
 
 
 def _give_ids(cursor: Any, owner: str, source: Source, entries: Sequence[Entry]) -> list[Entry]:
@@ -136,7 +144,7 @@ def _insert_heads(cursor: Any, owner: str, source: Source, entries: Sequence[Ent
         f"INSERT INTO {source} (owner, folded_tags, {columns})"
         f" VALUES ({', '.join(['%s'] * 16)}) RETURNING number"
     )
-    rows = [[owner, fold_tags(entry.tags), *_pack(bind_head(entry))] for entry in entries]
+    rows = [[owner, fold_tags(entry.tags), *pack_row(list_head(entry))] for entry in entries]
     cursor.executemany(query, rows, returning=True)
     numbers: list[int] = []
     while len(numbers) < len(rows):
@@ -166,7 +174,7 @@ def _insert_pieces(
     )
     columns = zip(
         *(
-            (number, item, *_pack(bind_piece(piece)))
+            (number, item, *pack_row(list_piece(piece)))
             for number, (item, _, piece) in zip(numbers, pieces, strict=True)
         ),
         strict=True,
@@ -178,7 +186,7 @@ def _insert_pieces(
     )
     cursor.execute(query, [owner[1], NO_MODEL, numbers])
     stored = (
-        (entry, replace(piece, number=number))
+        RankedPiece(entry, replace(piece, number=number))
         for number, (_, entry, piece) in zip(numbers, pieces, strict=True)
     )
     _copy_words(cursor, owner, source, stored, tally)
@@ -188,13 +196,13 @@ def _copy_words(
     cursor: Any,
     owner: Owner,
     source: Source,
-    found: Iterable[tuple[Entry, Piece]],
+    found: Iterable[RankedPiece],
     tally: Tally,
 ) -> None:
     rows = []
-    for entry, piece in found:
-        terms = tally.add(entry, piece)
-        rows.append((piece.number, sum(map(len, terms)), write_vector(owner[0], terms)))
+    for ranked in found:
+        terms = tally.add(ranked.entry, ranked.piece)
+        rows.append((ranked.piece.number, sum(map(len, terms)), write_vector(owner[0], terms)))
     with cursor.copy(f"COPY {source}_words (number, length, words) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
@@ -218,12 +226,3 @@ def _write_tally(cursor: Any, owner: Owner, source: Source, tally: Tally) -> Non
         " WHERE owner = %s AND source = %s"
     )
     cursor.execute(query, [tally.pieces, tally.length, owner[1], source])
-
-
-def _pack(values: Sequence[Any]) -> list[Any]:
-    return [
-        pack_text(value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else value)
-        if isinstance(value, str | bytes)
-        else value
-        for value in values
-    ]

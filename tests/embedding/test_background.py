@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at proces
 LONG = ["def read(path):\n    return open(path).read()\n" * 40] * 200
 
 PARENT = """
-from sonde.embedding.background import ApartEmbedder
-embedder = ApartEmbedder(lambda: None)
+from sonde.embedding.background import BackgroundEmbedder
+embedder = BackgroundEmbedder(lambda: None)
 while True:
     embedder.embed(["a text"], "passage")
     print("going", flush=True)

@@ -1,1 +1,0 @@
-"""The deep model in one process that all servers of a user share."""
