@@ -16,7 +16,8 @@ from sonde.stores.formats import Format
 from sonde.types import JobRecord
 
 _APPLICATION_ID = 0x736E646A
-_KEPT = 500
+_MAX_JOBS = 500
+"""Records kept; running jobs are never dropped."""
 _SILENT_MS = 60_000
 """Where the system does not tell whether a process lives: a job that says nothing for so long."""
 
@@ -45,8 +46,9 @@ FORMAT = Format(_APPLICATION_ID, (_create,))
 class SqliteJobStore:
     """What became of long work; see `JobStore`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, max_jobs: int = _MAX_JOBS) -> None:
         self._database = Database(path, FORMAT)
+        self._max_jobs = max_jobs
 
     def put(self, record: JobRecord) -> bool:
         """Keep a job as it is now; true when somebody has asked for its end."""
@@ -63,7 +65,7 @@ class SqliteJobStore:
                 db.execute(
                     "DELETE FROM jobs WHERE (status <> 'running' OR updated_ms < ?) AND id IN "
                     "(SELECT id FROM jobs ORDER BY started_ms DESC LIMIT -1 OFFSET ?)",
-                    (record.finished_ms - _DEAD_MS, _KEPT),
+                    (record.finished_ms - _DEAD_MS, self._max_jobs),
                 )
             found = db.execute("SELECT ended FROM jobs WHERE id = ?", (record.id,)).fetchone()
             return bool(found and found[0])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import InvalidRequest, StorageUnusable
-from sonde.runtime.work import try_lock
+from sonde.runtime.locks import try_lock
 from sonde.stores.database import translate_errors
 from sonde.stores.files import read_json, write_json
 from sonde.stores.formats import refuse_newer

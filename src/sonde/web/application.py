@@ -26,7 +26,7 @@ from sonde.mcp.calls import Calls
 from sonde.mcp.http import McpOverHttp, McpOverSocket
 from sonde.mcp.listing import Listing
 from sonde.mcp.server import Closable, LazyApp, begin_soon, build_server
-from sonde.runtime.work import trim_heap
+from sonde.runtime.memory import trim_heap
 from sonde.version import __version__
 from sonde.web.guard import MOST_BYTES, Access, Guard, is_exposed
 from sonde.web.metrics import Meter, Metrics

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sonde.embedding.base import load_provider
 from sonde.embedding.services import is_loopback
 from sonde.errors import SondeError
-from sonde.runtime.work import try_lock
+from sonde.runtime.locks import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
