@@ -33,8 +33,13 @@ def saved(open_saved: Callable[[], SavedStore]) -> Iterator[SavedStore]:
 
 
 @pytest.fixture(params=[SqliteJobStore])
-def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobStore]:
-    opened = request.param(tmp_path / "jobs.db")
+def open_jobs(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., JobStore]:
+    return lambda **limits: request.param(tmp_path / "jobs.db", **limits)
+
+
+@pytest.fixture
+def jobs(open_jobs: Callable[..., JobStore]) -> Iterator[JobStore]:
+    opened = open_jobs()
     yield opened
     opened.close()
 
@@ -124,15 +129,14 @@ def test_a_job_whose_process_died_was_interrupted(jobs: JobStore) -> None:
     assert found["alive"].status == "running"
 
 
-def test_history_is_pruned_but_never_what_runs(
-    jobs: JobStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sonde.stores.jobs._KEPT", 4)
+def test_history_is_pruned_but_never_what_runs(open_jobs: Callable[..., JobStore]) -> None:
+    jobs = open_jobs(max_jobs=4)
     jobs.put(JobRecord("runs", "scan", "running", 0, process=name_process()))
     for number in range(1, 9):
         jobs.put(JobRecord(f"j{number}", "scan", "done", number, finished_ms=number))
     assert [record.id for record in jobs.recent(10)] == ["j8", "j7", "j6", "j5", "runs"]
     assert [r.id for r in jobs.recent(2, (-7, "j7"))] == ["j6", "j5"]
+    jobs.close()
 
 
 def test_files_of_others_and_of_later_versions_are_refused(tmp_path: Path) -> None:
