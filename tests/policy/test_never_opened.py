@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from sonde.policy.admit import Rules, Source
 from sonde.policy.read import FileReader
-from sonde.policy.walk import Entry, check_path, walk_files
+from sonde.policy.walk import ListedFile, check_path, walk_files
 root = Path(sys.argv[1])
 reader = FileReader(Source("", root, Rules()))
 for found in walk_files(root, Rules()):
