@@ -2,12 +2,12 @@
 
     SondeError              code, user message, developer message, next action
     ├── InvalidRequest      the call itself is wrong                -> JSON-RPC -32602
-    ├── Refused             the guard of the HTTP server            -> 401, 403, 413, 421, 429
-    ├── InternalFailure     search or embedding broke               -> JSON-RPC -32603
-    └── CatalogError        the RFC's catalogue, and more like it   -> an error result
+    ├── Refused             rejected by the HTTP server's guard     -> 401, 403, 413, 421, 429
+    ├── InternalFailure     search or embedding failed              -> JSON-RPC -32603
+    └── CatalogError        the RFC's catalogue, and our additions  -> an error result
 
-Catch `SondeError` to catch them all, a leaf to recover from one thing. Every error says in
-`next_action` what the caller can do about it.
+Catch `SondeError` to catch them all, a leaf to recover from one of them. `next_action` says what
+the caller can do. The first sentence of each docstring explains the code in the reference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class SondeError(Exception):
-    """The root: a code for programs, a message for people, one for developers, and a way on."""
+    """Any failure of sonde: a code, messages for users and developers, and a next action."""
 
     code = "ERROR"
     user_message = "Something went wrong."
@@ -31,17 +31,15 @@ class SondeError(Exception):
         **facts: Any,
     ) -> None:
         self.facts = facts
-        said, then = (
-            user_message or type(self).user_message,
-            next_action or type(self).next_action,
-        )
-        self.user_message = said.format(**facts) if facts else said
-        self.next_action = then.format(**facts) if facts else then
+        message = user_message or type(self).user_message
+        action = next_action or type(self).next_action
+        self.user_message = message.format(**facts) if facts else message
+        self.next_action = action.format(**facts) if facts else action
         self.developer_message = f"{self.code}: {detail or self.user_message}"
         super().__init__(self.developer_message)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The shape every surface shows."""
+    def as_dict(self) -> dict[str, object]:
+        """The error as every surface shows it."""
         return {
             "code": self.code,
             "userMessage": self.user_message,
@@ -51,7 +49,7 @@ class SondeError(Exception):
 
 
 class InvalidRequest(SondeError):
-    """The call is malformed; the same call will fail again."""
+    """The call is malformed, so the same call will fail again."""
 
     code = "INVALID_REQUEST"
     user_message = "The request is not valid."
@@ -59,13 +57,13 @@ class InvalidRequest(SondeError):
 
 
 class UnknownArgument(InvalidRequest):
-    """An argument, tool or setting nobody knows."""
+    """The call names an argument, tool or setting that does not exist."""
 
     code = "UNKNOWN_ARGUMENT"
 
 
 class EmptyQuery(InvalidRequest):
-    """Nothing to search for."""
+    """The query has no words to search for."""
 
     code = "EMPTY_QUERY"
     user_message = "The query is empty."
@@ -73,7 +71,7 @@ class EmptyQuery(InvalidRequest):
 
 
 class BadCursor(InvalidRequest):
-    """A cursor that is forged, foreign, truncated, expired or of another query."""
+    """The cursor is truncated, expired, forged, or belongs to another query or caller."""
 
     code = "BAD_CURSOR"
     user_message = "This cursor cannot be used."
@@ -81,13 +79,13 @@ class BadCursor(InvalidRequest):
 
 
 class Refused(SondeError):
-    """A request that the HTTP server does not even look at."""
+    """The HTTP server refuses the request before it reads it."""
 
     code = "REFUSED"
 
 
 class UnknownHost(Refused):
-    """A Host header that names another machine: the mark of DNS rebinding."""
+    """The Host header names another machine, which is the mark of a DNS rebinding attack."""
 
     code = "UNKNOWN_HOST"
     user_message = "This server does not answer under the name '{host}'."
@@ -95,15 +93,15 @@ class UnknownHost(Refused):
 
 
 class ForeignOrigin(Refused):
-    """A page of another site tries to use this server through somebody's browser."""
+    """A page of another site tried to use this server through a user's browser."""
 
     code = "FOREIGN_ORIGIN"
-    user_message = "Requests from the pages of another site are not answered."
+    user_message = "Requests from pages of other sites are refused."
     next_action = "Open the server's own address, or call it from outside a browser."
 
 
 class TokenRequired(Refused):
-    """No token, or one that nobody was given."""
+    """The request has no token, or an unknown one."""
 
     code = "TOKEN_REQUIRED"
     user_message = "This server needs a valid token."
@@ -111,31 +109,31 @@ class TokenRequired(Refused):
 
 
 class BodyTooLarge(Refused):
-    """A request larger than any call needs."""
+    """The request is larger than any call needs."""
 
     code = "BODY_TOO_LARGE"
     user_message = "The request is larger than {most} bytes."
-    next_action = "Send less at once."
+    next_action = "Split it into smaller requests."
 
 
 class TooManyRequests(Refused):
-    """More requests than one caller may send."""
+    """The caller sent more requests than it may."""
 
     code = "TOO_MANY_REQUESTS"
     user_message = "Too many requests."
-    next_action = "Wait {seconds} s and go on more slowly."
+    next_action = "Wait {seconds} s, then send requests more slowly."
 
 
 class NoSuchAddress(InvalidRequest):
-    """An address that leads nowhere."""
+    """The address does not exist, or its handle has expired."""
 
     code = "NO_SUCH_ADDRESS"
     user_message = "There is nothing at '{address}'."
-    next_action = "Take addresses from answers as they are; handles do not last for ever."
+    next_action = "Use addresses exactly as answers return them; handles expire."
 
 
 class InternalFailure(SondeError):
-    """Search itself broke."""
+    """The search failed for an unexpected reason."""
 
     code = "SEARCH_FAILED"
     user_message = "The search could not be completed."
@@ -143,7 +141,7 @@ class InternalFailure(SondeError):
 
 
 class EmbeddingFailed(InternalFailure):
-    """Text could not be turned into a vector."""
+    """The embedding model or service could not turn a text into a vector."""
 
     code = "EMBEDDING_FAILED"
     user_message = "The embedding model did not answer."
@@ -151,11 +149,11 @@ class EmbeddingFailed(InternalFailure):
 
 
 class CatalogError(SondeError):
-    """An expected situation with a code of its own."""
+    """A foreseen failure with a code of its own."""
 
 
 class IndexNotFound(CatalogError):
-    """The project has no index."""
+    """The project has not been indexed."""
 
     code = "INDEX_NOT_FOUND"
     user_message = "This project hasn't been indexed yet. Would you like to index it now?"
@@ -179,7 +177,7 @@ class IndexCorrupt(CatalogError):
 
 
 class IndexTooNew(CatalogError):
-    """Written by a newer version than this one."""
+    """The index was written by a newer version of sonde."""
 
     code = "INDEX_TOO_NEW"
     user_message = "This index was written by a newer version of sonde."
@@ -191,11 +189,11 @@ class IndexBusy(CatalogError):
 
     code = "INDEX_BUSY"
     user_message = "Another process is updating this index right now."
-    next_action = "Searches go on meanwhile; try again in a moment."
+    next_action = "Searches still work. Try again in a moment."
 
 
 class ModelDownloadFailed(CatalogError):
-    """A model asked for by name could not be fetched."""
+    """A model that was requested by name could not be downloaded."""
 
     code = "MODEL_DOWNLOAD_FAILED"
     user_message = (
@@ -205,7 +203,7 @@ class ModelDownloadFailed(CatalogError):
 
 
 class FileLimitWarning(CatalogError):
-    """More files than the soft limit."""
+    """The project has more files than the setting `maxFiles`."""
 
     code = "FILE_LIMIT_WARNING"
     user_message = (
@@ -215,7 +213,7 @@ class FileLimitWarning(CatalogError):
 
 
 class PermissionDenied(CatalogError):
-    """The operating system refused."""
+    """The operating system refused access to a file or folder."""
 
     code = "PERMISSION_DENIED"
     user_message = "Can't access some files in this project. Check folder permissions."
@@ -223,7 +221,7 @@ class PermissionDenied(CatalogError):
 
 
 class DiskFull(CatalogError):
-    """No room left for the index."""
+    """The disk has no space left for the index."""
 
     code = "DISK_FULL"
     user_message = (
@@ -233,15 +231,15 @@ class DiskFull(CatalogError):
 
 
 class OutOfMemory(CatalogError):
-    """Memory did not suffice for one file at a time."""
+    """Memory ran out even for one file at a time."""
 
     code = "OUT_OF_MEMORY"
-    user_message = "There is not enough memory to go on."
+    user_message = "There is not enough memory to continue."
     next_action = "Free memory or raise the limit; what was indexed so far is kept."
 
 
 class FileMissing(CatalogError):
-    """No such file in the project or the index."""
+    """The file does not exist in the project or in its index."""
 
     code = "FILE_NOT_FOUND"
     user_message = "The file '{path}' doesn't exist or isn't indexed."
@@ -249,23 +247,23 @@ class FileMissing(CatalogError):
 
 
 class EntryMissing(CatalogError):
-    """No such note, medium, conversation, character or prompt."""
+    """The note, medium, conversation, character or prompt does not exist."""
 
     code = "ENTRY_NOT_FOUND"
     user_message = "There is no {what} '{id}'."
-    next_action = "Look it up with knowledge_search; an id stands in each result."
+    next_action = "Look it up with knowledge_search; every result has an id."
 
 
 class FileNotAdmitted(CatalogError):
-    """The policy keeps this file out."""
+    """The file exists but is not indexed: a secret, binary, ignored, excluded or too large."""
 
     code = "FILE_NOT_INDEXABLE"
     user_message = "The file '{path}' is not indexed: {reason}."
-    next_action = "Look at `exclude` and `maxFileSize` in config.json; the deny list is fixed."
+    next_action = "Check `exclude` and `maxFileSize` in config.json; the deny list is fixed."
 
 
 class InvalidPattern(CatalogError):
-    """A glob or regular expression that does not parse."""
+    """The glob or regular expression cannot be parsed."""
 
     code = "INVALID_PATTERN"
     user_message = "The search pattern '{pattern}' is invalid. Please check the syntax."
@@ -273,7 +271,7 @@ class InvalidPattern(CatalogError):
 
 
 class ProjectNotDetected(CatalogError):
-    """No marker in any folder above."""
+    """Neither the folder nor any above it has a marker of a project, such as `.git`."""
 
     code = "PROJECT_NOT_DETECTED"
     user_message = "Could not detect project root. Please choose a directory."
@@ -281,7 +279,7 @@ class ProjectNotDetected(CatalogError):
 
 
 class SymlinkNotAllowed(CatalogError):
-    """A symbolic link where a file was expected."""
+    """The path leads through a symbolic link."""
 
     code = "SYMLINK_NOT_ALLOWED"
     user_message = "Symbolic links are not allowed for security reasons."
@@ -289,7 +287,7 @@ class SymlinkNotAllowed(CatalogError):
 
 
 class OutsideRoots(CatalogError):
-    """A path that leaves the project."""
+    """The path leads out of the project."""
 
     code = "OUTSIDE_ROOTS"
     user_message = "That path is outside the project."
@@ -297,15 +295,15 @@ class OutsideRoots(CatalogError):
 
 
 class HandleUnknown(CatalogError):
-    """A handle that was never given out, is forgotten, or belongs to somebody else."""
+    """The handle does not exist, has expired, or belongs to another user."""
 
     code = "HANDLE_NOT_FOUND"
     user_message = "There is no {what} '{handle}'."
-    next_action = "Take handles from answers as they are; list what there is, or start anew."
+    next_action = "Use handles exactly as answers return them; list what exists, or start again."
 
 
 class NotScanned(CatalogError):
-    """A folder that may be looked at but was not scanned."""
+    """The folder may be scanned but has not been."""
 
     code = "NOT_SCANNED"
     user_message = "'{path}' has not been scanned."
@@ -313,7 +311,7 @@ class NotScanned(CatalogError):
 
 
 class NodeMissing(CatalogError):
-    """Nothing of that name in a scanned tree."""
+    """The scanned tree has no entry at this path."""
 
     code = "NODE_NOT_FOUND"
     user_message = "There is no {what} '{path}' here."
@@ -321,7 +319,7 @@ class NodeMissing(CatalogError):
 
 
 class StorageUnusable(CatalogError):
-    """The storage root cannot be written or read."""
+    """The folder of the indexes cannot be read or written."""
 
     code = "STORAGE_UNUSABLE"
     user_message = "The folder where sonde keeps its indexes cannot be used."
@@ -329,7 +327,7 @@ class StorageUnusable(CatalogError):
 
 
 class MissingExtra(CatalogError):
-    """An optional dependency is not installed."""
+    """The call needs an optional dependency that is not installed."""
 
     code = "MISSING_EXTRA"
     user_message = "This needs an optional part of sonde that is not installed."
@@ -337,31 +335,31 @@ class MissingExtra(CatalogError):
 
 
 class ConfigUnreadable(CatalogError):
-    """An agent's configuration that cannot be edited safely."""
+    """An agent's configuration cannot be parsed, so it is not edited."""
 
     code = "AGENT_CONFIG_UNREADABLE"
-    user_message = "{path} cannot be understood, so it was left as it is."
+    user_message = "{path} cannot be parsed, so it was not changed."
     next_action = "Correct the file (`--verbose` says where), or add the server there yourself."
 
 
 class ConfigChanged(CatalogError):
-    """An agent's configuration that somebody else wrote meanwhile."""
+    """Another program changed an agent's configuration before it was written."""
 
     code = "AGENT_CONFIG_CHANGED"
-    user_message = "{path} changed meanwhile, so nothing was written to it."
+    user_message = "{path} was changed by another program, so nothing was written to it."
     next_action = "Run the command again to see the change against the file as it is now."
 
 
 class Cancelled(CatalogError):
-    """The user or the client stopped the work."""
+    """The user or the client cancelled the work."""
 
     code = "CANCELLED"
     user_message = "The operation was cancelled. What was done so far is kept."
-    next_action = "Start it again to go on from where it stopped."
+    next_action = "Start it again to continue where it stopped."
 
 
 class ConfirmationRequired(CatalogError):
-    """A call that changes things must be confirmed first."""
+    """The call changes or deletes data and must be confirmed first."""
 
     code = "CONFIRMATION_REQUIRED"
     user_message = "{question}"

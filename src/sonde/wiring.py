@@ -34,7 +34,8 @@ from sonde.projects.project import Project, Projects
 from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Jobs, JobStore
 from sonde.runtime.locks import WriterLock
-from sonde.runtime.work import name_process, require_memory, share_heap
+from sonde.runtime.memory import require_memory, share_heap
+from sonde.runtime.work import name_process
 from sonde.settings import (
     CORTEX_FILE,
     Settings,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,7 @@ from typing import Any
 import pytest
 
 from sonde.errors import Cancelled, DiskFull, OutOfMemory, SondeError
-from sonde.runtime import jobs as jobs_module
-from sonde.runtime.jobs import Jobs
+from sonde.runtime.jobs import Jobs, start_thread
 from sonde.runtime.work import Work
 from sonde.stores.jobs import SqliteJobStore
 from sonde.types import JobRecord, Progress
@@ -135,19 +135,17 @@ def test_closing_stops_everything() -> None:
     assert {job.status for job in made} == {"cancelled"}
 
 
-def test_progress_is_written_down_whatever_happens_to_the_clock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_recorded_whatever_happens_to_the_clock(tmp_path: Path) -> None:
     store = SqliteJobStore(tmp_path / "jobs.db")
-    jobs = Jobs(lambda: store, "1:2")
+    now = [time.time()]
+    jobs = Jobs(lambda: store, "1:2", clock=lambda: now[0], save_interval_s=0.0)
     kept = threading.Event()
-    monkeypatch.setattr(jobs_module, "_SAVE_S", 0.0)
 
     def body(work: Work) -> None:
-        monkeypatch.setattr(time, "time", lambda: 1_000.0)
+        now[0] = 1_000.0
         for done in itertools.count():
             work.report(Progress("going", done))
-            record = store.get(job.id)
+            record = next(iter(store.recent(1)), None)
             if record and record.done > 3:
                 kept.set()
 
@@ -159,27 +157,26 @@ def test_progress_is_written_down_whatever_happens_to_the_clock(
     jobs.close()
 
 
-def test_a_job_without_a_thread_is_a_failed_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_without_a_thread_is_a_failed_one(tmp_path: Path) -> None:
     store = SqliteJobStore(tmp_path / "jobs.db")
-    jobs = Jobs(lambda: store, "1:2")
+    threads = [0, 1]
 
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
+    def start(body: Callable[[], None], name: str) -> None:
+        if not threads.pop(0):
+            raise RuntimeError("can't start new thread")
+        start_thread(body, name)
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    jobs = Jobs(lambda: store, "1:2", start=start)
     with pytest.raises(OutOfMemory):
         jobs.submit("k", "long", lambda _: None, lasting=True)
     (record,) = store.recent(9)
     assert (record.status, record.error and record.error["code"]) == ("failed", OutOfMemory.code)
-    monkeypatch.undo()
     assert jobs.submit("k", "long", lambda _: 7).join(Work()) == 7
     jobs.close()
 
 
 def test_jobs_of_dead_processes_are_forgotten_in_time(tmp_path: Path) -> None:
-    store = SqliteJobStore(tmp_path / "jobs.db", kept_jobs=4)
+    store = SqliteJobStore(tmp_path / "jobs.db", max_jobs=4)
     now = int(time.time() * 1000)
     old = now - 7 * 86_400_000
     for number in range(9):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sonde.errors import Cancelled, IndexBusy, StorageUnusable
-from sonde.runtime.locks import WriterLock
+from sonde.runtime.locks import WriterLock, try_lock
 from sonde.runtime.work import Work
 
 HOLD = """
@@ -130,19 +130,16 @@ def test_a_folder_that_cannot_be_made_is_told_and_the_lock_stays_free(tmp_path: 
     assert seen == [True]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
-def test_storage_without_locks_is_told_instead_of_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import fcntl
+def test_storage_without_locks_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+    errors = [OSError(errno.ENOLCK, "No locks available")]
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
+    def lock_file(descriptor: int) -> bool:
+        if errors:
+            raise errors.pop()
+        return try_lock(descriptor)
 
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    lock = WriterLock(tmp_path)
+    lock = WriterLock(tmp_path, lock=lock_file)
     with pytest.raises(StorageUnusable, match="No locks"), lock.held(wait_s=5):
         pass
-    monkeypatch.undo()
     with lock.held(wait_s=0):
         assert lock.is_in_place()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import FileMissing
-from sonde.policy import census as census_module
 from sonde.policy.admit import Rules, Source
 from sonde.policy.census import Census
 from sonde.policy.walk import ListedFile, walk_files
@@ -31,6 +33,28 @@ actions = st.lists(
     ),
     max_size=12,
 )  # fmt: skip
+
+
+AT_REST = -(10**19)
+"""Trusts the time of every folder, however recent."""
+_listings: list[list[str]] = []
+
+
+def _record_listing(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "os.scandir":
+        for listed in _listings:
+            listed.append(str(arguments[0]))
+
+
+sys.addaudithook(_record_listing)  # for good: Python offers no way to remove one
+
+
+@contextmanager
+def recorded_listings() -> Iterator[list[str]]:
+    """The folders that are listed within the block."""
+    _listings.append([])
+    yield _listings[-1]
+    _listings.pop()
 
 
 def walk(root: Path) -> dict[str, ListedFile]:
@@ -77,13 +101,11 @@ def tell(place: Path) -> tuple[int, ...]:
 @given(actions)
 def test_a_look_trusts_the_times_of_folders_that_have_come_to_rest(
     tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
     actions: list[tuple[str, str, str]],
 ) -> None:
     """As on a file system whose clock moves on between any two changes."""
-    monkeypatch.setattr(census_module, "_SETTLED_NS", -(10**19))
     root = tmp_path_factory.mktemp("tree")
-    census = Census([Source("", root, RULES)])
+    census = Census([Source("", root, RULES)], settle_ns=AT_REST)
     seen: dict[Path, tuple[int, ...]] = {}
     clock = 10**18
     for what, path, other in [*actions, ("look", "", "")]:
@@ -97,38 +119,30 @@ def test_a_look_trusts_the_times_of_folders_that_have_come_to_rest(
             assert dict(census.look()) == walk(root)
 
 
-def test_nothing_is_listed_again_when_nothing_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(census_module, "_SETTLED_NS", -(10**19))
+def test_nothing_is_listed_again_when_nothing_changed(tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / f"folder{number}").mkdir()
         (tmp_path / f"folder{number}" / "file.py").write_text("x")
-    census = Census([Source("", tmp_path, RULES)])
+    census = Census([Source("", tmp_path, RULES)], settle_ns=AT_REST)
     first, version = census.look(), census.version
-    listed: list[str] = []
-    real = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda where: listed.append(str(where)) or real(where))
-    assert census.look() is first
-    assert (census.version, listed) == (version, [])
-    (tmp_path / "folder3" / "new.py").write_text("y")
-    assert "folder3/new.py" in census.look()
-    assert len(listed) == 1
-    (tmp_path / "folder3" / "new.py").write_text("changed")
-    assert census.look()["folder3/new.py"].size == 7
-    assert len(listed) == 1
+    with recorded_listings() as listed:
+        assert census.look() is first
+        assert (census.version, listed) == (version, [])
+        (tmp_path / "folder3" / "new.py").write_text("y")
+        assert "folder3/new.py" in census.look()
+        assert len(listed) == 1
+        (tmp_path / "folder3" / "new.py").write_text("changed")
+        assert census.look()["folder3/new.py"].size == 7
+        assert len(listed) == 1
 
 
-def test_a_root_that_is_a_link_may_be_turned_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(census_module, "_SETTLED_NS", -(10**19))
+def test_a_root_that_is_a_link_may_be_turned_elsewhere(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name / "src").mkdir(parents=True)
         (tmp_path / name / "src" / f"{name}.py").write_text("x")
     link = tmp_path / "link"
     link.symlink_to("one")
-    census = Census([Source("", link, RULES)])
+    census = Census([Source("", link, RULES)], settle_ns=AT_REST)
     assert list(census.look()) == ["src/one.py"]
     link.unlink()
     link.symlink_to("two")

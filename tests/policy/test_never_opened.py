@@ -21,10 +21,10 @@ WALK_AND_READ = """
 import sys
 from pathlib import Path
 from sonde.policy.admit import Rules, Source
-from sonde.policy.read import Reader
-from sonde.policy.walk import Entry, check_path, walk_files
+from sonde.policy.read import FileReader
+from sonde.policy.walk import ListedFile, check_path, walk_files
 root = Path(sys.argv[1])
-reader = Reader(Source("", root, Rules()))
+reader = FileReader(Source("", root, Rules()))
 for found in walk_files(root, Rules()):
     reader.read(found.path)
 for path in sys.argv[2:]:

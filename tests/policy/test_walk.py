@@ -173,14 +173,14 @@ def test_an_unreadable_folder_is_reported_and_the_rest_is_walked(tmp_path: Path)
         "import os, sys\n"
         "from pathlib import Path\n"
         "from sonde.policy.admit import Rules, Source\n"
-        "from sonde.policy.read import Reader\n"
+        "from sonde.policy.read import FileReader\n"
         "from sonde.policy.walk import check_path, walk_files\n"
         "if os.geteuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "root = Path('.')\n"
         "for one in walk_files(root, Rules()): print(one.path, getattr(one, 'reason', 'ok'))\n"
         "print(check_path(root, 'closed/a.py', Rules()).reason)\n"
-        "print(Reader(Source('', root, Rules())).read('closed/a.py').reason)\n"
-        "print(Reader(Source('', root, Rules())).read('open/c.py').reason)\n"
+        "print(FileReader(Source('', root, Rules())).read('closed/a.py').reason)\n"
+        "print(FileReader(Source('', root, Rules())).read('open/c.py').reason)\n"
     )
     for folder in (tmp_path, *tmp_path.parents[:3]):
         if folder.stat().st_uid == os.geteuid() and folder != Path(folder.anchor):

@@ -1,1 +1,1 @@
-"""The configuration files of agents: where they lie, and how our entry gets into them and out."""
+"""Configuration files of agents: where they are, and how our entry is added and removed."""

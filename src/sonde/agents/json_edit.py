@@ -1,4 +1,4 @@
-"""Edits JSON with comments where it stands: every byte outside the entry stays as it is."""
+"""Editing JSON with comments in place: every byte outside the entry stays as it is."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-DEEPEST = 100
+MAX_DEPTH = 100
+"""Nesting of arrays and objects, well below the recursion limit of Python."""
 
 
 class Malformed(Exception):
-    """The text is not what it should be, or not clear enough to edit."""
+    """The text cannot be parsed, or not be edited without ambiguity."""
 
 
 @dataclass(slots=True)
 class JsonNode:
-    """A value and where it stands: `text[start:end]`."""
+    """A value and its place: `text[start:end]`."""
 
     start: int
     end: int
-    value: Any
+    value: object
     members: list[JsonMember] | None = None
     """Of an object, in order; None for everything else."""
     tail: int = 0
-    """Of an object: where the last thing before its closing brace ends, be it a comment."""
+    """Of an object: the end of the last token or comment before its closing brace."""
 
     def find(self, key: str) -> JsonMember | None:
-        """The member of that name; of two, nobody knows which one counts."""
+        """The member with this key; raises `Malformed` if there are two."""
         found = [member for member in self.members or () if member.key == key]
         if len(found) > 1:
-            raise Malformed(f"{json.dumps(key)} stands there {len(found)} times")
+            raise Malformed(f"{json.dumps(key)} occurs {len(found)} times")
         return found[0] if found else None
 
 
@@ -47,36 +47,36 @@ class JsonMember:
     start: int
     node: JsonNode
     before: int
-    """Where the thing before it ends: a brace, a comma or a comment."""
+    """The end of the token or comment before it."""
     after_line_comment: bool
     comma: int | None = None
-    """Where the comma after it stands."""
+    """The position of the comma after it."""
 
 
 @lru_cache(maxsize=4)
 def parse_jsonc(text: str) -> JsonNode:
-    """The value that a text holds, with the place of everything in it; not to be changed.
+    """The value of a text with the place of everything in it; must not be modified.
 
-    One edit reads the same text several times, and some agents keep megabytes in their files.
+    Cached: one edit parses the same text several times, and some agents' files have megabytes.
     """
     reader = _Reader(text)
     reader.skip()
     node = reader.read_value(0)
     if reader.skip():
-        raise reader.complain("nothing more was expected")
+        raise reader.complain("unexpected text after the value")
     return node
 
 
 class _Reader:
-    """Goes through a text once, from left to right."""
+    """Parses a text in one pass."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
         self.last_end = 0
-        """Where the last token or comment ended."""
+        """The end of the last token or comment."""
         self.in_line_comment = False
-        """Whether that was a comment which only a line break ends."""
+        """Whether that was a comment that ends with its line."""
         self.skipped_to = -1
 
     def complain(self, message: str) -> Malformed:
@@ -85,7 +85,7 @@ class _Reader:
         return Malformed(f"line {line}, column {column}: {message}")
 
     def skip(self) -> str:
-        """Pass over space and comments; the character that comes next, empty at the end."""
+        """Skip space and comments; returns the next character, empty at the end."""
         if self.position != self.skipped_to:
             self.last_end, self.in_line_comment = self.position, False
         while True:
@@ -106,14 +106,14 @@ class _Reader:
     def read_value(self, depth: int) -> JsonNode:
         start = self.position
         first = self.text[start : start + 1]
-        if first in ("{", "[") and depth == DEEPEST:
+        if first in ("{", "[") and depth == MAX_DEPTH:
             raise self.complain("nested too deeply")
         if first == "{":
             return self.read_object(depth + 1)
         if first == "[":
             return self.read_array(depth + 1)
         if first == '"':
-            value: Any = self.read_string()
+            value: object = self.read_string()
         elif found := _SCALAR.match(self.text, start):
             self.position = found.end()
             value = json.loads(found[0])
@@ -162,13 +162,13 @@ class _Reader:
 _STEP = re.compile(r"\n([ \t]+)\S")
 
 
-def load(text: str) -> Any:
-    """The values in a text, not to be changed; an empty text is an empty object."""
+def load(text: str) -> object:
+    """The value of a text, which must not be modified; an empty text is an empty object."""
     return parse_jsonc(text).value if text.strip() else {}
 
 
-def put(text: str, path: tuple[str, ...], value: Any) -> str:
-    """The text with the value at the path; objects are merged, what is there already stays."""
+def put(text: str, path: tuple[str, ...], value: object) -> str:
+    """The text with the value at the path; an object is merged into the one that is there."""
     if not text.strip():
         text = "{}\n"
     node = parse_jsonc(text)
@@ -191,7 +191,7 @@ def put(text: str, path: tuple[str, ...], value: Any) -> str:
 
 
 def drop(text: str, path: tuple[str, ...]) -> str:
-    """The text without the member at the path; the same text where there is none."""
+    """The text without the member at the path; unchanged if there is none."""
     if not text.strip():
         return text
     node = parse_jsonc(text)
@@ -211,7 +211,7 @@ def _expect_object(node: JsonNode, path: tuple[str, ...]) -> None:
         raise Malformed(f"{'.'.join(path) or 'the file'} is not an object")
 
 
-def _insert(text: str, node: JsonNode, key: str, value: Any) -> str:
+def _insert(text: str, node: JsonNode, key: str, value: object) -> str:
     members = node.members or []
     last = members[-1] if members else None
     inside = text[node.start : node.end]
@@ -260,7 +260,7 @@ def _cut(text: str, node: JsonNode, member: JsonMember) -> str:
     return text
 
 
-def _render(value: Any, text: str, indent: str | None) -> str:
+def _render(value: object, text: str, indent: str | None) -> str:
     """JSON on one line, or with each member of an object on a line that begins with `indent`."""
     if indent is None or not value or not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
@@ -272,7 +272,7 @@ def _render(value: Any, text: str, indent: str | None) -> str:
 
 
 def _step(text: str) -> str:
-    """What the file indents by: its first indentation."""
+    """The indentation of the file: that of its first indented line."""
     found = _STEP.search(text)
     return found[1] if found else "  "
 

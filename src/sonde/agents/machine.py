@@ -1,4 +1,4 @@
-"""One user's machine as agents see it: where their files are, and which of them are there."""
+"""The agents on a user's machine: which are installed, and their configuration files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from sonde.agents import json_edit, toml_edit
 from sonde.agents.json_edit import Malformed
@@ -28,18 +28,20 @@ _VARIABLE = re.compile(r"\$(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How an agent starts us."""
+    """The command by which an agent starts sonde."""
 
     command: str
     args: tuple[str, ...] = ("mcp",)
     env: Mapping[str, str] = field(default_factory=dict)
 
-    def describe(self, agent: Agent) -> dict[str, Any]:
-        """The entry in an agent's configuration."""
-        named = "--project" in self.args
-        tail = ("--project", agent.workspace) if agent.workspace and not named else ()
-        args = [*self.args, *tail]
-        entry: dict[str, Any] = {key: agent.extra[key] for key in ("type",) if key in agent.extra}
+    def describe(self, agent: Agent) -> dict[str, object]:
+        """Our entry for an agent's configuration."""
+        args = [*self.args]
+        if agent.workspace and "--project" not in args:
+            args += ["--project", agent.workspace]
+        entry: dict[str, object] = {}
+        if "type" in agent.extra:
+            entry["type"] = agent.extra["type"]  # first, as agents write it
         if agent.one_list:
             entry["command"] = [self.command, *args]
         else:
@@ -52,7 +54,7 @@ class Launch:
 def find_launch(environ: Mapping[str, str], project: str | None = None) -> Launch:
     """The installed program by its absolute path: agents start servers with a `PATH` of their own.
 
-    So it is with other variables, and hence the one that decides where indexes are is written down.
+    They drop other variables, too, so the entry sets `SONDE_HOME` if it is set here.
     """
     name = "sonde.exe" if sys.platform == "win32" else "sonde"
     beside = Path(sysconfig.get_path("scripts")) / name
@@ -66,34 +68,33 @@ def find_launch(environ: Mapping[str, str], project: str | None = None) -> Launc
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Whose files, which variables, which system."""
+    """A user's home folder, environment and platform."""
 
     home: Path
     environ: Mapping[str, str]
     platform: str = sys.platform
 
     def find_agents(self) -> list[Agent]:
-        """Those that left a sign of themselves or can be started."""
-        return [agent for agent in AGENTS if self._is_here(agent)]
+        """The installed agents: those with files here or a program on the `PATH`."""
+        return [agent for agent in AGENTS if self._is_installed(agent)]
 
-    def _is_here(self, agent: Agent) -> bool:
+    def _is_installed(self, agent: Agent) -> bool:
         if any(place.exists() for place in self._expand(agent.signs)):
             return True
         path = self.environ.get("PATH")
         return any(shutil.which(program, path=path) for program in agent.programs)
 
     def find_config(self, agent: Agent, scope: Scope, project: Path | None) -> Path | None:
-        """The file to edit, whether it exists or not; None where the agent has none."""
+        """The configuration file of an agent, which may not exist; None if the agent has none."""
         if scope == "user":
             places = list(self._expand(agent.user))
         else:
             places = [project / name for name in agent.project] if project else []
-        # Of several names the last is the plain one, which a new file gets.
-        ready = [place for place in places if place.exists() or place.is_symlink()]
-        return next(iter(ready), None) or _choose_new(places)
+        existing = (place for place in places if place.exists() or place.is_symlink())
+        return next(existing, None) or _choose_new(places)
 
     def find_guide(self, agent: Agent, scope: Scope, project: Path | None) -> Path | None:
-        """The file of instructions that the agent reads."""
+        """The file of instructions that an agent reads; None if it has none."""
         if scope == "user":
             return next(self._expand((agent.user_guide,)), None) if agent.user_guide else None
         return project / agent.guide if project and agent.guide else None
@@ -111,23 +112,24 @@ class Machine:
 
 
 def _choose_new(places: list[Path]) -> Path | None:
-    """Where to make a file: in the first folder that counts, under its last, plainest name."""
+    """Where to create a file: in the first folder, under the last, which is the plain, name."""
     same = [place for place in places if place.parent == places[0].parent]
     return same[-1] if same else None
 
 
-def read_agent_entry(values: Any, agent: Agent) -> dict[str, Any] | None:
-    """Our entry in what a configuration holds."""
+def read_agent_entry(values: object, agent: Agent) -> dict[str, object] | None:
+    """Our entry in the values of a configuration."""
     servers = values.get(agent.key) if isinstance(values, dict) else None
     entry = servers.get(SERVER) if isinstance(servers, dict) else None
     return entry if isinstance(entry, dict) else None
 
 
-LARGEST = 20 * 1024 * 1024
+MAX_CONFIG_FILE_BYTES = 20 * 1024 * 1024
+"""Claude Code keeps megabytes of history in its configuration; nobody keeps more than this."""
 
 
 def read_config(path: Path) -> bytes | None:
-    """What a file holds; None when there is no such file."""
+    """The bytes of a file; None if it does not exist."""
     try:
         if not path.exists():
             if path.is_symlink():
@@ -135,15 +137,15 @@ def read_config(path: Path) -> bytes | None:
             return None
         if not path.is_file():
             raise ConfigUnreadable("not a file", path=str(path))
-        if path.stat().st_size > LARGEST:
-            raise ConfigUnreadable(f"larger than {LARGEST} bytes", path=str(path))
+        if path.stat().st_size > MAX_CONFIG_FILE_BYTES:
+            raise ConfigUnreadable(f"larger than {MAX_CONFIG_FILE_BYTES} bytes", path=str(path))
         return path.read_bytes()
     except OSError as error:
         raise _explain(error, path) from error
 
 
 def decode_config(data: bytes | None, path: Path) -> tuple[str, bytes]:
-    """The text of a file and the byte order mark before it."""
+    """The text of a file and its byte order mark."""
     data = data or b""
     mark = BOM_UTF8 if data.startswith(BOM_UTF8) else b""
     try:
@@ -153,7 +155,10 @@ def decode_config(data: bytes | None, path: Path) -> tuple[str, bytes]:
 
 
 def replace_config(path: Path, before: bytes | None, after: bytes | None) -> None:
-    """Put `after` in place of `before` in one step; None is no file. Links stay links."""
+    """Replace a file atomically if it still has the content `before`; None is no file.
+
+    A link stays a link.
+    """
     try:
         target = path.resolve()
         if read_config(path) != before:
@@ -170,50 +175,49 @@ def replace_config(path: Path, before: bytes | None, after: bytes | None) -> Non
 
 def _swap(path: Path, target: Path, before: bytes | None, after: bytes) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        mode = 0o666 if before is None else 0o600
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(after)
-            file.flush()
-            os.fsync(file.fileno())
+    with _write_beside(target, after, 0o666 if before is None else 0o600) as temporary:
         if before is not None:
             facts = target.stat()
             temporary.chmod(stat.S_IMODE(facts.st_mode))
             if hasattr(os, "chown"):
                 with contextlib.suppress(OSError):
                     os.chown(temporary, facts.st_uid, facts.st_gid)
-        # Once more, as late as can be: agents rewrite their own files.
+        # Again, as late as possible: agents rewrite their own files.
         if read_config(path) != before:
             raise ConfigChanged(f"{path} changed while it was written", path=str(path))
         temporary.replace(target)
+
+
+@contextlib.contextmanager
+def _write_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
+    """A temporary file with this content beside the target; removed unless it was renamed."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 def find_backup(backups: Path, path: Path) -> Path:
-    """Where the copy of a file is kept: the last state before we changed it."""
+    """The path of the backup of a file: its state before our last change."""
     digest = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]
     return backups / f"{digest}-{path.name.lstrip('.')}"
 
 
 def keep_backup(backups: Path, path: Path, data: bytes) -> Path:
-    """Copy a file to where only its owner reads it."""
+    """Store a backup of a file that only its owner can read; returns its path."""
     kept = find_backup(backups, path)
-    temporary = kept.with_name(f".{kept.name}.{secrets.token_hex(4)}.tmp")
     try:
         backups.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(kept)
+        with _write_beside(kept, data, 0o600) as temporary:
+            temporary.replace(kept)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise _explain(error, kept) from error
     return kept
 
@@ -234,24 +238,24 @@ def _refuse(path: Path, reason: str) -> PermissionDenied:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One configuration file of an agent, as far as it is about us."""
+    """An existing configuration file of an agent, and our entry in it."""
 
     agent: Agent
     scope: Scope
     path: Path
     command: str = ""
-    """What it starts; empty: it does not know us."""
+    """The command of our entry; empty if there is none."""
     problem: str = ""
-    """Why the file cannot be read."""
+    """Why the file cannot be read; empty if it can."""
 
     @property
     def works(self) -> bool:
-        """Whether what it starts is there."""
+        """Whether the command exists."""
         return shutil.which(self.command) is not None
 
 
 def find_setups(machine: Machine, project: Path | None) -> Iterator[Setup]:
-    """Every configuration file of the agents on a machine that exists."""
+    """Every existing configuration file of the agents on a machine."""
     scopes: tuple[Scope, ...] = ("user", "project")
     for agent in machine.find_agents():
         for scope in scopes:

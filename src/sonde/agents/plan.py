@@ -1,14 +1,14 @@
-"""What would change in which file: worked out whole before anything is written."""
+"""Changes to configuration files, computed completely before anything is written."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from sonde.agents import json_edit, toml_edit
 from sonde.agents.json_edit import Malformed
@@ -48,7 +48,7 @@ answers with exact paths and line numbers, so that only those lines need to be r
 
 
 def put_section(text: str) -> str:
-    """The text with our section: in its old place, else at the end."""
+    """The text with our section, in its old place or at the end."""
     end = "\r\n" if "\r\n" in text else "\n"
     section = f"{START}\n{GUIDE}\n{END}".replace("\n", end)
     if _SECTION.search(text):
@@ -58,7 +58,7 @@ def put_section(text: str) -> str:
 
 
 def drop_section(text: str) -> str:
-    """The text without our section and the empty line that set it apart."""
+    """The text without our section and the empty line before it."""
     found = _SECTION.search(text)
     if not found:
         return text
@@ -73,21 +73,21 @@ Action = Literal["add", "update", "remove", "none"]
 
 
 class Editor(Protocol):
-    """What can be done with the text of a configuration, whatever its format."""
+    """Edits the text of a configuration in one format."""
 
-    def load(self, text: str) -> Any:
-        """The values in it."""
+    def load(self, text: str) -> object:
+        """The values of a text."""
 
-    def put(self, text: str, path: tuple[str, ...], value: dict[str, Any]) -> str:
-        """The text with a value merged in."""
+    def put(self, text: str, path: tuple[str, ...], value: Mapping[str, object]) -> str:
+        """The text with a value merged in at the path."""
 
     def drop(self, text: str, path: tuple[str, ...]) -> str:
-        """The text without what stands at the path."""
+        """The text without the value at the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file, as it is and as it would be; None is no file."""
+    """The content of one file before and after; None is no file."""
 
     path: Path
     action: Action
@@ -95,7 +95,7 @@ class Change:
     after: bytes | None
 
     def show(self) -> Iterator[str]:
-        """The difference, line by line, as `diff -u` shows it."""
+        """The lines of the difference, as in `diff -u`."""
         before, after = (
             (data or b"").decode("utf-8", "replace").splitlines()
             for data in (self.before, self.after)
@@ -105,14 +105,14 @@ class Change:
         yield from difflib.unified_diff(before, after, old, new, lineterm="")
 
     def write(self, backups: Path) -> Path | None:
-        """Make the change; where the copy of the file as it was is kept, if there was one."""
+        """Write the change; returns the path of the backup, if there was a file."""
         kept = None if self.before is None else keep_backup(backups, self.path, self.before)
         replace_config(self.path, self.before, self.after)
         return kept
 
 
 def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backups: Path) -> Change:
-    """Our entry in a configuration file, or out of it."""
+    """The change that adds our entry to a configuration file, or removes it."""
     edit: Editor = toml_edit if path.suffix == ".toml" else json_edit
     place = (agent.key, SERVER)
 
@@ -126,17 +126,17 @@ def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backup
         return read_agent_entry(edit.load(text), agent) is not None
 
     def check(before: str, after: str) -> None:
-        values, found = edit.load(before), edit.load(after)
-        servers = dict(values.get(agent.key, {}))
+        values, found = _as_object(edit.load(before)), _as_object(edit.load(after))
+        servers = _as_object(values.get(agent.key, {}))
         if remove:
             del servers[SERVER]
             if not servers:
-                found = {agent.key: {}, **found}  # in TOML, an empty table may go unsaid
+                found = {agent.key: {}, **found}  # in TOML, an empty table may be left out
         else:
             entry = _keep_own_arguments(launch.describe(agent), read_agent_entry(values, agent))
             servers[SERVER] = _merge(servers.get(SERVER), entry)
         if found != {**values, agent.key: servers}:
-            raise Malformed("the change cannot be made without touching the rest")
+            raise Malformed("the entry cannot be changed without changing the rest of the file")
 
     def drop(text: str) -> str:
         return edit.drop(text, place)
@@ -145,7 +145,7 @@ def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backup
 
 
 def plan_guide(path: Path, *, remove: bool, backups: Path) -> Change:
-    """Our section in a file of instructions, or out of it."""
+    """The change that adds our section to a file of instructions, or removes it."""
 
     def has_section(text: str) -> bool:
         return drop_section(text) != text
@@ -190,7 +190,7 @@ def _restore(
     backups: Path,
     edited: str,
 ) -> bytes | None:
-    """The very bytes from before we came, where nothing else was changed since; else the edit."""
+    """The backup if nothing else changed since; None if we created the file; else the edit."""
     kept = read_config(find_backup(backups, path))
     if kept is not None:
         with suppress(Malformed, ConfigUnreadable):
@@ -203,8 +203,10 @@ def _restore(
     return mark + edited.encode()
 
 
-def _keep_own_arguments(entry: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
-    """Arguments that the user added after ours stay."""
+def _keep_own_arguments(
+    entry: Mapping[str, object], old: Mapping[str, object] | None
+) -> dict[str, object]:
+    """The entry with the arguments that the user added after ours."""
     kept = dict(entry)
     for key in ("args", "command"):
         ours, theirs = entry.get(key), (old or {}).get(key)
@@ -213,7 +215,12 @@ def _keep_own_arguments(entry: dict[str, Any], old: dict[str, Any] | None) -> di
     return kept
 
 
-def _merge(old: Any, new: Any) -> Any:
+def _as_object(value: object) -> dict[str, object]:
+    """A copy of an object; empty for anything else."""
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _merge(old: object, new: object) -> object:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     return {**old, **{key: _merge(old.get(key), value) for key, value in new.items()}}

@@ -1,45 +1,44 @@
-"""The agents we know: how to see that one is there, where it is configured, and in what shape.
+"""The supported agents: how to detect each, where it is configured, and the form of our entry.
 
-A place is a template: `~` is the home folder and `$NAME` a variable; one whose variable is not
-set does not count. Of several, the first that exists is taken, else the first.
+A place is a template: `~` is the home folder and `$NAME` a variable; a place whose variable is not
+set does not count. The first place that exists is used, else the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 SERVER = "sonde"
-"""The name under which every agent knows us."""
+"""Our name in the configuration of every agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent as its documentation, or the agent itself when it was run, says it is."""
+    """One agent, according to its documentation or to the agent itself."""
 
     name: str
     title: str
     user: tuple[str, ...]
-    """Where the configuration of a user lies."""
+    """Places of a user's configuration."""
     project: tuple[str, ...] = ()
-    """Where that of a project lies, relative to it; empty: the agent has none."""
+    """Places of a project's configuration, relative to it; empty if the agent has none."""
     key: str = "mcpServers"
     """The table that holds the servers."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """What an entry holds beside command, arguments and environment."""
+    extra: Mapping[str, object] = field(default_factory=dict)
+    """Fields of an entry besides command, arguments and environment."""
     one_list: bool = False
     """Whether the command and its arguments are one list."""
     env_key: str = "env"
     workspace: str = ""
-    """What the agent replaces by the folder that is open; it starts servers elsewhere."""
+    """The variable that stands for the open folder, if the agent starts servers elsewhere."""
     programs: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
-    """Folders and files that only this agent makes."""
+    """Folders and files that only this agent creates."""
     guide: str = "AGENTS.md"
-    """The file of a project that it reads for instructions."""
+    """The project's file of instructions that it reads."""
     user_guide: str = ""
-    """The same for all projects of a user; empty: none that a program may write."""
+    """The user's file of instructions; empty if there is none that a program may write."""
 
 
 AGENTS = (

@@ -1,11 +1,11 @@
-"""Edits TOML where it stands: a new table goes to the end, an old one is changed in its place."""
+"""Editing TOML in place: a new table goes to the end, an existing one is changed where it is."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from sonde.agents.json_edit import Malformed
@@ -14,16 +14,16 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"[ \t]*\[")
 
 
-def load(text: str) -> Any:
-    """The values in a text."""
+def load(text: str) -> dict[str, object]:
+    """The values of a text."""
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise Malformed(str(error)) from error
 
 
-def put(text: str, path: tuple[str, ...], value: dict[str, Any]) -> str:
-    """The text with the table at the path; what else stands in the table stays."""
+def put(text: str, path: tuple[str, ...], value: Mapping[str, object]) -> str:
+    """The text with the values merged into the table at the path."""
     here: Any = load(text)
     for key in path:
         here = _expect_table(here.get(key, {}), key)
@@ -37,15 +37,15 @@ def put(text: str, path: tuple[str, ...], value: dict[str, Any]) -> str:
     return _put_inside(text, path, value)
 
 
-def _append(text: str, path: tuple[str, ...], value: dict[str, Any]) -> str:
-    """A table at the end is right whatever table comes before it."""
+def _append(text: str, path: tuple[str, ...], value: Mapping[str, object]) -> str:
+    """The text with a new table at its end, where it is valid after any other table."""
     lines = [f"[{_name(path)}]", *(f"{_name((key,))} = {_show(v)}" for key, v in value.items()), ""]
     end = "\r\n" if "\r\n" in text else "\n"
     gap = "" if not text else end if text.endswith("\n") else end * 2
     return text + gap + end.join(lines)
 
 
-def _put_inside(text: str, path: tuple[str, ...], value: dict[str, Any]) -> str:
+def _put_inside(text: str, path: tuple[str, ...], value: Mapping[str, object]) -> str:
     import tomlkit
 
     document = _parse(text)
@@ -58,11 +58,11 @@ def _put_inside(text: str, path: tuple[str, ...], value: dict[str, Any]) -> str:
     return tomlkit.dumps(document)
 
 
-def _merge(table: Any, values: dict[str, Any]) -> None:
+def _merge(table: Any, values: Mapping[str, object]) -> None:
     import tomlkit
 
     for key, value in values.items():
-        if not isinstance(value, dict):
+        if not isinstance(value, Mapping):
             if key not in table or table[key] != value:
                 table[key] = value
             continue
@@ -72,7 +72,7 @@ def _merge(table: Any, values: dict[str, Any]) -> None:
 
 
 def drop(text: str, path: tuple[str, ...]) -> str:
-    """The text without the table at the path; the same text where there is none."""
+    """The text without the table at the path; unchanged if there is none."""
     expected = load(text)
     here: Any = expected
     for key in path[:-1]:
@@ -97,7 +97,7 @@ def drop(text: str, path: tuple[str, ...]) -> str:
 
 
 def _cut(text: str, path: tuple[str, ...]) -> str:
-    """Without the lines from our headers to the last key below them; comments after it stay."""
+    """The text without our headers and the keys below them; comments after the last key stay."""
     ours = re.compile(rf"[ \t]*\[{re.escape(_name(path))}[\].]")
     kept: list[str] = []
     lines = text.splitlines(keepends=True)
@@ -115,7 +115,7 @@ def _cut(text: str, path: tuple[str, ...]) -> str:
                 last = position
         rest = lines[last:position]
         if position == len(lines) and not rest and kept and not kept[-1].strip():
-            kept.pop()  # the empty line that set our table apart
+            kept.pop()  # the empty line before our table
         kept += rest
     return "".join(kept)
 
@@ -130,8 +130,8 @@ def _parse(text: str) -> Any:
         raise Malformed(str(error)) from error
 
 
-def _prune(value: Any) -> Any:
-    """Without empty tables: whether `[a]` is spelled out says nothing."""
+def _prune(value: object) -> object:
+    """The value without empty tables: writing `[a]` or leaving it out means the same."""
     if not isinstance(value, dict):
         return value
     pruned = {key: _prune(each) for key, each in value.items()}
@@ -142,14 +142,14 @@ def _name(path: tuple[str, ...]) -> str:
     return ".".join(key if _BARE.fullmatch(key) else json.dumps(key) for key in path)
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     """A value as TOML; strings, numbers, booleans and lists are spelled as in JSON."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_name((k,))} = {_show(v)}" for k, v in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)
 
 
-def _expect_table(value: Any, key: str) -> Any:
+def _expect_table(value: object, key: str) -> Any:
     if not isinstance(value, MutableMapping):
         raise Malformed(f"{key} is not a table")
     return value

@@ -1,1 +1,1 @@
-"""What may be seen: the only code that lists or opens a user's files."""
+"""What may be seen: the only code that opens a user's files or lists a user's folders."""

@@ -1,8 +1,8 @@
-"""Which names may be looked at: the fixed deny list, then the user's own rules.
+"""Which names are admitted: the fixed deny list, the user's rules, and ignore files.
 
-The deny list is matched against every name on the way to a file, as it is spelled and as it reads
-(see `roots.clean_path`), so that no invisible character lets one through. Secrets are matched in
-any letter case everywhere, the rest where the file system folds case. Nothing overrides it.
+The deny list is matched against every name on the way to a file, as spelled and as displayed (see
+`roots.clean_path`), so that no invisible character lets one through. Secrets are matched in any
+letter case everywhere, the rest where the file system folds case. Nothing overrides the list.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sonde.errors import InvalidPattern
-from sonde.policy.folder import Folder
-from sonde.policy.roots import clean_path
+from sonde.policy.roots import Folder, clean_path
 from sonde.text.globs import Glob, compile_glob, compile_regex, translate_wildcards
 
 REASONS: Mapping[str, str] = {
@@ -26,35 +25,35 @@ REASONS: Mapping[str, str] = {
     "not_included": "it matches nothing in `include` in config.json",
     "ignored": "an ignore file (.gitignore or .sondeignore) leaves it out",
     "symlink": "it is a symbolic link",
-    "hard_link": "it has another name, which may lie outside the project",
+    "hard_link": "it has another name, which may be outside the project",
     "special": "it is not a regular file",
     "folder": "it is a folder",
-    "too_deep": "it lies too many folders deep",
+    "too_deep": "it is too many folders deep",
     "too_large": "it is larger than `maxFileSize`",
-    "unreadable": "the operating system does not let it be read",
+    "unreadable": "the operating system refuses to read it",
     "missing": "it does not exist",
     "bad_name": "its name is not valid UTF-8",
     "binary": "it is a binary file",
-    "secret_content": "it holds a secret",
+    "secret_content": "it contains a secret",
     "cut_short": "it is indexed only up to its first 1,000 chunks",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a project's settings say about which files belong to it."""
+    """The settings of a project that choose its files."""
 
     include: tuple[str, ...] = ("**/*",)
     exclude: tuple[str, ...] = ()
-    """Leaves out a file, or a folder with all that is below it."""
+    """Skips a file, or a folder with everything below it."""
     respect_gitignore: bool = True
     max_file_bytes: int = 1024 * 1024
     max_depth: int = 20
-    """How many folders may lie between the root and a file."""
+    """The most folders between the root and a file."""
     folds_case: bool = sys.platform in ("win32", "darwin")
     hard_links: bool = False
-    """Whether to read files with several names. A second name may be a file outside the project,
-    and nothing tells cheaply; trees made with `cp -al` and the like need this on."""
+    """Whether to read files with several hard links. Another name of such a file may be outside
+    the project, which cannot be checked cheaply; trees made with `cp -al` need this on."""
 
 
 class Source(NamedTuple):
@@ -73,7 +72,7 @@ class Denial:
     patterns: tuple[str, ...]
     secret: bool = False
     files_only: bool = False
-    """Whether patterns without a slash leave folders of that name alone."""
+    """Whether patterns without a slash match files only."""
 
 
 DENY_LIST = (
@@ -97,7 +96,7 @@ DENY_LIST = (
     ),
     Denial("IDE config", (".idea/", ".vscode/", ".DS_Store", "*.swp", "*.swo")),
     Denial("test coverage", ("coverage/", ".nyc_output/", ".pytest_cache/")),
-    # Beyond the specification: other places where credentials are kept by habit.
+    # Beyond the specification: other customary places of credentials.
     Denial(
         "more secrets",
         (
@@ -110,7 +109,7 @@ DENY_LIST = (
     ),
 )  # fmt: skip
 
-# Extensions of files that are never text; saves opening them. Everything else is told by content.
+# Extensions of files that are never text, to save opening them. Content decides the rest.
 _BINARY_SUFFIXES = frozenset((
     "png", "jpg", "jpeg", "gif", "bmp", "ico", "icns", "webp", "avif", "heic", "tif", "tiff",
     "psd", "xcf", "mp3", "mp4", "m4a", "m4v", "mov", "avi", "mkv", "webm", "wav", "flac", "ogg",
@@ -125,7 +124,7 @@ _BINARY_SUFFIXES = frozenset((
 
 
 class _Names(NamedTuple):
-    """Patterns in the form in which a name is looked up."""
+    """Patterns, indexed to look a name up."""
 
     whole: dict[str, str]
     suffixes: dict[str, str]
@@ -136,7 +135,7 @@ class _Names(NamedTuple):
     def find(self, name: str) -> str | None:
         if name in self.whole:
             return self.whole[name]
-        # one question for all, as nearly every name is none of them
+        # one test for all of them, as nearly every name matches none
         if name.endswith(self.tails):
             return next(why for suffix, why in self.suffixes.items() if name.endswith(suffix))
         if name.startswith(self.heads):
@@ -145,7 +144,7 @@ class _Names(NamedTuple):
 
 
 class Gate:
-    """Rules made ready for many questions about names."""
+    """Compiled rules that decide about many names."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -162,7 +161,7 @@ class Gate:
         )
 
     def find_denial(self, name: str, *, folder: bool) -> str | None:
-        """The row of the deny list that a name falls under ("*.pem (secrets)")."""
+        """The row of the deny list that matches a name ("*.pem (secrets)")."""
         found = self._look_up(name, folder=folder)
         if found is None and not (name.isascii() and name[-1:] not in (" ", ".")):
             # Windows drops trailing dots and spaces when it opens a file.
@@ -170,7 +169,7 @@ class Gate:
         return found
 
     def find_secret(self, path: str) -> str | None:
-        """The row of the deny list by which a name on the way to a file says "secret"."""
+        """The row of secrets that matches any name on the way to a file."""
         *folders, name = path.split("/")
         found = (self._secret[True].find(clean_path(each).casefold()) for each in folders)
         return next(filter(None, found), None) or self._secret[False].find(name.casefold())
@@ -182,13 +181,13 @@ class Gate:
         )
 
     def excludes(self, path: str, *, folder: bool) -> bool:
-        """Whether `exclude` names this file, or this folder, or all that is in it."""
+        """Whether `exclude` matches this file, this folder, or everything in it."""
         return any(
             glob.matches(path) or (folder and glob.matches(f"{path}/")) for glob in self._exclude
         )
 
     def includes(self, path: str) -> bool:
-        """Whether `include` names this file."""
+        """Whether `include` matches this file."""
         return self._include is None or any(glob.matches(path) for glob in self._include)
 
 
@@ -199,7 +198,7 @@ def compile_rules(rules: Rules) -> Gate:
 
 
 def find_denied(path: str, rules: Rules = Rules()) -> str | None:  # noqa: B008 - frozen
-    """The row of the deny list that a path falls under by any name in it."""
+    """The row of the deny list that matches any name of a path."""
     gate = compile_rules(rules)
     *folders, name = path.split("/")
     found = (gate.find_denial(each, folder=True) for each in folders)
@@ -207,7 +206,7 @@ def find_denied(path: str, rules: Rules = Rules()) -> str | None:  # noqa: B008 
 
 
 def is_denied(path: str, rules: Rules) -> bool:
-    """Whether the deny list names a folder on the way to a path; looks at nothing on disk."""
+    """Whether the deny list matches a folder on the way to a path. Does not access the disk."""
     gate = compile_rules(rules)
     return any(gate.find_denial(name, folder=True) for name in path.split("/")[:-1])
 
@@ -233,7 +232,7 @@ def _collect(*, secret: bool, folder: bool, fold: bool = True) -> _Names:
 
 
 def has_binary_suffix(name: str) -> bool:
-    """Whether the name alone says that the file is not text."""
+    """Whether the name alone shows that the file is not text."""
     _, dot, suffix = name.rpartition(".")
     return bool(dot) and suffix.lower() in _BINARY_SUFFIXES
 
@@ -249,10 +248,11 @@ def public_deny_list() -> list[str]:
 
 GIT_FILE = ".gitignore"
 OWN_FILE = ".sondeignore"
-_MAX_BYTES = 1024 * 1024
+_IGNORE_FILE_BYTES = 1024 * 1024
+"""The rest of a larger ignore file is not read."""
 _BATCH_LINES = 64
-# Keeps an expression within what the engine gives it of memory.
 _BATCH_CHARACTERS = 40_000
+"""Keeps a combined expression within the memory limit of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class Patterns:
 
     def __init__(self, text: str, *, fold_case: bool = False) -> None:
         self._batches: list[tuple[Any, list[tuple[_Line, Any]]]] = []
-        # Last line first, as the last match decides; a batch is asked with one expression.
+        # Last line first, as the last match decides; one expression tests a whole batch.
         lines = [line for raw in reversed(text.split("\n")) if (line := _parse_line(raw))]
         for batch in _cut_batches(lines):
             singles = [(line, compile_regex(line.regex, "", fold_case=fold_case)) for line in batch]
@@ -275,7 +275,7 @@ class Patterns:
             self._batches.append((compile_regex(union, "", fold_case=fold_case), singles))
 
     def decide(self, path: str, *, folder: bool) -> bool | None:
-        """True: ignored; False: brought back; None: says nothing. `path` is below the file."""
+        """True: ignored, False: included again, None: no match. `path` is relative to the file."""
         for union, singles in self._batches:
             if union.fullmatch(path) is None:
                 continue
@@ -315,7 +315,7 @@ def _parse_line(raw: str) -> _Line | None:
 
 
 def _strip_spaces(text: str) -> str:
-    """Without trailing spaces, unless a backslash holds them."""
+    """The text without trailing spaces, except escaped ones."""
     end = at = 0
     while at < len(text):
         step = 2 if text[at] == "\\" else 1
@@ -327,16 +327,16 @@ def _strip_spaces(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The ignore files that hold in one folder, its own and those above."""
+    """The ignore files that apply in one folder: its own and those above."""
 
     above: Scope | None
     start: int
-    """Where paths below this folder begin: the length of its own path and the slash."""
+    """Offset of paths relative to this folder: the length of its own path and the slash."""
     git: Patterns | None
     own: Patterns | None
 
     def ignores(self, path: str, *, folder: bool) -> bool:
-        """Whether a path in this folder is left out, given that the folder itself is not."""
+        """Whether a path in this folder is ignored, given that the folder itself is not."""
         for kind in ("own", "git"):
             scope: Scope | None = self
             while scope is not None:
@@ -352,7 +352,7 @@ class Scope:
 def open_scope(
     above: Scope | None, folder: Folder, path: str, *, git: bool, fold_case: bool
 ) -> Scope | None:
-    """The scope of a folder, from its ignore files; the scope above when it has none."""
+    """The scope of a folder from its ignore files; the scope above if it has none."""
     own_patterns = _load_patterns(folder, OWN_FILE, fold_case=fold_case)
     git_patterns = _load_patterns(folder, GIT_FILE, fold_case=fold_case) if git else None
     if own_patterns is None and git_patterns is None:
@@ -364,14 +364,14 @@ def _load_patterns(folder: Folder, name: str, *, fold_case: bool) -> Patterns | 
     try:
         descriptor, _ = folder.open_file(name)
         with os.fdopen(descriptor, "rb") as file:
-            data = file.read(_MAX_BYTES)
+            data = file.read(_IGNORE_FILE_BYTES)
     except OSError:
-        # As git does: an ignore file that is a link or cannot be read says nothing.
+        # As in git, an ignore file that is a link or cannot be read has no effect.
         return None
     return _compile_patterns(data, fold_case=fold_case)
 
 
 @lru_cache(maxsize=128)
 def _compile_patterns(data: bytes, *, fold_case: bool) -> Patterns:
-    """Kept by content, as single paths are asked for again and again."""
+    """Cached by content, as single paths are checked again and again."""
     return Patterns(data.decode("utf-8-sig", "replace"), fold_case=fold_case)

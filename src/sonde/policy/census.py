@@ -1,8 +1,8 @@
-"""The admitted files of a project as they are now, looked at again with as few questions as can be.
+"""The current admitted files of a project, found again with as few system calls as possible.
 
-The first look walks everything. After that a folder is listed again only when its own time has
-changed, or an ignore file that holds in it; a file's size and time are asked every time. So a look
-misses nothing that a walk would find, and costs one question for each file.
+The first look walks everything. After that, a folder is listed again only if its own time changed
+or an ignore file that applies in it; every file's size and time are read each time. So a look
+finds everything that a walk would, for one system call per file.
 """
 
 from __future__ import annotations
@@ -15,44 +15,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sonde.policy.admit import GIT_FILE, OWN_FILE, Scope, Source, compile_rules, open_scope
-from sonde.policy.folder import Folder, open_folder
+from sonde.policy.roots import Folder, open_folder
 from sonde.policy.walk import ListedFile, judge_file, judge_name
 
-_SETTLED_NS = 2_000_000_000
-"""What changed so lately may change again without its time showing it."""
+_SETTLE_NS = 2_000_000_000
+"""A folder that changed less than this ago may change again without a new time: file systems
+store times as coarsely as two seconds."""
 
 _Stamp = tuple[int, ...]
 
 
 @dataclass(slots=True)
 class _Known:
-    """A folder as it was when it was listed last."""
+    """A folder as of its last listing."""
 
     path: str
-    """Below the root, with a slash at the end; empty for the root itself."""
+    """Relative to the root, with a slash at the end; empty for the root itself."""
     above: Scope | None = None
     scope: Scope | None = None
     stamp: _Stamp | None = None
-    """None when it is to be listed again in any case."""
+    """None if it must be listed again in any case."""
     ignore_files: dict[str, _Stamp] = field(default_factory=dict)
     files: dict[str, _Stamp] = field(default_factory=dict)
-    """Where it is -> what it was like; also files that are too large, which may shrink."""
+    """Path -> stamp; includes files that are too large, which may shrink."""
     folders: tuple[str, ...] = ()
 
 
 class Census:
-    """All files of one project, whichever folders they lie in."""
+    """All files of one project, from all of its sources."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._counts = [_Count(source) for source in sources]
+    def __init__(self, sources: Sequence[Source], *, settle_ns: int = _SETTLE_NS) -> None:
+        self._counts = [_Count(source, settle_ns) for source in sources]
         self._prefixes = [source.prefix for source in sources]
         self._guard = threading.Lock()
         self._entries: dict[str, ListedFile] = {}
         self.version = 0
-        """Grows with every change that a look finds."""
+        """Increases with every change that a look finds."""
 
     def look(self) -> Mapping[str, ListedFile]:
-        """Every admitted file by its path, in order; what is returned never changes."""
+        """Every admitted file by its path, in order. The returned mapping never changes."""
         with self._guard:
             changed = [count.look() for count in self._counts]
             if any(changed) or not self.version:
@@ -63,7 +64,7 @@ class Census:
     def _merge(self) -> dict[str, ListedFile]:
         merged: dict[str, ListedFile] = {}
         for prefix, count in zip(self._prefixes, self._counts, strict=True):
-            # what lies under a root inside this one comes from there, once
+            # files below a nested root come from that root, once
             nested = tuple(p for p in self._prefixes if p != prefix and p.startswith(prefix))
             for path, entry in count.entries.items():
                 named = prefix + path
@@ -73,20 +74,21 @@ class Census:
 
 
 class _Count:
-    """The files of one folder and all below it."""
+    """The files of one source."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, settle_ns: int) -> None:
+        self._settle_ns = settle_ns
         self._root = source.root
         self._rules = source.rules
         self._gate = compile_rules(source.rules)
         self._base = f"{source.root.resolve()}{os.sep}"
         self._known: dict[str, _Known] = {"": _Known("")}
         self._listed: set[str] = set()
-        """Folders that were listed during this look."""
+        """Folders listed during this look."""
         self.entries: dict[str, ListedFile] = {}
 
     def look(self) -> bool:
-        """Bring `entries` up to date; whether anything has changed."""
+        """Update `entries`; whether anything changed."""
         changed = self._find_root()
         self._listed = set[str]()
         waiting = [""]
@@ -94,7 +96,7 @@ class _Count:
             path = waiting.pop()
             known = self._known[path]
             if path not in self._listed:
-                moved = self._ask_files(known) if self._is_listed(known) else None
+                moved = self._check_files(known) if self._is_listed(known) else None
                 if moved is None:
                     moved = self._list_at(known)
                 changed = changed or moved
@@ -102,7 +104,7 @@ class _Count:
         return changed
 
     def _find_root(self) -> bool:
-        """See that the root is where it was; it is the one place where a link is followed."""
+        """Start over if the root, the one place where a link is followed, leads elsewhere now."""
         base = f"{self._root.resolve()}{os.sep}"
         if base == self._base:
             return False
@@ -110,7 +112,7 @@ class _Count:
         return True
 
     def _is_listed(self, known: _Known) -> bool:
-        """Whether the same names are in a folder as when it was listed."""
+        """Whether a folder has the same names and ignore files as when it was listed."""
         if known.stamp is None:
             return False
         full = self._base + known.path
@@ -124,8 +126,8 @@ class _Count:
         except OSError:
             return False
 
-    def _ask_files(self, known: _Known) -> bool | None:
-        """Whether any file has changed; None when one is no longer what it was at all."""
+    def _check_files(self, known: _Known) -> bool | None:
+        """Whether any file changed; None if one is gone."""
         look_at, base, changed = os.lstat, self._base, False
         for path, stamp in known.files.items():
             try:
@@ -146,7 +148,7 @@ class _Count:
             self.entries.pop(path, None)
 
     def _list_at(self, known: _Known) -> bool:
-        """List a folder anew; whether its files or those below have changed."""
+        """List a folder again; whether files in or below it changed."""
         try:
             with open_folder(self._root, known.path.split("/")[:-1]) as folder:
                 return self._list(known, folder)
@@ -154,7 +156,7 @@ class _Count:
             return self._leave(known)
 
     def _leave(self, known: _Known) -> bool:
-        """A folder that cannot be read has no files, as far as anyone can tell."""
+        """Treat a folder that cannot be read as empty; whether it had files."""
         had = self._known.get(known.path) is known and self._forget(known.path)
         known.stamp, known.files, known.folders = None, {}, ()
         self._known[known.path] = known
@@ -167,8 +169,8 @@ class _Count:
         began = time.time_ns()
         stamp = _stamp_folder(folder.look_at("."))
         new = self._read(known, folder)
-        # a change in the same moment would not show in the folder's time
-        known.stamp = stamp if began - stamp[2] > _SETTLED_NS else None
+        # a change within the resolution of the clock would not change the folder's time
+        known.stamp = stamp if began - stamp[2] > self._settle_ns else None
         changed = before != {path: self.entries.get(path) for path in known.files}
         for path in children - set(known.folders):
             changed = self._forget(path) or changed
@@ -181,7 +183,7 @@ class _Count:
         return changed
 
     def _read(self, known: _Known, folder: Folder) -> list[_Known]:
-        """Judge what is in a folder; the folders in it that are to be listed as well."""
+        """Judge the entries of a folder; returns the folders in it that must be listed too."""
         rules = self._rules
         entries = folder.scan()
         names = {entry.name for entry in entries} & {OWN_FILE, GIT_FILE}
@@ -214,7 +216,7 @@ class _Count:
         return [child for path in folders if (child := self._meet(path, known.scope))]
 
     def _meet(self, path: str, scope: Scope | None) -> _Known | None:
-        """A folder that is new, or that other ignore files hold in than before."""
+        """The folder if it is new or if other ignore files apply in it than before."""
         child = self._known.get(path)
         if child and child.above == scope:
             return None

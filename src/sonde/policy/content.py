@@ -1,8 +1,8 @@
-"""Opens a file that somebody asked to see or to have compared, of any kind and size.
+"""Files that a user names to show, compare or import, of any kind and size.
 
-Other rules than for indexing: what is asked for by name may be binary, large or in a folder of
-dependencies. The protection is the same: never what is on the deny list's rows of secrets, never
-through a link, never a file whose other name may lie elsewhere, never text that holds a secret.
+The rules differ from those of indexing: a named file may be binary, large or in a folder of
+dependencies. The protection is the same: never a secret of the deny list, never through a link,
+never a file with several hard links, never text that contains a secret.
 """
 
 from __future__ import annotations
@@ -16,26 +16,32 @@ from pathlib import Path
 
 from sonde.errors import FileMissing, FileNotAdmitted
 from sonde.policy.admit import DENY_LIST, REASONS, Rules, compile_rules
-from sonde.policy.folder import Folder, open_below, open_root, tell_reason
-from sonde.policy.read import MARKS, decode_text
-from sonde.policy.roots import show_path, split_inside
+from sonde.policy.read import MARKS, SNIFFED_BYTES, decode_text
+from sonde.policy.roots import (
+    Folder,
+    open_below,
+    open_root,
+    show_path,
+    skip_reason,
+    skip_unreadable,
+    split_inside,
+)
 from sonde.policy.secrets import secret_in
 from sonde.policy.walk import ListedFile
 from sonde.types import Skipped
 
-_PART = 1 << 20
-_OVERLAP = 1 << 14
-"""Longer than any secret that is looked for, so that none hides where two parts meet."""
-_SNIFFED = 8192
-_MOST_VERDICTS = 1_000
+_PART_BYTES = 1 << 20
+_OVERLAP_BYTES = 1 << 14
+"""Longer than any known secret, so that none is missed where two parts meet."""
+_MAX_VERDICTS = 1_000
 _VERDICTS: dict[tuple[int, int, int, int], bool] = {}
-"""Device, inode, size and time of a file -> whether it holds a secret."""
+"""Device, inode, size and time of a file -> whether it contains a secret."""
 _SECRET_ROWS = tuple(f"({row.category})" for row in DENY_LIST if row.secret)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """A file held open; close its descriptor."""
+    """An open file; close it after use."""
 
     descriptor: int
     size: int
@@ -45,19 +51,19 @@ class ShownFile:
         """Its bytes from `start` to before `end`."""
         os.lseek(self.descriptor, start, os.SEEK_SET)
         while start < end:
-            part = os.read(self.descriptor, min(_PART, end - start))
+            part = os.read(self.descriptor, min(_PART_BYTES, end - start))
             if not part:
                 return
             start += len(part)
             yield part
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the descriptor."""
         os.close(self.descriptor)
 
 
 def may_show(names: Sequence[str]) -> bool:
-    """Whether the names on the way to a file leave it out of the rows of secrets."""
+    """Whether no name on the way to a file is in the deny list's rows of secrets."""
     gate = compile_rules(Rules())
     for left, name in zip(range(len(names) - 1, -1, -1), names, strict=True):
         denial = gate.find_denial(name, folder=left > 0)
@@ -67,9 +73,9 @@ def may_show(names: Sequence[str]) -> bool:
 
 
 def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
-    """The file below a root, held open; raises when it may not be shown.
+    """Open a file below a root; raises `FileMissing`, or `FileNotAdmitted` if it may not be shown.
 
-    `look_inside` refuses text that holds a secret, too.
+    `look_inside` also refuses text that contains a secret.
     """
     names = split_inside(root, path)
     shown = show_path("/".join(names))
@@ -78,7 +84,7 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
     try:
         descriptor, facts = open_below(root, names)
     except OSError as error:
-        reason = tell_reason(error)
+        reason = skip_reason(error)
         if reason == "missing":
             raise FileMissing(f"{shown}: {error.strerror}", path=shown) from error
         raise _refuse(shown, reason) from error
@@ -96,7 +102,7 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
 
 
 def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes, int, int]:
-    """SHA-256, size and time of a file's contents; `check` is called between the parts of it."""
+    """SHA-256, size and time in ms of a file; `check` is called after every part."""
     file = open_shown(root, path, look_inside=False)
     try:
         digest = hashlib.sha256()
@@ -109,11 +115,11 @@ def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes
 
 
 def _holds_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:
-    """Whether a text holds a secret; remembered for as long as the file is the same."""
+    """Whether a text contains a secret; cached for as long as the file is the same."""
     known = _VERDICTS.get(identity)
     if known is None:
         known = _find_secret(file)
-        while len(_VERDICTS) >= _MOST_VERDICTS:
+        while len(_VERDICTS) >= _MAX_VERDICTS:
             _VERDICTS.pop(next(iter(_VERDICTS)), None)
         _VERDICTS[identity] = known
     return known
@@ -124,16 +130,16 @@ def _find_secret(file: ShownFile) -> bool:
     for number, part in enumerate(file.read(0, file.size)):
         if number == 0:
             encoding = next((named for mark, named in MARKS if part.startswith(mark)), "")
-            if not encoding and decode_text(part[:_SNIFFED]) is None:
+            if not encoding and decode_text(part[:SNIFFED_BYTES]) is None:
                 return False
         data = tail + part
-        # what is cut in the middle of a character hides nothing else
+        # a character that is cut in the middle hides nothing else
         text = data.decode(encoding, "replace") if encoding else decode_text(data)
         if text is None:
             text = data.decode("latin-1")
         if secret_in(text) is not None:
             return True
-        tail = part[-_OVERLAP:]
+        tail = part[-_OVERLAP_BYTES:]
     return False
 
 
@@ -141,21 +147,21 @@ def _refuse(path: str, reason: str) -> FileNotAdmitted:
     return FileNotAdmitted(
         f"{path}: {reason}",
         user_message="'{path}' is not shown: {reason}.",
-        next_action="Secrets, links and files with several names are never opened for anyone.",
+        next_action="Secrets, links and files with several hard links are never opened.",
         path=path,
         reason=REASONS[reason],
     )
 
 
-_MOST_DEEP = 40
+_MAX_DOCUMENT_DEPTH = 40
 _RULES = Rules()
 
 
 def walk_documents(root: Path, most_bytes: int) -> Iterator[ListedFile | Skipped]:
-    """Every file below a folder in the order of names, or why it is left out; or one file."""
+    """Every file below a folder in the order of names, or why it is skipped; or one file."""
     gate = compile_rules(_RULES)
     is_file = root.is_file()
-    # a folder that somebody names may be called `build`, never `.ssh`
+    # a folder that the user names may be called `build`, never `.ssh`
     denial = gate.find_secret(root.as_posix() + ("" if is_file else "/"))
     if denial := denial or (gate.find_denial(root.name, folder=False) if is_file else None):
         yield Skipped(root.name, "denied", denial)
@@ -178,7 +184,7 @@ def read_document(root: Path, path: str, most_bytes: int) -> bytes | Skipped:
                 return Skipped(path, "too_large", f"{facts.st_size} bytes")
             data = file.read(most_bytes + 1)
     except OSError as error:
-        return Skipped(path, tell_reason(error), error.strerror or "")
+        return skip_unreadable(path, error)
     return data if len(data) <= most_bytes else Skipped(path, "too_large", "grew while read")
 
 
@@ -196,18 +202,18 @@ def _walk(
         elif entry.is_symlink():
             yield Skipped(path, "symlink")
         elif is_folder:
-            if entry.name.startswith(".") or depth >= _MOST_DEEP:
+            if entry.name.startswith(".") or depth >= _MAX_DOCUMENT_DEPTH:
                 continue
             try:
                 with folder.enter(entry.name) as inner:
                     yield from _walk(inner, f"{path}/", most_bytes, depth + 1)
             except OSError as error:
-                yield Skipped(path, tell_reason(error), error.strerror or "")
+                yield skip_unreadable(path, error)
         else:
             try:
                 yield _judge(path, entry.stat(follow_symlinks=False), most_bytes)
             except OSError as error:
-                yield Skipped(path, tell_reason(error), error.strerror or "")
+                yield skip_unreadable(path, error)
 
 
 def _judge(path: str, facts: os.stat_result, most_bytes: int) -> ListedFile | Skipped:

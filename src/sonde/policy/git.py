@@ -1,7 +1,7 @@
-"""Where a repository's HEAD stands, from the few small files of git that say it.
+"""Git repositories: the commit that is checked out, and our post-commit hook.
 
-Of all that lies in `.git` nothing else is opened. A worktree and a submodule have a file in the
-place of the folder, which names it.
+HEAD is read from a few small files; nothing else in `.git` is opened. In a worktree or a submodule,
+`.git` is a file that names the folder.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 from sonde.errors import InvalidRequest, PermissionDenied
 
-_MOST_BYTES = 4096
-_MOST_PACKED = 16 * 1024 * 1024
-_REWRITING = ("rebase-merge", "rebase-apply", "sequencer")
+_MAX_FILE_BYTES = 4096
+_MAX_PACKED_REFS_BYTES = 16 * 1024 * 1024
+_GIT_TIMEOUT_S = 30
+_REWRITE_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
 
 
 class Repository(NamedTuple):
-    """A working tree; `git` is its own part of the repository, `shared` what worktrees share."""
+    """A working tree; `git` is its own folder, `shared` the one that all worktrees share."""
 
     place: Path
     git: Path
@@ -30,7 +31,7 @@ class Repository(NamedTuple):
 
 
 def find_repository(place: Path) -> Repository | None:
-    """The repository whose working tree begins in this folder."""
+    """The repository whose working tree has this folder as its root."""
     git = place / ".git"
     if not os.path.lexists(git):
         return None
@@ -45,18 +46,18 @@ def find_repository(place: Path) -> Repository | None:
 
 
 def find_repository_around(place: Path) -> Repository | None:
-    """The same, of this folder or the nearest above it."""
+    """The repository of this folder or of the nearest folder above it."""
     found = (find_repository(folder) for folder in (place, *place.parents))
     return next(filter(None, found), None)
 
 
 def read_commit(repository: Repository) -> str:
-    """The branch and commit that are checked out, as one text; empty when nothing says it."""
+    """The branch and commit that are checked out, as one text; empty if unknown."""
     head = _read(repository.git / "HEAD")
     name = head.removeprefix("ref:").strip()
     if name == head:
         return head  # detached
-    if name == "refs/heads/.invalid":  # the newer format, in which every change renames a table
+    if name == "refs/heads/.invalid":  # the reftable format, in which every change renames a table
         return _read(repository.shared / "reftable" / "tables.list")
     if not name.startswith("refs/") or ".." in name:
         return ""
@@ -65,21 +66,21 @@ def read_commit(repository: Repository) -> str:
 
 
 def is_rewriting(repository: Repository) -> bool:
-    """Whether a rebase or the like is under way, and HEAD about to move again."""
-    return any((repository.git / name).exists() for name in _REWRITING)
+    """Whether a rebase or cherry-pick is in progress, so that HEAD is about to move again."""
+    return any((repository.git / name).exists() for name in _REWRITE_FOLDERS)
 
 
 def _find_packed(repository: Repository, name: str) -> str:
-    for line in _read(repository.shared / "packed-refs", _MOST_PACKED).splitlines():
+    for line in _read(repository.shared / "packed-refs", _MAX_PACKED_REFS_BYTES).splitlines():
         commit, _, packed = line.partition(" ")
         if packed == name:
             return commit
     return ""
 
 
-def _read(path: Path, most: int = _MOST_BYTES) -> str:
+def _read(path: Path, most: int = _MAX_FILE_BYTES) -> str:
     try:
-        if not path.is_file():  # a pipe would make us wait for whoever writes into it
+        if not path.is_file():  # reading a pipe would wait for a writer
             return ""
         with path.open("rb") as file:
             return file.read(most).decode("utf-8", "surrogateescape").strip()
@@ -92,7 +93,7 @@ _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "busybox")
 
 
 def install_hook(root: Path, command: Sequence[str]) -> Path:
-    """Make commits run this command, in the background and silently; returns the hook's file."""
+    """Run this command in the background after every commit; returns the path of the hook."""
     path = find_hook(root)
     text = _read_hooks(path)
     if text and not _is_shell(text):
@@ -110,7 +111,7 @@ def install_hook(root: Path, command: Sequence[str]) -> Path:
 
 
 def remove_hook(root: Path) -> bool:
-    """Take the block out again; whether there was one."""
+    """Remove our part of the hook; whether there was one."""
     path = find_hook(root)
     text = _read_hooks(path)
     kept = _without_block(text)
@@ -124,16 +125,18 @@ def remove_hook(root: Path) -> bool:
 
 
 def has_hook(root: Path) -> bool:
-    """Whether the block is there."""
+    """Whether our part of the hook is there."""
     return _BEGIN in _read_hooks(find_hook(root))
 
 
 def find_hook(root: Path) -> Path:
-    """The post-commit file that git itself would run here, or `InvalidRequest`."""
+    """The post-commit hook that git runs here; raises `InvalidRequest`."""
     command = ["git", "-C", str(root), "rev-parse", "--git-path", "hooks/post-commit"]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
-        done = subprocess.run(command, capture_output=True, check=True, timeout=30, env=kept)
+        done = subprocess.run(
+            command, capture_output=True, check=True, timeout=_GIT_TIMEOUT_S, env=kept
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise InvalidRequest(
             f"{root}: {error}",

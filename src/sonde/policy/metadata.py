@@ -1,8 +1,8 @@
-"""What is in a folder, by metadata alone: names, kinds, sizes and times; no file is opened.
+"""The contents of folders by metadata alone: names, kinds, sizes and times. Opens no file.
 
-Disk totals count what the content policy leaves out, so nothing is denied here. Folders are
-entered by descriptor and without following links, as everywhere in this package; the chain of
-open folders is bounded, so that no depth of nesting runs out of descriptors.
+Disk totals include what the content policy skips, so nothing is denied here. Folders are entered
+by descriptor and without following links, as everywhere in this package; the number of open
+folders is bounded, so that no depth of nesting runs out of descriptors.
 """
 
 from __future__ import annotations
@@ -15,34 +15,33 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from sonde.errors import FileMissing
-from sonde.policy.folder import Folder, open_root
-from sonde.policy.roots import split_inside
+from sonde.policy.roots import Folder, open_root, split_inside
 
 NodeKind = Literal["file", "directory", "symlink", "other"]
 
-_MOST_OPEN = 64
-_BLOCK = 512
+_MAX_OPEN_FOLDERS = 64
+_BLOCK_BYTES = 512
 _COUNTS_BLOCKS = hasattr(os.stat_result, "st_blocks")
 _REGULAR, _DIRECTORY, _LINK, _FORMAT = stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, 0o170000
 
 
 class Facts(NamedTuple):
-    """What the system says of one name, of the link itself if it is one."""
+    """The metadata of one name; of the link itself if it is one."""
 
     name: str
     kind: NodeKind
     size: int
     """Apparent size in bytes."""
     disk: int
-    """Bytes of the blocks that it takes."""
+    """Bytes of its allocated blocks."""
     mtime_ms: int
     mode: int
     links: int
-    """How many names the file has."""
+    """Number of hard links."""
 
 
 class Descent:
-    """A way down from a root: `enter` and `leave` folders, look at what is in the one reached."""
+    """A way down from a root: `enter` and `leave` folders, read metadata in the current one."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -50,12 +49,12 @@ class Descent:
         self._open: list[Folder | None] = [open_root(root)]
 
     def enter(self, name: str) -> None:
-        """Go down by one name; raises `OSError` when it is a link, or gone, or closed to us."""
+        """Enter a folder; raises `OSError` if it is a link, missing or inaccessible."""
         folder = self._top().enter(name)
         self._push(name, folder)
 
     def follow(self, name: str, within: Sequence[Path]) -> Path:
-        """Go where a link to a folder leads, and say where; `OSError` unless below `within`."""
+        """Enter the target of a link and return its path; `OSError` if it is not below `within`."""
         target = (self.root / self._place() / name).resolve(strict=True)
         if not any(target.is_relative_to(above) for above in within):
             raise OSError(errno.EXDEV, "the link leads elsewhere", name)
@@ -63,33 +62,33 @@ class Descent:
         return target
 
     def leave(self) -> None:
-        """Go up again to where `enter` or `follow` was called."""
+        """Return to the folder where `enter` or `follow` was called."""
         folder = self._open.pop()
         self._steps.pop()
         if folder:
             folder.close()
 
     def list_names(self) -> list[str]:
-        """The names in this folder, in no order."""
+        """The names in this folder, unordered."""
         return self._top().list_names()
 
     def look_at(self, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-        """What the system says of these names; those that are gone meanwhile are left out."""
+        """The metadata of these names; those that are gone are left out."""
         return self._top().look_at_all(names)
 
     def look_here(self) -> os.stat_result:
-        """What the system says of this folder itself."""
+        """The metadata of this folder itself."""
         return self._top().look_at(".")
 
     def read_target(self, name: str) -> str:
-        """Where a link says that it leads."""
+        """The target of a link as written; empty if it cannot be read."""
         try:
             return self._top().read_link(name)
         except OSError:
             return ""
 
     def close(self) -> None:
-        """Let go of every folder."""
+        """Close every folder."""
         for folder in self._open:
             if folder:
                 folder.close()
@@ -104,18 +103,18 @@ class Descent:
     def _push(self, step: str | Path, folder: Folder) -> None:
         self._steps.append(step)
         self._open.append(folder)
-        if len(self._open) > _MOST_OPEN:
-            above = self._open[-_MOST_OPEN]
+        if len(self._open) > _MAX_OPEN_FOLDERS:
+            above = self._open[-_MAX_OPEN_FOLDERS]
             if above:
                 above.close()
-            self._open[-_MOST_OPEN] = None
+            self._open[-_MAX_OPEN_FOLDERS] = None
 
     def _top(self) -> Folder:
         folder = self._open[-1]
         return folder or self._reopen()
 
     def _reopen(self) -> Folder:
-        """The folder reached, opened anew from the root: it was let go of on the way down."""
+        """Open the current folder again from the root; it was closed on the way down."""
         folder = open_root(self.root)
         for step in self._steps:
             with folder:
@@ -125,7 +124,7 @@ class Descent:
 
 
 def describe(name: str, found: os.stat_result) -> Facts:
-    """The facts of a name."""
+    """The metadata of a name, from what the system returned."""
     form = found.st_mode & _FORMAT
     kind: NodeKind = "other"
     if form == _REGULAR:
@@ -146,15 +145,14 @@ def describe(name: str, found: os.stat_result) -> Facts:
 
 
 def measure_blocks(found: os.stat_result) -> int:
-    """Bytes of the blocks that something takes; where the system does not count them, as many
-    as its size needs."""
+    """Bytes of the allocated blocks; estimated from the size where the system does not count."""
     if _COUNTS_BLOCKS:
-        return found.st_blocks * _BLOCK
-    return -(-found.st_size // _BLOCK) * _BLOCK
+        return found.st_blocks * _BLOCK_BYTES
+    return -(-found.st_size // _BLOCK_BYTES) * _BLOCK_BYTES
 
 
 def list_live(root: Path, path: str) -> list[Facts]:
-    """What is in a folder below the root right now, by name; `FileMissing` when it is none."""
+    """The current contents of a folder below the root, by name; raises `FileMissing`."""
     descent = _descend(root, split_inside(root, path))
     try:
         found = descent.look_at(sorted(descent.list_names()))
@@ -166,7 +164,7 @@ def list_live(root: Path, path: str) -> list[Facts]:
 
 
 def look_live(root: Path, path: str) -> Facts | None:
-    """The facts about one path below the root right now; None when there is no such thing."""
+    """The current metadata of one path below the root; None if it does not exist."""
     names = split_inside(root, path)
     try:
         descent = _descend(root, names[:-1])

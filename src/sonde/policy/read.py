@@ -1,10 +1,10 @@
-"""Opens a user's file: the only place that does, besides the ignore files.
+"""Reading the files of a project to index or search them.
 
-What is on the deny list is not opened, not even to look at its first bytes. Each folder on the way
+A file on the deny list is never opened, not even to look at its first bytes. Each folder on the way
 and the file itself are opened without following links, so that what was checked is what is read.
 
-A file with more than one hard link is refused unless `Rules.hard_links` is set: one of its names
-may be a file outside the project or a secret's, and the system does not tell which.
+A file with more than one hard link is refused unless `Rules.hard_links` is set: another of its
+names may be outside the project or that of a secret, and the system does not say which.
 """
 
 from __future__ import annotations
@@ -12,16 +12,24 @@ from __future__ import annotations
 import hashlib
 import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from sonde.policy.admit import Rules, Source, compile_rules, has_binary_suffix
-from sonde.policy.folder import Folder, open_root, tell_reason, tell_time
-from sonde.policy.roots import show_path, split_inside
+from sonde.policy.admit import Source, compile_rules, has_binary_suffix
+from sonde.policy.roots import (
+    Folder,
+    clamp_mtime,
+    open_root,
+    show_path,
+    skip_unreadable,
+    split_inside,
+)
 from sonde.policy.secrets import secret_in
 from sonde.types import Skipped
 
-_SNIFFED = 8192
+SNIFFED_BYTES = 8192
+"""A NUL among this many first bytes means that a file is binary, as in git."""
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
 MARKS = (
     (BOM_UTF8, "utf-8"),
@@ -35,14 +43,14 @@ _PRINTED = bytes(set(range(256)) - set(range(32)) - {127} | set(b"\t\n\v\f\r\x1b
 
 
 def decode_text(data: bytes) -> str | None:
-    """The text of a file's bytes, without its byte order mark; None when it is not text."""
+    """The text of a file's bytes without a byte order mark; None if it is not text."""
     for mark, encoding in MARKS:
         if data.startswith(mark):
             try:
                 return data[len(mark) :].decode(encoding)
             except UnicodeDecodeError:
                 break
-    if b"\0" in data[:_SNIFFED]:
+    if b"\0" in data[:SNIFFED_BYTES]:
         return None
     try:
         return data.decode("utf-8")
@@ -58,8 +66,8 @@ def decode_text(data: bytes) -> str | None:
 
 
 def encode_text(data: bytes) -> bytes | None:
-    """The text of a file's bytes as UTF-8, mostly the very bytes; None when it is not text."""
-    if not data.startswith(_MARKED) and b"\0" not in data[:_SNIFFED]:
+    """The text of a file's bytes as UTF-8, mostly unchanged; None if it is not text."""
+    if not data.startswith(_MARKED) and b"\0" not in data[:SNIFFED_BYTES]:
         if data.isascii():
             return data
         try:
@@ -72,8 +80,8 @@ def encode_text(data: bytes) -> bytes | None:
     return None if text is None else text.encode("utf-8", "surrogatepass")
 
 
-_UNPLAIN = frozenset(("", ".", ".."))
-"""Names that make a path more than names with slashes between."""
+_SPECIAL_NAMES = frozenset(("", ".", ".."))
+"""Names that need `split_inside`; a path without them is just its names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +106,23 @@ class FileText:
 
 
 class FileReader:
-    """Reads files of one source, best in the order of their paths: what was opened on the way to
-    one is used for the next, until it is closed. Use it in a `with`, and only for a moment.
+    """Reads files of one source, best in the order of their paths: folders stay open for the next
+    file. Use it in a `with`, and only for a moment.
 
-    Asks all that a name and the file itself can tell. Ignore files, `include` and `exclude` are
-    the business of `walk.check_path`: they choose, they do not protect.
+    Applies every rule that protects. Ignore files, `include` and `exclude` only choose files; they
+    are left to `walk.check_path`.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, read: Callable[[int, int], bytes] = os.read) -> None:
+        self._read_bytes = read
         self._source = source
         self._gate = compile_rules(source.rules)
         self._names: list[str] = []
-        """On the way to the innermost open folder."""
+        """Names on the way to the innermost open folder."""
         self._open: list[Folder] = []
 
     def read(self, path: str) -> FileContent | Skipped:
-        """The text of the file with this path below the source, or why it is left out."""
+        """The text of the file at this path below the source, or why it is skipped."""
         taken = self._take(path)
         if isinstance(taken, Skipped):
             return taken
@@ -124,13 +133,13 @@ class FileReader:
         if secret := secret_in(text):
             return Skipped(named, "secret_content", secret)
         digest = hashlib.sha256(data).hexdigest()
-        return FileContent(named, text, digest, len(data), tell_time(facts))
+        return FileContent(named, text, digest, len(data), clamp_mtime(facts))
 
     def read_utf8(self, path: str, *, vouched: tuple[int, int] | None = None) -> FileText | Skipped:
-        """The same without a hash, for whoever looks at bytes.
+        """The file as UTF-8 and without a hash, to search its bytes.
 
-        `vouched` is the size and time of a state whose content is known to be admitted: what an
-        index has read and that has not changed since is not looked through for secrets again.
+        `vouched` is the size and time of a state whose content was admitted before: a file that an
+        index has read, unchanged since, is not searched for secrets again.
         """
         taken = self._take(path)
         if isinstance(taken, Skipped):
@@ -146,15 +155,16 @@ class FileReader:
         return FileText(named, text, len(data), facts.st_mtime_ns)
 
     def close(self) -> None:
-        """Let go of every folder; what is read next opens them again."""
+        """Close every folder; the next read opens them again."""
         self._names.clear()
         while self._open:
             self._open.pop().close()
 
     def _take(self, path: str) -> tuple[str, bytes, os.stat_result] | Skipped:
-        """The file's name in the project, its bytes and its facts."""
+        """The file's name in the project, its bytes and its metadata."""
         names = path.split("/")
-        if not (_UNPLAIN.isdisjoint(names) and path.isascii()) or "\0" in path or "\\" in path:
+        is_plain = path.isascii() and _SPECIAL_NAMES.isdisjoint(names)
+        if not is_plain or "\0" in path or "\\" in path:
             names = list(split_inside(self._source.root, path))
         relative = "/".join(names)
         named = self._source.prefix + relative
@@ -169,12 +179,12 @@ class FileReader:
         try:
             descriptor, facts = self._enter(names[:-1]).open_file(names[-1])
         except OSError as error:
-            return Skipped(named, tell_reason(error), error.strerror or "")
-        data = _read_opened(named, descriptor, facts, self._source.rules)
+            return skip_unreadable(named, error)
+        data = self._read_opened(named, descriptor, facts)
         return data if isinstance(data, Skipped) else (named, data, facts)
 
     def _leave(self, names: list[str]) -> None:
-        """Go back up to the last folder that is on the way to these names as well."""
+        """Close folders that are not on the way to these names."""
         shared = 0
         for one, other in zip(self._names, names[:-1], strict=False):
             if one != other:
@@ -185,7 +195,7 @@ class FileReader:
             self._open.pop().close()
 
     def _refuse(self, names: list[str]) -> tuple[str, str] | None:
-        """What the names tell; those of open folders have been asked."""
+        """Why the names are refused; those of open folders have passed."""
         for index in range(len(self._names), len(names)):
             denial = self._gate.find_denial(names[index], folder=index < len(names) - 1)
             if denial is not None:
@@ -203,39 +213,36 @@ class FileReader:
             self._names.append(name)
         return self._open[-1]
 
+    def _read_opened(self, path: str, descriptor: int, facts: os.stat_result) -> bytes | Skipped:
+        """All bytes of an open file, or why it is skipped; closes it."""
+        rules = self._source.rules
+        try:
+            if facts.st_nlink > 1 and not rules.hard_links:
+                return Skipped(path, "hard_link")
+            if facts.st_size > rules.max_file_bytes:
+                return Skipped(path, "too_large", f"{facts.st_size} bytes")
+            data = self._read_up_to(descriptor, facts.st_size + 1, rules.max_file_bytes + 1)
+        except OSError as error:
+            return skip_unreadable(path, error)
+        finally:
+            os.close(descriptor)
+        if len(data) > rules.max_file_bytes:
+            return Skipped(path, "too_large", "grew while it was read")
+        return data
+
+    def _read_up_to(self, descriptor: int, expected: int, limit: int) -> bytes:
+        data = self._read_bytes(descriptor, min(expected, limit))
+        if len(data) < expected <= limit:
+            return data  # one byte less than requested: that was all
+        parts = [data]
+        limit -= len(data)
+        while limit > 0 and (part := self._read_bytes(descriptor, limit)):
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _read_opened(
-    path: str, descriptor: int, facts: os.stat_result, rules: Rules
-) -> bytes | Skipped:
-    """All bytes of a file that was opened, or why they are left out; closes it."""
-    try:
-        if facts.st_nlink > 1 and not rules.hard_links:
-            return Skipped(path, "hard_link")
-        if facts.st_size > rules.max_file_bytes:
-            return Skipped(path, "too_large", f"{facts.st_size} bytes")
-        data = _read_up_to(descriptor, facts.st_size + 1, rules.max_file_bytes + 1)
-    except OSError as error:
-        return Skipped(path, tell_reason(error), error.strerror or "")
-    finally:
-        os.close(descriptor)
-    if len(data) > rules.max_file_bytes:
-        return Skipped(path, "too_large", "grew while it was read")
-    return data
-
-
-def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:
-    data = os.read(descriptor, min(expected, limit))
-    if len(data) < expected <= limit:
-        return data  # one byte less than asked for: that was all
-    parts = [data]
-    limit -= len(data)
-    while limit > 0 and (part := os.read(descriptor, limit)):
-        parts.append(part)
-        limit -= len(part)
-    return b"".join(parts)

@@ -1,27 +1,58 @@
-"""Where a project starts, and whether a path stays inside it."""
+"""A project's root and the way down from it: paths that stay inside, folders held open.
+
+A folder that is held open cannot be swapped for a link while it is used. Where the system offers
+it, every step is relative to the descriptor of the folder above and follows no link; elsewhere
+(Windows) each step is checked by path, before and after.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from sonde.errors import FileMissing, OutsideRoots, ProjectNotDetected, SymlinkNotAllowed
+from sonde.errors import (
+    FileMissing,
+    OutsideRoots,
+    PermissionDenied,
+    ProjectNotDetected,
+    SymlinkNotAllowed,
+)
+from sonde.types import Skipped
 
 MARKERS = (".git", "package.json", "pyproject.toml", "Cargo.toml", "go.mod")
 
 # Zero-width characters, joiners, and the marks that change the direction of writing.
 _INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
+_BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+# O_NONBLOCK: opening a FIFO that replaced a file must not wait for a writer.
+_FILE = (
+    os.O_RDONLY
+    | _NO_FOLLOW
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_MAX_MTIME_NS = (1 << 63) - 1
+"""The largest integer of a database."""
+
 
 def detect_root(start: Path) -> Path:
-    """The project that `start` lies in.
+    """The root of the project that contains `start`.
 
     A repository wins over any manifest below it: the nearest folder with `.git`, else the nearest
-    with one of the other markers. A marker in the home folder or in `/` counts only when the
-    search starts there, or one stray file would make a project of everything.
+    with one of the other markers. A marker in the home folder or in `/` counts only if the search
+    starts there; otherwise one stray file would make a project of everything.
     """
     if not start.exists():
         raise FileMissing(f"{start} does not exist", path=str(start))
@@ -34,7 +65,7 @@ def detect_root(start: Path) -> Path:
         if os.path.lexists(folder / MARKERS[0]):
             return folder
     for folder in folders:
-        # unlike Path.is_file, this says no where it may not look
+        # unlike Path.is_file, false where permission is missing
         if any(os.path.isfile(folder / marker) for marker in MARKERS[1:]):  # noqa: PTH113
             return folder
     raise ProjectNotDetected(f"none of {', '.join(MARKERS)} in {first} or above", cwd=str(first))
@@ -48,23 +79,23 @@ def _home() -> Path | None:
 
 
 def clean_path(text: str) -> str:
-    """The path as it reads: NFC, without zero-width characters and direction marks."""
+    """The path as a reader sees it: NFC, without zero-width characters and direction marks."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 def show_path(path: str) -> str:
-    """The path with bytes that are not UTF-8 written as escapes; itself when there are none."""
+    """The path with bytes that are not UTF-8 written as escapes."""
     if path.isascii():
         return path
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def split_inside(root: Path, path: str) -> tuple[str, ...]:
-    """The names from the root down to `path`, or `OutsideRoots`; looks at nothing on disk."""
+    """The names from the root down to `path`; raises `OutsideRoots`. Does not access the disk."""
     if "\0" in path:
-        raise OutsideRoots("the path holds a NUL character", path=path.replace("\0", "\\0"))
+        raise OutsideRoots("the path contains a NUL character", path=path.replace("\0", "\\0"))
     try:
         os.fsencode(path)
     except UnicodeEncodeError as error:
@@ -81,9 +112,9 @@ def split_inside(root: Path, path: str) -> tuple[str, ...]:
 
 
 def resolve_inside(root: Path, path: str) -> Path:
-    """The real place of `path`, which may not exist, below the root; never through a link.
+    """The absolute path of `path`, which may not exist, below the root; never through a link.
 
-    A path that does not exist as spelled is tried once more as it reads (see `clean_path`).
+    A path that does not exist as spelled is tried once more cleaned (see `clean_path`).
     """
     base = root.resolve()
     names = split_inside(root, path)
@@ -101,3 +132,160 @@ def resolve_inside(root: Path, path: str) -> Path:
         if stat.S_ISLNK(mode):
             raise SymlinkNotAllowed(f"symbolic link at {place}", path=path)
     return place
+
+
+class Folder:
+    """An open folder; `enter` opens a folder inside it. Close it, or use it in a `with`."""
+
+    def __init__(self, place: Path | str, *, above: int | None = None) -> None:
+        self._descriptor: int | None = None
+        if above is not None:
+            if os.sep in str(place):
+                raise NotADirectoryError(errno.ENOTDIR, "not a name", str(place))
+            self._descriptor = os.open(place, _FOLDER | _NO_FOLLOW, dir_fd=above)
+            return
+        self._place = place = Path(place)
+        if _BY_DESCRIPTOR:
+            self._descriptor = os.open(place, _FOLDER)
+        elif not stat.S_ISDIR(place.lstat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(place))
+
+    def enter(self, name: str) -> Folder:
+        """The folder of that name in this one; raises `OSError` if it is a link."""
+        try:
+            if self._descriptor is None:
+                return Folder(self._place / name)
+            return Folder(name, above=self._descriptor)
+        except NotADirectoryError:
+            # Linux reports a link this way, too.
+            if stat.S_ISLNK(self.look_at(name).st_mode):
+                raise OSError(errno.ELOOP, "symbolic link", name) from None
+            raise
+
+    def scan(self) -> list[os.DirEntry[str]]:
+        """Its entries in the order of names; they are valid until the folder is closed."""
+        where: int | Path = self._place if self._descriptor is None else self._descriptor
+        with os.scandir(where) as entries:
+            return sorted(entries, key=_name_of)
+
+    def list_names(self) -> list[str]:
+        """The names in it, unordered; cheaper than `scan` for huge folders."""
+        where: int | Path = self._place if self._descriptor is None else self._descriptor
+        return os.listdir(where)  # noqa: PTH208 - a descriptor is no path
+
+    def read_link(self, name: str) -> str:
+        """The target of a link, as written."""
+        if self._descriptor is None:
+            return os.readlink(self._place / name)  # noqa: PTH115 - as it is written
+        return os.readlink(name, dir_fd=self._descriptor)
+
+    def look_at(self, name: str) -> os.stat_result:
+        """The metadata of one name; of the link itself if it is one."""
+        if self._descriptor is None:
+            return (self._place / name).lstat()
+        return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+
+    def look_at_all(self, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+        """The metadata of many names; those that are gone or inaccessible are left out."""
+        descriptor = self._descriptor
+        for name in names:
+            try:
+                if descriptor is None:
+                    yield name, (self._place / name).lstat()
+                else:
+                    yield name, os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            except OSError:
+                continue
+
+    def open_file(self, name: str) -> tuple[int, os.stat_result]:
+        """A descriptor of a regular file in this folder, and its metadata.
+
+        Raises `OSError` for anything else, without opening it; what replaces the file between the
+        check and the opening is closed at once.
+        """
+        seen = self.look_at(name)
+        if not stat.S_ISREG(seen.st_mode):
+            raise OSError(_errno_of(seen.st_mode), "not a regular file", name)
+        if self._descriptor is None:
+            descriptor = os.open(self._place / name, _FILE)
+        else:
+            descriptor = os.open(name, _FILE, dir_fd=self._descriptor)
+        facts = os.fstat(descriptor)
+        same = self._descriptor is not None or os.path.samestat(seen, facts)
+        if not (stat.S_ISREG(facts.st_mode) and same):
+            os.close(descriptor)
+            raise OSError(_errno_of(facts.st_mode), "replaced while it was opened", name)
+        return descriptor, facts
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_root(root: Path) -> Folder:
+    """Open a project's root; the one place where a link may be followed."""
+    try:
+        # a descriptor is bound to the real folder; a path must be resolved to it
+        return Folder(root if _BY_DESCRIPTOR else root.resolve())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileMissing(f"{root} is not a folder", path=str(root)) from error
+    except PermissionError as error:
+        raise PermissionDenied(
+            f"EACCES reading {root}", next_action="Give read access to {path}.", path=str(root)
+        ) from error
+
+
+def open_folder(root: Path, names: Iterable[str]) -> Folder:
+    """Open a folder below a root, name by name; raises `OSError` if one of them is a link."""
+    folder = open_root(root)
+    for name in names:
+        with folder:
+            folder = folder.enter(name)
+    return folder
+
+
+def open_below(root: Path, names: Sequence[str]) -> tuple[int, os.stat_result]:
+    """A descriptor of a regular file below a root, and its metadata."""
+    with open_folder(root, names[:-1]) as folder:
+        return folder.open_file(names[-1])
+
+
+def skip_reason(error: OSError) -> str:
+    """The key in `admit.REASONS` for an error of the system."""
+    if error.errno in (errno.ELOOP, errno.EMLINK):
+        return "symlink"
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return "missing"
+    if error.errno == errno.EISDIR:
+        return "folder"
+    return "special" if error.errno in (errno.ENXIO, errno.ENODEV) else "unreadable"
+
+
+def skip_unreadable(path: str, error: OSError) -> Skipped:
+    """The verdict on a path that the system does not let us read."""
+    return Skipped(path, skip_reason(error), error.strerror or "")
+
+
+def _errno_of(mode: int) -> int:
+    if stat.S_ISLNK(mode):
+        return errno.ELOOP
+    return errno.EISDIR if stat.S_ISDIR(mode) else errno.ENXIO
+
+
+def _name_of(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def clamp_mtime(facts: os.stat_result) -> int:
+    """The modification time in nanoseconds, within the range that a database can store."""
+    return min(max(facts.st_mtime_ns, -_MAX_MTIME_NS), _MAX_MTIME_NS)

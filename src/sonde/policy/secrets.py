@@ -1,8 +1,8 @@
-"""Finds private keys and well-known tokens in text that is about to be indexed or brought in.
+"""Private keys and well-known tokens in text that is about to be indexed or imported.
 
-Only shapes that say themselves what they are: a match means a credential, not "looks random".
-Examples as documentation prints them (AKIAIOSFODNN7EXAMPLE, ghp_xxxx…, an elided key) pass. JSON
-web tokens are left alone: they expire, and texts about them are full of them.
+Only unmistakable shapes: a match is a credential, not something that looks random. Examples from
+documentation (AKIAIOSFODNN7EXAMPLE, ghp_xxxx…, an elided key) pass. JSON web tokens pass, too: they
+expire, and texts about them are full of them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 class _Shape(NamedTuple):
     kind: str
     hints: tuple[str, ...]
-    """Substrings, one of which every match holds: looking for them first is what makes it fast."""
+    """Substrings of which every match contains one; searching for them first makes it fast."""
     regex: str
     rest: str = ""
-    """What goes on behind the match and is part of the secret."""
+    """What follows the match and is part of the secret."""
 
 
 _GAP = r"""(?:[\s"'+,#*>]|\\[nr])+"""
@@ -74,8 +74,8 @@ _EXAMPLE_WORDS = (
 
 
 def secret_in(text: str) -> str | None:
-    """What secret a text holds and where ("AWS access key on line 3"); never its value."""
-    # One pass for all hints; most files hold none.
+    """The kind and place of a secret in a text ("AWS access key on line 3"), never its value."""
+    # One pass for all hints; most files contain none.
     if _compile_hints().search(text.encode("utf-8", "replace")) is None:
         return None
     for shape in _SHAPES:
@@ -89,7 +89,7 @@ def secret_in(text: str) -> str | None:
 
 
 def redact_secrets(text: str) -> tuple[str, int]:
-    """A text with every secret in it replaced by what kind it was, and how many there were."""
+    """The text with every secret replaced by its kind, and the number of secrets."""
     if _compile_hints().search(text.encode("utf-8", "replace")) is None:
         return text, 0
     count = 0

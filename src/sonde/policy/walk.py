@@ -1,7 +1,7 @@
-"""Lists the files of a project that may be indexed, and says why each other one may not.
+"""The files of a project that may be indexed, and why each other file may not.
 
-`walk_files` and `check_path` ask the same questions in the same order, so they agree: a path that
-the walk yields is admitted alone too, and what the walk leaves out is left out for the same reason.
+`walk_files` and `check_path` apply the same checks in the same order, so they agree: both admit a
+path or both skip it, for the same reason.
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ from sonde.policy.admit import (
     has_binary_suffix,
     open_scope,
 )
-from sonde.policy.folder import Folder, open_root, tell_reason, tell_time
-from sonde.policy.roots import show_path, split_inside
+from sonde.policy.roots import (
+    Folder,
+    clamp_mtime,
+    open_root,
+    show_path,
+    skip_unreadable,
+    split_inside,
+)
 from sonde.types import Skipped
 
 
@@ -37,7 +43,7 @@ class ListedFile(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """A folder that is being walked."""
+    """A folder on the path of a walk."""
 
     folder: Folder
     prefix: str
@@ -48,9 +54,9 @@ class _Level(NamedTuple):
 def walk_files(root: Path, rules: Rules, under: str = "") -> Iterator[ListedFile | Skipped]:
     """Every file below the root in the order of names, admitted or skipped with a reason.
 
-    A folder that is left out is one `Skipped` for all that is in it. Links are never followed. A
-    repository inside the project is part of it, without its `.git`. `under` names a folder to
-    look in; nothing is found in one that is left out.
+    A skipped folder is one `Skipped` for everything in it. Links are never followed. A repository
+    inside the project is part of it, without its `.git`. `under` restricts the walk to a folder;
+    a folder that is skipped has no files.
     """
     for found in _walk(root, rules, under):
         if not isinstance(found, str):
@@ -58,14 +64,14 @@ def walk_files(root: Path, rules: Rules, under: str = "") -> Iterator[ListedFile
 
 
 def walk_folders(root: Path, rules: Rules) -> Iterator[str]:
-    """Every folder that files may be admitted from, the root itself first, as an empty name."""
+    """Every folder that may contain admitted files; the root first, as an empty name."""
     for found in _walk(root, rules, ""):
         if isinstance(found, str):
             yield found
 
 
 def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped | str]:
-    """Files as `walk_files` has them, and before the files of a folder its path."""
+    """Files as `walk_files` yields them, preceded by the path of their folder."""
     gate = compile_rules(rules)
     first = _open_under(root, under, gate)
     levels = [first] if first else []
@@ -82,13 +88,13 @@ def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped
                 try:
                     inner = folder.enter(entry.name)
                 except OSError as error:
-                    yield _skip_unreadable(prefix + entry.name, error)
+                    yield skip_unreadable(prefix + entry.name, error)
                     continue
                 try:
                     levels.append(_open_level(inner, f"{prefix}{entry.name}/", scope, rules))
                 except OSError as error:
                     inner.close()
-                    yield _skip_unreadable(prefix + entry.name, error)
+                    yield skip_unreadable(prefix + entry.name, error)
                     continue
                 yield prefix + entry.name
                 break
@@ -100,7 +106,7 @@ def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped
 
 
 def _open_under(root: Path, under: str, gate: Gate) -> _Level | None:
-    """The folder to start in, if the walk from the root would come to it."""
+    """The folder to start in, if the walk from the root would reach it."""
     scope: Scope | None = None
     prefix = ""
     names = split_inside(root, under)
@@ -124,24 +130,24 @@ def _open_under(root: Path, under: str, gate: Gate) -> _Level | None:
 
 
 def check_path(root: Path, path: str, rules: Rules) -> ListedFile | Skipped:
-    """The verdict of the walk on one path; raises `OutsideRoots` when it is not below the root."""
+    """The verdict of the walk on one path; raises `OutsideRoots` if it is not below the root."""
     with Checker(root, rules) as checker:
         return checker.check(path)
 
 
 class Checker:
-    """Gives the verdict of the walk on single paths, best in their order: what was opened on the
-    way to one is used for the next. Use it in a `with`, and only for a moment."""
+    """The verdict of the walk on single paths, best in their order: folders stay open for the next
+    path. Use it in a `with`, and only for a moment."""
 
     def __init__(self, root: Path, rules: Rules) -> None:
         self._root = root
         self._gate = compile_rules(rules)
         self._names: list[str] = []
-        """On the way to the innermost open folder."""
+        """Names on the way to the innermost open folder."""
         self._open: list[tuple[Folder, Scope | None]] = []
 
     def check(self, path: str) -> ListedFile | Skipped:
-        """The verdict on one path; raises `OutsideRoots` when it is not below the root."""
+        """The verdict on one path; raises `OutsideRoots` if it is not below the root."""
         names = split_inside(self._root, path)
         if not names:
             return Skipped(".", "folder")
@@ -152,7 +158,7 @@ class Checker:
             self._leave(names)
             return self._descend(names, relative)
         except OSError as error:
-            return _skip_unreadable(show_path(relative), error)
+            return skip_unreadable(show_path(relative), error)
 
     def _descend(self, names: tuple[str, ...], relative: str) -> ListedFile | Skipped:
         for index in range(len(self._names), len(names)):
@@ -176,7 +182,7 @@ class Checker:
         self._open.append((folder, scope))
 
     def _leave(self, names: tuple[str, ...]) -> None:
-        """Go back up to the last folder that is on the way to these names as well."""
+        """Close folders that are not on the way to these names."""
         shared = 0
         while shared < len(self._names) and self._names[: shared + 1] == list(names[: shared + 1]):
             shared += 1
@@ -209,7 +215,7 @@ def _read_scope(folder: Folder, path: str, above: Scope | None, rules: Rules) ->
 def _judge_entry(
     entry: os.DirEntry[str], path: str, gate: Gate, scope: Scope | None
 ) -> ListedFile | Skipped | None:
-    """None for a folder that is to be walked."""
+    """The verdict on an entry; None for a folder to walk."""
     if entry.is_dir(follow_symlinks=False):
         return judge_name(path, entry.name, "folder", gate, scope)
     kind = "file"
@@ -221,12 +227,12 @@ def _judge_entry(
     try:
         facts = entry.stat(follow_symlinks=False)
     except OSError as error:
-        return _skip_unreadable(path, error)
+        return skip_unreadable(path, error)
     return judge_file(path, facts, gate)
 
 
 def judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None) -> Skipped | None:
-    """What the name and the kind of thing say; None when they say nothing against it."""
+    """Why a name or a kind of entry is skipped; None if it is not."""
     folder = kind == "folder"
     if show_path(name) != name:
         return Skipped(show_path(path), "bad_name")
@@ -247,14 +253,14 @@ def judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None)
 
 
 def judge_file(path: str, facts: os.stat_result, gate: Gate) -> ListedFile | Skipped:
-    """What a file's size, links and path say, its name being admitted."""
+    """The verdict on a file whose name is admitted, by its size, links and path."""
     if facts.st_size > gate.rules.max_file_bytes:
         return Skipped(path, "too_large", f"{facts.st_size} bytes")
     if facts.st_nlink > 1 and not gate.rules.hard_links:
         return Skipped(path, "hard_link")
     if not gate.includes(path):
         return Skipped(path, "not_included")
-    return ListedFile(path, facts.st_size, tell_time(facts))
+    return ListedFile(path, facts.st_size, clamp_mtime(facts))
 
 
 def name_mode_kind(mode: int) -> str:
@@ -264,7 +270,3 @@ def name_mode_kind(mode: int) -> str:
     if stat.S_ISLNK(mode):
         return "symlink"
     return "file" if stat.S_ISREG(mode) else "special"
-
-
-def _skip_unreadable(path: str, error: OSError) -> Skipped:
-    return Skipped(path, tell_reason(error), error.strerror or "")

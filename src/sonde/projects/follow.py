@@ -24,7 +24,8 @@ from sonde.projects.update import (
     update_project,
 )
 from sonde.projects.workspace import Workspace
-from sonde.runtime.work import Work, trim_heap
+from sonde.runtime.memory import trim_heap
+from sonde.runtime.work import Work
 from sonde.stores.records import load_dirty, load_metadata, load_refused
 from sonde.types import Skipped
 

@@ -1,6 +1,7 @@
-"""A process of our own that is sent Python values and answers each with another.
+"""Child processes that run a module of ours; `Child` exchanges Python values with one.
 
-It ends with us, however we end: when its standard input does. Whatever happens to it, we go on.
+A child ends when its standard input closes, and so with its parent, however that ends. A crash of
+a child is an error in the parent, never its end.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ import threading
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple, Never
 
-from sonde.runtime.work import share_heap, trim_heap
+from sonde.runtime.memory import share_heap, trim_heap
 
-_PIPE = 1 << 20
-"""What a pipe holds, where that can be said: with less, the two wake each other all the time."""
+_PIPE_BYTES = 1 << 20
+"""Capacity of a pipe where the system lets us choose; a smaller one makes both sides wake often."""
 _POLL_MS = 100
 _LENGTH = struct.Struct("<Q")
-_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
-"""The product of one row is not worth a second thread, which takes memory."""
-_KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
+_OWN_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
+"""The product of one row is not worth the memory of a second thread."""
+_PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
 
 
 class _Failure(NamedTuple):
@@ -34,27 +35,27 @@ class _Failure(NamedTuple):
 
 
 class Child:
-    """A module of ours that runs `serve_parent`; raises `OSError` when it cannot be started."""
+    """A process that runs `serve_parent`; raises `OSError` if it cannot be started."""
 
     def __init__(self, module: str, *arguments: str) -> None:
         self._process = start_module(module, *arguments)
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Its process number."""
         return self._process.pid
 
     def ask(self, value: object, check: Callable[[], None] | None = None) -> Any:
         """The answer to a value.
 
-        Raises `MemoryError` or `RuntimeError` when there is none, `OSError` or `EOFError` when the
-        child has ended. `check` is called now and then; what it raises makes the child useless.
+        Raises `MemoryError` or `RuntimeError` if the child failed, `OSError` or `EOFError` if it
+        ended. `check` is called while waiting; the child cannot be used after it raised.
         """
         assert self._process.stdin
         assert self._process.stdout
         _send(self._process.stdin, value)
-        if check and sys.platform != "win32":  # which cannot wait for a pipe
-            ready = select.poll()  # unlike select.select, of any descriptor
+        if check and sys.platform != "win32":  # where pipes cannot be polled
+            ready = select.poll()  # unlike select.select, takes any descriptor
             ready.register(self._process.stdout, select.POLLIN)
             check()
             while not ready.poll(_POLL_MS):
@@ -66,29 +67,30 @@ class Child:
         return answer
 
     def kill(self) -> None:
-        """Stop it, whatever it is at; whoever waits for an answer hears of it."""
+        """Kill it at once; a thread that waits for an answer gets `EOFError`."""
         self._process.kill()
 
     def end(self) -> None:
-        """Stop it and leave nothing of it."""
+        """Kill it, and release its pipes and its process number."""
         end_process(self._process)
 
 
 def start_module(module: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """A module of ours in a process that we talk to by pipes, with little of our environment."""
-    # -P: what lies in the working directory, which may be the project's, is not to be imported
+    """Start a module of ours with pipes to and from it, and few of our environment variables."""
+    # -P: never import from the working directory, which may be the project's
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        pipesize=_PIPE,
-        env={name: os.environ[name] for name in _KEPT if name in os.environ} | _VARIABLES,
+        pipesize=_PIPE_BYTES,
+        env={name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+        | _OWN_VARIABLES,
     )
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """Stop a process of `start_module` and leave nothing of it."""
+    """Kill a process of `start_module`, and release its pipes and its process number."""
     process.kill()
     for pipe in (process.stdin, process.stdout):
         if pipe:
@@ -98,30 +100,30 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def serve_parent(answer: Callable[[Any], object]) -> Never:
-    """In the child: answer what comes in until nothing can come any more."""
+    """In the child: answer each value from the parent until the parent ends."""
     source = os.fdopen(os.dup(0), "rb")
     target = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints goes nowhere
+    os.dup2(2, 1)  # what a library prints must not reach the parent
     share_heap()
     values: queue.SimpleQueue[object] = queue.SimpleQueue()
 
-    def take_values() -> None:
+    def receive_values() -> None:
         try:
             while True:
                 values.put(_receive(source))
         finally:
-            os._exit(0)  # in the middle of something, too: nobody wants it any more
+            os._exit(0)  # also in the middle of a value: nobody waits for the answer
 
-    threading.Thread(target=take_values, daemon=True).start()
+    threading.Thread(target=receive_values, daemon=True).start()
     while True:
         value: object = values.get()
         try:
             made = answer(value)
-        except Exception as error:  # noqa: BLE001 - whoever asked is told
+        except Exception as error:  # noqa: BLE001 - sent to the parent
             made = _Failure(type(error).__name__, repr(error))
         _send(target, made)
         del value, made
-        trim_heap()  # one large value would stay with us to the end
+        trim_heap()  # one large value would occupy memory to the end
 
 
 def _send(pipe: IO[bytes], value: object) -> None:

@@ -1,8 +1,8 @@
-"""Long work in a thread: submit, follow, cancel; one running job per key.
+"""Jobs: long work in a thread that can be followed, joined and cancelled; one per key at a time.
 
-What becomes of a job is written down, so that it can be looked up by its handle later, from
-another process, and after a crash. Work that ends within a moment and leaves nothing to tell is
-not: a server looks for changed files before many searches.
+Jobs are recorded in a store, so that their handles can be looked up later, from another process,
+and after a crash. Work that succeeds within half a second is not recorded: a server checks for
+changed files before many searches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
 from sonde.errors import Cancelled, HandleUnknown, OutOfMemory, SondeError
-from sonde.runtime.work import Work, trim_heap
+from sonde.runtime.memory import trim_heap
+from sonde.runtime.work import Work
 from sonde.types import JobRecord, Progress
 
 HANDLE_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -34,37 +35,44 @@ def mint_handle(length: int = HANDLE_LENGTH) -> str:
 
 Status = Literal["running", "done", "failed", "cancelled", "interrupted"]
 _POLL_S = 0.1
-_NICEST = 19
-_MOMENT_S = 0.5
-"""Work that takes longer is written down."""
-_SAVE_S = 1.0
-_STOP_S = 10.0
-_REMEMBERED = 200
+_LOWEST_PRIORITY = 19
+_RECORD_AFTER_S = 0.5
+"""Work that takes longer is recorded; shorter work would mostly write records nobody reads."""
+_SAVE_INTERVAL_S = 1.0
+_STOP_TIMEOUT_S = 10.0
+_CLOSE_TIMEOUT_S = 5.0
+_RECENT_JOBS = 200
+"""Finished jobs whose results stay in memory."""
 
 log = logging.getLogger(__name__)
 
 
 class JobStore(Protocol):
-    """What became of long work, also of other processes."""
+    """Records of the jobs of every process."""
 
     def put(self, record: JobRecord) -> bool:
-        """Keep a job as it is now; true when somebody has asked for its end."""
+        """Store the current state of a job; true if its cancellation was requested."""
 
     def get(self, id_: str) -> JobRecord | None:
-        """One job; `interrupted` when its process died with it."""
+        """One job; `interrupted` if its process died before it finished."""
 
     def recent(self, limit: int, after: tuple[int, str] | None = None) -> list[JobRecord]:
         """Jobs, the newest first."""
 
     def cancel(self, id_: str) -> bool:
-        """Ask for the end of a job that another process runs; whether it was running."""
+        """Request the cancellation of another process's job; whether it was running."""
 
     def close(self) -> None:
         """Release the file."""
 
 
+def start_thread(body: Callable[[], None], name: str) -> None:
+    """Run a function in a daemon thread; `RuntimeError` if the system cannot start one."""
+    threading.Thread(target=body, name=name, daemon=True).start()
+
+
 class Job:
-    """One piece of work under way, or finished."""
+    """One piece of work, running or finished."""
 
     def __init__(
         self,
@@ -73,8 +81,10 @@ class Job:
         *,
         owner: str = "",
         subject: str = "",
-        keep: Callable[[Job], bool] = lambda _job: False,
+        save: Callable[[Job], bool] = lambda _job: False,
         process: str = "",
+        clock: Callable[[], float] = time.time,
+        save_interval_s: float = _SAVE_INTERVAL_S,
     ) -> None:
         self.id = mint_handle()
         self.kind = kind
@@ -82,37 +92,39 @@ class Job:
         self.subject = subject
         self.status: Status = "running"
         self.progress = Progress("starting")
-        self.started_at = time.time()
+        self._clock = clock
+        self.started_at = clock()
         self.finished_at: float | None = None
         self.result: Any = None
         self.error: SondeError | None = None
         self.called_off = False
-        self._keep = keep
+        self._save = save
+        self._save_interval_s = save_interval_s
         self._process = process
-        self._kept = False
-        self._keep_at = time.monotonic() + _MOMENT_S
+        self._is_recorded = False
+        self._next_save = time.monotonic() + _RECORD_AFTER_S
         self._function = function
-        self._work = Work(report=self._note)
+        self._work = Work(report=self._record_progress)
         self._finished = threading.Event()
         self._guard = threading.Lock()
         self._joined = 0
 
-    def _note(self, progress: Progress) -> None:
+    def _record_progress(self, progress: Progress) -> None:
         self.progress = progress
-        if time.monotonic() >= self._keep_at:
-            self.keep()
+        if time.monotonic() >= self._next_save:
+            self.save()
 
-    def keep(self) -> None:
-        """Write down how it stands; whoever wants it stopped is heard here."""
-        self._kept = True
-        self._keep_at = time.monotonic() + _SAVE_S
-        if self._keep(self):
+    def save(self) -> None:
+        """Record the current state, and cancel the job if another process requested it."""
+        self._is_recorded = True
+        self._next_save = time.monotonic() + self._save_interval_s
+        if self._save(self):
             self.cancel()
 
     def run(self) -> None:
-        """Do the work in the calling thread and keep what came of it."""
+        """Do the work in the calling thread and keep its result or its error."""
         status: Status = "failed"
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             self.result = self._function(self._work)
             status = "done"
@@ -123,34 +135,34 @@ class Job:
         except MemoryError as error:
             self.error = OutOfMemory(str(error))
         except Exception as error:
-            log.exception("job %s (%s) broke", self.id, self.kind)
+            log.exception("job %s (%s) failed", self.id, self.kind)
             self.error = SondeError(f"{type(error).__name__}: {error}")
         finally:
             self._finish(status)
-            if time.monotonic() - began > _MOMENT_S:
+            if time.monotonic() - started > _RECORD_AFTER_S:
                 trim_heap()
 
     def fail(self, error: SondeError) -> None:
-        """End without having begun."""
+        """Finish without having started."""
         self.error = error
         self._finish("failed")
 
     def _finish(self, status: Status) -> None:
-        self.finished_at = time.time()
+        self.finished_at = self._clock()
         self.status = status
         try:
-            if self._kept or status == "failed":
-                self._keep(self)
+            if self._is_recorded or status == "failed":
+                self._save(self)
         finally:
             self._finished.set()
 
     def cancel(self) -> None:
-        """Ask the work to stop; it does at its next step."""
+        """Request the work to stop; it does at its next step."""
         self.called_off = True
         self._work.cancel()
 
     def wait(self, work: Work | None = None, timeout_s: float | None = None) -> bool:
-        """Wait for the end, passing progress on; a caller that is cancelled stops waiting."""
+        """Wait for the end, passing progress on; raises `Cancelled` if the caller is cancelled."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         shown: Progress | None = None
         while True:
@@ -167,7 +179,7 @@ class Job:
                 return False
 
     def join(self, work: Work) -> Any:
-        """Wait and give what the work returned; the last caller to be cancelled takes it along."""
+        """Wait for the result of the work; cancelling the last waiting caller cancels the job."""
         with self._guard:
             self._joined += 1
         try:
@@ -178,18 +190,18 @@ class Job:
                 alone = not self._joined
             if alone:
                 self.cancel()
-                self.wait(timeout_s=_STOP_S)
+                self.wait(timeout_s=_STOP_TIMEOUT_S)
             raise
         return self.outcome()
 
     def outcome(self) -> Any:
-        """What the work returned; raises what it raised."""
+        """The result of the work; raises its error."""
         if self.error:
             raise self.error
         return self.result
 
     def record(self) -> JobRecord:
-        """The job as it is written down."""
+        """The job as the store keeps it."""
         describe = getattr(self.result, "as_dict", None)
         report: Mapping[str, Any] | None = describe() if describe else None
         if isinstance(self.result, Mapping):
@@ -210,16 +222,27 @@ class Job:
             report=report,
             error=self.error.as_dict() if self.error else None,
             process=self._process,
-            updated_ms=int(time.time() * 1000),
+            updated_ms=int(self._clock() * 1000),
         )
 
 
 class Jobs:
-    """The jobs of this process by key: asking for one that runs joins it."""
+    """The jobs of this process by key; submitting a key that is running joins its job."""
 
-    def __init__(self, open_store: Callable[[], JobStore] | None = None, process: str = "") -> None:
+    def __init__(
+        self,
+        open_store: Callable[[], JobStore] | None = None,
+        process: str = "",
+        *,
+        clock: Callable[[], float] = time.time,
+        save_interval_s: float = _SAVE_INTERVAL_S,
+        start: Callable[[Callable[[], None], str], None] = start_thread,
+    ) -> None:
         self._open_store = open_store
         self._process = process
+        self._clock = clock
+        self._save_interval_s = save_interval_s
+        self._start = start
         self._store: JobStore | None = None
         self._jobs: dict[str, Job] = {}
         self._by_id: OrderedDict[str, Job] = OrderedDict()
@@ -237,8 +260,10 @@ class Jobs:
         subject: str = "",
         lasting: bool = False,
     ) -> Job:
-        """Start the work, or join it if it is running; `gently` yields to everything else, and
-        `lasting` work is written down from the start."""
+        """Start the work, or return the running job of this key.
+
+        `gently` runs it at the lowest priority; `lasting` records it from the start.
+        """
         with self._lock:
             running = self._jobs.get(key)
             if running and running.status == "running" and not running.called_off:
@@ -248,22 +273,24 @@ class Jobs:
                 function,
                 owner=owner,
                 subject=subject or key.partition(":")[2],
-                keep=self._keep,
+                save=self._save,
                 process=self._process,
+                clock=self._clock,
+                save_interval_s=self._save_interval_s,
             )
             self._jobs[key] = self._by_id[job.id] = job
             self._forget_old()
         if lasting:
-            job.keep()
+            job.save()
 
         def body() -> None:
             if gently and sys.platform == "linux":
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICEST)
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
             job.run()
 
         try:
-            threading.Thread(target=body, name=f"sonde-{kind}", daemon=True).start()
-        except RuntimeError as error:  # the system has no room for another thread
+            self._start(body, f"sonde-{kind}")
+        except RuntimeError as error:
             job.fail(OutOfMemory(str(error)))
             job.outcome()
         return job
@@ -273,7 +300,7 @@ class Jobs:
         return self._jobs.get(key)
 
     def look_up(self, id_: str) -> JobRecord | None:
-        """What is known of a job, of whichever process."""
+        """The record of a job of any process."""
         job = self._by_id.get(id_)
         if job:
             return job.record()
@@ -291,15 +318,15 @@ class Jobs:
         """Jobs of every process, the newest first."""
         for job in list(self._by_id.values()):
             if job.status == "running":
-                job.keep()
+                job.save()
         store = self._stored()
         if store is None:
-            made = sorted(self._by_id.values(), key=lambda job: (-job.started_at, job.id))
-            return [job.record() for job in made][:limit]
+            newest = sorted(self._by_id.values(), key=lambda job: (-job.started_at, job.id))
+            return [job.record() for job in newest[:limit]]
         return store.recent(limit, after)
 
     def stop(self, id_: str) -> bool:
-        """Ask for the end of a job by its handle; whether it was running."""
+        """Cancel a job by its handle; whether it was running."""
         job = self._by_id.get(id_)
         if job:
             running = job.status == "running"
@@ -308,34 +335,34 @@ class Jobs:
         store = self._stored()
         return store.cancel(id_) if store else False
 
-    def cancel(self, key: str, timeout_s: float = 10.0) -> None:
-        """Stop the job under this key and wait until it has stopped."""
+    def cancel(self, key: str, timeout_s: float = _STOP_TIMEOUT_S) -> None:
+        """Cancel the job under this key and wait until it has stopped."""
         job = self._jobs.get(key)
         if job and job.status == "running":
             job.cancel()
             job.wait(timeout_s=timeout_s)
 
     def close(self) -> None:
-        """Stop everything."""
+        """Cancel every job and close the store."""
         for job in list(self._jobs.values()):
             job.cancel()
         for job in list(self._jobs.values()):
-            job.wait(timeout_s=5.0)
+            job.wait(timeout_s=_CLOSE_TIMEOUT_S)
         with self._opening:
             self._open_store = None
             if self._store:
                 self._store.close()
                 self._store = None
 
-    def _keep(self, job: Job) -> bool:
+    def _save(self, job: Job) -> bool:
         store = self._stored()
         if store is None:
             return False
         try:
             return store.put(job.record())
         except (SondeError, MemoryError) as error:
-            # the work matters more than the note of it
-            log.warning("job %s is not written down: %s", job.id, error)
+            # the work matters more than its record
+            log.warning("job %s is not recorded: %s", job.id, error)
             return False
 
     def _stored(self) -> JobStore | None:
@@ -344,12 +371,12 @@ class Jobs:
                 try:
                     self._store = self._open_store()
                 except (SondeError, MemoryError) as error:
-                    log.warning("jobs are not written down: %s", error)
+                    log.warning("jobs are not recorded: %s", error)
                     self._open_store = None
             return self._store
 
     def _forget_old(self) -> None:
-        while len(self._by_id) > _REMEMBERED:
+        while len(self._by_id) > _RECENT_JOBS:
             oldest = next((id_ for id_, job in self._by_id.items() if job.status != "running"), "")
             if not oldest:
                 return

@@ -1,34 +1,65 @@
-"""One writer, and one watcher, per index, across threads and processes, by locks that die with
-their holder."""
+"""File locks: one writer and one watcher per index across threads and processes.
+
+A lock dies with the process that holds it.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sonde.errors import IndexBusy
-from sonde.runtime.work import Work, try_lock
-from sonde.stores.database import translate_errors
+from sonde.errors import DiskFull, IndexBusy, PermissionDenied, StorageUnusable
+from sonde.runtime.work import Work
 
 _POLL_S = 0.05
 
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file until it is closed here; false if another process holds it."""
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file until it is closed here; false if another process holds it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # any other error means that there are no locks here
+            return False
+        return True
+
 
 class WriterLock:
-    """The right to write one index folder, or to do whatever else its name says."""
+    """The right to write one index folder, or another right that its file name stands for."""
 
-    def __init__(self, folder: Path, name: str = "writer.lock") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "writer.lock",
+        *,
+        lock: Callable[[int], bool] = try_lock,
+    ) -> None:
         self._path = folder / name
+        self._lock = lock
         self._thread = threading.RLock()
         self._depth = 0
         self._descriptor = -1
 
     @contextmanager
     def held(self, work: Work | None = None, wait_s: float | None = None) -> Iterator[None]:
-        """Hold the lock for a block; wait for it (`wait_s` None: as long as it takes)."""
+        """Hold the lock for a block, waiting for it; `IndexBusy` after `wait_s`, None never."""
         deadline = None if wait_s is None else time.monotonic() + wait_s
         while not self._try():
             if work:
@@ -42,7 +73,7 @@ class WriterLock:
             self._release()
 
     def is_in_place(self) -> bool:
-        """Whether what is held still keeps others out: a deleted lock file does not."""
+        """Whether the lock that is held still excludes others: a deleted file does not."""
         return self._descriptor >= 0 and self._is_in_place(self._descriptor)
 
     def _try(self) -> bool:
@@ -59,20 +90,37 @@ class WriterLock:
         return True
 
     def _lock_file(self) -> bool:
-        with translate_errors(self._path):
+        try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
             descriptor = os.open(self._path, flags, 0o600)
             try:
-                if try_lock(descriptor) and self._is_in_place(descriptor):
+                if self._lock(descriptor) and self._is_in_place(descriptor):
                     self._descriptor = descriptor
             finally:
                 if self._descriptor != descriptor:
                     os.close(descriptor)
+        except OSError as error:
+            raise self._explain(error) from error
         return self._descriptor == descriptor
 
+    def _explain(self, error: OSError) -> Exception:
+        detail = f"{self._path}: {error}"
+        if error.errno == errno.ENOMEM:
+            return MemoryError(str(error))
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return DiskFull(detail)
+        if error.errno in (errno.EACCES, errno.EPERM):
+            return PermissionDenied(
+                detail,
+                user_message="There is no permission to use '{path}'.",
+                next_action="Give yourself access to it, or set SONDE_HOME to a folder of yours.",
+                path=error.filename or self._path,
+            )
+        return StorageUnusable(detail)
+
     def _is_in_place(self, descriptor: int) -> bool:
-        """Whether the file is still there: the lock of a deleted one keeps nobody out."""
+        """Whether the locked file is still the one at this path."""
         try:
             return os.path.samestat(os.fstat(descriptor), self._path.stat())
         except FileNotFoundError:

@@ -24,7 +24,7 @@ from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, FileMissing, SondeError
 from sonde.policy.content import read_document, walk_documents
 from sonde.policy.walk import ListedFile
-from sonde.runtime.work import trim_heap
+from sonde.runtime.memory import trim_heap
 from sonde.searching.contexts import (
     ContextChunk,
     SearchOptions,

@@ -1,6 +1,6 @@
-"""Reading settings: explicit argument > environment > project file > user file > default.
+"""Loading settings: explicit argument > environment > project file > user file > default.
 
-A value that is not valid never stops anything: the next source decides, and `warnings` says so.
+An invalid value never stops anything: the next source decides, and `warnings` says so.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ LOOPBACK = re.compile(r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/\
 
 
 def read_key(variable: str, address: str) -> str:
-    """The key for the service at an address (none: OpenAI itself).
+    """The key for the embedding service at an address; an empty address is OpenAI itself.
 
-    OpenAI's own key is for OpenAI alone: another service gets the key in the variable that was
-    named for it, or none, and none at all where others could read it on its way.
+    OpenAI's own key is sent to OpenAI alone: another service gets the key in the variable that is
+    named for it, or none. No key is sent unencrypted to another machine.
     """
     is_openai = not address or address.startswith("https://api.openai.com/")
     name = variable or (_OPENAI if is_openai else "")
     key = os.environ.get(name, "").strip() if name else ""
     if name and not re.fullmatch(r"[\x21-\x7e]+", key):
         raise EmbeddingFailed(
-            f"{name} holds no key" if key else f"{name} is not set",
+            f"{name} is not a key" if key else f"{name} is not set",
             user_message="The key of the embedding service is missing.",
             next_action=f"Set the environment variable {name}.",
         )
@@ -83,7 +83,7 @@ def read_key(variable: str, address: str) -> str:
 
 MAX_CONFIG_BYTES = 10 * 1024 * 1024
 UNEDITED = "_asGenerated"
-"""Key of a generated file: its values that equal the defaults are nobody's choice yet."""
+"""Marks a generated file: its values that equal the defaults were not chosen by the user."""
 
 CORTEX_FILE = str(Path(".cortex") / "config.yml")
 _CORTEX = {
@@ -94,7 +94,7 @@ _BY_KEY = {rule.key: name for name, rule in RULES.items()}
 
 
 def find_home(environ: Mapping[str, str]) -> tuple[Path, str]:
-    """The storage root and where that was said; `StorageUnusable` when there is no home."""
+    """The storage root and its source; raises `StorageUnusable` if there is no home folder."""
     chosen = environ.get("SONDE_HOME", "").strip()
     variable = "USERPROFILE" if os.name == "nt" else "HOME"
     user_home = environ.get(variable, "")
@@ -115,7 +115,7 @@ def find_home(environ: Mapping[str, str]) -> tuple[Path, str]:
 def load_settings(
     environ: Mapping[str, str], *, project_config: Path | None = None, **explicit: Any
 ) -> Settings:
-    """Settings from every source; explicit values win, those that are None are not given."""
+    """Settings from every source. Explicit values win; None means not given."""
     given = {name: value for name, value in explicit.items() if value is not None}
     home, home_source = (
         (Path(given.pop("home")).absolute(), "argument") if "home" in given else find_home(environ)
@@ -129,8 +129,8 @@ def load_settings(
 
 
 def apply_project_config(settings: Settings, path: Path) -> Settings:
-    """The same settings with a project's config.json put where it belongs: above the user's
-    file, below the environment and explicit arguments."""
+    """The settings with a project's config.json, which overrides the user's file but neither the
+    environment nor explicit arguments."""
     over = {"default", str(settings.home / "config.json")}
     over |= {source for source in settings.sources.values() if source.endswith(CORTEX_FILE)}
     return _apply_file(settings, path, over=over)
@@ -149,7 +149,7 @@ def apply_cortex_config(settings: Settings, root: Path) -> Settings:
             warnings.append(f"{path}: {_complain(name, name, text)}")
             continue
         if name == "embedding_endpoint" and not LOOPBACK.fullmatch(str(value)):
-            # the file comes with the project: whoever wrote that must not be sent the queries
+            # the file comes with the project, whose author must not receive the queries
             warnings.append(f"{path}: embedding.endpoint is not on this machine; it is ignored")
             continue
         if settings.sources[name] in over:
@@ -159,7 +159,7 @@ def apply_cortex_config(settings: Settings, root: Path) -> Settings:
 
 
 def _apply_file(settings: Settings, path: Path, over: set[str]) -> Settings:
-    """Take the file's valid values for every field whose value comes from one of `over`."""
+    """Apply the file's valid values to every setting whose source is one of `over`."""
     warnings = list(settings.warnings)
     values: dict[str, Any] = {}
     entries = _read_config(path, warnings)
@@ -176,8 +176,8 @@ def _apply_file(settings: Settings, path: Path, over: set[str]) -> Settings:
         except RejectedError:
             warnings.append(f"{path}: {_complain(key, name, raw)}")
             continue
-        mine = unedited and value == default_of(name)
-        if settings.sources[name] in over and not mine:
+        is_generated = unedited and value == default_of(name)
+        if settings.sources[name] in over and not is_generated:
             values[name] = value
     sources = {**settings.sources, **dict.fromkeys(values, str(path))}
     return replace(settings, **values, sources=sources, warnings=tuple(warnings))
@@ -221,7 +221,7 @@ def _apply_explicit(settings: Settings, given: Mapping[str, Any]) -> Settings:
 
 
 def _read_config(path: Path, warnings: list[str]) -> Mapping[str, Any]:
-    """What the file says; nothing, and a warning, when it cannot be used at all."""
+    """The entries of a file; none, and a warning, if it cannot be used."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -275,7 +275,7 @@ _UNEDITED_NOTE = (
 
 
 def render_config(settings: Settings, hardcoded_excludes: Sequence[str]) -> str:
-    """The text of a commented config.json; the excludes are the lines shown as such."""
+    """The text of a commented config.json that lists the hardcoded excludes."""
     groups: list[list[tuple[str, Any]]] = [
         [
             ("_comment", "Search MCP Configuration - Edit to customize indexing behavior"),

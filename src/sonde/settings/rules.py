@@ -1,4 +1,4 @@
-"""What settings there are: the values, and for each how it is written, checked and explained."""
+"""The settings: their values, and how each is written, checked and explained."""
 
 from __future__ import annotations
 
@@ -77,85 +77,77 @@ class RejectedError(ValueError):
     """A value that does not fit its setting."""
 
 
-def _check_strings(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise RejectedError
-    if not all(isinstance(item, str) and item and "\0" not in item for item in value):
-        raise RejectedError
-    return tuple(value)
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How one setting is written, checked and explained."""
+
+    key: str
+    """Its name in config.json."""
+    expects: str
+    """What a value must be, for messages."""
+    check: Callable[[object], Any]
+    """Value of config.json -> value of the setting; raises `RejectedError`."""
+    about: str
+    read: Callable[[str], object] = str.strip
+    """Text of the environment -> value of config.json."""
 
 
-def _check_toolsets(value: object) -> tuple[str, ...]:
-    names = _check_strings(value)
-    if not names or not set(names) <= set(TOOLSETS):
-        raise RejectedError
-    return names
-
-
-def _check_limits(value: object) -> tuple[str, ...]:
-    rules = _check_strings(value)
-    if not all(re.fullmatch(r"(\*|[\w.-]{1,64})=[1-9][0-9]{0,6}/[smh]", rule) for rule in rules):
-        raise RejectedError
-    return rules
-
-
-def _check_flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise RejectedError
-    return value
-
-
-def _check_count(value: object, most: int = 2**53) -> int:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise RejectedError
-    return value
-
-
-def check_size(value: object) -> int:
-    """Bytes, or text such as '500KB'."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+def _flag(key: str, about: str) -> Rule:
+    def check(value: object) -> bool:
+        if not isinstance(value, bool):
+            raise RejectedError
         return value
-    match = re.fullmatch("([0-9]{1,12})(KB|MB)", value) if isinstance(value, str) else None
-    if match is None:
-        raise RejectedError
-    return int(match[1]) * (1024 if match[2] == "KB" else 1024 * 1024)
+
+    return Rule(key, "true or false", check, about, lambda text: _FLAGS.get(text.strip().lower()))
 
 
-def _check_size_text(value: object) -> int:
-    if not isinstance(value, str):
-        raise RejectedError
-    return check_size(value)
+def _number(key: str, about: str, least: int = 1, most: int | None = None) -> Rule:
+    def check(value: object) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise RejectedError
+        if not least <= value <= (_MAX_NUMBER if most is None else most):
+            raise RejectedError
+        return value
+
+    def read(text: str) -> object:
+        return int(text) if re.fullmatch(" *[0-9]{1,15} *", text) else text
+
+    expects = f"a whole number from {least} to {most}" if most else "a positive whole number"
+    return Rule(key, expects, check, about, read)
 
 
-def _check_text(pattern: str) -> Callable[[object], Any]:
-    def check(value: object) -> Any:
+def _text(key: str, expects: str, pattern: str, about: str) -> Rule:
+    def check(value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
             raise RejectedError
         return value
 
-    return check
+    return Rule(key, expects, check, about)
 
 
-def _check_number(least: int, most: int) -> Callable[[object], Any]:
-    def check(value: object) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+def _choice(key: str, choices: Any, about: str, expects: str = "") -> Rule:
+    *names, last = get_args(choices)
+    expects = expects or f"{', '.join(map(repr, names))} or {last!r}"
+    return _text(key, expects, "|".join((*names, last)), about)
+
+
+def _list(
+    key: str,
+    about: str,
+    expects: str = "an array of strings",
+    item: str = r"[^\0]+",
+    least: int = 0,
+) -> Rule:
+    def check(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple) or len(value) < least:
             raise RejectedError
-        return value
-
-    return check
-
-
-def _check_choice(choices: Any) -> Callable[[object], Any]:
-    names = get_args(choices)
-
-    def check(value: object) -> Any:
-        if not isinstance(value, str) or value not in names:
+        if not all(isinstance(each, str) and re.fullmatch(item, each) for each in value):
             raise RejectedError
-        return value
+        return tuple(value)
 
-    return check
+    return Rule(key, expects, check, about, _read_list)
 
 
 def _read_list(text: str) -> object:
@@ -165,142 +157,133 @@ def _read_list(text: str) -> object:
     return [part.strip() for part in re.split(r",(?![^{]*\})", text) if part.strip()]
 
 
-def _read_flag(text: str) -> object:
-    words = {"1": True, "true": True, "yes": True, "on": True}
-    words |= {"0": False, "false": False, "no": False, "off": False}
-    return words.get(text.strip().lower(), text)
+def check_size(value: object) -> int:
+    """Bytes from a number or from text such as '500KB'; raises `RejectedError`."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = re.fullmatch("([0-9]{1,12})(KB|MB)", value) if isinstance(value, str) else None
+    if match is None:
+        raise RejectedError
+    return int(match[1]) * (1024 if match[2] == "KB" else 1024 * 1024)
 
 
-def _read_number(text: str) -> object:
-    return int(text) if re.fullmatch(" *[0-9]{1,15} *", text) else text
+def _check_size_text(value: object) -> int:
+    return check_size(value if isinstance(value, str) else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """How one setting is written, checked and explained."""
-
-    key: str
-    """Its name in config.json; empty when it cannot stand there."""
-    expects: str
-    check: Callable[[object], Any]
-    read: Callable[[str], object] = str.strip
-    """Environment text -> the value as config.json would hold it."""
-    about: str = ""
-
-
-_STRINGS = "an array of strings"
-_FLAG = "true or false"
-_COUNT = "a positive whole number"
+_FLAGS = {"1": True, "true": True, "yes": True, "on": True}
+_FLAGS |= {"0": False, "false": False, "no": False, "off": False}
+_MAX_NUMBER = 2**53
+"""The largest whole number that every JSON parser reads exactly."""
+_PATH = r"[^\0]{0,4096}"
 
 RULES: dict[str, Rule] = {
-    "include": Rule("include", _STRINGS, _check_strings, _read_list,
-        "Glob patterns for files to index. Default: all files."),
-    "exclude": Rule("exclude", _STRINGS, _check_strings, _read_list,
-        "Glob patterns to skip (in addition to hardcoded excludes)."),
-    "respect_gitignore": Rule("respectGitignore", _FLAG, _check_flag, _read_flag,
+    "include": _list("include", "Glob patterns for files to index. Default: all files."),
+    "exclude": _list("exclude", "Glob patterns to skip (in addition to hardcoded excludes)."),
+    "respect_gitignore": _flag("respectGitignore",
         "If true, also excludes files matching .gitignore."),
     "max_file_size": Rule("maxFileSize", "a size such as '500KB' or '1MB'", _check_size_text,
-        about="Skip files larger than this. Supports: '500KB', '1MB', '2MB'."),
-    "max_files": Rule("maxFiles", _COUNT, _check_count, _read_number,
-        "Warn if project exceeds this many files."),
-    "doc_patterns": Rule("docPatterns", _STRINGS, _check_strings, _read_list,
+        "Skip files larger than this. Supports: '500KB', '1MB', '2MB'."),
+    "max_files": _number("maxFiles", "Warn if project exceeds this many files."),
+    "doc_patterns": _list("docPatterns",
         "Glob patterns for documentation files. Default: ['**/*.md', '**/*.txt']."),
-    "index_docs": Rule("indexDocs", _FLAG, _check_flag, _read_flag,
+    "index_docs": _flag("indexDocs",
         "If true, index documentation files with prose-optimized chunking. Default: true."),
-    "enhanced_tool_descriptions": Rule("enhancedToolDescriptions", _FLAG, _check_flag, _read_flag,
+    "enhanced_tool_descriptions": _flag("enhancedToolDescriptions",
         "If true, tool descriptions include AI hints. Default: false."),
-    "indexing_strategy": Rule("indexingStrategy", "'realtime', 'lazy' or 'git'",
-        _check_choice(Strategy), about="Indexing strategy: 'realtime' (immediate), "
-        "'lazy' (on idle/search), 'git' (on commit). Default: 'realtime'."),
-    "lazy_idle_threshold": Rule("lazyIdleThreshold", _COUNT, _check_count, _read_number,
+    "indexing_strategy": _choice("indexingStrategy", Strategy,
+        "Indexing strategy: 'realtime' (immediate), 'lazy' (on idle/search), 'git' (on commit). "
+        "Default: 'realtime'."),
+    "lazy_idle_threshold": _number("lazyIdleThreshold",
         "Seconds of inactivity before lazy indexing triggers. Default: 30."),
-    "watching": Rule("watching", "'auto', 'polling' or 'off'", _check_choice(Watching),
-        about="How a server learns of changes: 'auto' (file events), 'polling' (looking now and "
-        "then), or 'off' (looking when searched). Default: 'auto'."),
-    "roots": Rule("roots", "an array of folders", _check_strings, _read_list,
-        "Folders that together form this one project. Default: the project's root alone."),
-    "chunking": Rule("chunking", "'syntax' or 'recursive'", _check_choice(Chunking),
-        about="How code is cut: 'syntax' (whole definitions) or 'recursive' (fixed size). "
+    "watching": _choice("watching", Watching,
+        "How a server notices changes: 'auto' (file events), 'polling' (checking now and then), or "
+        "'off' (checking before searches). Default: 'auto'."),
+    "roots": _list("roots",
+        "Folders that together form this one project. Default: the project's root alone.",
+        "an array of folders"),
+    "chunking": _choice("chunking", Chunking,
+        "How code is cut: 'syntax' (whole definitions) or 'recursive' (fixed size). "
         "Default: 'syntax'."),
-    "store": Rule("store", "'sqlite' or 'lance'", _check_choice(StoreName),
-        about="Where chunks are kept: 'sqlite' or 'lance' (pip install 'sonde[lance]'). "
+    "store": _choice("store", StoreName,
+        "Where chunks are kept: 'sqlite' or 'lance' (pip install 'sonde[lance]'). "
         "Default: 'sqlite'."),
-    "embedding": Rule("embedding", f"one of {', '.join(get_args(Embedding))}",
-        _check_choice(Embedding),
-        about="'auto' (static at once, deep when idle), 'static', 'deep', 'local' (as "
-        "auto, the deep model in a process that all servers share), 'model' (the one at "
-        "embeddingModel), 'http' or 'openai' (the service at "
-        "embeddingEndpoint is sent your text), or 'none' (words only). "
-        "Default: 'auto'."),
-    "tool_names": Rule("toolNames", "'portable', 'documented' or 'both'", _check_choice(ToolNames),
-        about="Which spellings of tool names are listed: 'portable', 'documented' or 'both'. "
+    "embedding": _choice("embedding", Embedding,
+        "'auto' (static at once, deep when idle), 'static', 'deep', 'local' (as auto, with the "
+        "deep model in a process that all servers share), 'model' (the one at embeddingModel), "
+        "'http' or 'openai' (your text is sent to the service at embeddingEndpoint), or 'none' "
+        "(words only). Default: 'auto'.",
+        f"one of {', '.join(get_args(Embedding))}"),
+    "tool_names": _choice("toolNames", ToolNames,
+        "Which spellings of tool names are listed: 'portable', 'documented' or 'both'. "
         "Default: 'portable'."),
-    "toolsets": Rule("toolsets", f"an array of names among {', '.join(TOOLSETS)}",
-        _check_toolsets, _read_list,
-        "Which tools are listed to clients. Default: ['code', 'index', 'research']."),
-    "max_tokens": Rule("maxTokens", "a whole number from 1 to 20000",
-        lambda value: _check_count(value, 20_000), _read_number,
-        "Size of one answer, in tokens of 4 characters; at most 20000. Default: 2000."),
-    "file_roots": Rule("fileRoots", "an array of folders", _check_strings, _read_list,
-        "Folders that agents may scan with `index`. Default: the home folder and where sonde was "
-        "started."),
-    "assume_yes": Rule("assumeYes", _FLAG, _check_flag, _read_flag,
+    "toolsets": _list("toolsets",
+        "Which tools are listed to clients. Default: ['code', 'index', 'research'].",
+        f"an array of names among {', '.join(TOOLSETS)}", "|".join(TOOLSETS), least=1),
+    "max_tokens": _number("maxTokens",
+        "Size of one answer, in tokens of 4 characters; at most 20000. Default: 2000.",
+        most=20_000),
+    "file_roots": _list("fileRoots",
+        "Folders that agents may scan with `index`. Default: the home folder and the folder where "
+        "sonde was started.",
+        "an array of folders"),
+    "assume_yes": _flag("assumeYes",
         "If true, the command line does not ask for confirmation. Default: false."),
-    "log_level": Rule("logLevel", "'debug', 'info', 'warning' or 'error'",
-        _check_choice(LogLevel),
-        about="How much is logged: 'debug', 'info', 'warning' or 'error'. Default: 'warning'."),
-    "host": Rule("host", "a host name or address", _check_text(r"[\w.:-]{1,253}"),
-        about="Where `sonde serve` listens; others can connect to anything but loopback, and need "
-        "a token. Default: '127.0.0.1'."),
-    "port": Rule("port", "a whole number from 0 to 65535", _check_number(0, 65_535), _read_number,
-        "The port of `sonde serve`; 0 takes a free one. Default: 8420."),
-    "token": Rule("token", "text without spaces", _check_text(r"\S{0,500}"),
-        about="What callers of `sonde serve` must present. Better kept in a file."),
-    "token_file": Rule("tokenFile", "the path of a file", _check_text(r"[^\0]{0,4096}"),
-        about="A file of tokens, one a line, a user's name before it: 'anna 5d8b0f...'."),
-    "public_url": Rule("publicUrl", "an http or https address",
-        _check_text(r"(https?://[\w.:\[\]-]{1,253}/?)?"),
-        about="The address of `sonde serve` as others see it, behind a proxy."),
-    "rate_limit": Rule("rateLimit", "a whole number from 0 to 1000000",
-        _check_number(0, 1_000_000), _read_number,
-        "Requests a second that one caller may send; 0 does not limit. Default: 200."),
-    "tool_limits": Rule("toolLimits", "an array of limits such as 'knowledge_search=30/m'",
-        _check_limits, _read_list,
+    "log_level": _choice("logLevel", LogLevel,
+        "How much is logged: 'debug', 'info', 'warning' or 'error'. Default: 'warning'."),
+    "host": _text("host", "a host name or address", r"[\w.:-]{1,253}",
+        "Address on which `sonde serve` listens. Other machines can connect unless it is loopback, "
+        "and need a token. Default: '127.0.0.1'."),
+    "port": _number("port", "Port of `sonde serve`; 0 picks a free one. Default: 8420.",
+        0, 65_535),
+    "token": _text("token", "text without spaces", r"\S{0,500}",
+        "Token that callers of `sonde serve` must send. Better kept in a file."),
+    "token_file": _text("tokenFile", "the path of a file", _PATH,
+        "File of tokens, one per line after the user's name: 'anna 5d8b0f...'."),
+    "public_url": _text("publicUrl", "an http or https address",
+        r"(https?://[\w.:\[\]-]{1,253}/?)?",
+        "Address of `sonde serve` as others see it, behind a proxy."),
+    "rate_limit": _number("rateLimit",
+        "Requests per second that one caller may send; 0 means no limit. Default: 200.",
+        0, 1_000_000),
+    "tool_limits": _list("toolLimits",
         "How often one user may call a tool: 'name=COUNT/UNIT' with s, m or h, '*' for each tool "
-        "that is not named. Default: no limits."),
-    "jwt_keys": Rule("jwtKeys", "the path of a file", _check_text(r"[^\0]{0,4096}"),
-        about="A JWKS file with the keys of whoever signs tokens (JWT, RS256 or HS256) for "
-        "`sonde serve`; `sub` is the user."),
-    "jwt_issuer": Rule("jwtIssuer", "text", _check_text(r"[^\0]{0,500}"),
-        about="What `iss` of such tokens must be; required with jwtKeys."),
-    "jwt_audience": Rule("jwtAudience", "text", _check_text(r"[^\0]{1,500}"),
-        about="What `aud` of such tokens must be. Default: 'sonde'."),
-    "knowledge_store": Rule("knowledgeStore", "'sqlite' or postgresql://USER@HOST/DATABASE",
-        _check_text(r"sqlite|postgres(ql)?://\S{1,1000}"),
-        about="Where personal knowledge is kept: 'sqlite', or the address of a PostgreSQL database "
-        "that several servers share (pip install 'sonde[postgres]'). Default: 'sqlite'."),
-    "chunks_dir": Rule("chunksDir", "the path of a folder", _check_text(r"[^\0]{1,4096}"),
-        about="Chunk files of a project that `cortex_search` answers from where they are. "
+        "that is not named. Default: no limits.",
+        "an array of limits such as 'knowledge_search=30/m'",
+        r"(\*|[\w.-]{1,64})=[1-9][0-9]{0,6}/[smh]"),
+    "jwt_keys": _text("jwtKeys", "the path of a file", _PATH,
+        "JWKS file with the keys of the issuer of tokens (JWT, RS256 or HS256) for `sonde serve`; "
+        "`sub` is the user."),
+    "jwt_issuer": _text("jwtIssuer", "text", r"[^\0]{0,500}",
+        "Required `iss` of such tokens; must be set with jwtKeys."),
+    "jwt_audience": _text("jwtAudience", "text", r"[^\0]{1,500}",
+        "Required `aud` of such tokens. Default: 'sonde'."),
+    "knowledge_store": _text("knowledgeStore", "'sqlite' or postgresql://USER@HOST/DATABASE",
+        r"sqlite|postgres(ql)?://\S{1,1000}",
+        "Where personal knowledge is kept: 'sqlite', or the address of a PostgreSQL database that "
+        "several servers share (pip install 'sonde[postgres]'). Default: 'sqlite'."),
+    "chunks_dir": _text("chunksDir", "the path of a folder", r"[^\0]{1,4096}",
+        "Folder of a project's chunk files, which `cortex_search` searches in place. "
         "Default: '.cortex/chunks'."),
-    "embedding_endpoint": Rule("embeddingEndpoint", "an http or https address",
-        _check_text(r"(https?://[^\s@]{1,1000})?"),
-        about="The embedding service of the providers 'http' and 'openai'; else the one that "
-        "embeds queries for chunk files of another model."),
-    "embedding_model": Rule("embeddingModel", "the name of a model", _check_text(r"[^\0]{0,4096}"),
-        about="The model of the provider 'model' (the path of a folder, or owner/name, which is "
-        "downloaded once) or 'openai' (default: text-embedding-3-small); of 'http', the one that "
-        "the service must say it has."),
-    "embedding_hub": Rule("embeddingHub", "an http or https address",
-        _check_text(r"https?://[^\s@]{1,1000}"),
-        about="Where models are downloaded from that are asked for by name. "
+    "embedding_endpoint": _text("embeddingEndpoint", "an http or https address",
+        r"(https?://[^\s@]{1,1000})?",
+        "Embedding service of the providers 'http' and 'openai'; with other providers, the service "
+        "that embeds queries for chunk files of another model."),
+    "embedding_model": _text("embeddingModel", "the name of a model", _PATH,
+        "Model of the provider 'model' (the path of a folder, or owner/name, which is downloaded "
+        "once) or 'openai' (default: text-embedding-3-small); with 'http', the model that the "
+        "service must report."),
+    "embedding_hub": _text("embeddingHub", "an http or https address",
+        r"https?://[^\s@]{1,1000}",
+        "Where models named as owner/name are downloaded from. "
         "Default: 'https://huggingface.co'."),
-    "embedding_key_variable": Rule("embeddingKeyVariable", "the name of a variable",
-        _check_text(r"([A-Za-z_][A-Za-z0-9_]{0,99})?"),
-        about="The environment variable that holds the key for embeddingEndpoint; a key itself is "
-        "never written to a file. Default: OPENAI_API_KEY for OpenAI itself, none for others."),
-    "embedding_dimensions": Rule("embeddingDimensions", "a whole number from 1 to 100000",
-        lambda value: _check_count(value, 100_000), _read_number,
-        "Numbers in a vector of that service. Default: 384; 'openai' is asked."),
+    "embedding_key_variable": _text("embeddingKeyVariable", "the name of a variable",
+        r"([A-Za-z_][A-Za-z0-9_]{0,99})?",
+        "Environment variable that holds the key for embeddingEndpoint; a key itself is never "
+        "written to a file. Default: OPENAI_API_KEY for OpenAI itself, none for others."),
+    "embedding_dimensions": _number("embeddingDimensions",
+        "Dimensions of that service's vectors. Default: 384; 'openai' is asked.",
+        most=100_000),
 }  # fmt: skip
 
 

@@ -1,77 +1,56 @@
-"""Where a text may be cut: at paragraphs, sentences and words, never inside a visible character."""
+"""Where a text may be cut: at paragraphs, sentences and words, never inside a visible character.
+
+The rules are those of Unicode (UAX 29), which `apsw` brings along. It is imported only for texts
+that need them: plain Latin text does not.
+"""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 
-_JOINER = "\u200d"
-_FLAGS = ("\U0001f1e6", "\U0001f1ff")
-_TONES = ("\U0001f3fb", "\U0001f3ff")
-_TAGS = ("\U000e0020", "\U000e007f")
+_FIRST_MARK = "\u0300"
+"""Two characters below this one always stand apart, except a carriage return and its line feed."""
+_LOOKBACK = 256
+"""Characters to go back for the start of a cluster; longer clusters occur only in hostile text."""
 
 
 def is_boundary(text: str, at: int) -> bool:
     """Whether a cut before the character at this place leaves every visible character whole."""
-    if at <= 0 or at >= len(text):
-        return True
-    before, after = text[at - 1], text[at]
-    if before < "\u0300" and after < "\u0300":
-        return not (before == "\r" and after == "\n")
-    if before == _JOINER or _extends(after):
-        return False
-    if _FLAGS[0] <= before <= _FLAGS[1] and _FLAGS[0] <= after <= _FLAGS[1]:
-        run = at
-        while run > 0 and _FLAGS[0] <= text[run - 1] <= _FLAGS[1]:
-            run -= 1
-        return (at - run) % 2 == 0
-    return not _is_hangul_pair(before, after)
+    return floor_boundary(text, at) == at
 
 
 def floor_boundary(text: str, at: int) -> int:
     """The nearest cut at or before this place."""
-    at = min(max(at, 0), len(text))
-    while not is_boundary(text, at):
-        at -= 1
-    return at
+    return _find_cuts(text, at)[0]
 
 
 def ceil_boundary(text: str, at: int) -> int:
-    """The nearest cut at or behind this place."""
+    """The nearest cut at or after this place."""
+    return _find_cuts(text, at)[1]
+
+
+def _find_cuts(text: str, at: int) -> tuple[int, int]:
+    """The nearest cuts at or before, and at or after, a place."""
     at = min(max(at, 0), len(text))
-    while not is_boundary(text, at):
-        at += 1
-    return at
+    if _is_plain_cut(text, at):
+        return at, at
+    from apsw.unicode import grapheme_next_break
+
+    start = at - 1
+    while at - start < _LOOKBACK and not _is_plain_cut(text, start):
+        start -= 1
+    end = start
+    while end < at:
+        start, end = end, grapheme_next_break(text, end)
+    return (at, at) if end == at else (start, end)
 
 
-def _extends(char: str) -> bool:
-    return (
-        char == _JOINER
-        or unicodedata.category(char) in ("Mn", "Me", "Mc")
-        or _TONES[0] <= char <= _TONES[1]
-        or _TAGS[0] <= char <= _TAGS[1]
-        or char in "\u200c\uff9e\uff9f\u0e33\u0eb3"
-    )
-
-
-def _is_hangul_pair(before: str, after: str) -> bool:
-    """Korean letters that are written apart and read as one syllable."""
-    left, right = _hangul(before), _hangul(after)
-    return (
-        (left == "L" and right in ("L", "V", "S"))
-        or (left in ("V", "S") and right in ("V", "T"))
-        or (left == "T" and right == "T")
-    )
-
-
-def _hangul(char: str) -> str:
-    if "\u1100" <= char <= "\u115f" or "\ua960" <= char <= "\ua97c":
-        return "L"
-    if "\u1160" <= char <= "\u11a7" or "\ud7b0" <= char <= "\ud7c6":
-        return "V"
-    if "\u11a8" <= char <= "\u11ff" or "\ud7cb" <= char <= "\ud7fb":
-        return "T"
-    return "S" if "\uac00" <= char <= "\ud7a3" else ""
+def _is_plain_cut(text: str, at: int) -> bool:
+    """Whether the characters on both sides show that a cut is right here."""
+    if at <= 0 or at >= len(text):
+        return True
+    before, after = text[at - 1], text[at]
+    return before < _FIRST_MARK > after and (before, after) != ("\r", "\n")
 
 
 _BREAKS = (

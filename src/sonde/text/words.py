@@ -1,36 +1,72 @@
-"""Text -> search words: identifiers whole and in parts, accents folded, CJK as bigrams.
+"""Words of a text and the terms under which an index finds them.
 
-One definition of "word" serves the lexical index, the static model and the ranking, so that
-what one finds the other can score.
+A word is read in one of two ways. Code keeps identifiers whole and in parts; prose also stems
+English words and reads marks and symbols in place. Both fold accents and letter case, and cut
+scripts that are written without spaces into pairs of letters. The lexical index, the static model
+and the ranking share these definitions, so that what one finds the others can score.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-_WORD = re.compile(r"\w+", re.UNICODE)
+REMEMBERED = 40
+"""Characters. Longer words are mostly data and occur once, so caching them only costs memory."""
+_CACHED_WORDS = 50_000
+_LONGEST_TERM = 64
+"""Characters. Longer terms are cut: a hash or a key is still found by its beginning."""
+
+# Marks that Python does not count as letters but that do not end a word: accents, vowel signs,
+# joiners.
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0df3\u0e00-\u0e4e\u0e50-\u0eff"
+    "\u0f18-\u0fbc\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d"
+    "\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f"
+)
+_PROSE_SYMBOLS = "\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u2bff\U0001f000-\U0001faff"
+_VOICED = "\u3099\u309a"
+"""Japanese marks that make another letter, not an accented one."""
+_INVISIBLE = "\u200c\u200d" + "".join(map(chr, range(0xFE00, 0xFE10)))
+"""Joiners and variation selectors."""
+
 _ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
+_ASCII_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_CODE_WORD = re.compile(r"\w+")
+_CODE_PART = re.compile(rf"{_ASCII_PART.pattern}|[^\x00-\x7f]+")
+_CODE_SYMBOL = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff]")
+_PROSE_WORD = re.compile(f"[\\w{_MARKS}]+|[{_PROSE_SYMBOLS}]")
+_PROSE_SYMBOL = re.compile(f"[{_PROSE_SYMBOLS}]")
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]+"
 )
-_SYMBOL = re.compile("[\u2190-\u2bff\U0001f000-\U0001faff]")
-_LONGEST = 64
-_CACHE_SIZE = 50_000
-REMEMBERED = 40
-"""Longer words are data more often than not, come once, and would fill what words are kept in."""
+"""A run of a script that is written without spaces between words."""
 
 
-def _strip_accents(text: str) -> str:
-    """The text without accents, its letter case as it was (`Übung` -> `Ubung`)."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    kept = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return unicodedata.normalize("NFC", kept)
+class _Reading(dict[str, tuple[str, ...]]):
+    """A way to read words, and a cache: word as written -> its terms."""
+
+    def __init__(self, word: re.Pattern[str], split: Callable[[str], list[str]]) -> None:
+        super().__init__()
+        self._word = word
+        self._split = split
+
+    def pattern(self, text: str) -> re.Pattern[str]:
+        """The expression that finds the words of this text."""
+        return _ASCII_WORD if text.isascii() else self._word
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        if len(self) > _CACHED_WORDS:
+            self.clear()
+        terms = tuple(self._split(word))
+        if len(word) <= REMEMBERED:
+            self[word] = terms
+        return terms
 
 
 _ASCII_PLAIN = {code: chr(code).lower() if chr(code).isalnum() else None for code in range(128)}
@@ -53,80 +89,173 @@ def fold_name(name: str) -> str:
     return strip_punctuation(unicodedata.normalize("NFC", kept))
 
 
-def _bigrams(run: str) -> list[str]:
-    return [run] if len(run) < 2 else [run[i : i + 2] for i in range(len(run) - 1)]
+# --- code ---
+
+
+def find_words(text: str) -> list[str]:
+    """The identifiers and words of a text, as written."""
+    return _CODE.pattern(text).findall(text)
+
+
+def find_symbols(text: str) -> list[str]:
+    """The terms of the arrows, shapes and emoji in a text."""
+    return [] if text.isascii() else list(map(_name_symbol, _CODE_SYMBOL.findall(text)))
+
+
+def index_terms(text: str) -> list[str]:
+    """Every term under which a text is found, in order, with repetitions."""
+    return [*chain.from_iterable(map(_CODE.__getitem__, find_words(text))), *find_symbols(text)]
 
 
 def split_identifier(word: str) -> list[str]:
     """The folded parts of an identifier (`getHTTPResponse_2` -> get, http, response, 2)."""
     if word.isascii():
         if word.isalpha() and (word.islower() or word.isupper() or word.istitle()):
-            return [word.lower()]  # most words; the expression below takes three times as long
-        return [part.lower() for part in _PART.findall(word)]
-    word = _strip_accents(word)
+            return [word.lower()]  # most words; the expression takes three times as long
+        return [part.lower() for part in _ASCII_PART.findall(word)]
     parts: list[str] = []
-    for part in _PART.findall(word):
-        folded = part.lower() if part.isascii() else part.casefold()
-        position = 0
-        for run in _UNSPACED.finditer(folded):
-            if run.start() > position:
-                parts.append(folded[position : run.start()])
-            parts.extend(_bigrams(run.group()))
-            position = run.end()
-        if position < len(folded):
-            parts.append(folded[position:])
+    for part in _CODE_PART.findall(_strip_accents(word)):
+        for run in _split_runs(part.lower() if part.isascii() else part.casefold()):
+            pairs = _pair_letters(run) if _UNSPACED.match(run) else []
+            parts += pairs or [run]
     return parts
-
-
-class _Terms(dict[str, tuple[str, ...]]):
-    """Word as written -> its terms; remembers what it has split, since code repeats itself."""
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        if len(self) > _CACHE_SIZE:
-            self.clear()
-        result = tuple(split_word(word))
-        if len(word) <= REMEMBERED:
-            self[word] = result
-        return result
-
-
-_terms = _Terms()
-
-
-def forget_words() -> None:
-    """Free what is remembered of words; they are split again when they come."""
-    _terms.clear()
 
 
 def split_word(word: str) -> list[str]:
-    """The terms of one word as written: the whole and its parts."""
-    parts = [part[:_LONGEST] for part in split_identifier(word)]
-    if len(parts) > 1 and word.isascii():
-        whole = "".join(parts)
-        if len(whole) <= _LONGEST:
-            parts.insert(0, whole)
-    return parts
+    """The terms of one word of code: the whole if it is an identifier of several parts, then the
+    parts."""
+    parts = [part[:_LONGEST_TERM] for part in split_identifier(word)]
+    return _add_whole("".join(parts) if word.isascii() else "", parts)
 
 
-def find_words(text: str) -> list[str]:
-    """The identifiers and words of a text, as written."""
-    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+_CODE = _Reading(_CODE_WORD, split_word)
 
 
-def index_terms(text: str) -> list[str]:
-    """Every term under which a text is found, in order, with repetitions."""
-    return [*chain.from_iterable(map(_terms.__getitem__, find_words(text))), *find_symbols(text)]
+# --- prose ---
 
 
-def find_symbols(text: str) -> list[str]:
-    """The terms of the arrows, shapes and emoji in a text."""
-    return [] if text.isascii() else [f"u{ord(each):x}" for each in _SYMBOL.findall(text)]
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text: its place and its terms."""
+
+    start: int
+    end: int
+    terms: tuple[str, ...]
+
+
+def read_words(text: str) -> Iterator[Word]:
+    """The words of a prose text in order, with the terms that an index holds."""
+    for found in _PROSE.pattern(text).finditer(text):
+        yield Word(found.start(), found.end(), _PROSE[found.group()])
+
+
+def index_text(text: str) -> list[str]:
+    """Every term of a prose text in order, with repetitions."""
+    return list(chain.from_iterable(map(_PROSE.__getitem__, _PROSE.pattern(text).findall(text))))
+
+
+def query_terms(word: str) -> list[str]:
+    """The terms that look up a word of a query; `x*` stands for every term that begins with x."""
+
+    def look_up(run: str) -> list[str]:
+        return _pair_letters(run) or [f"{run}*"]
+
+    return _split_prose(word, look_up)
+
+
+def fold_text(text: str) -> str:
+    """The text without accents, letter case and repeated spaces, to compare tags and names."""
+    return " ".join(_strip_marks(text).casefold().split())
+
+
+def _hold_prose(word: str) -> list[str]:
+    """The terms of a word as an index holds them: each letter of an unspaced run begins one."""
+    return _split_prose(word, lambda run: [*_pair_letters(run), run[-1]])
+
+
+def _split_prose(word: str, split_run: Callable[[str], list[str]]) -> list[str]:
+    """The terms of one word of prose; `split_run` cuts what is written without spaces."""
+    terms: list[str] = []
+    for part in _fold_parts(word):
+        if _UNSPACED.match(part):
+            terms += split_run(part)
+        elif part:
+            stem = stem_word(part) if part.isascii() and part.isalpha() else part
+            terms.append(stem[:_LONGEST_TERM])
+    parts = _ASCII_PART.findall(word) if word.isascii() else []
+    return _add_whole("".join(parts).lower() if len(parts) > 1 else "", terms)
+
+
+def _fold_parts(word: str) -> list[str]:
+    """The folded parts of a word: of an identifier, or of a mix of scripts."""
+    if _PROSE_SYMBOL.fullmatch(word):
+        return [_name_symbol(word)]
+    plain = _strip_marks(word)
+    if plain.isascii():
+        return [part.lower() for part in _ASCII_PART.findall(plain)]
+    parts: list[str] = []
+    for part in plain.split("_"):
+        parts += _split_runs("".join(c for c in part.casefold() if ord(c) > 127 or c.isalnum()))
+    return [part.encode("utf-8", "ignore").decode() for part in parts]
+
+
+def _strip_marks(text: str) -> str:
+    return _strip_accents(text, keep=_VOICED, drop=_INVISIBLE)
+
+
+_PROSE = _Reading(_PROSE_WORD, _hold_prose)
+
+
+# --- both ---
+
+
+def forget_words() -> None:
+    """Free the cached terms of words."""
+    _CODE.clear()
+    _PROSE.clear()
 
 
 def unique(terms: Iterable[str]) -> list[str]:
-    """The distinct terms, first come first."""
+    """The distinct terms, in order of first occurrence."""
     return list(dict.fromkeys(terms))
 
+
+def _strip_accents(text: str, *, keep: str = "", drop: str = "") -> str:
+    """The text without accents, its letter case unchanged (`Übung` -> `Ubung`)."""
+    if text.isascii():
+        return text
+    decomposed = unicodedata.normalize("NFKD", text)
+    kept = (c for c in decomposed if c in keep or not (unicodedata.combining(c) or c in drop))
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def _split_runs(text: str) -> Iterator[str]:
+    """Runs of unspaced scripts and what stands between them, in order."""
+    position = 0
+    for run in _UNSPACED.finditer(text):
+        if run.start() > position:
+            yield text[position : run.start()]
+        yield run.group()
+        position = run.end()
+    if position < len(text):
+        yield text[position:]
+
+
+def _pair_letters(run: str) -> list[str]:
+    return [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+def _add_whole(whole: str, parts: list[str]) -> list[str]:
+    """The parts of an identifier, preceded by the whole in one piece (`get_user` -> `getuser`)."""
+    return [whole, *parts] if len(parts) > 1 and 0 < len(whole) <= _LONGEST_TERM else parts
+
+
+def _name_symbol(symbol: str) -> str:
+    """The term of a symbol or an emoji: its code point."""
+    return f"u{ord(symbol):x}"
+
+
+# --- English stems, by Porter's rules of 1980 ---
 
 _VOWEL = "(?:[aeiou]|(?<=[^aeiou])y)"
 _CONSONANT = "(?:[^aeiouy]|(?<=[aeiou])y|^y)"
@@ -154,15 +283,15 @@ _STEP_4 = (
 
 
 def stem_word(word: str) -> str:
-    """The stem of a lower case English word; words of one or two letters stay."""
+    """The Porter stem of a lower-case English word; one or two letters stay as they are."""
     if len(word) < 3:
         return word
     word = _cut_plural(word)
     word = _cut_past(word)
     if word.endswith("y") and _HAS_VOWEL.search(word[:-1]):
         word = word[:-1] + "i"
-    word = _put_ending(word, _STEP_2)
-    word = _put_ending(word, _STEP_3)
+    word = _replace_ending(word, _STEP_2)
+    word = _replace_ending(word, _STEP_3)
     word = _cut_suffix(word)
     return _cut_last(word)
 
@@ -190,11 +319,11 @@ def _cut_past(word: str) -> str:
     return word
 
 
-def _put_ending(word: str, endings: tuple[tuple[str, str], ...]) -> str:
-    for ending, put in endings:
+def _replace_ending(word: str, endings: tuple[tuple[str, str], ...]) -> str:
+    for ending, replacement in endings:
         if word.endswith(ending):
             root = word[: -len(ending)]
-            return root + put if _MEASURE_1.match(root) else word
+            return root + replacement if _MEASURE_1.match(root) else word
     return word
 
 
@@ -217,136 +346,3 @@ def _cut_last(word: str) -> str:
     if word.endswith("ll") and _MEASURE_2.match(word[:-1]):
         word = word[:-1]
     return word
-
-
-# Marks that are no letters to Python and yet do not end a word: accents, vowel signs, joiners.
-_MARKS = (
-    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
-    "\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0df3\u0e00-\u0e4e\u0e50-\u0eff"
-    "\u0f18-\u0fbc\u1000-\u1049\u1050-\u109f\u1780-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d"
-    "\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f"
-)
-_SYMBOLS = "\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u2bff\U0001f000-\U0001faff"
-_SYMBOL_PROSE = re.compile(f"[{_SYMBOLS}]")
-_WORD_PROSE = re.compile(f"[\\w{_MARKS}]+|[{_SYMBOLS}]")
-_PART_PROSE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_VOICED = "\u3099\u309a"
-"""Japanese marks that make another letter, not an accented one."""
-_REMEMBERED = 40
-"""Longer words are data more often than not, and come once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of a text: where it is, and the terms it stands for."""
-
-    start: int
-    end: int
-    terms: tuple[str, ...]
-
-
-def read_words(text: str) -> Iterator[Word]:
-    """The words of a text in order, as an index holds them."""
-    pattern = _ASCII_WORD if text.isascii() else _WORD_PROSE
-    for found in pattern.finditer(text):
-        yield Word(found.start(), found.end(), _prose_terms[found.group()])
-
-
-def index_text(text: str) -> list[str]:
-    """Every term of a text in order, with repetitions."""
-    pattern = _ASCII_WORD if text.isascii() else _WORD_PROSE
-    return [term for word in pattern.findall(text) for term in _prose_terms[word]]
-
-
-def query_terms(word: str) -> list[str]:
-    """The terms by which a word of a question is looked up; `x*` means whatever begins with x."""
-    folded = [term for run in _split(word) for term in _look_up(run)]
-    whole = _join(word)
-    return [*([whole] if whole else []), *folded]
-
-
-def fold_text(text: str) -> str:
-    """The text without accents and letter case, for comparing tags and names."""
-    return " ".join(_strip_accents_prose(text).casefold().split())
-
-
-class _ProseTerms(dict[str, tuple[str, ...]]):
-    """Word as written -> its terms; remembers what it has split, since texts repeat themselves."""
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        if len(self) > _CACHE_SIZE:
-            self.clear()
-        terms = [term for run in _split(word) for term in _hold(run)]
-        whole = _join(word)
-        result = tuple([whole, *terms] if whole else terms)
-        if len(word) <= _REMEMBERED:
-            self[word] = result
-        return result
-
-
-_prose_terms = _ProseTerms()
-
-
-def _strip_accents_prose(text: str) -> str:
-    if text.isascii():
-        return text
-    decomposed = unicodedata.normalize("NFKD", text)
-    kept = (
-        c
-        for c in decomposed
-        if not (unicodedata.combining(c) or c in "\u200c\u200d" or "\ufe00" <= c <= "\ufe0f")
-        or c in _VOICED
-    )
-    return unicodedata.normalize("NFC", "".join(kept))
-
-
-def _split(word: str) -> list[str]:
-    """The folded parts of a word: of an identifier, of a mix of scripts."""
-    if _SYMBOL_PROSE.fullmatch(word):
-        return [f"u{ord(word):x}"]  # a symbol or an emoji is found under its number
-    plain = _strip_accents_prose(word)
-    if plain.isascii():
-        return [part.lower() for part in _PART_PROSE.findall(plain)]
-    parts: list[str] = []
-    for part in plain.split("_"):
-        folded = "".join(c for c in part.casefold() if ord(c) > 127 or c.isalnum())
-        at = 0
-        for run in _UNSPACED.finditer(folded):
-            if run.start() > at:
-                parts.append(folded[at : run.start()])
-            parts.append(run.group())
-            at = run.end()
-        if at < len(folded):
-            parts.append(folded[at:])
-    return [part.encode("utf-8", "ignore").decode() for part in parts]
-
-
-def _join(word: str) -> str:
-    """An identifier of several parts in one piece (`get_user` -> `getuser`)."""
-    if not word.isascii():
-        return ""
-    parts = _PART_PROSE.findall(word)
-    whole = "".join(parts).lower()
-    return whole if len(parts) > 1 and len(whole) <= _LONGEST else ""
-
-
-def _hold(part: str) -> list[str]:
-    """Terms of a part: every pair, and the last letter alone, so that each letter begins one."""
-    if _UNSPACED.match(part):
-        pairs = [part[at : at + 2] for at in range(len(part) - 1)]
-        return [*pairs, part[-1]]
-    return [_stem(part)] if part else []
-
-
-def _look_up(part: str) -> list[str]:
-    if _UNSPACED.match(part):
-        if len(part) == 1:
-            return [part + "*"]
-        return [part[at : at + 2] for at in range(len(part) - 1)]
-    return [_stem(part)] if part else []
-
-
-def _stem(part: str) -> str:
-    if part.isascii() and part.isalpha():
-        part = stem_word(part)
-    return part[:_LONGEST]

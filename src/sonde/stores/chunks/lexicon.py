@@ -95,8 +95,6 @@ def describe_chunk(chunk: Chunk) -> tuple[str, str, str]:
     )
 
 
-
-
 def list_names(file: ParsedFile) -> set[str]:
     """The folded names a file is known by: its stem and what it defines, whole and last part."""
     names = {fold_name(file.state.stem)}
