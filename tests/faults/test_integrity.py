@@ -18,7 +18,8 @@ from tests.waiting import PATIENCE_S
 from sonde.app import App, Project
 from sonde.errors import Cancelled
 from sonde.indexing.integrity import Findings, check_index
-from sonde.projects.check import check_project, check_soon
+from sonde.projects.check import check_soon
+from sonde.projects.maintenance import check_project
 from sonde.projects.update import update_project
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work

@@ -13,7 +13,7 @@ import pytest
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import OutOfMemory
-from sonde.projects.check import check_project
+from sonde.projects.maintenance import check_project
 from sonde.runtime.jobs import Jobs
 from sonde.runtime.memory import retry_in_halves
 from sonde.runtime.work import Work

@@ -17,7 +17,7 @@ from tests.trees import write_files
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
 from sonde.indexing import preparing
-from sonde.projects.check import check_project
+from sonde.projects.maintenance import check_project
 from sonde.runtime.work import Work
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index

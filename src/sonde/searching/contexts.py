@@ -39,6 +39,19 @@ class ContextChunk:
     created_at: str = ""
     updated_at: str = ""
 
+    def as_dict(self) -> dict[str, Any]:
+        """The chunk as chunk files and cortex_search write it; what is empty is left out."""
+        return {
+            "id": self.id,
+            **({"chunk_type": self.chunk_type} if self.chunk_type else {}),
+            "title": self.title,
+            "text": self.text,
+            **({"tags": list(self.tags)} if self.tags else {}),
+            **({"metadata": dict(self.metadata)} if self.metadata else {}),
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:

@@ -125,10 +125,10 @@ def _limit_or(project: Project, question: str, work: Work) -> str | FileLimitWar
     """The question, or the RFC's warning when the project is over the soft limit."""
     nothing: dict[Any, dict[str, Any]] = {"code": {}, "docs": {}}
     count = len(compare_tree(project.tree, nothing, {}, work).changed)
-    if count <= project.max_files:
+    if count <= project.settings.max_files:
         return question
     return FileLimitWarning(
-        f"{count} files exceeds soft limit of {project.max_files:,}", count=f"{count:,}"
+        f"{count} files exceeds soft limit of {project.settings.max_files:,}", count=f"{count:,}"
     )
 
 
@@ -206,7 +206,7 @@ def delete_index(
     question = "Delete the index for this project? This cannot be undone."
     require_consent(app.workspace, work, "delete_index", found, question, confirm)
     found.stop_following()
-    if found.strategy == "git":
+    if found.settings.strategy == "git":
         with suppress(SondeError):
             remove_hook(found.root)
     for kind in ("check", "refine", "views", "index", "flush"):
@@ -252,7 +252,7 @@ def _describe(app: App, found: Project) -> StatusAnswer:
     job = app.workspace.jobs.find(f"index:{found.key}")
     indexing = job is not None and job.status == "running"
     details: dict[str, Any] = {
-        "store": found.store_name,
+        "store": found.settings.store_name,
         "docs": {"totalDocs": docs.files, "totalDocChunks": docs.chunks},
         "vectors": _coverage(app, found),
     }
@@ -271,10 +271,10 @@ def _describe(app: App, found: Project) -> StatusAnswer:
     if metadata and metadata.skipped:
         details["skipped"] = metadata.skipped
         details["skippedExamples"] = metadata.skipped_examples
-    if found.warnings:
-        details["warnings"] = list(found.warnings)
+    if found.settings.warnings:
+        details["warnings"] = list(found.settings.warnings)
     watched, details["following"] = describe_following(found)
-    details["following"].setdefault("strategy", found.strategy)
+    details["following"].setdefault("strategy", found.settings.strategy)
     incomplete = metadata is None or metadata.last_full_index is None
     return {
         "status": "indexing" if indexing else "incomplete" if incomplete else "ready",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from sonde.searching.contexts import ContextChunk, SearchResult
+from sonde.searching.contexts import SearchResult
 
 
 class CortexAnswer(TypedDict):
@@ -19,18 +19,4 @@ class CortexAnswer(TypedDict):
 
 def show_result(result: SearchResult) -> dict[str, Any]:
     """One result: the whole chunk without its embedding, and its score."""
-    return {"chunk": show_chunk(result.chunk), "combined_score": result.combined_score}
-
-
-def show_chunk(chunk: ContextChunk) -> dict[str, Any]:
-    """A chunk; what is empty is left out as the document does."""
-    return {
-        "id": chunk.id,
-        **({"chunk_type": chunk.chunk_type} if chunk.chunk_type else {}),
-        "title": chunk.title,
-        "text": chunk.text,
-        **({"tags": list(chunk.tags)} if chunk.tags else {}),
-        **({"metadata": dict(chunk.metadata)} if chunk.metadata else {}),
-        "created_at": chunk.created_at,
-        "updated_at": chunk.updated_at,
-    }
+    return {"chunk": result.chunk.as_dict(), "combined_score": result.combined_score}
