@@ -14,10 +14,9 @@ from sonde.app import App
 from sonde.embedding.shared.server import EmbeddingServer
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed, InvalidRequest
-from sonde.projects.views import cortex_search
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
-from sonde.tools.code import search_code
+from sonde.tools.code import cortex_search, search_code
 from sonde.tools.index import create_index, get_index_status
 from sonde.wiring import build_app
 
@@ -147,8 +146,8 @@ def test_a_project_cannot_have_queries_sent_away(apps: Apps, project: Path) -> N
     (project / ".cortex").mkdir()
     config = project / ".cortex" / "config.yml"
     config.write_text("embedding:\n  endpoint: https://evil.example/embed\n")
-    opened = apps.start(embedding="static").projects.get(project)
-    assert opened.chunk_embedder is None
-    assert any("not on this machine" in warning for warning in opened.warnings)
+    opened = apps.start(embedding="static").workspace.projects.get(project)
+    assert opened.settings.chunk_embedder is None
+    assert any("not on this machine" in warning for warning in opened.settings.warnings)
     config.write_text("embedding:\n  endpoint: http://localhost:8121/embed\n")
-    assert apps.start(embedding="static").projects.get(project).chunk_embedder
+    assert apps.start(embedding="static").workspace.projects.get(project).settings.chunk_embedder

@@ -10,9 +10,9 @@ import pytest
 from tests.waiting import wait_until
 
 from sonde.app import App
-from sonde.projects.views import cortex_search
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
+from sonde.tools.code import cortex_search
 from sonde.tools.index import create_index
 from sonde.wiring import build_app
 
