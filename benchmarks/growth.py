@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sonde.embedding.static import StaticEmbedder
+from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
@@ -151,7 +152,7 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
     )
     embedder = StaticEmbedder()
     stores = open_stores(name, work / f"index-{name}")
-    update_index(tree, stores, embedder, Work())
+    update_index(tree, stores, embedder, Work(), compare_index(tree, stores, Work()))
     pick = random.Random(3)
     paths = [str(path.relative_to(source)) for path in chosen]
     spans = Spans()
@@ -166,7 +167,8 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
         if len(lines) > 400:
             del lines[pick.randrange(len(lines))]
         (project / path).write_text("\n".join(lines))
-        update_index(tree, stores, embedder, Work(), paths={path})
+        diff = compare_index(tree, stores, Work(), paths={path})
+        update_index(tree, stores, embedder, Work(), diff)
         for store in stores.values():
             store.tidy()
     spent = time.process_time() - spent
@@ -180,7 +182,7 @@ def measure_growth(name: str, source: Path, work: Path, files: int, updates: int
     size = stores["code"].counts().bytes
     assert stores["code"].verify() == []
     fresh = open_stores(name, work / f"fresh-{name}")
-    update_index(tree, fresh, embedder, Work())
+    update_index(tree, fresh, embedder, Work(), compare_index(tree, fresh, Work()))
     (wall, cpu), (fresh_wall, fresh_cpu) = compare([stores["code"], fresh["code"]], embedder)
     fresh_size = fresh["code"].counts().bytes
     for store in (*stores.values(), *fresh.values()):

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from sonde.errors import Cancelled
-from sonde.indexing.refine import coverage_of, refine_vectors
+from sonde.indexing.pipeline import coverage_of, refine_vectors
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
 from sonde.wiring import build_app

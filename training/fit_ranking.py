@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from sonde.embedding.base import Embedder, load_provider
-from sonde.indexing.pipeline import update_index
-from sonde.indexing.refine import refine_vectors
+from sonde.indexing.diff import compare_index
+from sonde.indexing.pipeline import refine_vectors, update_index
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
 from sonde.ranking.features import FEATURES
@@ -72,7 +72,8 @@ def open_index(folder: Path, kept: Path) -> SqliteChunkStore:
     )
     kept.mkdir(parents=True, exist_ok=True)
     store, prose = SqliteChunkStore(kept, "code"), SqliteChunkStore(kept, "docs")
-    update_index(tree, {"code": store, "docs": prose}, None, Work())
+    stores = {"code": store, "docs": prose}
+    update_index(tree, stores, None, Work(), compare_index(tree, stores, Work()))
     return store
 
 

@@ -25,6 +25,7 @@ import fit_ranking
 import numpy as np
 
 from sonde.embedding.base import load_provider
+from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Source, Tree
 from sonde.policy.admit import Rules
@@ -95,7 +96,8 @@ def open_snapshot(mirror: Path, commit: str, cache: Path) -> SqliteChunkStore:
         )
         kept.mkdir(parents=True)
         stores = {"code": SqliteChunkStore(kept, "code"), "docs": SqliteChunkStore(kept, "docs")}
-        update_index(tree, stores, load_provider("static"), Work())
+        diff = compare_index(tree, stores, Work())
+        update_index(tree, stores, load_provider("static"), Work(), diff)
     return SqliteChunkStore(kept, "code")
 
 

@@ -25,17 +25,20 @@ from sonde.errors import (
     StorageUnusable,
     SymlinkNotAllowed,
 )
+from sonde.indexing.integrity import Findings
 from sonde.indexing.sources import Tree
 from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, Source, public_deny_list
+from sonde.policy.content import read_document
 from sonde.policy.roots import resolve_inside
-from sonde.projects.project import Project, Projects
-from sonde.projects.workspace import Workspace
-from sonde.runtime.jobs import Jobs, JobStore
+from sonde.projects.project import Project, ProjectSettings
+from sonde.projects.workspace import Projects, Workspace
+from sonde.runtime.child import Child, serve_parent
+from sonde.runtime.jobs import Job, Jobs, JobStore
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.memory import require_memory, share_heap
-from sonde.runtime.work import name_process
+from sonde.runtime.work import Work, name_process
 from sonde.settings import (
     CORTEX_FILE,
     Settings,
@@ -50,7 +53,7 @@ from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import project_folder
 from sonde.stores.users import USER_NAME, load_signing_key
 from sonde.text.globs import match_any
-from sonde.types import Kind
+from sonde.types import Kind, Progress, Skipped
 
 if TYPE_CHECKING:
     from sonde.stores.knowledge.postgres.database import PostgresDatabase
@@ -58,8 +61,12 @@ if TYPE_CHECKING:
 _SWITCH_S = 0.0005
 """How long background work may keep an answer waiting, each time; Python's 5 ms add up, since an
 answer lets go of the interpreter at every look at the disk."""
-_ROOM = 128 << 20
-"""Under a limit that leaves less, libraries end the process instead of saying so."""
+_REQUIRED_BYTES = 128 << 20
+"""Under a memory limit that leaves less, libraries end the process instead of raising."""
+_CORTEX_FILE_BYTES = 100_000
+"""A `.cortex/config.yml` that is larger is not read."""
+_CHECK_REPORT_S = 0.2
+"""How often a check in a child process reports its progress."""
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +82,7 @@ def build_app(
     long on the first run."""
     share_heap()
     try:
-        require_memory(_ROOM)
+        require_memory(_REQUIRED_BYTES)
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
     key = load_signing_key(settings.home)
@@ -95,6 +102,7 @@ def build_app(
         else None,
         deep=_open_provider(settings, tell),
         background_deep=BackgroundEmbedder if settings.embedding in ("auto", "deep") else None,
+        start_checker=partial(_start_checker, settings),
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
         stays=stays,
@@ -211,7 +219,8 @@ def open_project(settings: Settings, root: Path) -> Project:
         folder = project_folder(settings.home, root)
     except OSError as error:
         raise StorageUnusable(f"{settings.home}: {error}") from error
-    own = apply_project_config(apply_cortex_config(settings, root), folder / "config.json")
+    cortex = apply_cortex_config(settings, root / CORTEX_FILE, _read_cortex_file(root))
+    own = apply_project_config(cortex, folder / "config.json")
     chunk_folder, warnings = _find_chunk_folder(own, root), own.warnings
     if chunk_folder is None:
         warnings += (f"chunk files in {own.chunks_dir} lie outside the project; they are not read",)
@@ -228,23 +237,30 @@ def open_project(settings: Settings, root: Path) -> Project:
         index_docs=own.index_docs,
         chunking=own.chunking,
     )
-    return Project(
-        root,
-        folder,
-        tree,
-        partial(_open_store, folder),
+    own_settings = ProjectSettings(
+        tree=tree,
         store_name=own.store,
         max_files=own.max_files,
         config_text=render_config(settings, public_deny_list()),
-        warnings=warnings,
         strategy=own.indexing_strategy,
         lazy_idle_s=own.lazy_idle_threshold,
         watching=own.watching,
-        open_views=partial(_open_views, folder),
+        warnings=warnings,
         chunk_folder=chunk_folder,
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
     )
+    open_store, open_views = partial(_open_store, folder), partial(_open_views, folder)
+    return Project(root, folder, own_settings, open_store, open_views)
+
+
+def _read_cortex_file(root: Path) -> str:
+    """The text of the project's `.cortex/config.yml`; empty if it is missing or may not be read."""
+    data = read_document(root, CORTEX_FILE, _CORTEX_FILE_BYTES)
+    try:
+        return "" if isinstance(data, Skipped) else data.decode("utf-8")
+    except ValueError:
+        return ""
 
 
 def _find_chunk_folder(own: Settings, root: Path) -> Path | None:
@@ -372,3 +388,41 @@ def _open_knowledge(home: Path, user: str) -> KnowledgeStore:
     plain = USER_NAME.fullmatch(user)
     name = user if plain else hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
     return SqliteKnowledge(home / "knowledge" / name)
+
+
+def _start_checker(settings: Settings, root: Path) -> Child:
+    """A process that checks the project at this root; it answers None with its progress, in the
+    end with what it found."""
+    child = Child(__name__)
+    child.ask((settings, root))
+    return child
+
+
+def _check_for_parent() -> None:
+    """In the child: check the project that the first request names."""
+    from sonde.projects.maintenance import check_project
+
+    jobs: list[Job] = []
+
+    def check(settings: Settings, root: Path, work: Work) -> Findings:
+        app = build_app(settings, start=root)
+        try:
+            workspace = app.workspace
+            return check_project(workspace, workspace.projects.get(root), work)
+        finally:
+            app.close()
+
+    def answer(request: tuple[Settings, Path] | None) -> Progress | Findings:
+        if request:
+            jobs.append(Job("check", partial(check, *request)))
+            threading.Thread(target=jobs[0].run, daemon=True).start()
+        if jobs[0].wait(timeout_s=_CHECK_REPORT_S):
+            findings: Findings = jobs[0].outcome()
+            return findings
+        return jobs[0].progress
+
+    serve_parent(answer)
+
+
+if __name__ == "__main__":
+    _check_for_parent()

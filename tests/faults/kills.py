@@ -27,7 +27,7 @@ import numpy as np
 
 from sonde.app import App
 from sonde.chunking.parse import parse_source
-from sonde.projects.check import check_project
+from sonde.projects.maintenance import check_project
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work
 from sonde.settings import load_settings

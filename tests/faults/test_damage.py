@@ -17,7 +17,7 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import IndexCorrupt, SondeError
-from sonde.projects.check import check_project
+from sonde.projects.maintenance import check_project
 from sonde.runtime.work import Work
 from sonde.tools.code import grep, search_by_path, search_code, search_docs
 from sonde.tools.index import create_index, get_index_status

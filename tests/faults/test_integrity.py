@@ -15,10 +15,12 @@ from tests.backends import STORES, needs_lance
 from tests.trees import write_files
 from tests.waiting import PATIENCE_S
 
-from sonde.app import App, Project
+from sonde.app import App
 from sonde.errors import Cancelled
 from sonde.indexing.integrity import Findings, check_index
-from sonde.projects.check import check_project, check_soon
+from sonde.projects.check import check_soon
+from sonde.projects.maintenance import check_project
+from sonde.projects.project import Project
 from sonde.projects.update import update_project
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
@@ -75,7 +77,8 @@ def read_all(project: Project) -> dict[str, Any]:
 
 def database_of(project: Project, kind: str = "code") -> Path:
     stem = "index" if kind == "code" else "docs"
-    return project.folder / (f"{stem}.db" if project.store_name == "sqlite" else f"{stem}.lance.db")
+    sqlite = project.settings.store_name == "sqlite"
+    return project.folder / (f"{stem}.db" if sqlite else f"{stem}.lance.db")
 
 
 def alter(project: Project, statements: str, kind: str = "code") -> None:
@@ -207,7 +210,7 @@ def test_words_that_are_not_those_of_the_text_are_found_by_a_thorough_check(
 
 def test_a_text_that_rotted_is_found(app: App, project: Project) -> None:
     before = read_all(project)
-    if project.store_name == "sqlite":
+    if project.settings.store_name == "sqlite":
         alter(project, "UPDATE chunks SET text = replace(text, 'value', 'vblue') WHERE id = 5")
     else:
         import lancedb

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import OutOfMemory
-from sonde.projects.check import check_project
+from sonde.projects.maintenance import check_project
 from sonde.runtime.jobs import Jobs
 from sonde.runtime.memory import retry_in_halves
 from sonde.runtime.work import Work
@@ -44,23 +45,25 @@ def test_halves_are_taken_until_it_fits_and_everything_is_done_once() -> None:
         retry_in_halves(range(20), fail)
 
 
-def test_an_index_made_in_halves_is_the_same(
-    sonde: Any, open_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    embed = StaticEmbedder.embed
-    sizes: list[int] = []
+class SmallEmbedder(StaticEmbedder):
+    """An embedder that has memory for five texts at a time."""
 
-    def embed_few(embedder: Any, texts: Sequence[str], mode: Any) -> Any:
-        sizes.append(len(texts))
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def embed(self, texts: Sequence[str], mode: Any) -> Any:
+        self.sizes.append(len(texts))
         if len(texts) > 5:
             raise MemoryError("cannot allocate")
-        return embed(embedder, texts, mode)
+        return super().embed(texts, mode)
 
-    monkeypatch.setattr(StaticEmbedder, "embed", embed_few)
-    app = open_app(start=sonde.project)
-    assert create_index(app, work=Work())["filesIndexed"] == 31
-    assert max(sizes) > 5 > min(sizes)
-    monkeypatch.undo()
+
+def test_an_index_made_in_halves_is_the_same(sonde: Any, open_app: Callable[..., App]) -> None:
+    app, small = open_app(start=sonde.project), SmallEmbedder()
+    limited = App(replace(app.workspace, static=small), app.disk, app.knowledge)
+    assert create_index(limited, work=Work())["filesIndexed"] == 31
+    assert max(small.sizes) > 5 > min(small.sizes)
     project = app.workspace.projects.get(sonde.project)
     assert check_project(app.workspace, project, Work(), thorough=True).drift == 0
 

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from tests.waiting import wait_until
 
 from sonde.errors import InvalidRequest
-from sonde.indexing.following.strategies import STRATEGIES, Strategy, make_strategy
+from sonde.indexing.following import STRATEGIES, Strategy, make_strategy
 from sonde.indexing.sources import Tree
 from sonde.policy.git import find_hook, has_hook, install_hook, remove_hook
 from sonde.projects.maintenance import choose_strategy, flush_index
@@ -35,49 +34,48 @@ def waits(served: Any, name: str = "pkg/m1.py") -> bool:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_keeps_the_documented_interface(name: str, tmp_path: Path) -> None:
-    passed: list[set[str]] = []
     tree = Tree((), lambda _: False, index_docs=True, chunking="syntax")
 
     def make() -> Strategy:
-        return make_strategy(name, tmp_path, passed.append, idle_s=3600, tree=tree)
+        return make_strategy(name, tmp_path, idle_s=3600, tree=tree)
 
     strategy = make()
-    assert (strategy.name, strategy.is_active()) == (name, False)
-    strategy.initialize()
-    strategy.start()
-    assert strategy.is_active()
-    strategy.on_file_event({"a.py", "b/"})
-    strategy.on_tick()
-    stats = strategy.get_stats()
-    assert (stats.events, stats.pending) == (2, 0 if name == "realtime" else 2)
-    strategy.stop()
-    assert not strategy.is_active()
+    assert strategy.name == name
+    changed = {"a.py", "b/"}
+    assert strategy.add(changed) == (changed if name == "realtime" else set())
+    assert strategy.tick() == (changed if name == "realtime" else set())
+    strategy.save()
     again = make()
-    again.initialize()
-    again.start()
-    again.flush()
-    assert passed == [{"a.py", "b/"}]
-    assert again.get_stats().pending == 0
-    again.flush()
-    assert len(passed) == 1
-    assert load_dirty(tmp_path) == set()
+    assert again.pending == changed
+    again.mark_indexed({"a.py"})
+    assert again.pending == load_dirty(tmp_path) == {"b/"}
+    again.mark_indexed({"b/"})
+    assert again.pending == load_dirty(tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", ["lazy", "git"])
+def test_what_waits_is_due_once_it_is_quiet(name: str, tmp_path: Path) -> None:
+    tree = Tree((), lambda _: False, index_docs=True, chunking="syntax")
+    now = 100.0
+    strategy = make_strategy(name, tmp_path, idle_s=30, tree=tree, clock=lambda: now)
+    strategy.add({"a.py"})
+    now += 29
+    assert strategy.tick() == set()
+    strategy.add({"b.py"})
+    now += 29
+    assert strategy.tick() == set()
+    now += 1
+    assert strategy.tick() == {"a.py", "b.py"}
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_what_could_not_be_indexed_waits(name: str, tmp_path: Path) -> None:
     tree = Tree((), lambda _: False, index_docs=True, chunking="syntax")
-
-    def fail(_paths: set[str]) -> None:
-        raise InvalidRequest("the disk is full")
-
-    strategy = make_strategy(name, tmp_path, fail, idle_s=0, tree=tree)
-    strategy.initialize()
-    strategy.start()
-    with suppress(InvalidRequest):
-        strategy.on_file_event({"a.py"})
-    with pytest.raises(InvalidRequest):
-        strategy.flush()
-    strategy.stop()
+    strategy = make_strategy(name, tmp_path, idle_s=0, tree=tree)
+    strategy.add({"a.py"})
+    assert strategy.tick() == {"a.py"}
+    assert strategy.tick() == {"a.py"}  # until it is said to be indexed
+    strategy.save()
     assert load_dirty(tmp_path) == {"a.py"}
 
 
@@ -248,7 +246,10 @@ def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]
         answer = choose_strategy(other.workspace, "lazy", work=Work())
         assert (answer["strategy"], answer["hook"]) == ("lazy", False)
         wait_until(lambda: served.following()["strategy"] == "lazy", "switched")
-        wait_until(lambda: reader.projects.get(served.root).strategy == "lazy", "everywhere")
+        wait_until(
+            lambda: reader.workspace.projects.get(served.root).settings.strategy == "lazy",
+            "everywhere",
+        )
     finally:
         other.close()
         reader.close()
@@ -275,7 +276,7 @@ def test_the_hook_is_installed_with_consent_and_removed_without_a_trace(committe
         return False
 
     polite = committed.open(stays=False)
-    object.__setattr__(polite, "assume_yes", False)
+    object.__setattr__(polite.workspace, "assume_yes", False)
     answer = choose_strategy(polite.workspace, "git", work=Work(ask=decline))
     assert asked
     assert (answer["hook"], hook.read_text()) == (False, own)

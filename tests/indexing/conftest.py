@@ -4,19 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.contents import read_contents
 
+from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
-from sonde.indexing.sources import Tree
+from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.admit import Rules, Source
+from sonde.policy.read import FileContent
 from sonde.runtime.work import Work
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.stores.records import Refusals
-from sonde.types import IndexReport
+from sonde.types import IndexReport, Skipped
+
+
+class _RecordingReader(TreeReader):
+    def __init__(self, tree: RecordingTree) -> None:
+        super().__init__(tree)
+        self._recording = tree
+
+    def read(self, path: str) -> FileContent | Skipped:
+        self._recording.reads.append(path)
+        return self._recording.faults.get(path) or super().read(path)
+
+
+@dataclass(frozen=True)
+class RecordingTree(Tree):
+    """A tree that notes which files are read, in order, and fails to read some."""
+
+    reads: list[str] = field(default_factory=list)
+    faults: dict[str, Skipped] = field(default_factory=dict)
+
+    def open_reader(self) -> TreeReader:
+        return _RecordingReader(self)
 
 
 class Bench:
@@ -31,7 +55,7 @@ class Bench:
             "index_docs": True,
             "chunking": "syntax",
         }
-        self.tree = Tree(**(settings | tree))
+        self.tree = RecordingTree(**(settings | tree))
         self.stores = {kind: SqliteChunkStore(folder, kind) for kind in ("code", "docs")}
         self.refused: Refusals = {}
 
@@ -41,10 +65,19 @@ class Bench:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    def update(self, work: Work | None = None, **options: Any) -> IndexReport:
-        return update_index(
-            self.tree, self.stores, None, work or Work(), refused=self.refused, **options
+    def update(
+        self,
+        work: Work | None = None,
+        *,
+        paths: set[str] | None = None,
+        force: bool = False,
+        **options: Any,
+    ) -> IndexReport:
+        work = work or Work()
+        diff = compare_index(
+            self.tree, self.stores, work, refused=self.refused, paths=paths, force=force
         )
+        return update_index(self.tree, self.stores, None, work, diff, **options)
 
     def snapshot(self) -> dict[str, Any]:
         """Everything an index knows that does not depend on how it got there."""

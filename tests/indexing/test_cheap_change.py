@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +17,21 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
-from sonde.indexing import preparing
-from sonde.projects.check import check_project
+from sonde.projects.maintenance import check_project
+from sonde.projects.project import Project
+from sonde.projects.workspace import Projects
 from sonde.runtime.work import Work
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
+from sonde.types import Kind, ParsedFile
 
 
 class Counter:
-    """What was cut and embedded since it was last asked."""
+    """The files written after they were cut, and the texts embedded, since it was last asked."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.cut: list[str] = []
         self.embedded: list[str] = []
-        parse, embed = preparing.parse_text, StaticEmbedder.embed
-
-        def spy_parse(path: str, text: str, **options: Any) -> Any:
-            self.cut.append(path)
-            return parse(path, text, **options)
-
-        def spy_embed(embedder: Any, texts: Sequence[str], mode: Any) -> Any:
-            self.embedded += texts if mode == "passage" else []
-            return embed(embedder, texts, mode)
-
-        monkeypatch.setattr(preparing, "parse_text", spy_parse)
-        monkeypatch.setattr(StaticEmbedder, "embed", spy_embed)
 
     def take(self) -> tuple[int, int]:
         counted = (len(self.cut), len(self.embedded))
@@ -49,9 +40,35 @@ class Counter:
         return counted
 
 
+class CountingEmbedder(StaticEmbedder):
+    """Notes what it embeds."""
+
+    def __init__(self, counter: Counter) -> None:
+        super().__init__()
+        self._counter = counter
+
+    def embed(self, texts: Sequence[str], mode: Any) -> Any:
+        self._counter.embedded += texts if mode == "passage" else []
+        return super().embed(texts, mode)
+
+
+class CountingStore:
+    """A store that notes the files it is given."""
+
+    def __init__(self, store: Any, counter: Counter) -> None:
+        self._store, self._counter = store, counter
+
+    def replace(self, files: Sequence[ParsedFile]) -> None:
+        self._counter.cut += [file.state.path for file in files]
+        self._store.replace(files)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
 @pytest.fixture
-def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
-    return Counter(monkeypatch)
+def counter() -> Counter:
+    return Counter()
 
 
 @pytest.fixture
@@ -75,8 +92,27 @@ def store(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def app(open_app: Callable[..., App], root: Path, store: str) -> App:
-    return open_app(start=root, store=store)
+def app(open_app: Callable[..., App], root: Path, store: str, counter: Counter) -> App:
+    made = open_app(start=root, store=store)
+    open_project = made.workspace.projects.get
+
+    def open_counted(place: Path) -> Project:
+        plain = open_project(place)
+        made.workspace.projects.forget(place)
+
+        def open_store(name: str, kind: Kind) -> Any:
+            opened = plain.open_stores(name)
+            counted = opened.pop(kind)
+            for other in opened.values():
+                other.close()
+            return CountingStore(counted, counter)
+
+        return Project(place, plain.folder, plain.settings, open_store, plain.views.store)
+
+    workspace = replace(
+        made.workspace, projects=Projects(open_counted), static=CountingEmbedder(counter)
+    )
+    return App(workspace, made.disk, made.knowledge)
 
 
 def index(app: App, root: Path) -> Any:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.trees import write_files
 
 from sonde.errors import StorageUnusable
-from sonde.indexing.following import leader as lead
-from sonde.indexing.following import watch
-from sonde.indexing.following.state import LeaderState
-from sonde.indexing.sources import Source, Tree
-from sonde.policy.admit import Rules
+from sonde.indexing.sources import Tree
+from sonde.projects.leader import Leader, LeaderState
+from sonde.projects.update import update_project
 from sonde.runtime.work import Work
+from sonde.settings import load_settings
+from sonde.wiring import build_app
 
 
 class Clock:
@@ -25,7 +26,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = 1_000.0
 
-    def monotonic(self) -> float:
+    def __call__(self) -> float:
         return self.now
 
     def get(self, timeout: float = 0.0) -> None:
@@ -35,48 +36,41 @@ class Clock:
     get_nowait = get
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    made = Clock()
-    monkeypatch.setattr(lead, "time", made)
-    monkeypatch.setattr(watch, "time", made)
-    return made
-
-
 @pytest.mark.parametrize("strategy", ["realtime", "lazy"])
-def test_what_fails_is_tried_ever_less_often_and_made_up_for(
-    strategy: str, clock: Clock, tmp_path: Path
-) -> None:
-    root = tmp_path / "project"
-    root.mkdir()
-    tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=True, chunking="syntax")
-    project: Any = SimpleNamespace(
-        folder=tmp_path, tree=tree, strategy=strategy, lazy_idle_s=1.0, watching="poll"
-    )
+def test_what_fails_is_tried_ever_less_often_and_made_up_for(strategy: str, tmp_path: Path) -> None:
+    clock = Clock()
     mended = clock.now + 200.0
     tries: list[float] = []
 
-    def try_now(*_: object) -> set[str]:
-        tries.append(clock.now)
-        if clock.now < mended:
-            raise StorageUnusable("read-only")
-        return set()
+    class FailingTree(Tree):
+        def walk(self, under: str = "") -> Any:
+            tries.append(clock.now)
+            if clock.now < mended:
+                raise StorageUnusable("read-only")
+            return super().walk(under)
 
-    actions: Any = SimpleNamespace(
-        update=try_now, find_changes=try_now, rest=lambda: None, check=lambda: None
+    root = write_files(tmp_path / "project", {"pyproject.toml": "", "a.py": "x = 1\n"})
+    settings = load_settings(
+        {}, home=tmp_path / "home", embedding="none", indexing_strategy=strategy, watching="polling"
     )
+    app = build_app(settings, start=root)
+    project = app.workspace.projects.get(root)
+    update_project(app.workspace, project, Work())
+    tree = project.tree
+    failing = FailingTree(tree.sources, tree.is_docs, tree.index_docs, tree.chunking)
+    project.adopt(replace(project.settings, tree=failing))
     inbox: Any = clock
     state = LeaderState()
-    told: list[str] = []
-    leading = lead.Leader(
-        project, actions, state, inbox,
-        goes_on=lambda: clock.now < mended + 80.0,
-        make_work=Work,
-        beat=lambda: told.append(state.note),
-    )  # fmt: skip
-    leading.run()
+    leader = Leader(app.workspace, project, state, inbox, stopping=threading.Event(), clock=clock)
+    notes: list[str] = []
+    leader.start()
+    while clock.now < mended + 80.0:
+        notes.append(state.note)
+        leader.step()
+    leader.close()
+    app.close()
     failed = [when for when in tries if when < mended]
     assert 3 <= len(failed) <= 12
     assert len(tries) > len(failed)
-    assert all(told[: int(failed[-1] - 1_000.0)])
-    assert (state.note, state.looks > 0) == ("", True)
+    assert all(notes[: int(failed[-1] - 1_000.0)])
+    assert (state.note, state.comparisons > 0) == ("", True)

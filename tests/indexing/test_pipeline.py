@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sonde.errors import Cancelled
-from sonde.policy.read import FileContent, FileReader
 from sonde.runtime.work import Work
+from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.types import Progress, Skipped
 
 SECRET = "-----BEGIN " + "PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n"
@@ -25,17 +23,9 @@ def age(path: Path, seconds: int = 0) -> None:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def reads(bench: Any) -> list[str]:
     """The files that were opened, in order."""
-    seen: list[str] = []
-
-    read = FileReader.read
-
-    def spy(reader: FileReader, path: str) -> FileContent | Skipped:
-        seen.append(path)
-        return read(reader, path)
-
-    monkeypatch.setattr(FileReader, "read", spy)
+    seen: list[str] = bench.tree.reads
     return seen
 
 
@@ -158,49 +148,43 @@ def test_a_refused_file_that_is_deleted_is_not_remembered(bench: Any) -> None:
 
 
 def test_a_file_that_could_not_be_read_is_tried_again_though_nothing_else_changed(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
+    bench: Any,
 ) -> None:
     age(bench.write("a.py", "x = 1\n"))
-    with monkeypatch.context() as patch:
-        patch.setattr(FileReader, "read", lambda _, path: Skipped(path, "unreadable"))
-        assert bench.update().skipped == {"unreadable": 1}
+    bench.tree.faults["a.py"] = Skipped("a.py", "unreadable")
+    assert bench.update().skipped == {"unreadable": 1}
+    bench.tree.faults.clear()
     assert bench.update().files_indexed == 1
 
 
 @pytest.mark.parametrize("stamp", [OLD_NS + 123_456_789, OLD_NS])
 @pytest.mark.parametrize(("first", "second"), [("x = 1\n", "x = 2\n"), ("a\0b\n", "abc\n")])
 def test_a_change_within_the_same_time_stamp_and_size_is_noticed(
-    bench: Any, monkeypatch: pytest.MonkeyPatch, first: str, second: str, stamp: int
+    bench: Any, first: str, second: str, stamp: int
 ) -> None:
-    now = stamp + 1_000_000
+    # the first file is read a millisecond after it was written, the second one much later
+    times = iter([stamp + 1_000_000])
 
-    read = FileReader.read
+    def now_ns() -> int:
+        return next(times, stamp + 10_000_000_000)
 
-    def read_slowly(reader: FileReader, path: str) -> FileContent | Skipped:
-        nonlocal now
-        now += 10_000_000_000 if path == "z.py" else 0
-        return read(reader, path)
-
-    clock = SimpleNamespace(time_ns=lambda: now, monotonic=time.monotonic)
-    monkeypatch.setattr("sonde.indexing.pipeline.time", clock)
-    monkeypatch.setattr(FileReader, "read", read_slowly)
     path = bench.write("a.py", first)
     os.utime(path, ns=(stamp, stamp))
     bench.write("z.py", "z = 1\n")
-    bench.update()
+    bench.update(now_ns=now_ns)
     path.write_text(second)
     os.utime(path, ns=(stamp, stamp))
-    bench.update()
+    bench.update(now_ns=now_ns)
     assert bench.stores["code"].chunks_of("a.py")[0].text == second
 
 
-def test_docs_that_are_switched_off_are_not_opened(open_bench: Any, reads: list[str]) -> None:
+def test_docs_that_are_switched_off_are_not_opened(open_bench: Any) -> None:
     bench = open_bench(index_docs=False)
     bench.write("a.py", "x = 1\n")
     bench.write("guide.md", "# Guide\n")
     bench.update()
     assert bench.files() == {"a.py"}
-    assert reads == ["a.py"]
+    assert bench.tree.reads == ["a.py"]
 
 
 def test_docs_that_are_switched_off_later_are_forgotten(open_bench: Any) -> None:
@@ -228,16 +212,16 @@ def test_recursive_chunking_cuts_by_size_and_covers_the_file(open_bench: Any) ->
     assert covered == set(range(1, 2001))
 
 
-def test_writes_are_cut_into_bounded_batches(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_are_cut_into_bounded_batches(bench: Any, tmp_path: Path) -> None:
     sizes: list[tuple[int, int]] = []
-    store = bench.stores["code"]
-    replace = store.replace
 
-    def spy(files: Any) -> None:
-        sizes.append((len(files), sum(len(c.text) for f in files for c in f.chunks)))
-        replace(files)
+    class RecordingStore(SqliteChunkStore):
+        def replace(self, files: Any) -> None:
+            sizes.append((len(files), sum(len(c.text) for f in files for c in f.chunks)))
+            super().replace(files)
 
-    monkeypatch.setattr(store, "replace", spy)
+    bench.stores["code"].close()
+    bench.stores["code"] = RecordingStore(tmp_path / "recorded", "code")
     for number in range(300):
         bench.write(f"small/{number}.py", f"x = {number}\n")
     for number in range(7):

@@ -16,10 +16,11 @@ from tests.processes import is_running
 from tests.waiting import wait_until
 
 from sonde.embedding.static import NAME, StaticEmbedder
-from sonde.indexing import preparing as workers
+from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.preparing import PrepareOrder, Workers, count_workers, prepare_files
 from sonde.policy.read import FileContent
+from sonde.runtime.child import Child
 from sonde.runtime.work import Work
 from sonde.types import Progress
 
@@ -31,7 +32,9 @@ HELPED = """
 import sys
 from pathlib import Path
 from sonde.embedding.static import StaticEmbedder
+from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
+from sonde.indexing.preparing import Workers
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
 from sonde.stores.chunks.sqlite import SqliteChunkStore
@@ -40,7 +43,9 @@ tree = Tree((Source("", Path(sys.argv[1]), Rules()),), lambda path: False, True,
 stores = {kind: SqliteChunkStore(Path(sys.argv[2]), kind) for kind in ("code", "docs")}
 work = Work(report=lambda _: print("going", flush=True))
 while True:
-    update_index(tree, stores, StaticEmbedder(), work, force=True, workers=2)
+    diff = compare_index(tree, stores, work, force=True)
+    embedder = StaticEmbedder()
+    update_index(tree, stores, embedder, work, diff, workers=Workers(2, embedder.name))
 """
 
 
@@ -96,10 +101,10 @@ def project(bench: Any) -> Any:
 
 def index(bench: Any, count: int, work: Work | None = None, **options: Any) -> dict[str, Any]:
     """Index and show everything that is stored."""
-    report = update_index(
-        bench.tree, bench.stores, StaticEmbedder(), work or Work(), refused=bench.refused,
-        workers=count, **options,
-    )  # fmt: skip
+    work, embedder = work or Work(), StaticEmbedder()
+    diff = compare_index(bench.tree, bench.stores, work, refused=bench.refused)
+    helping = Workers(count, embedder.name, **options)
+    report = update_index(bench.tree, bench.stores, embedder, work, diff, workers=helping)
     assert report.files_indexed == FILES + 1
     return {
         "report": (report.chunks_created, report.skipped, report.examples),
@@ -168,39 +173,33 @@ def test_workers_without_memory_leave_a_whole_index(
 
 
 @needs_proc
-def test_workers_that_hold_much_memory_are_replaced(
-    project: Any, open_bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_that_hold_much_memory_are_replaced(project: Any, open_bench: Any) -> None:
     seen: set[int] = set()
     expected = index(project, 0)
-    monkeypatch.setattr(workers, "_WORN", 1)
     work = Work(report=lambda _: seen.update(list_workers(os.getpid())))
-    assert index(open_bench(project.root), 2, work) == expected
+    assert index(open_bench(project.root), 2, work, worn_bytes=1) == expected
     assert len(seen) > 2
     wait_until(lambda: not any(map(is_running, seen)))
 
 
 @needs_proc
-def test_closing_ends_workers_that_took_the_place_of_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(workers, "_WORN", 1)
+def test_closing_ends_workers_that_took_the_place_of_others() -> None:
     text = "def add(one, other):\n    return one + other\n" * 5_000
     content = FileContent("big.py", text, "0" * 64, len(text), 0)
     order = PrepareOrder("code", "syntax", (content,))
-    with Workers(1, "") as helping:
+    with Workers(1, "", worn_bytes=1) as helping:
         assert helping.submit(order).result()
         assert helping.submit(order).result()
         left = [helping.submit(order), helping.submit(order)]
     assert [done.result(timeout=0) for done in left] == [None, None]
 
 
-def test_workers_that_cannot_start_leave_a_whole_index(
-    project: Any, open_bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_that_cannot_start_leave_a_whole_index(project: Any, open_bench: Any) -> None:
+    def refuse(_model: str) -> Child:
+        raise FileNotFoundError("/nonexistent/python")
+
     expected = index(project, 0)
-    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-    assert index(open_bench(project.root), 2) == expected
+    assert index(open_bench(project.root), 2, start=refuse) == expected
 
 
 @pytest.fixture
@@ -243,10 +242,8 @@ def test_a_worker_answers_as_we_do_and_imports_nothing_from_where_it_runs(
     assert [row.tobytes() for row in answer.vectors] == [row.tobytes() for row in here.vectors]
 
 
-def test_small_projects_and_single_cores_get_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_projects_and_single_cores_get_no_workers() -> None:
     large = [10_000] * 1_000
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
-    assert count_workers([10_000] * 100) == 0
-    assert count_workers(large) == 2
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
-    assert count_workers(large) == 0
+    assert count_workers([10_000] * 100, cores=2) == 0
+    assert count_workers(large, cores=2) == 2
+    assert count_workers(large, cores=1) == 0

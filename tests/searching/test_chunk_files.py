@@ -23,7 +23,7 @@ from sonde.errors import EmbeddingFailed, FileMissing, MissingExtra
 from sonde.runtime.work import Work
 from sonde.searching.chunk_files import QUIET_MS, ChunkFiles
 from sonde.searching.contexts import SearchOptions
-from sonde.settings import apply_cortex_config, load_settings
+from sonde.settings import load_settings
 from sonde.tools.code import cortex_search
 from sonde.wiring import build_app, open_project
 
@@ -244,7 +244,7 @@ def test_odd_values_in_a_projects_own_file_stop_nothing(tmp_path: Path, value: s
         f"embedding:\n  dimensions: {value}\nserver:\n  chunks_dir: {value}\n"
     )
     settings = load_settings({}, home=tmp_path / "home")
-    assert open_project(settings, root).warnings
+    assert open_project(settings, root).settings.warnings
 
 
 @pytest.mark.parametrize("how", ["absolute", "above", "a linked folder", "a linked file"])
@@ -274,7 +274,8 @@ def test_a_pipe_in_the_place_of_a_projects_own_file_is_not_waited_for(tmp_path: 
     (tmp_path / ".cortex").mkdir()
     os.mkfifo(tmp_path / ".cortex/config.yml")
     settings = load_settings({}, home=tmp_path / "home")
-    assert apply_cortex_config(settings, tmp_path) == settings
+    opened = open_project(settings, tmp_path).settings
+    assert (opened.chunk_folder, opened.needs_chunks) == (tmp_path / ".cortex/chunks", False)
 
 
 def test_a_service_that_is_set_anew_is_asked_from_then_on(tmp_path: Path, endpoint: str) -> None:

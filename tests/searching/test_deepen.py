@@ -13,6 +13,7 @@ from sonde.embedding.base import Vectors
 from sonde.embedding.onnx import OnnxEmbedder
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed
+from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import Rules, Source
@@ -62,7 +63,8 @@ def store(tmp_path: Path, static: StaticEmbedder) -> Iterator[SqliteChunkStore]:
     write_project(root)
     code, docs = SqliteChunkStore(tmp_path, "code"), SqliteChunkStore(tmp_path, "docs")
     tree = Tree((Source("", root, Rules()),), lambda _: False, index_docs=False, chunking="syntax")
-    update_index(tree, {"code": code, "docs": docs}, static, Work())
+    stores = {"code": code, "docs": docs}
+    update_index(tree, stores, static, Work(), compare_index(tree, stores, Work()))
     yield code
     code.close()
     docs.close()

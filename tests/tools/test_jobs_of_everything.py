@@ -14,9 +14,8 @@ from sonde.app import App
 from sonde.disk.indexes import read_root, start_scan
 from sonde.errors import Cancelled, InvalidRequest
 from sonde.knowledge.editing import import_knowledge, restore_knowledge, write_knowledge
-from sonde.projects.check import check_now
 from sonde.projects.find import indexed_project
-from sonde.projects.maintenance import convert_store, export_chunks, flush_index
+from sonde.projects.maintenance import check_now, convert_store, export_chunks, flush_index
 from sonde.runtime.work import Work
 from sonde.tools.index import create_index, reindex_project
 from sonde.tools.job_routes import job_progress, list_jobs, read_job, read_progress, stop_job

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,18 @@ from sonde.tools.index import create_index, delete_index, reindex_project
 PIECE = "def locate_walrus(sea):\n    return sea.find('walrus')\n"
 
 
-@pytest.fixture(autouse=True)
-def _look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches follow each other faster here than the files are looked at otherwise."""
-    monkeypatch.setattr("sonde.projects.update._FRESH_S", (0.0, 0.0))
+def keep_fresh(app: App, seconds: float) -> App:
+    """The same app, whose index counts as fresh for this long after a comparison."""
+    workspace = replace(app.workspace, fresh_s=(seconds, seconds))
+    return App(workspace, app.disk, app.knowledge)
+
+
+@pytest.fixture
+def app(open_app: Callable[..., App]) -> App:
+    """An app that compares the files at each search, as they follow each other fast here."""
+    made = keep_fresh(open_app(), 0.0)
+    create_index(made, work=Work())
+    return made
 
 
 @pytest.fixture
@@ -54,9 +63,9 @@ def assert_true_to_files(root: Path, rows: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("fresh_for", [0.0, 3600.0], ids=["refreshed", "mended"])
 def test_text_that_moved_down_is_shown_where_it_is_now(
-    app: App, root: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float
+    app: App, root: Path, fresh_for: float
 ) -> None:
-    monkeypatch.setattr("sonde.projects.update._FRESH_S", (fresh_for, fresh_for))
+    app = keep_fresh(app, fresh_for)
     path = root / "src" / "walrus.py"
     path.write_text("# one more line\n" * 10 + path.read_text())
     (row, *_) = search(app)["results"]
@@ -68,10 +77,9 @@ def test_text_that_moved_down_is_shown_where_it_is_now(
 @pytest.mark.parametrize("fresh_for", [0.0, 3600.0], ids=["refreshed", "mended"])
 @pytest.mark.parametrize("gone", ["text", "file", "link"])
 def test_what_is_gone_is_not_found(
-    app: App, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_for: float,
-    gone: str,
-) -> None:  # fmt: skip
-    monkeypatch.setattr("sonde.projects.update._FRESH_S", (fresh_for, fresh_for))
+    app: App, root: Path, tmp_path: Path, fresh_for: float, gone: str
+) -> None:
+    app = keep_fresh(app, fresh_for)
     path = root / "src" / "walrus.py"
     if gone == "text":
         path.write_text("import sea\n")

@@ -146,8 +146,8 @@ def test_a_project_cannot_have_queries_sent_away(apps: Apps, project: Path) -> N
     (project / ".cortex").mkdir()
     config = project / ".cortex" / "config.yml"
     config.write_text("embedding:\n  endpoint: https://evil.example/embed\n")
-    opened = apps.start(embedding="static").projects.get(project)
-    assert opened.chunk_embedder is None
-    assert any("not on this machine" in warning for warning in opened.warnings)
+    opened = apps.start(embedding="static").workspace.projects.get(project)
+    assert opened.settings.chunk_embedder is None
+    assert any("not on this machine" in warning for warning in opened.settings.warnings)
     config.write_text("embedding:\n  endpoint: http://localhost:8121/embed\n")
-    assert apps.start(embedding="static").projects.get(project).chunk_embedder
+    assert apps.start(embedding="static").workspace.projects.get(project).settings.chunk_embedder

@@ -262,10 +262,7 @@ COMMANDS = (
         "check",
         "compare the index with the files and with itself, and repair it",
         "index:run_check",
-        (
-            _flag("--thorough", about="look at every single word, too"),
-            _flag("--while-stdin-open", about="give up when stdin closes"),
-        ),
+        (_flag("--thorough", about="look at every single word, too"),),
     ),
     Command("doctor", "check that everything works, and say what does not", "doctor:run_doctor"),
     Command(

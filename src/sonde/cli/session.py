@@ -89,7 +89,7 @@ class Session:
                 raise
             project = find_project(self.app.workspace, str(ask_root(Path.cwd())))
         if self.args.command not in _TELL_THEMSELVES:
-            for warning in project.warnings:
+            for warning in project.settings.warnings:
                 self.note(escape_controls(warning), "warn")
         return project
 
@@ -181,11 +181,6 @@ class Session:
         """Text for people, on stdout."""
         for line in lines:
             sys.stdout.write(f"{line}\n")
-
-    def print_now(self, value: Any) -> None:
-        """One line of JSON for the program that reads along."""
-        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
 
     def flush(self) -> None:
         """Let what was printed be seen now."""

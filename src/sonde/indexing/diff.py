@@ -1,24 +1,34 @@
-"""What changed on disk since the index was written."""
+"""The difference between a project's files and its index."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from sonde.indexing.sources import Tree
 from sonde.policy.walk import ListedFile
 from sonde.runtime.work import Work
-from sonde.stores.records import Refusals
+from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, Kind, Progress, Skipped
 
-_EXAMPLES = 20
-_REPORT_EVERY = 2_000
+EVERYTHING = "/"
+"""Stands for the whole project among paths."""
 CUT_SHORT = "cut_short"
 """The reason of a file that is indexed, but not to its end."""
-_WORTH_TELLING = frozenset(
+_EXAMPLES = 20
+"""Omitted files that a report names, enough to see a pattern."""
+_REPORT_EVERY_FILES = 2_000
+"""Walking this many files takes about as long as a person notices."""
+_WORTH_NAMING = frozenset(
     {"secret_content", "unreadable", "bad_name", "too_large", "symlink", CUT_SHORT}
 )
+
+Stores = Mapping[Kind, ChunkStore]
+States = Mapping[Kind, Mapping[str, FileState]]
+Refusals = dict[str, tuple[int, int, str]]
+"""Files whose content was refused: path -> size, time, reason; not read again until they change."""
 
 
 @dataclass(slots=True)
@@ -31,24 +41,105 @@ class Omissions:
     def add(self, skipped: Skipped) -> None:
         """Count one."""
         self.counts[skipped.reason] += 1
-        if skipped.reason in _WORTH_TELLING and len(self.examples) < _EXAMPLES:
+        if skipped.reason in _WORTH_NAMING and len(self.examples) < _EXAMPLES:
             self.examples.append(skipped)
 
 
 @dataclass(slots=True)
 class Diff:
-    """Files to read again and files to forget, per index."""
+    """Files to read again and files to forget, per index, as of one state of the stores."""
 
     changed: list[tuple[Kind, ListedFile]] = field(default_factory=list)
     removed: list[tuple[Kind, str]] = field(default_factory=list)
     unchanged: int = 0
     omitted: Omissions = field(default_factory=Omissions)
+    paths: frozenset[str] | None = None
+    """The files that were compared; None for all."""
+    known: States = field(default_factory=dict)
+    """What the stores held of those files."""
+    refused: Refusals = field(default_factory=dict)
+    """Files whose content was refused before; an update adds to it."""
+    force: bool = False
+    """Whether files count as changed even if their content is the same."""
+    generation: int = 0
+    """The state of the stores that was compared; under another the diff is out of date."""
+    seconds: float = 0.0
+    """How long comparing took."""
+
+    def names(self) -> set[str]:
+        """The paths that differ."""
+        return {entry.path for _, entry in self.changed} | {path for _, path in self.removed}
+
+    def only(self, paths: set[str]) -> Diff:
+        """The part of the diff that is about these files."""
+        return replace(
+            self,
+            changed=[(kind, entry) for kind, entry in self.changed if entry.path in paths],
+            removed=[(kind, path) for kind, path in self.removed if path in paths],
+            unchanged=0,
+            omitted=Omissions(),
+            paths=frozenset(paths),
+        )
 
 
-def compare_tree(
-    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], refused: Refusals, work: Work
+def generation_of(stores: Stores) -> int:
+    """A number that grows with every committed change to any of the stores."""
+    return sum(store.generation() for store in stores.values())
+
+
+def compare_index(
+    tree: Tree,
+    stores: Stores,
+    work: Work,
+    *,
+    refused: Refusals | None = None,
+    paths: Iterable[str] | None = None,
+    force: bool = False,
 ) -> Diff:
-    """Walk the disk once and compare sizes and times; contents are compared when read."""
+    """Compare the stores with the disk, or with the named files and folders (ending in a slash).
+
+    Sizes and times are compared; contents are when they are read. `force` takes every file for
+    changed. `refused` is updated in place, by comparing and by an update with the diff.
+    """
+    began = time.monotonic()
+    generation = generation_of(stores)  # first: a write meanwhile makes the diff out of date
+    refused = {} if refused is None else refused
+    known: States
+    if paths is None:
+        named = None
+        known = {kind: store.files() for kind, store in stores.items()}
+    else:
+        named = _expand_folders(tree, set(paths), stores)
+        known = {kind: store.files(named) for kind, store in stores.items()}
+    if force:
+        for path in list(refused) if named is None else named:
+            refused.pop(path, None)
+    compared: States = {kind: {} for kind in known} if force else known
+    if named is None:
+        diff = compare_tree(tree, compared, refused, work)
+    else:
+        diff = _compare_paths(tree, compared, refused, named)
+    if force:
+        current = {(kind, entry.path) for kind, entry in diff.changed}
+        diff.removed = [
+            (kind, path)
+            for kind, files in known.items()
+            for path in files
+            if (kind, path) not in current
+        ]
+    return replace(
+        diff,
+        paths=None if named is None else frozenset(named),
+        known=known,
+        refused=refused,
+        force=force,
+        generation=generation,
+        seconds=time.monotonic() - began,
+    )
+
+
+def compare_tree(tree: Tree, known: States, refused: Refusals, work: Work) -> Diff:
+    """Walk the disk once and compare sizes and times with known states."""
     diff = Diff()
     seen: dict[Kind, set[str]] = {"code": set(), "docs": set()}
     total = 0
@@ -60,10 +151,10 @@ def compare_tree(
         if kind is None:
             continue
         total += 1
-        if total % _REPORT_EVERY == 0:
+        if total % _REPORT_EVERY_FILES == 0:
             work.report(Progress("scanning", done=total))
         seen[kind].add(found.path)
-        _judge(diff, kind, found, known[kind].get(found.path), refused)
+        _compare_file(diff, kind, found, known[kind].get(found.path), refused)
     for kind, states in known.items():
         diff.removed.extend((kind, path) for path in states if path not in seen[kind])
     for path in [path for path in refused if not any(path in paths for paths in seen.values())]:
@@ -71,25 +162,21 @@ def compare_tree(
     return diff
 
 
-def expand_folders(
-    tree: Tree, paths: set[str], list_known: Callable[[], Iterable[str]]
-) -> set[str]:
-    """The files that these paths name; one that ends in a slash is a folder, and stands for what
-    is in it and for what was known to be."""
+def _expand_folders(tree: Tree, paths: set[str], stores: Stores) -> set[str]:
+    """The named files, and for each folder the files that are in it or were when last indexed."""
     folders = {path for path in paths if path.endswith("/")}
     files = paths - folders
     if not folders:
         return files
     for folder in folders:
         files |= {found.path for found in tree.walk(folder[:-1]) if isinstance(found, ListedFile)}
-    prefixes = tuple(folders)
-    return files | {path for path in list_known() if path.startswith(prefixes)}
+    inside = tuple(folders)
+    return files.union(
+        path for store in stores.values() for path in store.files() if path.startswith(inside)
+    )
 
 
-def compare_paths(
-    tree: Tree, known: Mapping[Kind, Mapping[str, FileState]], refused: Refusals, paths: set[str]
-) -> Diff:
-    """The same for a few named files."""
+def _compare_paths(tree: Tree, known: States, refused: Refusals, paths: set[str]) -> Diff:
     diff = Diff()
     for path in sorted(paths):
         found = tree.check(path)
@@ -100,13 +187,12 @@ def compare_paths(
         for other, states in known.items():
             if path in states and (not admitted or other != kind):
                 diff.removed.append((other, path))
-        if not admitted or kind is None or isinstance(found, Skipped):
-            continue
-        _judge(diff, kind, found, known[kind].get(path), refused)
+        if isinstance(found, ListedFile) and kind is not None:
+            _compare_file(diff, kind, found, known[kind].get(path), refused)
     return diff
 
 
-def _judge(
+def _compare_file(
     diff: Diff, kind: Kind, entry: ListedFile, state: FileState | None, refused: Refusals
 ) -> None:
     now = (entry.size, entry.mtime_ns)

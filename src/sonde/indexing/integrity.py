@@ -13,13 +13,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sonde.embedding.base import Embedder
-from sonde.indexing.pipeline import Stores, update_index
-from sonde.indexing.refine import coverage_of, refine_vectors
+from sonde.indexing.diff import Refusals, States, Stores, compare_index
+from sonde.indexing.pipeline import coverage_of, refine_vectors, update_index
 from sonde.indexing.sources import Tree
 from sonde.policy.walk import ListedFile
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
-from sonde.stores.records import Refusals
 from sonde.text.languages import language_of
 from sonde.types import FileState, Kind, Progress, Skipped
 
@@ -93,9 +92,10 @@ def check_index(
                     stores[kind].drop_broken()
             real = _find_real(tree, stores, suspects, refused)
             counted.update(real.values())
-            update_index(
-                tree, stores, embedder, work, refused=refused, paths={*real, *broken}, force=True
+            diff = compare_index(
+                tree, stores, work, refused=refused, paths={*real, *broken}, force=True
             )
+            update_index(tree, stores, embedder, work, diff)
             for store in stores.values():
                 # rows that only the repair has set free
                 if store.find_drift(work.check, thorough=False).strays:
@@ -117,9 +117,7 @@ def _compare_files(
     tree: Tree, stores: Stores, refused: Refusals, work: Work
 ) -> tuple[set[str], list[str]]:
     """Every file there is, and those that seem to differ from what is indexed."""
-    known: dict[Kind, Mapping[str, FileState]] = {
-        kind: store.files() for kind, store in stores.items()
-    }
+    known: States = {kind: store.files() for kind, store in stores.items()}
     entries = [entry for entry in tree.walk() if not isinstance(entry, Skipped)]
     seen: set[str] = set()
     suspects = []

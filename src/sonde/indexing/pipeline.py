@@ -1,4 +1,4 @@
-"""Disk -> stores: read, cut, embed, write, in bounded batches, resumable at any point.
+"""Disk -> stores: read, chunk, embed, write, in bounded batches, resumable at any point.
 
 A batch is one atomic write that holds a file's chunks and its fingerprint together, so a crash
 means "index again", never "indexed" without chunks.
@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sonde.chunking.parse import VERSION
 from sonde.embedding.base import Embedder, Vectors
-from sonde.indexing.diff import (
-    CUT_SHORT,
-    Diff,
-    compare_paths,
-    compare_tree,
-    expand_folders,
-)
+from sonde.indexing.diff import CUT_SHORT, Diff, Stores
 from sonde.indexing.preparing import (
     Prepared,
     PrepareOrder,
@@ -33,23 +28,31 @@ from sonde.indexing.preparing import (
 from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.read import FileContent
 from sonde.policy.walk import ListedFile
+from sonde.runtime.locks import WriterLock
 from sonde.runtime.memory import retry_in_halves
 from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
-from sonde.stores.records import Refusals
-from sonde.types import FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
+from sonde.types import Chunk, FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _BATCH_FILES = 128
 _BATCH_CHARS = 1_000_000
+"""What one write holds at most: enough to be fast, little enough to fit in memory twice."""
+_EMBED_CHUNKS = 64
+"""Chunks embedded at a time, between two looks at whether to stop."""
+_MISSING_CHUNKS = 1_024
+"""Chunks listed at a time: finding those without a vector looks at all of them."""
 _RACY_NS, _COARSE_NS = 20_000_000, 2_000_000_000
 """A file changed this shortly before it was read may change again within the same time stamp."""
 _REFUSALS = frozenset({"binary", "secret_content"})
 """What the content decides; other reasons can pass while size and time stay the same."""
 
-Stores = Mapping[Kind, ChunkStore]
+
+def recipe_of(tree: Tree) -> str:
+    """How files are chunked; indexes of two recipes are never mixed."""
+    return f"{tree.chunking}-{VERSION}"
 
 
 @dataclass(slots=True)
@@ -100,57 +103,37 @@ def update_index(
     stores: Stores,
     embedder: Embedder | None,
     work: Work,
+    diff: Diff,
     *,
-    refused: Refusals | None = None,
-    paths: set[str] | None = None,
-    force: bool = False,
-    workers: int | None = None,
+    workers: Workers | None = None,
+    now_ns: Callable[[], int] = time.time_ns,
 ) -> IndexReport:
-    """Bring the stores in step with the disk (or with the named files and, where a name ends in
-    a slash, folders); `force` reads all again.
+    """Bring the stores in step with the disk, by a diff of the two (`compare_index`).
 
-    `refused` remembers files whose content was refused, so that they are not read each time; it
-    is brought up to date in place. `workers` is how many processes help; by itself it is as
-    many as pay.
+    Files whose content is refused are added to `diff.refused`, so that they are not read each
+    time. `workers` help to prepare them, by default as many as pay; they are closed at the end.
+    `now_ns` is the clock that file times are compared with.
     """
-    began = time.monotonic()
-    if paths is not None:
-        paths = expand_folders(tree, paths, lambda: [p for s in stores.values() for p in s.files()])
-    known: dict[Kind, Mapping[str, FileState]] = {
-        kind: store.files(paths) for kind, store in stores.items()
-    }
-    refused = {} if refused is None else refused
-    compared = {kind: {} for kind in known} if force else known
-    if force:
-        for path in list(refused) if paths is None else paths:
-            refused.pop(path, None)
-    if paths is None:
-        diff = compare_tree(tree, compared, refused, work)
-    else:
-        diff = compare_paths(tree, compared, refused, paths)
-    if force:
-        current = {(kind, entry.path) for kind, entry in diff.changed}
-        diff.removed = [
-            (k, p) for k, files in known.items() for p in files if (k, p) not in current
-        ]
+    began = time.monotonic() - diff.seconds
     tally = _Tally(began, len(diff.changed))
     for kind, store in stores.items():
         gone = [path for other, path in diff.removed if other == kind]
         if gone:
             store.remove(gone)
     if workers is None:
-        workers = count_workers(entry.size for _, entry in diff.changed)
-    with Workers(workers, embedder.name if embedder else "") as helping:
+        count = count_workers(entry.size for _, entry in diff.changed)
+        workers = Workers(count, embedder.name if embedder else "")
+    with workers as helping:
         batches = (
-            _Batch(tree, kind, known[kind], force, contents)
-            for kind, contents in _batches(tree, diff, refused, tally, work)
+            _Batch(tree, kind, diff.known[kind], diff.force, contents)
+            for kind, contents in _batches(tree, diff, tally, work, now_ns)
         )
         for batch, ready in _prepare_ahead(batches, helping):
             write = partial(_write_batch, stores[batch.kind], embedder, batch, ready, tally)
             retry_in_halves(batch.contents, write)
             for state in tally.cut_short:
                 diff.omitted.add(Skipped(state.path, CUT_SHORT))
-                refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
+                diff.refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
             tally.cut_short.clear()
             work.report(tally.progress())
     return IndexReport(
@@ -165,10 +148,10 @@ def update_index(
 
 
 def _batches(
-    tree: Tree, diff: Diff, refused: Refusals, tally: _Tally, work: Work
+    tree: Tree, diff: Diff, tally: _Tally, work: Work, now_ns: Callable[[], int]
 ) -> Iterator[tuple[Kind, list[FileContent | Skipped]]]:
     """Read the changed files and group them, one index at a time, within bounded memory."""
-    with TreeReader(tree) as reader:
+    with tree.open_reader() as reader:
         for kind in ("code", "docs"):
             batch: list[FileContent | Skipped] = []
             size = 0
@@ -176,7 +159,7 @@ def _batches(
                 if other != kind:
                     continue
                 work.check()
-                content = _read(reader, entry, diff, refused)
+                content = _read(reader, entry, diff, now_ns)
                 tally.read += 1
                 size += len(content.text) if isinstance(content, FileContent) else 0
                 batch.append(content)
@@ -190,16 +173,16 @@ def _batches(
 
 
 def _read(
-    reader: TreeReader, entry: ListedFile, diff: Diff, refused: Refusals
+    reader: TreeReader, entry: ListedFile, diff: Diff, now_ns: Callable[[], int]
 ) -> FileContent | Skipped:
     """A file that has changed; what was refused is remembered, unless it may just be written."""
-    began = time.time_ns()
+    began = now_ns()
     content = reader.read(entry.path)
-    refused.pop(entry.path, None)
+    diff.refused.pop(entry.path, None)
     if isinstance(content, Skipped):
         diff.omitted.add(content)
         if content.reason in _REFUSALS and not _is_racy(entry.mtime_ns, began):
-            refused[entry.path] = (entry.size, entry.mtime_ns, content.reason)
+            diff.refused[entry.path] = (entry.size, entry.mtime_ns, content.reason)
     elif _is_racy(content.mtime_ns, began):
         return replace(content, mtime_ns=0)
     return content
@@ -262,15 +245,15 @@ def embed_batch(
     parsed: Sequence[ParsedFile],
     made: Mapping[bytes, Vectors] | None = None,
 ) -> None:
-    """Give the chunks of these files their vectors, as far as they have none; `made` has some."""
+    """Embed the chunks of these files that have no vector yet; `made` holds some already."""
     vectors = dict(made or {})
     texts = list_texts(parsed)
     known = store.known_digests(embedder.name, texts)
     digests = [digest for digest in texts if digest not in known]
-    lacking = [digest for digest in digests if digest not in vectors]
-    if lacking:
-        rows = embedder.embed([texts[digest] for digest in lacking], "passage")
-        vectors.update(zip(lacking, rows, strict=True))
+    missing = [digest for digest in digests if digest not in vectors]
+    if missing:
+        rows = embedder.embed([texts[digest] for digest in missing], "passage")
+        vectors.update(zip(missing, rows, strict=True))
     if digests:
         import numpy as np
 
@@ -281,3 +264,55 @@ def _is_racy(mtime_ns: int, read_ns: int) -> bool:
     # whole seconds come from file systems that count no finer
     window = _RACY_NS if mtime_ns % 1_000_000_000 else _COARSE_NS
     return abs(read_ns - mtime_ns) < window
+
+
+def refine_vectors(
+    stores: Stores,
+    embedder: Embedder,
+    lock: WriterLock,
+    work: Work,
+    *,
+    wanted: Callable[[], Sequence[str]] = tuple,
+) -> int:
+    """Embed every chunk that has no vector, `wanted` files first, then the newest.
+
+    Returns how many were embedded.
+    """
+    began = time.monotonic()
+    done = 0
+    total = sum(count - have for have, count in coverage_of(stores, embedder))
+    for store in stores.values():
+        while chunks := _next_chunks(store, embedder.name, wanted()):
+            for start in range(0, len(chunks), _EMBED_CHUNKS):
+                step = chunks[start : start + _EMBED_CHUNKS]
+                retry_in_halves(step, partial(_embed, store, embedder, lock, work))
+                done += len(step)
+                rate = done / max(time.monotonic() - began, 1e-6)
+                left = max(total - done, 0)
+                work.report(Progress("refining", done, done + left, rate=rate, eta_s=left / rate))
+    return done
+
+
+def _embed(
+    store: ChunkStore, embedder: Embedder, lock: WriterLock, work: Work, chunks: Sequence[Chunk]
+) -> None:
+    texts = {chunk.digest: chunk.embedded_text for chunk in chunks}
+    vectors = embedder.embed(list(texts.values()), "passage")
+    with lock.held(work):
+        store.put_vectors(embedder.name, list(texts), vectors)
+        store.tidy()
+
+
+def _next_chunks(store: ChunkStore, model: str, wanted: Sequence[str]) -> list[Chunk]:
+    """A few chunks without a vector, those of wanted files first."""
+    for path in wanted:
+        chunks = store.chunks_of(path)
+        known = store.vectors(model, [chunk.id for chunk in chunks])
+        if missing := [chunk for chunk in chunks if chunk.id not in known]:
+            return missing
+    return store.missing(model, _MISSING_CHUNKS)
+
+
+def coverage_of(stores: Stores, embedder: Embedder) -> list[tuple[int, int]]:
+    """(chunks with a vector, chunks) of each store."""
+    return [store.coverage(embedder.name) for store in stores.values()]

@@ -1,6 +1,6 @@
-"""Texts -> everything that a store keeps of them: cut, put into words, embedded.
+"""Texts -> everything that a store keeps of them: chunks, words, vectors.
 
-Pure, so that it comes to the same in this process and in a worker (`workers.py`).
+Preparing is pure, so that it gives the same in this process and in a worker process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,10 +46,8 @@ class Prepared:
 
 
 def prepare_files(order: PrepareOrder, embedder: Embedder | None = None) -> Prepared:
-    """Do what is ordered; without an embedder nothing is embedded."""
-    from sonde.stores.chunks.lexicon import (
-        list_file_terms,  # numpy, which nobody needs who lists tools
-    )
+    """Chunk, index and, with an embedder, embed the files of an order."""
+    from sonde.stores.chunks.lexicon import list_file_terms  # numpy is slow to import
 
     files: list[ParsedFile] = []
     cut_short: list[FileState] = []
@@ -83,31 +81,42 @@ def state_of(content: FileContent, kind: Kind) -> FileState:
     )
 
 
-_MOST = 2
-"""More would wait for the one that writes, and take more memory than it is worth."""
-_WORTH = 6_000_000
-"""Bytes from which starting a process pays; it takes as long as to prepare a fifth of them."""
-_PER_FILE = 2_000
-"""What a file costs by being one, in bytes of text."""
-_WORN = 150 << 20
-"""From so many bytes on a worker is replaced: grammars, words and holes in its heap add up."""
+_MAX_WORKERS = 2
+"""More would wait for the process that writes, and take more memory than they are worth."""
+_WORTH_BYTES = 6_000_000
+"""From this much text on, starting a process pays; starting takes as long as to prepare a fifth."""
+_FILE_BYTES = 2_000
+"""What each file costs in itself, in bytes of text."""
+_WORN_BYTES = 150 << 20
+"""A worker that holds more is replaced: grammars, words and holes in its heap add up."""
 
 log = logging.getLogger(__name__)
 
 
-def count_workers(sizes: Iterable[int]) -> int:
-    """How many processes pay for files of these sizes on this machine."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if (cores or 1) < 2 or sum(size + _PER_FILE for size in sizes) < _WORTH:
-        return 0
-    return _MOST
+def count_workers(sizes: Iterable[int], cores: int | None = None) -> int:
+    """How many processes pay for files of these sizes, on this machine unless `cores` are given."""
+    if cores is None and hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    small = sum(size + _FILE_BYTES for size in sizes) < _WORTH_BYTES
+    return 0 if small or (cores or os.cpu_count() or 1) < 2 else _MAX_WORKERS
 
 
 class Workers:
-    """At most so many child processes, each with a thread that talks to it. Use it in a `with`."""
+    """A few child processes, each with a thread that talks to it. Use it in a `with`.
 
-    def __init__(self, most: int, model: str) -> None:
+    A child that holds more than `worn_bytes` of memory is replaced.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        model: str,
+        *,
+        worn_bytes: int = _WORN_BYTES,
+        start: Callable[[str], Child] = lambda model: Child(__name__, model),
+    ) -> None:
         self._most, self._model = most, model
+        self._worn_bytes, self._start_child = worn_bytes, start
         self._orders: queue.SimpleQueue[tuple[PrepareOrder, Future[Prepared | None]] | None]
         self._orders = queue.SimpleQueue()
         self._served: dict[threading.Thread, Child] = {}
@@ -117,11 +126,11 @@ class Workers:
 
     @property
     def ahead(self) -> int:
-        """So many orders keep all of them busy while another is written."""
+        """How many orders keep all of them busy while another is written."""
         return self._left + 1 if self._left else 0
 
     def submit(self, order: PrepareOrder) -> Future[Prepared | None]:
-        """Have an order prepared; the result is None where we have to do it ourselves."""
+        """Have an order prepared; the result is None if the caller has to do it itself."""
         done: Future[Prepared | None] = Future()
         if order.contents and len(self._served) < self._most:
             self._start()
@@ -133,7 +142,7 @@ class Workers:
         return done
 
     def close(self) -> None:
-        """End the children, whatever they are at."""
+        """End the children, whatever they are doing."""
         with self._guard:
             self._closing = True
             for child in self._served.values():
@@ -145,7 +154,7 @@ class Workers:
     def _start(self) -> None:
         """Start one more, unless that fails: then there will be no more."""
         try:
-            child = Child(__name__, self._model)
+            child = self._start_child(self._model)
         except OSError as error:
             log.warning("no worker can be started: %s", error)
             self._most = 0
@@ -164,7 +173,7 @@ class Workers:
             child.end()
 
     def _serve(self, child: Child) -> None:
-        """Pass orders to a child until it fails one; orders that nobody takes come back."""
+        """Pass orders to a child until it fails one; the last thread gives the rest back."""
         healthy = True
         while healthy and (taken := self._orders.get()):
             order, done = taken
@@ -177,7 +186,7 @@ class Workers:
                     log.warning("going on without a worker, which failed: %r", error)
             done.set_result(prepared)
             prepared = None
-            if healthy and _is_worn(child):
+            if healthy and _resident_bytes(child) > self._worn_bytes:
                 child.end()
                 child, healthy = self._replace(child)
         with self._guard:
@@ -193,7 +202,8 @@ class Workers:
             if self._closing:
                 return child, False
             try:
-                child = self._served[threading.current_thread()] = Child(__name__, self._model)
+                child = self._start_child(self._model)
+                self._served[threading.current_thread()] = child
             except OSError as error:
                 log.warning("no worker can be started: %s", error)
                 return child, False
@@ -206,13 +216,13 @@ class Workers:
         self.close()
 
 
-def _is_worn(child: Child) -> bool:
-    """Whether a child has come to hold more memory than a new one would need."""
+def _resident_bytes(child: Child) -> int:
+    """The memory that a child holds; 0 where the system does not say."""
     try:
         pages = int(Path(f"/proc/{child.pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):  # other systems do not tell so easily
-        return False
-    return pages * mmap.PAGESIZE > _WORN
+    except (OSError, IndexError):
+        return 0
+    return pages * mmap.PAGESIZE
 
 
 def _work_for_parent(model: str) -> None:

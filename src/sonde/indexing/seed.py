@@ -15,28 +15,30 @@ from sonde.stores.chunks.copying import copy_stores
 from sonde.stores.records import Metadata, load_fingerprints, load_metadata
 from sonde.types import Skipped
 
-_SAMPLE = 64
-_GLANCE = 8
-"""When none of the first so many files is the same, the others are not looked at."""
+_SAMPLE_FILES = 64
+"""Files compared to estimate how much of another index can be reused."""
+_FIRST_FILES = 8
+"""If none of the first files of the sample is the same, the rest is not read."""
 _WORTH_COPYING = 0.5
-_CANDIDATES = 16
+"""The share of equal files from which copying saves more than it costs."""
+_MAX_CANDIDATES = 16
 
 log = logging.getLogger(__name__)
 
 
-def seed_index(folder: Path, tree: Tree, work: Work, *, store: str) -> Path | None:
-    """Copy the index of the project most like this one, if one is like it; returns its folder.
+def seed_index(folder: Path, tree: Tree, work: Work, *, store: str, recipe: str) -> Path | None:
+    """Copy the most similar index of another project, if one is similar; returns its folder.
 
-    The files still have to be compared one by one, but what is the same is neither cut nor
-    embedded again.
+    The files are still compared one by one, but equal ones are neither chunked nor embedded
+    again.
     """
     best, most = None, _WORTH_COPYING
-    for candidate in _list_candidates(folder, tree, store):
+    for candidate in _list_candidates(folder, tree, store, recipe):
         work.check()
-        share = _measure_likeness(candidate, tree)
+        share = _measure_similarity(candidate, tree)
         if share >= most:
             best, most = candidate, share
-        if share > 1 - 1 / _SAMPLE:
+        if share > 1 - 1 / _SAMPLE_FILES:
             break
     if best is None:
         return None
@@ -48,15 +50,15 @@ def seed_index(folder: Path, tree: Tree, work: Work, *, store: str) -> Path | No
     return best if copied else None
 
 
-def _list_candidates(folder: Path, tree: Tree, store: str) -> list[Path]:
+def _list_candidates(folder: Path, tree: Tree, store: str, recipe: str) -> list[Path]:
     """Indexes made in the same way, those of folders of the same name first, then the newest."""
     name = tree.sources[0].root.name
     found: list[tuple[bool, str, Path]] = []
     for other, metadata in _read_others(folder):
-        if (metadata.store, metadata.recipe) == (store, tree.recipe) and metadata.total_files:
+        if (metadata.store, metadata.recipe) == (store, recipe) and metadata.total_files:
             alike = Path(metadata.project_path).name == name
             found.append((alike, metadata.last_updated or "", other))
-    return [other for _, _, other in sorted(found, reverse=True)[:_CANDIDATES]]
+    return [other for _, _, other in sorted(found, reverse=True)[:_MAX_CANDIDATES]]
 
 
 def _read_others(folder: Path) -> Iterator[tuple[Path, Metadata]]:
@@ -70,17 +72,17 @@ def _read_others(folder: Path) -> Iterator[tuple[Path, Metadata]]:
                 yield path.parent, metadata
 
 
-def _measure_likeness(candidate: Path, tree: Tree) -> float:
+def _measure_similarity(candidate: Path, tree: Tree) -> float:
     """The share of files that are the same here, by a sample."""
     prints = {
         **load_fingerprints(candidate, "code"),
         **load_fingerprints(candidate, "docs"),
     }
     paths = sorted(prints)
-    sample = random.Random(0).sample(paths, min(_SAMPLE, len(paths)))  # noqa: S311 - no secret
+    sample = random.Random(0).sample(paths, min(_SAMPLE_FILES, len(paths)))  # noqa: S311 - no secret
     same = 0
     for count, path in enumerate(sample):
-        if count == _GLANCE and not same:
+        if count == _FIRST_FILES and not same:
             break
         if isinstance(tree.check(path), ListedFile):
             content = tree.read(path)

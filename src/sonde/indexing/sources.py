@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
 
-from sonde.chunking.parse import VERSION
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Source, is_denied
 from sonde.policy.read import FileContent, FileReader, FileText
@@ -25,11 +24,6 @@ class Tree:
     is_docs: Callable[[str], bool]
     index_docs: bool
     chunking: Literal["syntax", "recursive"]
-
-    @property
-    def recipe(self) -> str:
-        """Names how files are cut; indexes of two recipes are never mixed."""
-        return f"{self.chunking}-{VERSION}"
 
     def walk(self, under: str = "") -> Iterator[ListedFile | Skipped]:
         """Every file that may be indexed, and what was left out; `under` names one folder."""
@@ -67,14 +61,18 @@ class Tree:
                 verdicts[path] = _prefixed(checker.check(below), source.prefix)
         return verdicts
 
+    def open_reader(self) -> TreeReader:
+        """A reader of many files; close it."""
+        return TreeReader(self)
+
     def read(self, path: str) -> FileContent | Skipped:
         """One file's text, if it may be read."""
-        with TreeReader(self) as reader:
+        with self.open_reader() as reader:
             return reader.read(path)
 
     def read_again(self, path: str, known: tuple[int, int] | None) -> FileText | Skipped:
         """One file's text as UTF-8; of the size and time that are known, it was admitted before."""
-        with TreeReader(self) as reader:
+        with self.open_reader() as reader:
             return reader.read_utf8(path, vouched=known)
 
     def kind_of(self, path: str) -> Kind | None:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from sonde.chunking.tags import find_tags
 from sonde.chunking.views import VIEW_TYPES, derive_views
 from sonde.embedding.base import Embedder
-from sonde.indexing.pipeline import Stores, embed_batch
+from sonde.indexing.diff import Stores
+from sonde.indexing.pipeline import embed_batch
 from sonde.indexing.sources import Tree
 from sonde.policy.read import FileContent
 from sonde.runtime.work import Work

@@ -1,44 +1,202 @@
-"""Keeping a project's index in step while a server runs: what a follower does through the verbs."""
+"""Following: keeping a project's index current while a server runs.
+
+The process that holds `watcher.lock` leads: it watches the files and indexes what changed. The
+others stand by. The lock dies with its process, and another one takes over within a second. The
+leader shows that it is alive by touching `watcher.json`. Leading saves work, it is not needed for
+safety, as every write is under the writer's lock. All waiting is measured by a monotonic clock.
+"""
 
 from __future__ import annotations
 
-import gc
+import contextlib
 import logging
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
 
-from sonde.errors import Cancelled, SondeError
-from sonde.indexing.diff import Diff, compare_paths, compare_tree, expand_folders
-from sonde.indexing.following.follower import Follower, describe_leader
-from sonde.indexing.following.state import Actions
-from sonde.indexing.following.strategies import EVERYTHING
-from sonde.projects.check import check_soon, was_checked_lately
+from sonde.errors import Cancelled, IndexBusy, SondeError
+from sonde.indexing.following import Inbox, TreeWatch
 from sonde.projects.find import find_project
-from sonde.projects.project import Project
-from sonde.projects.update import (
-    compact_project,
-    index_job,
-    is_recorded,
-    schedule_deep_embedding,
-    update_project,
+from sonde.projects.leader import (
+    HEARTBEAT_FILE,
+    IDLE_WORK_S,
+    TICK_S,
+    Leader,
+    LeaderState,
+    stat_config,
 )
+from sonde.projects.project import Project
+from sonde.projects.update import IdleWork, index_job, update_changed, update_project
 from sonde.projects.workspace import Workspace
-from sonde.runtime.memory import trim_heap
+from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
-from sonde.stores.records import load_dirty, load_metadata, load_refused
-from sonde.types import Skipped
+from sonde.stores.files import read_json
+from sonde.stores.records import load_dirty, load_metadata
 
-_SYNC_FILES = 20_000
+_MAX_COMPARED_FILES = 20_000
 """Beyond this many files a one-shot command answers from the index as it is."""
-_SEARCHED_LATELY_S, _IDLE_S = 600.0, 120.0
-"""Until so long after a search, deeper vectors are made; and from then on memory is freed."""
-_MANY = 100
-"""From so many changed files on, an update is a job that the status shows."""
 _CATCH_UP_S = 1.0
+"""How long a search waits for pending changes to be indexed."""
+_DEAD_S = 10.0
+"""When a leader that shows no sign of life counts as stuck: five of its heartbeats."""
+_STEADY_S = 600.0
+"""After running this long, a crash counts as the first again."""
+_MAX_RESTART_PAUSE_S = 30.0
+_STOP_S = 10.0
 
 log = logging.getLogger(__name__)
-_starting = threading.Lock()
+
+
+class Follower:
+    """Keeps one project's index current in a thread of its own, as its leader or standing by."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        project: Project,
+        *,
+        open_watch: Callable[..., TreeWatch] = TreeWatch,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._workspace, self._project = workspace, project
+        self._open_watch, self._wall_clock = open_watch, wall_clock
+        self._lock = WriterLock(project.folder, "watcher.lock")
+        self._inbox: Inbox = Inbox()
+        self._stopping = threading.Event()
+        self._leads = False
+        self._state = LeaderState()
+        self._config = stat_config(project.folder)
+        self._idle_work = IdleWork(workspace, project)
+        self._leader: dict[str, object] = {}
+        self._beat_seen: tuple[int, float] = (0, float("-inf"))
+        self._thread = threading.Thread(target=self._run, name="sonde-follow", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; what is pending is written down."""
+        self._stopping.set()
+        self._inbox.put(None)
+        if self._thread is not threading.current_thread():
+            self._thread.join(_STOP_S)
+
+    def is_alive(self) -> bool:
+        """Whether the thread still runs."""
+        return self._thread.is_alive()
+
+    def leads(self) -> bool:
+        """Whether this process is the one that watches."""
+        return self._leads
+
+    def is_watched(self) -> bool:
+        """Whether this process or another keeps the index current."""
+        if not self._thread.is_alive():
+            return False
+        return self._state.watching != "starting" if self._leads else self._is_leader_alive()
+
+    def is_current(self) -> bool:
+        """Whether every change reaches the index without a search looking for it."""
+        if not self._thread.is_alive():
+            return False
+        if self._leads:
+            return self._state.current
+        return self._is_leader_alive() and bool(self._leader.get("current"))
+
+    def describe(self) -> dict[str, object]:
+        """How the project is followed, for the status."""
+        reads = not self._leads and self._is_leader_alive()
+        state = self._leader if reads else self._state.as_dict()
+        return {"role": "reader" if reads else "writer" if self._leads else "none", **state}
+
+    def catch_up(self, timeout_s: float) -> bool:
+        """Index what is pending, if this process leads. Returns whether that was done in time."""
+        done = threading.Event()
+        self._inbox.put(done)
+        return done.wait(timeout_s)
+
+    def _is_leader_alive(self) -> bool:
+        return time.monotonic() - self._beat_seen[1] < _DEAD_S
+
+    def _run(self) -> None:
+        crashes = 0
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                self._stand_by()
+                with contextlib.suppress(IndexBusy), self._lock.held(wait_s=0):
+                    self._lead()
+            except Cancelled:
+                continue
+            except Exception as error:
+                log.exception("following %s failed and is restarted", self._project.folder)
+                crashes = 1 if time.monotonic() - began > _STEADY_S else crashes + 1
+                self._state.restarts += 1
+                self._state.restarted_after = f"{type(error).__name__}: {error}"
+                self._stopping.wait(min(2.0**crashes / 2, _MAX_RESTART_PAUSE_S))
+
+    def _is_wanted(self) -> bool:
+        return self._project.settings.watching != "off" and self._project.is_indexed()
+
+    def _stand_by(self) -> None:
+        """Wait until there is no leader, and watch over the one there is."""
+        idle_work_at = time.monotonic() + IDLE_WORK_S
+        while not self._stopping.is_set():
+            if self._is_wanted():
+                try:
+                    with self._lock.held(wait_s=0):
+                        return
+                except IndexBusy:
+                    self._look_at_leader()
+                except SondeError as error:  # a home that cannot be written has no leader
+                    self._leader = {"watching": "off", "note": error.user_message}
+            self._stopping.wait(TICK_S)
+            self._follow_settings()
+            if time.monotonic() >= idle_work_at:
+                self._idle_work.start(leads=False, updates=self.describe().get("updates"))
+                idle_work_at = time.monotonic() + IDLE_WORK_S
+
+    def _follow_settings(self) -> None:
+        config = stat_config(self._project.folder)
+        if config != self._config:
+            self._config = config
+            try:
+                self._workspace.projects.reload(self._project.root)
+            except SondeError as error:
+                log.warning("the settings stay as they were: %s", error)
+
+    def _look_at_leader(self) -> None:
+        path = self._project.folder / HEARTBEAT_FILE
+        try:
+            beat = path.stat().st_mtime_ns
+        except OSError:
+            return
+        seen, when = self._beat_seen
+        if beat == seen:
+            return
+        # at the first look there is nothing to compare with but the wall clock
+        alive = seen != 0 or abs(self._wall_clock() - beat / 1e9) < _DEAD_S
+        self._beat_seen = (beat, time.monotonic() if alive else when)
+        found = read_json(path)
+        self._leader = found if isinstance(found, dict) else {}
+
+    def _lead(self) -> None:
+        leader = Leader(
+            self._workspace,
+            self._project,
+            self._state,
+            self._inbox,
+            stopping=self._stopping,
+            open_watch=self._open_watch,
+        )
+        try:
+            self._leads = True
+            leader.start()
+            while not self._stopping.is_set() and self._is_wanted() and self._lock.is_in_place():
+                leader.step()
+        finally:
+            self._leads = False
+            self._state.watching, self._state.current = "starting", False
+            leader.close()
 
 
 def begin_following(workspace: Workspace) -> None:
@@ -46,46 +204,48 @@ def begin_following(workspace: Workspace) -> None:
     try:
         follow_project(workspace, find_project(workspace))
     except SondeError as error:
-        log.info("nothing is followed yet: %s", error)
+        log.info("no project is followed yet: %s", error)
 
 
-def follow_project(workspace: Workspace, project: Project) -> None:
-    """Keep a project's index in step from now on; servers only.
+def follow_project(
+    workspace: Workspace,
+    project: Project,
+    *,
+    open_watch: Callable[..., TreeWatch] = TreeWatch,
+    wall_clock: Callable[[], float] = time.time,
+) -> None:
+    """Keep a project's index current from now on; servers only.
 
-    An index that was begun and not finished is left to whoever asks for it: it may have been
-    called off.
+    An index that was begun and not finished is left alone: it may have been cancelled.
     """
-    if not workspace.stays or project.watching == "off":
+    if not workspace.stays or project.settings.watching == "off":
         return
-    if project.follower is not None and project.follower.is_alive():
+    if project.following is not None and project.following.is_alive():
         return
     metadata = load_metadata(project.folder)
-    if metadata is None or metadata.last_full_index is None:
-        return
-    with _starting:
-        if project.follower is None or not project.follower.is_alive():
-            project.follower = Follower(project, _act_on(workspace, project))
-            project.follower.start()
+    if metadata is not None and metadata.last_full_index is not None:
+        project.start_following(
+            lambda: Follower(workspace, project, open_watch=open_watch, wall_clock=wall_clock)
+        )
 
 
 def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool = True) -> None:
-    """See to it that changes are known before a search; a server makes nobody wait for it."""
+    """Index changes before a search; in a server in the background, so that it need not wait."""
     stores = project.stores()
-    project.last_search = time.monotonic()
+    project.note_search()
     if follow:
         follow_project(workspace, project)
-    if project.was_replaced and workspace.stays:
-        project.was_replaced = False
+    if workspace.stays and project.take_replaced():
         index_job(workspace, project, existing=True)
         return
-    if _is_followed(workspace, project) or time.monotonic() < project.fresh_until:
+    if _is_followed(workspace, project) or project.is_fresh():
         return
-    if project.strategy == "git":
+    if project.settings.strategy == "git":
         return
     if workspace.stays:
         index_job(workspace, project, existing=True)
         return
-    if stores["code"].counts().files > _SYNC_FILES:
+    if stores["code"].counts().files > _MAX_COMPARED_FILES:
         return
     try:
         with project.lock.held(work, wait_s=0):
@@ -94,139 +254,52 @@ def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool 
         raise
     except SondeError as error:
         # the search still has an index to answer from; `sonde index` shows the reason
-        log.info("%s is not brought up to date: %s", project.root, error)
-
-
-def count_pending(project: Project) -> int:
-    """How many changes wait by choice; under `realtime` none does."""
-    if project.follower is None or project.strategy == "realtime":
-        return 0
-    return int(project.follower.describe().get("pendingFiles", 0))
-
-
-def describe_following(project: Project) -> tuple[bool, dict[str, Any]]:
-    """Whether somebody watches the project, and how."""
-    follower = project.follower
-    if follower is None:
-        told = describe_leader(project.folder)
-        return told is not None, {"role": "none", **(told or {"watching": "off"})}
-    return follower.is_watched(), follower.describe()
+        log.info("%s is not updated: %s", project.root, error)
 
 
 def _is_followed(workspace: Workspace, project: Project) -> bool:
     """Whether changes reach the index by themselves; under `lazy`, a search makes them."""
-    follower = project.follower
-    if follower is None:
+    following = project.following
+    if following is None:
         return False
-    if project.strategy == "lazy" and follower.is_current():
-        if follower.leads():
-            follower.catch_up(_CATCH_UP_S)
-        elif waiting := load_dirty(project.folder):
+    if project.settings.strategy == "lazy" and following.is_current():
+        if following.leads():
+            following.catch_up(_CATCH_UP_S)
+        elif pending := load_dirty(project.folder):
             workspace.jobs.submit(
                 f"flush:{project.key}",
                 "flush",
-                lambda work: _update(workspace, project, waiting, work),
+                lambda work: update_changed(workspace, project, pending, work),
             ).wait(timeout_s=_CATCH_UP_S)
-    return follower.is_current()
+    return following.is_current()
 
 
-def _act_on(workspace: Workspace, project: Project) -> Actions:
-    rested: list[object] = []
-    """The last states it rested in, two: the second time gives back what the first one freed."""
-
-    def rest() -> None:
-        follower = project.follower
-        if follower is None:
-            return
-        job = workspace.jobs.find(f"refine:{project.key}")
-        refined = (job.id, job.status) if job else None
-        stamp = (project.last_search, follower.describe().get("updates"), refined)
-        if rested != [stamp, stamp]:
-            workspace.jobs.submit(f"rest:{project.key}", "rest", lambda work: settle(work, stamp))
-
-    def settle(work: Work, stamp: object) -> None:
-        leads = project.follower is not None and project.follower.leads()
-        if leads:
-            compact_project(project, work)
-        last = project.last_search
-        since = float("inf") if last is None else time.monotonic() - last
-        if since >= _IDLE_S:
-            release_memory(workspace, project)
-            rested[:] = [*rested[-1:], stamp]
-        elif leads and since < _SEARCHED_LATELY_S:
-            schedule_deep_embedding(workspace, project)
-        trim_heap()
-
-    def check() -> None:
-        if not was_checked_lately(project.folder):
-            check_soon(workspace, project)
-
-    return Actions(
-        update=lambda paths, work: _update(workspace, project, paths, work),
-        find_changes=lambda work: _find_changes(workspace, project, work),
-        reload=lambda: workspace.projects.reload(project.root),
-        rest=rest,
-        check=check,
-    )
+def count_pending(project: Project) -> int:
+    """How many changes wait by choice; none do under `realtime`."""
+    if project.following is None or project.settings.strategy == "realtime":
+        return 0
+    pending = project.following.describe().get("pendingFiles", 0)
+    return pending if isinstance(pending, int) else 0
 
 
-def release_memory(workspace: Workspace, project: Project) -> None:
-    """Free what a project keeps in memory for speed; its next use takes it up again."""
-    for store in project.list_open():
-        store.rest()
-    if workspace.static:
-        workspace.static.close()
-    gc.collect()
+def describe_following(project: Project) -> tuple[bool, dict[str, object]]:
+    """Whether a process watches the project, and how."""
+    if project.following is not None:
+        return project.following.is_watched(), project.following.describe()
+    leader = _describe_leader(project.folder)
+    return leader is not None, {"role": "none", **(leader or {"watching": "off"})}
 
 
-def _update(workspace: Workspace, project: Project, paths: set[str], work: Work) -> None:
-    """Index these files if they differ; most events lead to nothing, and to no lock."""
-    everything = EVERYTHING in paths
-    diff = _compare(project, None if everything else paths, work)
-    changes = _name_changes(diff)
-    if len(changes) > _MANY or (everything and not is_recorded(project, diff.omitted.counts)):
-        running = workspace.jobs.find(f"index:{project.key}")
-        if running:
-            running.wait(work)  # it may have begun before these changes
-        job = index_job(workspace, project, existing=True)
-        job.wait(work)
-        job.outcome()
-    elif changes:
-        update_project(workspace, project, work, paths=changes, existing=True)
-
-
-def _compare(project: Project, paths: set[str] | None, work: Work) -> Diff:
-    stores, refused = project.stores(), load_refused(project.folder)
-    if paths is None:
-        known = {kind: store.files() for kind, store in stores.items()}
-        return compare_tree(project.tree, known, refused, work)
-    paths = expand_folders(
-        project.tree, paths, lambda: [path for s in stores.values() for path in s.files()]
-    )
-    known = {kind: store.files(paths) for kind, store in stores.items()}
-    return compare_paths(project.tree, known, refused, paths)
-
-
-def _find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]:
-    """Paths that differ from the index. Where size and time leave it open, as with a file that was
-    indexed in the moment it was written, the content decides, and the time is written down."""
-    diff = _compare(project, None, work)
-    changed = {entry.path for _, entry in diff.changed}
-    known = {
-        path: state.hash
-        for store in project.stores().values()
-        for path, state in store.files(changed).items()
-    }
-    same = set()
-    for path, digest in known.items():
-        work.check()
-        content = project.tree.read(path)
-        if not isinstance(content, Skipped) and content.hash == digest:
-            same.add(path)
-    if same:
-        update_project(workspace, project, work, paths=same, existing=True)
-    return (changed - same) | {path for _, path in diff.removed}
-
-
-def _name_changes(diff: Diff) -> set[str]:
-    return {entry.path for _, entry in diff.changed} | {path for _, path in diff.removed}
+def _describe_leader(folder: Path) -> dict[str, object] | None:
+    """How another process follows the project of this index, if one does."""
+    path = folder / HEARTBEAT_FILE
+    try:
+        if abs(time.time() - path.stat().st_mtime) > _DEAD_S:
+            return None
+        with WriterLock(folder, "watcher.lock").held(wait_s=0):
+            return None
+    except IndexBusy:
+        found = read_json(path)
+        return found if isinstance(found, dict) else None
+    except (OSError, SondeError):
+        return None

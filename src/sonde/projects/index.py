@@ -109,10 +109,10 @@ def confirm_rebuild(
 def _limit_warning(project: Project, work: Work) -> FileLimitWarning | None:
     """The RFC's warning, if the project is over the soft limit."""
     count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
-    if count <= project.max_files:
+    if count <= project.settings.max_files:
         return None
     return FileLimitWarning(
-        f"{count} files exceeds soft limit of {project.max_files:,}", count=f"{count:,}"
+        f"{count} files exceeds soft limit of {project.settings.max_files:,}", count=f"{count:,}"
     )
 
 
@@ -192,7 +192,7 @@ def _not_admitted(path: str, reason: str, detail: str = "") -> FileNotAdmitted:
 def remove_index(workspace: Workspace, project: Project, work: Work) -> None:
     """Delete a project's index; the project's files are not touched."""
     project.stop_following()
-    if project.strategy == "git":
+    if project.settings.strategy == "git":
         with suppress(SondeError):
             remove_hook(project.root)
     for kind in ("check", "refine", "views", "index", "flush"):
@@ -234,13 +234,13 @@ def _describe(workspace: Workspace, project: Project) -> Status:
     return Status(
         root=project.root,
         state="indexing" if indexing else "incomplete" if incomplete else "ready",
-        store=project.store_name,
+        store=project.settings.store_name,
         code=stores["code"].counts(),
         docs=stores["docs"].counts(),
         size=measure_folder(project.folder),
         last_updated=metadata.last_updated if metadata else None,
         is_watched=is_watched,
-        following=following | {"strategy": following.get("strategy", project.strategy)},
+        following=following | {"strategy": following.get("strategy", project.settings.strategy)},
         coverage=_measure_coverage(workspace, project),
         model_note=model_mismatch_note(workspace, project),
         plain_languages=_count_plain_languages(stores["code"].files().values()),
@@ -249,7 +249,7 @@ def _describe(workspace: Workspace, project: Project) -> Status:
         last_error=job.error if job and isinstance(job.error, SondeError) else None,
         skipped=metadata.skipped if metadata else {},
         skipped_examples=metadata.skipped_examples if metadata else (),
-        warnings=tuple(project.warnings),
+        warnings=tuple(project.settings.warnings),
     )
 
 

@@ -83,8 +83,8 @@ def scan_project(
 def _look(project: Project, scan: LineScan) -> CandidateFiles:
     """The files as they are now: all of them, or where a part is asked for first, that part."""
     folders = [read_folder(path) for path in scan.paths]
-    if "" in folders or not folders or project.sightings.has_looked:
-        return project.sightings.look(project.tree.sources)
+    if "" in folders or not folders or project.line_candidates.has_looked:
+        return project.line_candidates.look(project.tree.sources)
     entries: dict[str, ListedFile] = {}
     for folder in folders:
         found = [*project.tree.walk(folder)]
@@ -116,6 +116,6 @@ def _choose_files(
         return sight.entries.keys(), ()
     try:
         stores = project.stores().values()
-        return project.sightings.choose(sight, needs, project.folder, stores)
+        return project.line_candidates.choose(sight, needs, project.folder, stores)
     except CatalogError:
         return sight.entries.keys(), ()  # a broken index saves no time, and costs no answer

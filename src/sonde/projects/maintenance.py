@@ -1,36 +1,121 @@
-"""Verbs on how an index is stored."""
+"""Maintenance of a project's index: checks, strategy, store, and export to chunk files."""
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 import numpy as np
 
 from sonde.chunking.views import VIEW_TYPES
 from sonde.embedding.base import Embedder
-from sonde.errors import EmbeddingFailed, InvalidRequest, SondeError
+from sonde.errors import EmbeddingFailed, IndexCorrupt, InvalidRequest, SondeError
+from sonde.indexing.diff import compare_index
+from sonde.indexing.integrity import Findings, check_index
 from sonde.indexing.pipeline import update_index
 from sonde.policy.git import has_hook, install_hook, remove_hook
+from sonde.projects.check import is_thorough_due, record_check
 from sonde.projects.find import indexed_project
 from sonde.projects.project import Project
-from sonde.projects.update import index_job
+from sonde.projects.update import (
+    index_job,
+    repairing_corruption,
+    schedule_deep_embedding,
+    update_project,
+)
 from sonde.projects.views import refresh_views
 from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work
 from sonde.searching.contexts import show_view, split_view
 from sonde.stores.chunks.base import ChunkStore
-from sonde.stores.records import load_heads, load_metadata, save_dirty, save_metadata, write_text
-from sonde.tools.schema import Param, ProjectParam
-from sonde.tools.shapes.rfc import DeleteAnswer
+from sonde.stores.records import (
+    load_fingerprints,
+    load_heads,
+    load_metadata,
+    load_refused,
+    save_dirty,
+    save_fingerprints,
+    save_metadata,
+    save_refused,
+    write_text,
+)
 from sonde.types import IndexReport, Progress
 from sonde.version import __version__
+
+log = logging.getLogger(__name__)
+
+
+def check_now(
+    workspace: Workspace, project: Project, work: Work, *, thorough: bool | None = None
+) -> Findings:
+    """Check the project as a job, and wait for it."""
+    job = workspace.jobs.submit(
+        f"check:{project.key}",
+        "check",
+        lambda inner: check_project(workspace, project, inner, thorough=thorough),
+        lasting=True,
+    )
+    findings: Findings = job.join(work)
+    return findings
+
+
+def check_project(
+    workspace: Workspace, project: Project, work: Work, *, thorough: bool | None = None
+) -> Findings:
+    """Compare an index with its files and with itself, repair it, and record what was found.
+
+    A `thorough` check looks at every single word; by default it is one a day. An index that cannot
+    be repaired piece by piece is set aside and rebuilt.
+    """
+    if thorough is None:
+        thorough = is_thorough_due(project.folder)
+    refused = load_refused(project.folder)
+    before = dict(refused)
+    try:
+        with repairing_corruption(workspace, project):
+            findings = check_index(
+                project.tree,
+                project.stores(),
+                workspace.static,
+                project.lock,
+                work,
+                refused=refused,
+                thorough=thorough,
+            )
+    except IndexCorrupt as error:
+        log.warning("rebuilding the index of %s: %s", project.root, error)
+        record_check(project.folder, Findings(thorough=thorough), rebuilt=True)
+        update_project(workspace, project, work, existing=True)
+        return Findings()
+    if refused != before:
+        save_refused(project.folder, refused)
+    if findings.drift:
+        log.warning("the index of %s had drifted: %s", project.root, findings)
+        schedule_deep_embedding(workspace, project)
+    _restore_records(workspace, project, work)
+    record_check(project.folder, findings)
+    return findings
+
+
+def _restore_records(workspace: Workspace, project: Project, work: Work) -> None:
+    """Write the records of the index again if they are torn, edited or missing after a crash."""
+    metadata = load_metadata(project.folder)
+    whole = metadata is not None and metadata.last_full_index is not None
+    project.defer_records(0.0)
+    update_project(workspace, project, work, paths=set() if whole else None, existing=True)
+    for kind, store in project.stores().items():
+        hashes = {path: state.hash for path, state in store.files().items()}
+        if load_fingerprints(project.folder, kind) != hashes:
+            with project.lock.held(work):
+                save_fingerprints(project.folder, kind, store.files())
+
 
 _QUESTION = (
     "Install a post-commit hook in this repository? Commits are then indexed even while no"
@@ -50,39 +135,40 @@ class StrategyAnswer(TypedDict):
 
 def choose_strategy(
     workspace: Workspace,
-    strategy: Annotated[
-        Literal["realtime", "lazy", "git"] | None, Param("When changes are indexed")
-    ] = None,
-    hook: Annotated[bool | None, Param("Install or remove the hook; None asks")] = None,
-    project: ProjectParam = None,
+    strategy: Literal["realtime", "lazy", "git"] | None = None,
+    hook: bool | None = None,
+    project: str | None = None,
     *,
     work: Work,
 ) -> StrategyAnswer:
-    """Say, or choose, when changes are indexed; running servers switch at once."""
+    """Choose when changes are indexed, or with None report it; running servers switch at once.
+
+    `hook` installs or removes the post-commit hook; None asks.
+    """
     found = indexed_project(workspace, project)
-    if strategy and strategy != found.strategy:
+    if strategy and strategy != found.settings.strategy:
         write_setting(found, "indexingStrategy", strategy)
         workspace.projects.reload(found.root)
-        if found.strategy != strategy:
+        if found.settings.strategy != strategy:
             raise InvalidRequest(
-                f"another source sets indexingStrategy to {found.strategy}",
+                f"another source sets indexingStrategy to {found.settings.strategy}",
                 user_message="Another setting overrides the strategy of this project.",
                 next_action="See `sonde config` for where it is set.",
             )
-    done = _see_to_hook(workspace, found, strategy, hook, work)
+    message = _set_hook(workspace, found, strategy, hook, work)
     answer: StrategyAnswer = {
         "status": "success",
         "projectPath": str(found.root),
-        "strategy": found.strategy,
+        "strategy": found.settings.strategy,
         "hook": _has_hook(found),
     }
-    return {**answer, "message": done} if done else answer
+    return {**answer, "message": message} if message else answer
 
 
 def flush_index(
-    workspace: Workspace, project: ProjectParam = None, *, work: Work
+    workspace: Workspace, project: str | None = None, *, work: Work
 ) -> dict[str, object]:
-    """Index everything that waits, whatever the strategy."""
+    """Index all pending changes, whatever the strategy."""
     found = indexed_project(workspace, project)
     running = workspace.jobs.find(f"index:{found.key}")
     if running:
@@ -98,7 +184,7 @@ def flush_index(
     }
 
 
-def _see_to_hook(
+def _set_hook(
     workspace: Workspace, project: Project, strategy: str | None, hook: bool | None, work: Work
 ) -> str:
     if hook is None and strategy == "git" and not _has_hook(project):
@@ -127,24 +213,32 @@ def write_setting(project: Project, name: str, value: str) -> None:
     try:
         entries = json.loads(config.read_text("utf-8"))
     except (OSError, ValueError):
-        entries = json.loads(project.config_text)
+        entries = json.loads(project.settings.config_text)
     write_text(config, json.dumps({**entries, name: value}, indent=2, ensure_ascii=False) + "\n")
 
 
-_STEP = 200
+_COPIED_FILES = 200
 """Files whose vectors are copied in one write."""
+
+
+class StoreAnswer(TypedDict):
+    """Which store holds an index."""
+
+    status: str
+    projectPath: str
+    message: str
 
 
 def convert_store(
     workspace: Workspace,
-    store: Annotated[Literal["sqlite", "lance"], Param("The store to move the index to")],
-    project: ProjectParam = None,
+    store: Literal["sqlite", "lance"],
+    project: str | None = None,
     *,
     work: Work,
-) -> DeleteAnswer:
+) -> StoreAnswer:
     """Move a project's index to the other store; no text is embedded again."""
     found = indexed_project(workspace, project)
-    if found.store_name == store:
+    if found.settings.store_name == store:
         return _answer(found, f"The index is kept in {store} already")
     for kind in ("check", "refine", "index"):
         workspace.jobs.cancel(f"{kind}:{found.key}")
@@ -155,9 +249,9 @@ def convert_store(
         lasting=True,
     ).join(work)
     chosen = workspace.projects.get(found.root)
-    if chosen.store_name != store:
+    if chosen.settings.store_name != store:
         raise InvalidRequest(
-            f"the environment sets the store to {chosen.store_name}",
+            f"the environment sets the store to {chosen.settings.store_name}",
             user_message="SONDE_STORE overrides the store of this project.",
             next_action="Unset SONDE_STORE.",
         )
@@ -171,12 +265,13 @@ def _convert(workspace: Workspace, found: Project, store: str, work: Work) -> No
             models = [embedder.name for embedder in (workspace.static, workspace.deep) if embedder]
             for kind_, source in found.stores().items():
                 _copy_vectors(source, target[kind_], models, work)
-            update_index(found.tree, target, workspace.static, work)
+            diff = compare_index(found.tree, target, work)
+            update_index(found.tree, target, workspace.static, work, diff)
         finally:
             for opened in target.values():
                 opened.close()
-        _choose(found, store)
-        found.remove_stores(found.store_name)
+        _record_store(found, store)
+        found.remove_stores(found.settings.store_name)
         workspace.projects.forget(found.root)
 
 
@@ -184,11 +279,11 @@ def _copy_vectors(
     source: ChunkStore, target: ChunkStore, models: Sequence[str], work: Work
 ) -> None:
     paths = list(source.files())
-    for start in range(0, len(paths), _STEP):
+    for start in range(0, len(paths), _COPIED_FILES):
         work.report(Progress("copying", start, len(paths)))
         digests = {
             chunk.id: chunk.digest
-            for path in paths[start : start + _STEP]
+            for path in paths[start : start + _COPIED_FILES]
             for chunk in source.chunks_of(path)
         }
         for model in models:
@@ -198,15 +293,15 @@ def _copy_vectors(
                 target.put_vectors(model, [digests[key] for key in vectors], rows)
 
 
-def _choose(project: Project, store: str) -> None:
-    """Write the store down in config.json and metadata.json."""
+def _record_store(project: Project, store: str) -> None:
+    """Record the store in config.json and metadata.json."""
     write_setting(project, "store", store)
     metadata = load_metadata(project.folder)
     if metadata:
         save_metadata(project.folder, replace(metadata, store=store))
 
 
-def _answer(project: Project, message: str) -> DeleteAnswer:
+def _answer(project: Project, message: str) -> StoreAnswer:
     return {"status": "success", "projectPath": str(project.root), "message": message}
 
 
@@ -230,14 +325,12 @@ class ExportAnswer(TypedDict):
 
 def export_chunks(
     workspace: Workspace,
-    output: Annotated[str | None, Param("Folder to write to; default: .cortex/chunks")] = None,
-    format: Annotated[Literal["cortex"], Param("How the files are laid out")] = "cortex",  # noqa: A002
-    project: ProjectParam = None,
+    output: str | None = None,
+    project: str | None = None,
     *,
     work: Work,
 ) -> ExportAnswer:
-    """Write every view with its embedding to chunk files."""
-    del format  # there is one so far
+    """Write every view with its embedding to chunk files, by default in `.cortex/chunks`."""
     found = indexed_project(workspace, project)
     embedder = workspace.static or workspace.deep
     if embedder is None:
@@ -260,7 +353,7 @@ def export_chunks(
         "message": f"{total:,} chunks were written to {folder}"
         + (
             ", which answers cortex_search from now on"
-            if folder.resolve() == (found.chunk_folder or folder).resolve()
+            if folder.resolve() == (found.settings.chunk_folder or folder).resolve()
             else ""
         ),
     }
@@ -272,7 +365,7 @@ def _write_files(found: Project, folder: Path, embedder: Embedder, work: Work) -
     counts = {}
     for type_ in VIEW_TYPES:
         rows = list(_list_rows(found, type_, embedder, work))
-        facts: Mapping[str, Any] = {
+        facts: Mapping[str, object] = {
             "model": embedder.name,
             "dimensions": embedder.dimensions,
             "chunk_type": type_,
@@ -280,7 +373,7 @@ def _write_files(found: Project, folder: Path, embedder: Embedder, work: Work) -
             "version": __version__,
         }
         lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-        # names that are no Unicode cannot be written; nobody could read them either
+        # names that are not Unicode cannot be written
         text = f'{{"_metadata": {json.dumps(facts)},\n"chunks": [\n{lines}\n]}}\n'
         write_text(folder / _FILES[type_], text.encode("utf-8", "replace").decode())
         counts[_FILES[type_]] = len(rows)
@@ -289,8 +382,8 @@ def _write_files(found: Project, folder: Path, embedder: Embedder, work: Work) -
 
 def _list_rows(
     project: Project, type_: str, embedder: Embedder, work: Work
-) -> Iterator[dict[str, Any]]:
-    views = project.views()
+) -> Iterator[dict[str, object]]:
+    views = project.views.store()
     states, tags = views.files(), views.tags()
     paths = sorted(path for path in states if split_view(path)[0] == type_)
     for done, path in enumerate(paths):

@@ -1,4 +1,4 @@
-"""A project: its files, its index folder, its stores; and the projects in use."""
+"""A project: its files, its index folder, its stores, and what is remembered of its use."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sonde.embedding.base import Embedder
-from sonde.errors import IndexCorrupt, StorageUnusable
-from sonde.indexing.following.follower import Follower
+from sonde.errors import IndexCorrupt
 from sonde.indexing.sources import Tree
 from sonde.runtime.locks import WriterLock
 from sonde.searching.lines.candidates import LineCandidates
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
 _DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")
 _BACKUP = ".bak"
-_AGAIN_S = 60.0
-
+_SECOND_SUSPICION_S = 60.0
+"""A store that proves whole is set aside all the same when it is reported broken again so soon."""
 
 Identity = Mapping[Path, tuple[int, int] | None]
 """Which files lie under these names."""
@@ -45,178 +45,280 @@ def _identify(paths: Iterable[Path]) -> Identity:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class ProjectSettings:
+    """The settings that hold for one project; replaced whole when they change."""
+
+    tree: Tree
+    store_name: str
+    max_files: int
+    """The soft limit, beyond which indexing asks first."""
+    config_text: str
+    """What config.json says when it is generated."""
+    strategy: str = "realtime"
+    lazy_idle_s: float = 30.0
+    watching: str = "auto"
+    warnings: tuple[str, ...] = ()
+    chunk_folder: Path | None = None
+    """Where chunk files that another program wrote may lie."""
+    needs_chunks: bool = False
+    """Whether a user named that folder, so that it must be there."""
+    chunk_embedder: Embedder | None = None
+    """Embeds queries for chunk files of another model."""
+
+
+class Following(Protocol):
+    """What keeps a project's index current in the background; `projects.follow` starts it."""
+
+    def stop(self) -> None:
+        """End it; what is pending is written down."""
+
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+
+    def leads(self) -> bool:
+        """Whether this process is the one that watches."""
+
+    def is_watched(self) -> bool:
+        """Whether this process or another keeps the index current."""
+
+    def is_current(self) -> bool:
+        """Whether every change reaches the index without a search looking for it."""
+
+    def describe(self) -> dict[str, object]:
+        """How the project is followed, for the status."""
+
+    def catch_up(self, timeout_s: float) -> bool:
+        """Index what is pending, if this process leads. Returns whether that was done in time."""
+
+
+class Views:
+    """The views of a project's files: their store, its searcher, and what they were made from."""
+
+    def __init__(self, folder: Path, open_store: Callable[[], ChunkStore]) -> None:
+        self._folder = folder
+        self._open_store = open_store
+        self._store: ChunkStore | None = None
+        self._identity: Identity = {}
+        self._searcher: ViewSearcher | None = None
+        self._made: tuple[object, int] = (None, 0)
+        self._guard = threading.RLock()
+
+    def store(self) -> ChunkStore:
+        """Their store, opened on first use, and again when its files were replaced."""
+        with self._guard:
+            if self._store and _identify(self._identity) != self._identity:
+                self._store = self._searcher = None  # not closed: a reader may still finish
+            if self._store is None:
+                self._store, self._made = self._open_store(), (None, 0)
+                self._identity = _identify(self._folder.glob("views-*/index.db"))
+            return self._store
+
+    def searcher(self, embedder: Embedder | None) -> ViewSearcher:
+        """A searcher that remembers what filters let through."""
+        from sonde.searching.contexts import ViewSearcher
+
+        with self._guard:
+            store = self.store()
+            if self._searcher is None:
+                self._searcher = ViewSearcher(store, embedder)
+            return self._searcher
+
+    def made_from(self) -> object:
+        """The state of the index they were made from; None if they have changed since."""
+        state, generation = self._made
+        if state is None:
+            return None
+        try:
+            return state if self.store().generation() == generation else None
+        except IndexCorrupt:
+            return None
+
+    def mark_made(self, state: object) -> None:
+        """Note that they are those of this state of the index."""
+        self._made = (state, self.store().generation())
+
+    def is_open(self) -> ChunkStore | None:
+        """Their store if it is open."""
+        return self._store
+
+    def delete(self) -> None:
+        """Delete all; they are made again when they are next needed."""
+        with self._guard:
+            self.close()
+            for path in self._folder.glob("views-*"):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Close the store; it opens again on the next use."""
+        with self._guard:
+            store, self._store, self._searcher = self._store, None, None
+            if store:
+                store.close()
+
+
 class Project:
-    """One project: its files, its index folder, and the stores once they are opened."""
+    """One project: its settings, its index folder, and its stores once they are opened."""
 
     def __init__(
         self,
         root: Path,
         folder: Path,
-        tree: Tree,
+        settings: ProjectSettings,
         open_store: Callable[[str, Kind], ChunkStore],
+        open_views: Callable[[], ChunkStore],
         *,
-        store_name: str,
-        max_files: int,
-        config_text: str,
-        warnings: tuple[str, ...] = (),
-        strategy: str = "realtime",
-        lazy_idle_s: float = 30.0,
-        watching: str = "auto",
-        open_views: Callable[[], ChunkStore] | None = None,
-        chunk_folder: Path | None = None,
-        needs_chunks: bool = False,
-        chunk_embedder: Embedder | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.root = root
         self.folder = folder
-        self.tree = tree
+        self.settings = settings
         self.lock = WriterLock(folder)
-        self.store_name = store_name
-        self.max_files = max_files
-        self.config_text = config_text
-        """What config.json says when it is generated."""
-        self.warnings = warnings
-        self.sightings = LineCandidates()
-        self.strategy = strategy
-        self.lazy_idle_s = lazy_idle_s
-        self.watching = watching
-        self.follower: Follower | None = None
-        """Keeps the index in step, in a server; whoever starts it stops it."""
-        self.fresh_until = 0.0
-        self.was_replaced = False
-        """The files of its stores were deleted or replaced by others since it was last updated."""
-        self.record_after = 0.0
-        self.last_search: float | None = None
-        self.searched: Counter[str] = Counter()
-        """How often each file was shown; those files get their deeper vectors first."""
-        self.chunk_folder = chunk_folder
-        """Where chunk files of this project may lie that another program wrote."""
-        self.needs_chunks = needs_chunks
-        """True when somebody named that folder, so that it must be there."""
-        self.chunk_embedder = chunk_embedder
-        """Embeds queries for chunk files of another model."""
-        self._chunk_files: ChunkFiles | None = None
-        self._viewed: tuple[object, int] = (None, 0)
-        self.searcher: ViewSearcher | None = None
-        """Finds views; it remembers what filters let through."""
-        self._open_views = open_views
-        self._views: ChunkStore | None = None
-        self._views_identity: Identity = {}
-        self._acquitted_at = float("-inf")
+        self.views = Views(folder, open_views)
+        self.line_candidates = LineCandidates()
         self._open_store = open_store
+        self._clock = clock
+        self._guard = threading.Lock()
         self._stores: dict[Kind, ChunkStore] = {}
         self._identity: Identity = {}
-        self._guard = threading.Lock()
+        self._chunk_files: ChunkFiles | None = None
+        self._following: Following | None = None
+        self._fresh_until = self._record_after = self._last_search = float("-inf")
+        self._was_replaced = False
+        self._shown: Counter[str] = Counter()
+        self._proved_whole_at = float("-inf")
 
     @property
     def key(self) -> str:
         """Names the project among jobs and cursors."""
         return str(self.root)
 
-    def adopt_settings(self, other: Project) -> None:
-        """Go on under the settings of the same project as it is opened now."""
-        self.tree, self.max_files, self.warnings = other.tree, other.max_files, other.warnings
-        self.strategy, self.lazy_idle_s = other.strategy, other.lazy_idle_s
-        self.watching = other.watching
-        self.chunk_folder, self.needs_chunks = other.chunk_folder, other.needs_chunks
-        self.chunk_embedder = other.chunk_embedder
+    @property
+    def tree(self) -> Tree:
+        """Its files."""
+        return self.settings.tree
+
+    def adopt(self, settings: ProjectSettings) -> None:
+        """Go on under other settings."""
         with self._guard:
-            if self.store_name != other.store_name:
-                self.store_name = other.store_name
-                self._stores = {}  # not closed: whoever is reading them may finish
-            self.fresh_until = 0.0
+            if self.settings.store_name != settings.store_name:
+                self._stores = {}  # not closed: a reader may still finish
+            self.settings = settings
+            self._fresh_until = float("-inf")
             files, self._chunk_files = self._chunk_files, None  # their service may be another
         if files:
             files.close()
 
-    def stop_following(self) -> None:
-        """Stop the follower, if there is one."""
-        follower, self.follower = self.follower, None
-        if follower:
-            follower.stop()
-
     def is_indexed(self) -> bool:
-        """An index was begun here; it may still be growing."""
+        """Whether an index was begun; it may still be growing."""
         return (self.folder / "metadata.json").exists()
+
+    # what is remembered of its use
+
+    def note_search(self) -> None:
+        """Note that it was searched just now."""
+        self._last_search = self._clock()
+
+    @property
+    def last_search(self) -> float:
+        """When it was last searched, by its clock; minus infinity if never."""
+        return self._last_search
+
+    def seconds_since_search(self) -> float:
+        """How long ago it was last searched; infinite if never."""
+        return self._clock() - self._last_search
+
+    def note_shown(self, path: str) -> None:
+        """Note that a search showed this file."""
+        self._shown[path] += 1
+
+    def most_shown(self, limit: int) -> list[str]:
+        """The files that searches show most; they get their deep vectors first."""
+        return [path for path, _ in self._shown.most_common(limit)]
+
+    def mark_fresh(self, seconds: float) -> None:
+        """Let the index count as fresh for a while after a full comparison."""
+        self._fresh_until = self._clock() + seconds
+
+    def is_fresh(self) -> bool:
+        """Whether a search need not compare the files first."""
+        return self._clock() < self._fresh_until
+
+    def defer_records(self, seconds: float) -> None:
+        """Let a while pass before the records of the index are written again."""
+        self._record_after = self._clock() + seconds
+
+    def are_records_due(self) -> bool:
+        """Whether the records may be written again."""
+        return self._clock() >= self._record_after
+
+    def take_replaced(self) -> bool:
+        """Whether the stores were deleted or replaced by others since this was last asked."""
+        with self._guard:
+            replaced, self._was_replaced = self._was_replaced, False
+        return replaced
+
+    # following
+
+    @property
+    def following(self) -> Following | None:
+        """What keeps the index current, in a server."""
+        return self._following
+
+    def start_following(self, start: Callable[[], Following]) -> None:
+        """Start following, unless it is followed already."""
+        with self._guard:
+            if self._following is None or not self._following.is_alive():
+                self._following = start()
+
+    def stop_following(self) -> None:
+        """Stop following, if it is followed."""
+        following, self._following = self._following, None
+        if following:
+            following.stop()
+
+    # stores
 
     def stores(self) -> Mapping[Kind, ChunkStore]:
         """Both stores, opened on first use, and again when their files were replaced."""
         with self._guard:
             if self._stores and _identify(self._identity) != self._identity:
-                self._stores = {}  # not closed: whoever is reading them may finish
-                self.fresh_until = 0.0
-                self.was_replaced = True
+                self._stores = {}  # not closed: a reader may still finish
+                self._fresh_until = float("-inf")
+                self._was_replaced = True
             if not self._stores:
-                self._stores = self.open_stores(self.store_name)
+                self._stores = self.open_stores(self.settings.store_name)
                 self._identity = _identify(self.folder / name for name in _DATABASES)
             return dict(self._stores)
 
     def list_open(self) -> list[ChunkStore]:
-        """The stores that are open, views included."""
+        """The stores that are open, that of the views included."""
+        views = self.views.is_open()
         with self._guard:
-            return [*self._stores.values(), *([self._views] if self._views else [])]
-
-    def views(self) -> ChunkStore:
-        """The store of the views of the project's files, opened on first use, and again when its
-        files were replaced."""
-        with self._guard:
-            if self._views and _identify(self._views_identity) != self._views_identity:
-                self._views = self.searcher = None  # not closed: whoever is reading may finish
-            if self._views is None:
-                if self._open_views is None:
-                    raise StorageUnusable(f"{self.root} has no place for views")
-                self._views, self._viewed = self._open_views(), (None, 0)
-                self._views_identity = _identify(self.folder.glob("views-*/index.db"))
-            return self._views
-
-    @property
-    def viewed(self) -> object:
-        """The state of the stores that the views were last made from; None where those are not as
-        they were left."""
-        if self._viewed[0] is None:
-            return None
-        try:
-            generation = self.views().generation()
-        except IndexCorrupt:
-            return None
-        state, left = self._viewed
-        return state if left == generation else None
-
-    @viewed.setter
-    def viewed(self, state: object) -> None:
-        self._viewed = (state, self.views().generation())
+            return [*self._stores.values(), *([views] if views else [])]
 
     def open_chunk_files(self, own: Embedder | None, *, follow: bool) -> ChunkFiles | None:
         """The searcher over the project's chunk files; None where there are none."""
         from sonde.searching.chunk_files import ChunkFiles, identify
 
-        folder = self.chunk_folder
+        folder = self.settings.chunk_folder
         found = identify(folder) if folder else None
         with self._guard:
             files = self._chunk_files
             if files and files.identity != found:
                 files.close()
                 files = self._chunk_files = None
-            if folder is None or (found is None and not self.needs_chunks):
+            if folder is None or (found is None and not self.settings.needs_chunks):
                 return None
             if files is None:
-                files = ChunkFiles(folder, self.chunk_embedder or own)
+                files = ChunkFiles(folder, self.settings.chunk_embedder or own)
                 if follow:
                     files.follow()
                 self._chunk_files = files
             return files
 
-    def forget_views(self) -> None:
-        """Delete all views; they are made anew when they are asked for."""
-        with self._guard:
-            views, self._views, self.searcher = self._views, None, None
-            if views:
-                views.close()
-            for path in self.folder.glob("views-*"):
-                shutil.rmtree(path, ignore_errors=True)
-
     def open_stores(self, name: str) -> dict[Kind, ChunkStore]:
-        """Stores of a backend, whether or not it is the one in use; the caller closes them."""
+        """Stores of a backend, in use or not; the caller closes them."""
         opened: dict[Kind, ChunkStore] = {}
         try:
             for kind in _STEMS:
@@ -228,16 +330,16 @@ class Project:
         return opened
 
     def set_aside(self) -> None:
-        """Move what the broken store wrote to `<name>.bak`; its next use starts with nothing.
+        """Move the files of a broken store to `<name>.bak`, so that its next use starts empty.
 
-        The other one, if it is whole, goes on.
+        The other store, if it is whole, stays.
         """
         broken = [kind for kind in _STEMS if self._is_broken(kind)]
         self.close()
         if not broken:
-            # somebody may have seen to it already; if it happens again, nobody has
-            before, self._acquitted_at = self._acquitted_at, time.monotonic()
-            if self._acquitted_at - before > _AGAIN_S:
+            # another process may have repaired it; if it happens again, none has
+            before, self._proved_whole_at = self._proved_whole_at, self._clock()
+            if self._proved_whole_at - before > _SECOND_SUSPICION_S:
                 return
         stems = tuple(f"{_STEMS[kind]}." for kind in broken or _STEMS)
         with translate_errors(self.folder):
@@ -251,9 +353,9 @@ class Project:
                 path.replace(backup)
 
     def _is_broken(self, kind: Kind) -> bool:
-        """Looked at anew: whoever has it open may remember how it was."""
+        """Whether a newly opened store is broken: an open one may remember how it was."""
         try:
-            store = self._open_store(self.store_name, kind)
+            store = self._open_store(self.settings.store_name, kind)
             try:
                 return bool(store.verify())
             finally:
@@ -262,7 +364,7 @@ class Project:
             return True
 
     def remove_stores(self, name: str) -> None:
-        """Delete what the stores of one backend wrote."""
+        """Delete the files of one backend's stores."""
         self.close()
         stems = tuple(f"{stem}." for stem in _STEMS.values())
         for path in list(self.folder.iterdir()):
@@ -275,51 +377,7 @@ class Project:
             for store in self._stores.values():
                 store.close()
             self._stores = {}
-            if self._views:
-                self._views.close()
             if self._chunk_files:
                 self._chunk_files.close()
-            self._views = self._chunk_files = self.searcher = None
-
-
-class Projects:
-    """The projects in use, opened when first asked for."""
-
-    def __init__(self, open_project: Callable[[Path], Project]) -> None:
-        self._open_project = open_project
-        self._open: dict[Path, Project] = {}
-        self._guard = threading.Lock()
-
-    def get(self, root: Path) -> Project:
-        """The project at this root."""
-        with self._guard:
-            project = self._open.get(root)
-            if project is None:
-                project = self._open[root] = self._open_project(root)
-            return project
-
-    def reload(self, root: Path) -> None:
-        """Read the settings of one that is in use again."""
-        fresh = self._open_project(root)
-        with self._guard:
-            project = self._open.get(root)
-        if project:
-            project.adopt_settings(fresh)
-
-    def stop_following(self) -> None:
-        """Stop every follower."""
-        for project in list(self._open.values()):
-            project.stop_following()
-
-    def forget(self, root: Path) -> None:
-        """Close one, so that its settings are read again next time."""
-        with self._guard:
-            project = self._open.pop(root, None)
-        if project:
-            project.stop_following()
-            project.close()
-
-    def close(self) -> None:
-        """Close all."""
-        for root in list(self._open):
-            self.forget(root)
+            self._chunk_files = None
+        self.views.close()

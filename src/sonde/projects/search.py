@@ -203,7 +203,9 @@ def _explain_nothing(projects: Sequence[Project], request: Request, question: Qu
         *([f"chunk_types {', '.join(request.chunk_types)}"] if request.chunk_types else []),
     ]
     wheres = [
-        _narrow(project.views() if request.of_views else project.stores()[kind], kind, request)
+        _narrow(
+            project.views.store() if request.of_views else project.stores()[kind], kind, request
+        )
         for project in projects
         for kind in request.kinds
         if filters
@@ -218,7 +220,7 @@ def _describe_progress(workspace: Workspace, project: Project) -> str:
     if job and job.status == "running" and job.progress.stage == "indexing":
         return f"indexing, {job.progress.done} of {job.progress.total} changed files done"
     if waiting := count_pending(project):
-        return f"complete; {waiting} changed files wait (strategy {project.strategy})"
+        return f"complete; {waiting} changed files wait (strategy {project.settings.strategy})"
     if workspace.deep:
         pairs = [store.coverage(workspace.deep.name) for store in project.stores().values()]
         have, total = (sum(column) for column in zip(*pairs, strict=True))
@@ -261,7 +263,7 @@ def _rank_project(
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
-        store = project.views() if request.of_views else project.stores()[kind]
+        store = project.views.store() if request.of_views else project.stores()[kind]
         where = _narrow(store, kind, request)
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, kind, probe) if probe else None
@@ -359,7 +361,7 @@ def present_hit(
 ) -> Hit:
     """The hit as the file is now, cut to the lines that answer."""
     project = workspace.projects.get(Path(hit.project))
-    project.searched[hit.path] += 1
+    project.note_shown(hit.path)
     if moved:
         try:
             hit = refresh_hit(hit, project.tree.read)

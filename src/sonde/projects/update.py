@@ -1,23 +1,26 @@
-"""Keeping a project's index in step with its files, now or in the background."""
+"""Updating a project's index: what changed, deep vectors, records, and repair."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
-from sonde.indexing.pipeline import update_index
-from sonde.indexing.refine import refine_vectors
+from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
+from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
 from sonde.indexing.seed import seed_index
+from sonde.policy.read import FileContent
 from sonde.projects.project import Project
 from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.locks import WriterLock
+from sonde.runtime.memory import trim_heap
 from sonde.runtime.work import Work
 from sonde.stores.records import (
     Metadata,
@@ -30,18 +33,35 @@ from sonde.stores.records import (
 )
 from sonde.types import IndexReport
 
-_FRESH_S = (0.5, 10.0)
-"""How long an index counts as fresh: five times as long as looking took, within these bounds, so
-that a large project is not looked at all the time."""
 _RECORD_TIMES = 20
-"""What the index holds is written down whole; under constant edits, this many times as long as
-that takes passes in between. The look at everything once it is quiet makes up for the last."""
-_SHOWN_MOST = 20
+"""The records of an index are written whole; under constant edits, this many times as long as
+that takes passes in between. The full comparison once it is quiet makes up for the last."""
+_WANTED_FILES = 20
+"""The files shown most that get their deep vectors first."""
 _SET_ASIDE_S = 0.2
-_MEND_S = 0.1
-"""How long an answer waits for its turn to index what changed; then it tells what is stale."""
+"""How long a search that found the index corrupt waits to set it aside."""
+_REINDEX_STALE_S = 0.1
+"""How long an answer waits for the lock to index what changed; then it says what is stale."""
+_DEEP_VECTORS_S, _IDLE_S = 600.0, 120.0
+"""How long after a search deep vectors are made, and from when on memory is freed."""
+_JOB_THRESHOLD_FILES = 100
+"""From this many changed files on, an update is a job that the status shows."""
 
 log = logging.getLogger(__name__)
+
+
+def compare_project(
+    project: Project, work: Work, paths: Iterable[str] | None = None, *, force: bool = False
+) -> Diff:
+    """Compare a project's index with its files, or with the named files and folders."""
+    return compare_index(
+        project.tree,
+        project.stores(),
+        work,
+        refused=load_refused(project.folder),
+        paths=paths,
+        force=force,
+    )
 
 
 def update_project(
@@ -49,87 +69,127 @@ def update_project(
     project: Project,
     work: Work,
     *,
-    paths: set[str] | None = None,
+    diff: Diff | None = None,
+    paths: Iterable[str] | None = None,
     force: bool = False,
     existing: bool = False,
     hurried: bool = False,
 ) -> IndexReport:
-    """Index what changed, then write down what the index holds.
+    """Index what changed, then write the records of the index.
 
-    An index that turns out to be corrupt is set aside and built anew. `existing` keeps one that
-    was deleted meanwhile from coming back; `hurried` leaves to others what an answer need not
-    wait for.
+    What changed is in `diff`, or is found by comparing `paths` (None: everything). An index that
+    turns out to be corrupt is set aside and rebuilt. `existing` raises `IndexNotFound` for one
+    that was deleted meanwhile; `hurried` skips what an answer need not wait for.
     """
+    if diff is not None:
+        paths = diff.paths
     with project.lock.held(work):
         if existing and not project.is_indexed():
             raise IndexNotFound(f"No index at {project.folder}/")
         try:
-            return _update(workspace, project, work, paths, force=force, hurried=hurried)
+            return _update(workspace, project, work, paths, diff, force=force, hurried=hurried)
         except IndexCorrupt as error:
             log.warning("rebuilding the index of %s: %s", project.root, error)
             _set_aside(project)
-        return _update(workspace, project, work, None, force=False, hurried=False)
+        return _update(workspace, project, work, None, None, force=False, hurried=False)
 
 
 def _update(
     workspace: Workspace,
     project: Project,
     work: Work,
-    paths: set[str] | None,
+    paths: Iterable[str] | None,
+    diff: Diff | None,
     *,
     force: bool,
     hurried: bool,
 ) -> IndexReport:
-    began = _now()
+    began, recipe = _now(), recipe_of(project.tree)
     metadata = load_metadata(project.folder) or Metadata(
-        project_path=str(project.root), created_at=began, store=project.store_name
+        project_path=str(project.root), created_at=began, store=project.settings.store_name
     )
     config = project.folder / "config.json"
     if not config.exists():
-        write_text(config, project.config_text)
+        write_text(config, project.settings.config_text)
     if not project.is_indexed():
         save_metadata(project.folder, metadata)
-    if paths is None and metadata.recipe != project.tree.recipe:
-        # cut in another way than now: what is unchanged must be cut again as well
+    if paths is None and metadata.recipe != recipe:
+        # chunked in another way than now: unchanged files must be chunked again as well
         force = force or metadata.recipe != ""
-        metadata = replace(metadata, recipe=project.tree.recipe)
+        metadata = replace(metadata, recipe=recipe)
     if metadata.last_full_index is None:
-        seed_index(project.folder, project.tree, work, store=project.store_name)
-    refused = load_refused(project.folder)
-    before = dict(refused)
-    report = update_index(
-        project.tree,
-        project.stores(),
-        workspace.static,
-        work,
-        refused=refused,
-        paths=paths,
-        force=force,
-    )
+        seed_index(
+            project.folder, project.tree, work, store=project.settings.store_name, recipe=recipe
+        )
+    stores = project.stores()
+    if diff is None or force or diff.generation != generation_of(stores):
+        # none was made, or the index was written to since
+        diff = compare_project(project, work, paths, force=force)
+    report = update_index(project.tree, stores, workspace.static, work, diff)
     if workspace.static:
         # chunks of an index that another version wrote have no vectors of this model yet
-        refine_vectors(project.stores(), workspace.static, project.lock, work)
-    if refused != before:
-        save_refused(project.folder, refused)
+        refine_vectors(stores, workspace.static, project.lock, work)
+    if diff.refused != load_refused(project.folder):
+        save_refused(project.folder, diff.refused)
     if paths is None:
-        least, most = _FRESH_S
-        project.fresh_until = time.monotonic() + min(max(least, 5 * report.seconds), most)
-    # a run that was killed has changed the stores without writing down what it did
-    unrecorded = metadata.generation != _generation(project)
-    due = paths is None or (time.monotonic() >= project.record_after and not hurried)
+        least, most = workspace.fresh_s
+        project.mark_fresh(min(max(least, 5 * report.seconds), most))
+    # a run that was killed has changed the stores without writing the records
+    unrecorded = metadata.generation != generation_of(stores)
+    due = paths is None or (project.are_records_due() and not hurried)
     if (unrecorded and due) or metadata.last_full_index is None:
         started = time.monotonic()
         _record(project, metadata, report, began, full=paths is None)
-        ended = time.monotonic()
-        project.record_after = ended + _RECORD_TIMES * (ended - started)
+        project.defer_records(_RECORD_TIMES * (time.monotonic() - started))
     if not hurried:
-        for store in project.stores().values():
+        for store in stores.values():
             store.tidy()
     return report
 
 
+def update_changed(workspace: Workspace, project: Project, paths: set[str], work: Work) -> None:
+    """Index these paths if they differ; most events lead to no change, and to no lock.
+
+    Many changes are indexed by a job, so that the status shows how far it is.
+    """
+    everything = EVERYTHING in paths
+    diff = compare_project(project, work, None if everything else paths)
+    changes = diff.names()
+    if len(changes) > _JOB_THRESHOLD_FILES or (
+        everything and not _is_recorded(project, diff.omitted.counts)
+    ):
+        running = workspace.jobs.find(f"index:{project.key}")
+        if running:
+            running.wait(work)  # it may have begun before these changes
+        job = index_job(workspace, project, existing=True)
+        job.wait(work)
+        job.outcome()
+    elif changes:
+        update_project(workspace, project, work, diff=diff.only(changes), existing=True)
+
+
+def find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]:
+    """Paths that differ from the index.
+
+    Where size and time leave it open, as with a file that was indexed in the moment it was
+    written, the content decides, and the new time is recorded.
+    """
+    diff = compare_project(project, work)
+    changed = {entry.path for _, entry in diff.changed}
+    same = set()
+    for path in changed:
+        work.check()
+        hashes = [files[path].hash for files in diff.known.values() if path in files]
+        content = project.tree.read(path) if hashes else None
+        if isinstance(content, FileContent) and content.hash in hashes:
+            same.add(path)
+    if same:
+        update_project(workspace, project, work, diff=diff.only(same), existing=True)
+    return diff.names() - same
+
+
 def schedule_compaction(workspace: Workspace, project: Project) -> None:
-    """Give back the space of what was replaced; in a server nobody waits for it."""
+    """Free the space of replaced rows, in a server in the background."""
     if workspace.stays:
         workspace.jobs.submit(
             f"tidy:{project.key}", "tidy", lambda work: compact_project(project, work)
@@ -139,26 +199,22 @@ def schedule_compaction(workspace: Workspace, project: Project) -> None:
 
 
 def compact_project(project: Project, work: Work) -> None:
-    """Give back the space of what was replaced."""
+    """Free the space of replaced rows."""
     with project.lock.held(work):
         for store in project.list_open():
             store.tidy()
 
 
-def is_recorded(project: Project, omitted: Mapping[str, int]) -> bool:
-    """Whether what is written down of the index, such as what it leaves out, is how it is."""
+def _is_recorded(project: Project, omitted: Mapping[str, int]) -> bool:
+    """Whether the records describe the index as it is, with what it leaves out."""
     metadata = load_metadata(project.folder)
     return (
         metadata is not None
         and metadata.last_full_index is not None
-        and metadata.generation == _generation(project)
-        and metadata.recipe == project.tree.recipe
+        and metadata.generation == generation_of(project.stores())
+        and metadata.recipe == recipe_of(project.tree)
         and metadata.skipped == omitted
     )
-
-
-def _generation(project: Project) -> int:
-    return sum(store.generation() for store in project.stores().values())
 
 
 def _set_aside(project: Project) -> None:
@@ -183,7 +239,7 @@ def _record(
             full_index=began if full and first else None,
             incremental=_now(),
             report=report if full else None,
-            generation=_generation(project),
+            generation=generation_of(stores),
         ),
     )
 
@@ -201,7 +257,7 @@ def index_job(
 
 @contextmanager
 def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[None]:
-    """Around reads: an index found corrupt is set aside, so that the next run builds it anew."""
+    """Around reads: set a corrupt index aside, so that the next run rebuilds it."""
     try:
         yield
     except IndexCorrupt as error:
@@ -218,13 +274,13 @@ def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[Non
 
 
 def model_mismatch_note(workspace: Workspace, project: Project) -> str:
-    """That the vectors of the index are not of the model in use, and the way out; else nothing.
+    """A note if the index was embedded by another model than the one in use; else empty.
 
-    Vectors of two models are never compared. Embedding everything anew may cost time and money:
-    it is offered, not done.
+    Vectors of two models are never compared. Embedding everything again may cost time and money,
+    so it is offered, not done.
     """
     if workspace.deep is None or workspace.static:
-        return ""  # the static model embeds anew at once, unasked
+        return ""  # the static model embeds again at once
     stores = project.stores().values()
     if any(store.coverage(workspace.deep.name)[0] for store in stores):
         return ""
@@ -238,7 +294,7 @@ def model_mismatch_note(workspace: Workspace, project: Project) -> str:
 
 
 def schedule_deep_embedding(workspace: Workspace, project: Project) -> None:
-    """Fill in deeper vectors when nothing else is to be done; servers only."""
+    """Make missing deep vectors in the background; in servers only."""
     if workspace.stays and workspace.deep and not model_mismatch_note(workspace, project):
         start_deep_embedding(workspace, project)
 
@@ -246,23 +302,23 @@ def schedule_deep_embedding(workspace: Workspace, project: Project) -> None:
 def start_deep_embedding(
     workspace: Workspace, project: Project, *, gently: bool = True
 ) -> Job | None:
-    """Fill in deeper vectors in the background, also those of a model that is new here."""
-    deep, apart = workspace.deep, workspace.background_deep if gently else None
+    """Start a job that makes missing deep vectors, also those of a model that is new here."""
+    deep, background = workspace.deep, workspace.background_deep if gently else None
     if deep is None:
         return None
 
     def refine(work: Work) -> int:
-        if apart is None:
+        if background is None:
             return _refine(project, deep, work)
-        with closing(apart(work.check)) as embedder:
+        with closing(background(work.check)) as embedder:
             return _refine(project, embedder, work)
 
     name = f"refine:{project.key}"
-    return workspace.jobs.submit(name, "refine", refine, gently=gently and apart is None)
+    return workspace.jobs.submit(name, "refine", refine, gently=gently and background is None)
 
 
 def _refine(project: Project, embedder: Embedder, work: Work) -> int:
-    """Give every chunk its deeper vector, those of the most shown files first."""
+    """Give every chunk its deep vector, those of the files shown most first."""
     try:
         with WriterLock(project.folder, "refine.lock").held(wait_s=0):
             return refine_vectors(
@@ -270,10 +326,10 @@ def _refine(project: Project, embedder: Embedder, work: Work) -> int:
                 embedder,
                 project.lock,
                 work,
-                wanted=lambda: [path for path, _ in project.searched.most_common(_SHOWN_MOST)],
+                wanted=lambda: project.most_shown(_WANTED_FILES),
             )
     except IndexBusy:
-        return 0  # another process is at it
+        return 0  # another process does it
 
 
 def _now() -> str:
@@ -283,13 +339,49 @@ def _now() -> str:
 def reindex_stale_files(
     workspace: Workspace, project: Project, changed: set[str], work: Work
 ) -> bool:
-    """Index again the files among an answer's that changed meanwhile; whether that was possible."""
+    """Index changed files of an answer. Returns false if the index cannot be written now."""
     try:
-        with project.lock.held(work, wait_s=_MEND_S):
+        with project.lock.held(work, wait_s=_REINDEX_STALE_S):
             update_project(workspace, project, work, paths=changed, existing=True, hurried=True)
     except Cancelled:
         raise
     except SondeError:
-        # busy: whoever writes will see to it; not writable: the hits say when they are stale
+        # busy: the writer will find them; not writable: the hits say that they are stale
         return False
     return True
+
+
+class IdleWork:
+    """Frees what a project no longer needs, and makes deep vectors while it is searched."""
+
+    def __init__(self, workspace: Workspace, project: Project) -> None:
+        self._workspace, self._project = workspace, project
+        self._done_in: list[object] = []
+        """The last two states it was done in: the second time frees what the first let go of."""
+
+    def start(self, *, leads: bool, updates: object) -> None:
+        """Start a job that does what is due, unless nothing has happened since it was done."""
+        project = self._project
+        job = self._workspace.jobs.find(f"refine:{project.key}")
+        refined = (job.id, job.status) if job else None
+        state = (project.last_search, updates, refined)
+        if self._done_in != [state, state]:
+            self._workspace.jobs.submit(
+                f"rest:{project.key}", "rest", lambda work: self._run(work, state, leads=leads)
+            )
+
+    def _run(self, work: Work, state: object, *, leads: bool) -> None:
+        project = self._project
+        if leads:
+            compact_project(project, work)
+        since = project.seconds_since_search()
+        if since >= _IDLE_S:
+            for store in project.list_open():
+                store.rest()
+            if self._workspace.static:
+                self._workspace.static.close()
+            gc.collect()
+            self._done_in = [*self._done_in[-1:], state]
+        elif leads and since < _DEEP_VECTORS_S:
+            schedule_deep_embedding(self._workspace, project)
+        trim_heap()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sonde.errors import Cancelled, IndexCorrupt, SondeError
-from sonde.indexing.refine import refine_vectors
+from sonde.indexing.pipeline import refine_vectors
 from sonde.indexing.views import update_views
 from sonde.projects.find import find_project, indexed_project
 from sonde.projects.follow import refresh
@@ -19,7 +19,6 @@ from sonde.runtime.work import Work
 from sonde.searching.contexts import (
     SearchOptions,
     SearchResult,
-    ViewSearcher,
     embed_query,
 )
 from sonde.searching.freshness import find_changed
@@ -41,17 +40,13 @@ def find_context(
     if files:
         return files.query(query, options), ""
     indexed_project(workspace, project)
-    if found.viewed is None and not workspace.static:
+    if found.views.made_from() is None and not workspace.static:
         embed_query(
             workspace.deep, query
         )  # a service that is gone is told at once, not after all views
 
     def run() -> list[SearchResult]:
-        searcher = found.searcher
-        if searcher is None:
-            searcher = found.searcher = ViewSearcher(
-                found.views(), workspace.static or workspace.deep
-            )
+        searcher = found.views.searcher(workspace.static or workspace.deep)
         return searcher.query(query, options)
 
     with repairing_corruption(workspace, found):
@@ -69,7 +64,7 @@ def read_views(workspace: Workspace, project: Project, work: Work, run: Callable
         return run()
     except IndexCorrupt as error:
         log.warning("making the views of %s anew: %s", project.root, error)
-        project.forget_views()
+        project.views.delete()
         refresh_views(workspace, project, work, again=True)
         return run()
 
@@ -92,7 +87,7 @@ def refresh_views(
     if not again:
         refresh(workspace, project, work)
     stamp = tuple(store.generation() for store in project.stores().values())
-    if project.viewed == stamp:
+    if project.views.made_from() == stamp:
         return ""
     job = workspace.jobs.submit(
         f"views:{project.key}", "views", lambda own: _make_views(workspace, project, own)
@@ -115,15 +110,16 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
     with lock.held(work):
         stamp = tuple(store.generation() for store in project.stores().values())
         embedder = workspace.static or workspace.deep
+        views, tree, stores = project.views, project.tree, project.stores()
         try:
-            made = update_views(project.tree, project.stores(), project.views(), embedder, work)
+            made = update_views(tree, stores, views.store(), embedder, work)
         except IndexCorrupt:
-            project.forget_views()
-            made = update_views(project.tree, project.stores(), project.views(), embedder, work)
+            views.delete()
+            made = update_views(tree, stores, views.store(), embedder, work)
         if embedder:
             # views that were made under another model have no vectors of this one yet
-            made += refine_vectors({"code": project.views()}, embedder, lock, work)
-        project.viewed = stamp
+            made += refine_vectors({"code": views.store()}, embedder, lock, work)
+        views.mark_made(stamp)
     if made:
         schedule_compaction(workspace, project)
     return made

@@ -7,10 +7,8 @@ which answers until the new one takes its place, and stays if that cannot be rea
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, FileMissing, SondeError
 from sonde.policy.content import read_document, walk_documents
 from sonde.policy.walk import ListedFile
+from sonde.policy.watch import FolderWatch, WatchFailed
 from sonde.runtime.memory import trim_heap
 from sonde.searching.contexts import (
     ContextChunk,
@@ -94,8 +93,7 @@ class ChunkFiles:
         self.identity = identify(folder)
         """Which folder was read; another of that name must be read anew."""
         self._collection = self._read(strict=False)
-        self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._watch: FolderWatch | None = None
         self.reloads = 0
         """How often the files were read again."""
 
@@ -112,25 +110,17 @@ class ChunkFiles:
 
     def follow(self) -> None:
         """Read the files again whenever they have changed, until closed."""
-        if self._thread is None:
-            from watchfiles._rust_notify import RustNotify
-
-            places = [str(self._folder)]
+        if self._watch is None:
             try:
-                notify = RustNotify(places, False, False, 0, False, False)  # noqa: FBT003
-            except Exception as error:  # noqa: BLE001 - the system has no watch left: look instead
-                log.info("%s is looked at now and then: %s", self._folder, error)
-                notify = RustNotify(places, False, True, QUIET_MS, False, False)  # noqa: FBT003
-            self._thread = threading.Thread(
-                target=self._listen, args=(notify,), name="sonde-chunks", daemon=True
-            )
-            self._thread.start()
+                self._watch = self._open_watch(polling=False)
+            except (OSError, WatchFailed) as error:  # the system has no watch left: poll instead
+                log.info("%s is polled: %s", self._folder, error)
+                self._watch = self._open_watch(polling=True)
 
     def close(self) -> None:
         """Stop following."""
-        self._closing.set()
-        if self._thread:
-            self._thread.join(2.0)
+        if self._watch:
+            self._watch.close()
 
     def reload(self) -> bool:
         """Read the files now; false, and the old state, when they cannot be read."""
@@ -147,15 +137,19 @@ class ChunkFiles:
         log.info("%d chunks were read from %s", len(fresh.chunks), self._folder)
         return True
 
-    def _listen(self, notify: Any) -> None:
-        with contextlib.suppress(Exception):
-            while not self._closing.is_set():
-                found = notify.watch(_LONGEST_MS, QUIET_MS, 0, self._closing)
-                if not isinstance(found, set):
-                    break
-                if any(str(place).endswith(".json") for _, place in found):
-                    self.reload()
-        notify.close()
+    def _open_watch(self, *, polling: bool) -> FolderWatch:
+        return FolderWatch(
+            [str(self._folder)],
+            self._take_changes,
+            recursive=False,
+            step_ms=QUIET_MS,
+            gather_ms=_LONGEST_MS,
+            polling=polling,
+        )
+
+    def _take_changes(self, places: set[str] | Exception) -> None:
+        if isinstance(places, set) and any(place.endswith(".json") for place in places):
+            self.reload()
 
     def _read(self, *, strict: bool) -> Collection:
         """All files as one collection; a broken file is left out, or if `strict` the end of it."""

@@ -24,19 +24,10 @@ _MEANING = {
     "embedding.endpoint": "embedding_endpoint",
     "embedding.dimensions": "embedding_dimensions",
 }
-_MOST = 100_000
 
 
-def read_cortex_config(root: Path) -> tuple[Path, dict[str, str]]:
-    """The file and the settings it holds, by our names, as text; nothing where there is none."""
-    path = root / ".cortex" / "config.yml"
-    try:
-        if path.parent.is_symlink() or path.is_symlink() or not path.is_file():
-            return path, {}
-        with path.open(encoding="utf-8") as file:
-            text = file.read(_MOST)
-    except (OSError, ValueError):
-        return path, {}
+def parse_cortex_config(text: str) -> dict[str, str]:
+    """The settings that a `.cortex/config.yml` holds, by our names, as text."""
     found: dict[str, str] = {}
     section = ""
     for line in text.splitlines():
@@ -49,7 +40,7 @@ def read_cortex_config(root: Path) -> tuple[Path, dict[str, str]]:
         name = _MEANING.get(f"{section}.{match['key']}")
         if match["indent"] and name and value:
             found[name] = value
-    return path, found
+    return found
 
 
 _OPENAI = "OPENAI_API_KEY"
@@ -136,9 +127,10 @@ def apply_project_config(settings: Settings, path: Path) -> Settings:
     return _apply_file(settings, path, over=over)
 
 
-def apply_cortex_config(settings: Settings, root: Path) -> Settings:
-    """The same settings with the project's `.cortex/config.yml`, which yields to config.json."""
-    path, entries = read_cortex_config(root)
+def apply_cortex_config(settings: Settings, path: Path, text: str) -> Settings:
+    """The same settings with the text of the project's `.cortex/config.yml` at this path, which
+    yields to config.json."""
+    entries = parse_cortex_config(text)
     over = {"default", str(settings.home / "config.json")}
     warnings = list(settings.warnings)
     values: dict[str, Any] = {}

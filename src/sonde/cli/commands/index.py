@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +9,6 @@ from sonde.cli.render import count_of, render_facts, render_projects
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, escape_controls, format_seconds
 from sonde.errors import FileLimitWarning
-from sonde.runtime.work import Work
 
 if TYPE_CHECKING:
     from sonde.indexing.integrity import Findings
@@ -97,7 +94,6 @@ def run_export(session: Session) -> int:
         answer = export_chunks(
             session.app.workspace,
             session.args.output,
-            session.args.format,
             session.project,
             work=work,
         )
@@ -130,21 +126,11 @@ def run_strategy(session: Session) -> int:
 
 def run_check(session: Session) -> int:
     """Compare the index with the files and with itself, and repair it."""
-    from dataclasses import asdict
-
-    from sonde.projects.check import check_now, check_project
     from sonde.projects.find import indexed_project
+    from sonde.projects.maintenance import check_now
 
     thorough = True if session.args.thorough else None
     project = indexed_project(session.app.workspace, session.project)
-    if session.args.while_stdin_open:
-        # for the server that began it: how far it is, line by line, then what was found
-        work = Work(report=lambda at: session.print_now(asdict(at)))
-        threading.Thread(target=_cancel_at_end, args=(work,), daemon=True).start()
-        session.print_now(
-            check_project(session.app.workspace, project, work, thorough=thorough).as_dict()
-        )
-        return FOUND
     with session.working() as work:
         findings = check_now(session.app.workspace, project, work, thorough=thorough)
     if session.args.json:
@@ -170,13 +156,6 @@ def _tell_check(findings: Findings, screen: Screen) -> str:
     return (
         f"{screen.paint('good', '✓')} {count_of(findings.files, 'file')} checked in {took}; {told}"
     )
-
-
-def _cancel_at_end(work: Work) -> None:
-    # not through sys.stdin, whose lock a thread must not hold when the interpreter ends
-    while os.read(0, 1024):
-        pass
-    work.cancel()
 
 
 def run_flush(session: Session) -> int:

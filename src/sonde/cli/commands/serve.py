@@ -94,7 +94,7 @@ def run_serve(session: Session) -> int:
 def _begin(app: Any) -> None:
     from sonde.projects.follow import begin_following
 
-    begin_following(app)
+    begin_following(app.workspace)
 
 
 def _find_issuer(settings: Settings) -> Issuer | None:

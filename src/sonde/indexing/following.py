@@ -1,0 +1,336 @@
+"""Which files of a project changed, and when they are due to be indexed.
+
+A `TreeWatch` reports touched places, `Settling` holds each path until it is left alone, and a
+strategy decides when it is due: at once, when nobody works, or with each commit. Nothing here
+indexes: the caller takes what is due, and says when it is done. What is pending is kept in
+`dirty-files.json`, so that it survives the process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from typing import ClassVar
+
+from sonde.indexing.diff import EVERYTHING
+from sonde.indexing.sources import Tree
+from sonde.policy.admit import GIT_FILE, OWN_FILE
+from sonde.policy.git import (
+    Repository,
+    find_repository,
+    find_repository_around,
+    is_rewriting,
+    read_commit,
+)
+from sonde.policy.watch import FolderWatch, WatchFailed
+from sonde.stores.records import load_dirty, load_heads, save_dirty
+
+_BY_FOLDER = sys.platform == "linux"
+"""On Linux each folder costs one of a limited number of watches, so only folders whose files may
+be indexed are watched. Elsewhere a root is watched with everything below it."""
+_STEP_MS, _GATHER_MS = 100, 200
+"""How often arrived events are collected, and how long a burst is gathered."""
+_SETTLED_S = 0.4
+"""How long a path is left alone after its last event, which is up to two steps old when it
+arrives: half a second after the last write."""
+_MAX_UNSETTLED_S = 5.0
+"""A file that is written all the time is indexed this often."""
+_OPEN_ATTEMPTS = 3
+"""Folders may vanish between listing and watching them."""
+
+Inbox = SimpleQueue[set[str] | Exception | threading.Event | None]
+"""What a leader waits for: touched places, a broken watch, a request to flush, a wake-up."""
+
+
+class TreeWatch:
+    """An open watch on all folders of a tree; touched places go to an inbox as absolute paths."""
+
+    def __init__(self, tree: Tree, inbox: Inbox) -> None:
+        self.folders: frozenset[str] = frozenset()
+        """The folders watched one by one; empty where roots are watched with all below."""
+        self._inbox = inbox
+        self._watch = self._open(tree)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._watch.close()
+
+    def _open(self, tree: Tree) -> FolderWatch:
+        for left in reversed(range(_OPEN_ATTEMPTS)):
+            places = [str(source.root) for source in tree.sources]
+            if _BY_FOLDER:
+                places = [str(folder) for folder in tree.folders()]
+                self.folders = frozenset(places)
+            try:
+                return FolderWatch(
+                    places,
+                    self._inbox.put,
+                    recursive=not _BY_FOLDER,
+                    step_ms=_STEP_MS,
+                    gather_ms=_GATHER_MS,
+                )
+            except OSError as error:
+                if not left:
+                    raise WatchFailed(f"the folders keep changing: {error}") from error
+        raise AssertionError
+
+
+def identify_roots(tree: Tree) -> list[tuple[int, int] | None]:
+    """Which folders the roots are now; None for one that is gone."""
+    found: list[tuple[int, int] | None] = []
+    for source in tree.sources:
+        try:
+            facts = os.stat(source.root)  # noqa: PTH116 - twice as fast, and done every second
+            found.append((facts.st_dev, facts.st_ino))
+        except OSError:
+            found.append(None)
+    return found
+
+
+def name_touched(tree: Tree, places: set[str], folders: frozenset[str]) -> set[str]:
+    """The project's names for touched places; `folders` are the places known to be folders."""
+    touched = set()
+    for place in places:
+        name = tree.name_of(place)
+        if not name or name.endswith("/"):
+            continue  # not indexed, or a root, which is looked at each second
+        if name.rpartition("/")[2] in (GIT_FILE, OWN_FILE):
+            touched.add(EVERYTHING)
+        if place in folders or os.path.isdir(place):  # noqa: PTH112 - half the time
+            touched.add(f"{name}/")
+        elif not folders and not os.path.lexists(place):
+            touched.update((name, f"{name}/"))  # gone: whether it was a folder is not known
+        else:
+            touched.add(name)
+    return touched
+
+
+class Settling:
+    """Recently touched paths, each until it has been left alone for a while."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due: dict[str, float] = {}
+        self._first: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Note that these were touched just now."""
+        now = self._clock()
+        for path in paths:
+            first = self._first.setdefault(path, now)
+            self._due[path] = min(now + _SETTLED_S, first + _MAX_UNSETTLED_S)
+
+    def take(self, *, everything: bool = False) -> set[str]:
+        """Remove and return the settled paths, or all."""
+        now = self._clock()
+        taken = {path for path, due in self._due.items() if everything or due <= now}
+        for path in taken:
+            del self._due[path], self._first[path]
+        return taken
+
+    def seconds_left(self, at_most: float) -> float:
+        """How long until the next path settles."""
+        next_due = min(self._due.values(), default=None)
+        return at_most if next_due is None else min(max(next_due - self._clock(), 0.0), at_most)
+
+
+class RepositoryHeads:
+    """The HEAD of every repository in a project: its own, and those of submodules."""
+
+    def __init__(self, tree: Tree, known: Mapping[str, str]) -> None:
+        self.known = dict(known)
+        """Repository -> its commit when its files were last indexed."""
+        self._seen: dict[str, str] = {}
+        self._repositories: dict[str, Repository] = {}
+        self.find_repositories(tree)
+        for name, repository in self._repositories.items():
+            self.known.setdefault(name, read_commit(repository))
+
+    def __bool__(self) -> bool:
+        return bool(self._repositories)
+
+    def find_repositories(self, tree: Tree) -> None:
+        """List the repositories again, as after folders have come or gone."""
+        found = {}
+        for source in tree.sources:
+            if repository := find_repository_around(source.root):
+                found[source.prefix] = repository
+        for place in tree.folders():
+            repository = find_repository(place)
+            name = tree.name_of(str(place))
+            if repository and name is not None:
+                found[name if not name or name.endswith("/") else f"{name}/"] = repository
+        self._repositories = found
+
+    def find_moved(self) -> set[str]:
+        """Repositories at another commit than indexed, the same as at the last call."""
+        moved = set()
+        for name, repository in self._repositories.items():
+            head = read_commit(repository)
+            rests = self._seen.get(name) == head and not is_rewriting(repository)
+            self._seen[name] = head
+            if rests and head and head != self.known.get(name):
+                moved.add(name)
+        return moved
+
+    def mark_indexed(self, names: Iterable[str]) -> None:
+        """Take the commits last seen of these repositories for indexed."""
+        for name in names:
+            self.known[name] = self._seen.get(name, "")
+
+    def owner_of(self, path: str) -> str:
+        """The innermost repository that holds a file."""
+        return max(
+            (name for name in self._repositories if path.startswith(name)), key=len, default=""
+        )
+
+
+STRATEGIES = ("realtime", "lazy", "git")
+
+
+class Strategy:
+    """Decides when changed paths are due. Used by one thread."""
+
+    name: ClassVar[str]
+    note = ""
+    """Why the strategy does not do what its name says, if so."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.pending: set[str] = load_dirty(folder)
+        """Changed paths that are not indexed yet; folders end in a slash."""
+        self._saved: object = self._state()
+
+    def add(self, paths: Iterable[str]) -> set[str]:
+        """Note changed paths. Returns those to index at once."""
+        raise NotImplementedError
+
+    def tick(self) -> set[str]:
+        """Pending paths that have become due; called about once a second."""
+        raise NotImplementedError
+
+    def mark_indexed(self, paths: set[str]) -> None:
+        """Forget these paths, which are indexed now."""
+        self.pending -= paths
+        self.save()
+
+    def save(self) -> None:
+        """Write down what is pending, if that has changed."""
+        state = self._state()
+        if state != self._saved:
+            save_dirty(self._folder, self.pending, self._heads())
+            self._saved = state
+
+    def _heads(self) -> Mapping[str, str]:
+        return {}
+
+    def _state(self) -> object:
+        return set(self.pending), dict(self._heads())
+
+
+class Realtime(Strategy):
+    """Changes are due as they come, and again while indexing them fails."""
+
+    name: ClassVar[str] = "realtime"
+
+    def add(self, paths: Iterable[str]) -> set[str]:
+        """Note changed paths; all that is pending is due."""
+        self.pending |= set(paths)
+        return set(self.pending)
+
+    def tick(self) -> set[str]:
+        """What could not be indexed before."""
+        return set(self.pending)
+
+
+class Lazy(Strategy):
+    """Changes are due when nothing has changed for a while, or when somebody searches."""
+
+    name: ClassVar[str] = "lazy"
+
+    def __init__(
+        self, folder: Path, idle_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(folder)
+        self._idle_s, self._clock = idle_s, clock
+        self._last_event = clock()
+
+    def add(self, paths: Iterable[str]) -> set[str]:
+        """Note changed paths; none is due at once."""
+        self.pending |= set(paths)
+        self._last_event = self._clock()
+        return set()
+
+    def tick(self) -> set[str]:
+        """Everything that is pending, once it is quiet."""
+        quiet = self._clock() - self._last_event >= self._idle_s
+        return set(self.pending) if quiet else set()
+
+
+class Git(Lazy):
+    """Changes are due when the repository they lie in moves to another commit."""
+
+    name: ClassVar[str] = "git"
+
+    def __init__(
+        self,
+        folder: Path,
+        idle_s: float,
+        tree: Tree,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._repositories = RepositoryHeads(tree, load_heads(folder))
+        super().__init__(folder, idle_s, clock)
+        self._saved = None  # the commits may be new, and are to be written down
+        self._tree = tree
+        self._moved: set[str] = set()
+        if not self._repositories:
+            self.note = "no git repository here: changes are indexed when it is quiet"
+
+    def add(self, paths: Iterable[str]) -> set[str]:
+        """Note changed paths; a folder may have brought a repository."""
+        paths = set(paths)
+        if any(path.endswith("/") for path in paths):
+            self._repositories.find_repositories(self._tree)
+        return super().add(paths)
+
+    def tick(self) -> set[str]:
+        """The pending paths in repositories that have moved."""
+        if not self._repositories:
+            return super().tick()
+        self._moved = moved = self._repositories.find_moved()
+        if not moved:
+            return set()
+        owner_of = self._repositories.owner_of
+        return {path for path in self.pending if path == EVERYTHING or owner_of(path) in moved}
+
+    def mark_indexed(self, paths: set[str]) -> None:
+        """Forget these paths, and that their repositories have moved."""
+        self._repositories.mark_indexed(self._moved)
+        self._moved = set()
+        super().mark_indexed(paths)
+
+    def _heads(self) -> Mapping[str, str]:
+        return self._repositories.known
+
+
+def make_strategy(
+    name: str,
+    folder: Path,
+    *,
+    idle_s: float,
+    tree: Tree,
+    clock: Callable[[], float] = time.monotonic,
+) -> Strategy:
+    """The strategy of this name, with what an earlier process left pending in the folder."""
+    if name == "lazy":
+        return Lazy(folder, idle_s, clock)
+    return Git(folder, idle_s, tree, clock) if name == "git" else Realtime(folder)

@@ -1,1 +1,0 @@
-"""Keeping an index current: watcher, strategies, leader and followers."""
