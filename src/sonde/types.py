@@ -1,4 +1,4 @@
-"""The frozen values everyone shares. Imports nothing of ours."""
+"""Frozen values that every package may use. Imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ Kind = Literal["code", "docs"]
 """Which of a project's two indexes a file belongs to."""
 
 LOCAL = "local"
-"""The user where nobody else can connect."""
+"""The user of a server that other machines cannot reach."""
 
 SymbolKind = Literal["type", "function", "value"]
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, as the surface found out; no argument of a call can say otherwise."""
+    """The caller as its surface identified it; no argument of a call can change it."""
 
     user: str = LOCAL
-    """Whose data this is about; decided by the token, `local` where none is needed."""
+    """Whose data the call works on: the token decides, `local` if none is needed."""
     session: str = ""
-    """The connection where one lasts: stands for a handle that a call leaves out."""
+    """The connection, if it is lasting: replaces a handle that a call leaves out."""
     base_url: str = ""
-    """Where this caller reaches the HTTP server; empty when it does not."""
+    """The address at which this caller reaches the HTTP server; empty if it does not."""
     config: Mapping[str, Any] = field(default_factory=dict)
-    """What the request prefers where neither the call nor the session says, within bounds."""
+    """Defaults of the request for what neither the call nor the session sets, within bounds."""
 
     def link(self, address: str) -> str:
-        """An address (`jobs/7`) as this caller can open it: a URL, else an MCP resource."""
+        """An address (`jobs/7`) that this caller can open: a URL, or else an MCP resource."""
         return f"{self.base_url}/api/{address}" if self.base_url else f"sonde://{address}"
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a file: lines are 1-based and inclusive, bytes are 0-based and half-open."""
+    """A range of a file: lines are 1-based and inclusive, bytes are 0-based and half-open."""
 
     start_line: int
     end_line: int
@@ -47,13 +47,13 @@ class Span:
     end_byte: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # by hand here and below: a dataclass takes twice as long to go to another process
+        # by hand here and below: pickling a dataclass takes twice as long
         return Span, (self.start_line, self.end_line, self.start_byte, self.end_byte)
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A name that a file defines, where, and how (`Client.send`, function, line 12)."""
+    """A name that a file defines, its kind and its line (`Client.send`, function, 12)."""
 
     name: str
     kind: SymbolKind
@@ -65,7 +65,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of one file as it was when it was cut.
+    """A piece of one file, as of when it was cut.
 
     `text` is exactly the file's text over `span`. `header` is context that is searched and
     embedded with the text but is not in it: path, enclosing scopes, signature.
@@ -86,12 +86,12 @@ class Chunk:
 
     @property
     def embedded_text(self) -> str:
-        """What a model sees."""
+        """The text that a model embeds."""
         return f"{self.header}\n{self.text}" if self.header else self.text
 
     @property
     def digest(self) -> bytes:
-        """Names the embedded text: equal digests have equal vectors."""
+        """Identifies the embedded text: equal digests have equal vectors."""
         if not self._digest:
             text = self.embedded_text.encode("utf-8", "surrogatepass")
             object.__setattr__(self, "_digest", hashlib.sha256(text).digest()[:16])
@@ -100,7 +100,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What is known of an indexed file; `hash` is the SHA-256 of its bytes, in hex."""
+    """An indexed file as of when it was read; `hash` is the SHA-256 of its bytes, in hex."""
 
     path: str
     hash: str
@@ -111,7 +111,7 @@ class FileState:
 
     @property
     def stem(self) -> str:
-        """The name up to its first dot or backtick, for comparing with words of a query."""
+        """The name up to its first dot or backtick, to compare with words of a query."""
         name = self.path.rpartition("/")[2]
         head = name.lstrip(".").replace("`", ".").split(".")[0]
         return head or name
@@ -119,10 +119,10 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class FileWords:
-    """The words under which a file is found, as an index takes them: separated by spaces."""
+    """The terms under which a file is found, separated by spaces."""
 
     chunks: tuple[tuple[str, str, str], ...]
-    """Of each chunk, in file order: those of its path, of the name it defines, of its text."""
+    """For each chunk, in file order: terms of its path, of the name it defines, of its text."""
     names: str
     imports: str
     grams: str
@@ -130,22 +130,22 @@ class FileWords:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A file ready to be stored: its state and everything cut from it."""
+    """A file ready to be stored: its state and everything extracted from it."""
 
     state: FileState
     chunks: tuple[Chunk, ...]
     symbols: tuple[Symbol, ...] = ()
     imports: tuple[str, ...] = ()
-    """Last parts of the module names that the file imports."""
+    """The last parts of the module names that the file imports."""
     tags: tuple[str, ...] = ()
-    """Those that its content names; what its path says is not repeated here."""
+    """Tags from its content; those from its path are not repeated here."""
     words: FileWords | None = None
-    """None where the store has still to find them."""
+    """None if the store must still extract them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which chunks may be retrieved at all; acts inside retrieval."""
+    """Restricts retrieval to some chunks."""
 
     paths: frozenset[str] | None = None
     """Only these files; None means all."""
@@ -153,25 +153,25 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """A file must fit all of these."""
+    """All of these conditions."""
 
     parts: tuple[Needs, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """A file must fit one of these."""
+    """At least one of these conditions."""
 
     parts: tuple[Needs, ...]
 
 
 Needs = str | AllOf | AnyOf
-"""What a file must hold to be worth reading: a string (in any letter case), or several."""
+"""Condition on a file's text: a string in any letter case, or several conditions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One retrieved chunk and its raw score (higher is better)."""
+    """A retrieved chunk and its raw score; higher is better."""
 
     id: int
     score: float
@@ -194,7 +194,7 @@ class HitRow(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer: where, how good, and why."""
+    """One search result: its place, its score, and the reasons for the score."""
 
     project: str
     kind: Kind
@@ -207,11 +207,11 @@ class Hit:
     symbol: str = ""
     why: tuple[tuple[str, float], ...] = ()
     stale: bool = False
-    """True when the file changed since and the text could not be brought up to date."""
+    """Whether the file has changed since and the text could not be updated."""
     state: FileState | None = None
-    """The file that the text was cut from; None when it changed while it was searched."""
+    """The file that the text was cut from; None if it changed during the search."""
     compared: bool = False
-    """True when the file was found to be in that state right after the search."""
+    """Whether the file was still in that state right after the search."""
 
     @property
     def start_line(self) -> int:
@@ -245,7 +245,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
-    """How much a store holds."""
+    """The size of a store."""
 
     files: int
     chunks: int
@@ -254,42 +254,42 @@ class StoreCounts:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What does not fit together inside a store."""
+    """Inconsistencies inside a store."""
 
     files: frozenset[str] = frozenset()
-    """Files whose chunks, words, names or trigrams are not as they were written."""
+    """Files whose chunks, terms, names or trigrams differ from what was written."""
     strays: int = 0
-    """Rows that belong to no file, and counters that are wrong."""
+    """Number of rows that belong to no file, and of wrong counters."""
     vectors: int = 0
-    """Vectors that are not as they were written."""
+    """Number of vectors that differ from what was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a long piece of work is."""
+    """The progress of long work."""
 
     stage: str
     done: int = 0
     total: int | None = None
     message: str = ""
     rate: float | None = None
-    """Units a second."""
+    """Units per second."""
     eta_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or folder that is left out, and why."""
+    """A file or folder that is skipped, and why."""
 
     path: str
     reason: str
-    """One of the names in `policy.admit.REASONS`."""
+    """A key of `policy.admit.REASONS`."""
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What one indexing run did."""
+    """The outcome of one indexing run."""
 
     files_indexed: int
     files_removed: int
@@ -297,11 +297,11 @@ class IndexReport:
     chunks_created: int
     seconds: float
     skipped: dict[str, int] = field(default_factory=dict)
-    """Reason -> how many."""
+    """Reason -> number of files."""
     examples: tuple[Skipped, ...] = ()
-    """A few skipped paths a user may want to know of."""
+    """A few skipped paths, as examples for the user."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The report as a job carries it."""
         return {
             "filesIndexed": self.files_indexed,
@@ -314,16 +314,16 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What is kept of a job; times are epoch milliseconds."""
+    """The stored state of a job; times are epoch milliseconds."""
 
     id: str
     kind: str
     status: str
     started_ms: int
     owner: str = ""
-    """Empty where it belongs to everyone who may use this installation's projects."""
+    """The user; empty if the job belongs to everyone who may use this installation."""
     subject: str = ""
-    """The handle or path that it is about."""
+    """The handle or path that it works on."""
     finished_ms: int | None = None
     stage: str = ""
     done: int = 0
@@ -332,5 +332,5 @@ class JobRecord:
     report: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
     process: str = ""
-    """Names the process that runs it."""
+    """Identifies the process that runs it."""
     updated_ms: int = 0

@@ -125,7 +125,7 @@ def read_agent_entry(values: object, agent: Agent) -> dict[str, object] | None:
 
 
 MAX_CONFIG_FILE_BYTES = 20 * 1024 * 1024
-"""Claude Code keeps megabytes of history in its configuration; nobody keeps more than this."""
+"""Claude Code keeps megabytes of history in its configuration; more than this is a mistake."""
 
 
 def read_config(path: Path) -> bytes | None:

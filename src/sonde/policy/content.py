@@ -93,7 +93,7 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
         if facts.st_nlink > 1:
             raise _refuse(shown, "hard_link")
         identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-        if look_inside and _holds_secret(file, identity):
+        if look_inside and _contains_secret(file, identity):
             raise _refuse(shown, "secret_content")
     except BaseException:
         file.close()
@@ -114,7 +114,7 @@ def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes
         file.close()
 
 
-def _holds_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:
+def _contains_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:
     """Whether a text contains a secret; cached for as long as the file is the same."""
     known = _VERDICTS.get(identity)
     if known is None:

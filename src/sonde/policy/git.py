@@ -78,12 +78,16 @@ def _find_packed(repository: Repository, name: str) -> str:
     return ""
 
 
-def _read(path: Path, most: int = _MAX_FILE_BYTES) -> str:
+def _read(path: Path, limit: int = _MAX_FILE_BYTES) -> str:
+    return _read_all(path, limit).strip()
+
+
+def _read_all(path: Path, limit: int = -1) -> str:
     try:
         if not path.is_file():  # reading a pipe would wait for a writer
             return ""
         with path.open("rb") as file:
-            return file.read(most).decode("utf-8", "surrogateescape").strip()
+            return file.read(limit).decode("utf-8", "surrogateescape")
     except OSError:
         return ""
 
@@ -95,7 +99,7 @@ _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "busybox")
 def install_hook(root: Path, command: Sequence[str]) -> Path:
     """Run this command in the background after every commit; returns the path of the hook."""
     path = find_hook(root)
-    text = _read_hooks(path)
+    text = _read_all(path)
     if text and not _is_shell(text):
         raise InvalidRequest(
             f"{path} is not a shell script",
@@ -113,7 +117,7 @@ def install_hook(root: Path, command: Sequence[str]) -> Path:
 def remove_hook(root: Path) -> bool:
     """Remove our part of the hook; whether there was one."""
     path = find_hook(root)
-    text = _read_hooks(path)
+    text = _read_all(path)
     kept = _without_block(text)
     if kept == text:
         return False
@@ -126,7 +130,7 @@ def remove_hook(root: Path) -> bool:
 
 def has_hook(root: Path) -> bool:
     """Whether our part of the hook is there."""
-    return _BEGIN in _read_hooks(find_hook(root))
+    return _BEGIN in _read_all(find_hook(root))
 
 
 def find_hook(root: Path) -> Path:
@@ -156,13 +160,6 @@ def _without_block(text: str) -> str:
     before, begin, rest = text.partition(_BEGIN)
     _, end, after = rest.partition(f"{_END}\n")
     return f"{before}{after}" if begin and end else text
-
-
-def _read_hooks(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else ""
-    except OSError:
-        return ""
 
 
 def _write(path: Path, text: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from sonde.errors import FileMissing
-from sonde.policy.roots import Folder, open_root, split_inside
+from sonde.policy.roots import Folder, open_folder, open_root, split_inside
 
 NodeKind = Literal["file", "directory", "symlink", "other"]
 
@@ -153,39 +153,19 @@ def measure_blocks(found: os.stat_result) -> int:
 
 def list_live(root: Path, path: str) -> list[Facts]:
     """The current contents of a folder below the root, by name; raises `FileMissing`."""
-    descent = _descend(root, split_inside(root, path))
     try:
-        found = descent.look_at(sorted(descent.list_names()))
-        return [describe(name, facts) for name, facts in found]
+        with open_folder(root, split_inside(root, path)) as folder:
+            found = folder.look_at_all(sorted(folder.list_names()))
+            return [describe(name, facts) for name, facts in found]
     except OSError as error:
         raise FileMissing(f"{path}: {error.strerror}", path=path) from error
-    finally:
-        descent.close()
 
 
 def look_live(root: Path, path: str) -> Facts | None:
     """The current metadata of one path below the root; None if it does not exist."""
     names = split_inside(root, path)
     try:
-        descent = _descend(root, names[:-1])
-    except FileMissing:
+        with open_folder(root, names[:-1]) as folder:
+            return describe(names[-1] if names else "", folder.look_at(names[-1] if names else "."))
+    except (OSError, FileMissing):
         return None
-    try:
-        if not names:
-            return describe("", descent.look_here())
-        return next((describe(*found) for found in descent.look_at(names[-1:])), None)
-    except OSError:
-        return None
-    finally:
-        descent.close()
-
-
-def _descend(root: Path, names: Sequence[str]) -> Descent:
-    descent = Descent(root)
-    try:
-        for name in names:
-            descent.enter(name)
-    except OSError as error:
-        descent.close()
-        raise FileMissing(f"{'/'.join(names)}: {error.strerror}", path="/".join(names)) from error
-    return descent

@@ -7,6 +7,7 @@ expire, and texts about them are full of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -75,41 +76,42 @@ _EXAMPLE_WORDS = (
 
 def secret_in(text: str) -> str | None:
     """The kind and place of a secret in a text ("AWS access key on line 3"), never its value."""
-    # One pass for all hints; most files contain none.
-    if _compile_hints().search(text.encode("utf-8", "replace")) is None:
-        return None
-    for shape in _SHAPES:
-        if not any(hint in text for hint in shape.hints):
-            continue
-        for match in _compile(shape.regex).finditer(text):
-            value = next(group for group in match.groups() if group)
-            if not _is_example(value):
-                return f"{shape.kind} on line {text.count(chr(10), 0, match.start()) + 1}"
+    for shape in _find_shapes(text):
+        for match, _ in _find_values(shape, text):
+            return f"{shape.kind} on line {text.count(chr(10), 0, match.start()) + 1}"
     return None
 
 
 def redact_secrets(text: str) -> tuple[str, int]:
     """The text with every secret replaced by its kind, and the number of secrets."""
-    if _compile_hints().search(text.encode("utf-8", "replace")) is None:
-        return text, 0
     count = 0
-    for shape in _SHAPES:
-        if not any(hint in text for hint in shape.hints):
-            continue
+    for shape in _find_shapes(text):
         parts: list[str] = []
         done = 0
-        for match in _compile(shape.regex).finditer(text):
-            group = next(at for at, part in enumerate(match.groups(), 1) if part)
-            if match.start() < done or _is_example(match.group(group)):
+        for match, end in _find_values(shape, text):
+            if match.start() < done:
                 continue
-            end = match.end(group)
             rest = _compile(shape.rest).match(text, end) if shape.rest else None
-            end = rest.end() if rest else end
             parts += [text[done : match.start()], f"[{shape.kind} left out]"]
-            done = end
+            done = rest.end() if rest else end
             count += 1
         text = "".join(parts) + text[done:]
     return text, count
+
+
+def _find_shapes(text: str) -> list[_Shape]:
+    """The shapes that may occur in a text; one pass for all hints, as most files contain none."""
+    if _compile_hints().search(text.encode("utf-8", "replace")) is None:
+        return []
+    return [shape for shape in _SHAPES if any(hint in text for hint in shape.hints)]
+
+
+def _find_values(shape: _Shape, text: str) -> Iterator[tuple[Any, int]]:
+    """The matches of a shape that are not examples, and where the value of each ends."""
+    for match in _compile(shape.regex).finditer(text):
+        group = next(number for number, part in enumerate(match.groups(), 1) if part)
+        if not _is_example(match.group(group)):
+            yield match, match.end(group)
 
 
 def _is_example(value: str) -> bool:

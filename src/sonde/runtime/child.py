@@ -112,7 +112,7 @@ def serve_parent(answer: Callable[[Any], object]) -> Never:
             while True:
                 values.put(_receive(source))
         finally:
-            os._exit(0)  # also in the middle of a value: nobody waits for the answer
+            os._exit(0)  # even in the middle of a value: the parent is gone
 
     threading.Thread(target=receive_values, daemon=True).start()
     while True:

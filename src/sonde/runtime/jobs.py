@@ -37,7 +37,7 @@ Status = Literal["running", "done", "failed", "cancelled", "interrupted"]
 _POLL_S = 0.1
 _LOWEST_PRIORITY = 19
 _RECORD_AFTER_S = 0.5
-"""Work that takes longer is recorded; shorter work would mostly write records nobody reads."""
+"""Work that takes longer is recorded; shorter work would write more records than work."""
 _SAVE_INTERVAL_S = 1.0
 _STOP_TIMEOUT_S = 10.0
 _CLOSE_TIMEOUT_S = 5.0

@@ -42,7 +42,7 @@ def retry_in_halves(items: Sequence[T], do: Callable[[Sequence[T]], None]) -> No
 def require_memory(size: int) -> None:
     """Raise `MemoryError` if the limit of the address space leaves less room than this.
 
-    Native code that runs out of memory ends the process, so it is asked before.
+    Native code that runs out of memory ends the process, so check before calling it.
     """
     if sys.platform == "win32":
         return

@@ -28,10 +28,11 @@ from sonde.errors import InvalidPattern
 
 MAX_LENGTH = 1000
 MAX_BRANCHES = 100
-_PATH_MAX = 4096
+_MAX_IGNORE_LENGTH = 4096
+"""Characters of a line in an ignore file, which git bounds by the length of paths."""
 _ENDING = re.compile(r"\*\*/\*\.\w+")
 _PLAIN = re.compile(r"[\w.-]+(/[\w.-]+)+")
-"""A path from the root without anything special in it."""
+"""A path from the root without special characters."""
 
 _POSIX: dict[str, tuple[tuple[int, int], ...]] = {
     "alnum": ((48, 57), (65, 90), (97, 122)),
@@ -64,10 +65,10 @@ class Glob:
     _exact: str
     _below: str
     _regex: Any
-    """None where the two above say it all."""
+    """None if the two above are enough."""
 
     def matches(self, path: str) -> bool:
-        """Whether a project-relative path is one of those that the pattern names."""
+        """Whether the pattern matches a project-relative path."""
         return (
             path == self._exact
             or path.startswith(self._below)
@@ -89,7 +90,7 @@ def compile_glob(pattern: str, *, fold_case: bool = False) -> Glob:
 
 
 def match_any(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a path is named by one of these; plain endings, the usual case, are compared fast."""
+    """A test whether any of these patterns matches a path; plain endings are compared fast."""
     endings = tuple(pattern[4:] for pattern in patterns if _ENDING.fullmatch(pattern))
     globs = [compile_glob(pattern) for pattern in patterns if not _ENDING.fullmatch(pattern)]
 
@@ -101,7 +102,7 @@ def match_any(patterns: Sequence[str]) -> Callable[[str], bool]:
 
 def translate_wildcards(pattern: str) -> str:
     """The RE2 expression of one pattern without braces, as git's ignore files write them."""
-    return _render_tokens(_read_tokens(pattern, braces=False, limit=_PATH_MAX))
+    return _render_tokens(_read_tokens(pattern, braces=False, limit=_MAX_IGNORE_LENGTH))
 
 
 def compile_regex(regex: str, pattern: str, *, fold_case: bool = False) -> Any:
@@ -119,7 +120,7 @@ def compile_regex(regex: str, pattern: str, *, fold_case: bool = False) -> Any:
 
 
 def _error(pattern: str, at: int, problem: str) -> InvalidPattern:
-    # The message is filled in by str.format, so the pattern may hold any braces.
+    # As a fact of the message, not a part of it: the pattern may contain braces.
     return InvalidPattern(
         f"{problem} at position {at}",
         next_action="Correct it: {problem} at position {at}.",
@@ -172,7 +173,7 @@ def _plain_token(char: str, at: int, *, braces: bool) -> _Token:
 
 
 def _read_class(pattern: str, start: int) -> tuple[str, int]:
-    """The class that opens at `start`, as RE2 writes it, and the position after it."""
+    """The class that opens at `start` in the syntax of RE2, and the position after it."""
     at = start + 1
     negated = pattern[at : at + 1] in ("!", "^")
     at += negated
@@ -226,7 +227,7 @@ def _render_class(spans: list[tuple[int, int]], *, negated: bool) -> str:
 
 
 def _expand_braces(pattern: str, tokens: list[_Token]) -> list[list[_Token]]:
-    """All alternatives, after turning braces and commas that mean nothing into characters."""
+    """All alternatives; braces and commas without meaning become ordinary characters."""
     partner: dict[int, int] = {}
     commas: dict[int, list[int]] = {}
     waiting: list[int] = []

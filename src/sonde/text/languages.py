@@ -1,4 +1,4 @@
-"""One table: file name -> language, what it is for (code, docs, data), and its grammar."""
+"""Languages of files by their names: one table of name, kind (code, docs, data) and grammar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LanguageKind = Literal["code", "docs", "data"]
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What a file is written in; `grammar` names the parser that reads it, if one does."""
+    """The language of a file; `grammar` names its parser, if there is one."""
 
     name: str
     kind: LanguageKind
@@ -215,7 +215,7 @@ _EXTENSIONS, _NAMES = _build_table()
 NAMES = frozenset(known.name for table in (_EXTENSIONS, _NAMES) for known in table.values()) | {
     UNKNOWN.name
 }
-"""Every language there is."""
+"""The names of all languages."""
 # A header may be of either language; the larger grammar reads both.
 _EXTENSIONS |= {
     "h": Language("c", "code", "cpp"),
@@ -231,12 +231,11 @@ _ALIASES = {
     "lisp": "common-lisp", "elisp": "emacs-lisp", "plaintext": "text", "plain text": "text",
     "protocol buffers": "protobuf", "restructuredtext": "rst", "vb": "visual-basic",
 }  # fmt: skip
-"""Names that people use and that are no extension of the language."""
+"""Common names that are not an extension of the language."""
 
 
 def find_language(name: str) -> str:
-    """The language that a name, an alias or an extension stands for (`py`, `.ts`, `C++`); the
-    name itself when it is none."""
+    """The language of a name, alias or extension (`.ts`, `C++`); the name itself if unknown."""
     wanted = name.strip().lower()
     if wanted in NAMES:
         return wanted

@@ -1,17 +1,16 @@
-"""Times: epoch milliseconds inside, ISO 8601 outside, whatever comes in."""
+"""Times: epoch milliseconds inside, ISO 8601 in answers, many formats in input."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
-from typing import Any
 
 _DAY_MS = 86_400_000
 _COMPACT = re.compile(r"\d{8}(T?\d{6})?Z?$")
 
 
 def show_time(stamp: int | None) -> str | None:
-    """A time as clients read it; None when it is not known."""
+    """A time in ISO 8601; None if it is unknown or out of range."""
     if not stamp:
         return None
     try:
@@ -22,7 +21,7 @@ def show_time(stamp: int | None) -> str | None:
     return text.replace("+00:00", "Z")
 
 
-def read_time(value: Any) -> int | None:
+def read_time(value: object) -> int | None:
     """Epoch milliseconds of seconds, milliseconds, dates and ISO 8601; None for anything else."""
     if isinstance(value, datetime):
         return _stamp(value)
@@ -46,7 +45,7 @@ def read_time(value: Any) -> int | None:
 
 
 def read_day_end(value: str) -> int | None:
-    """The same for the end of a range: a bare date reaches to its last millisecond."""
+    """As `read_time`, for the end of a range: a bare date means its last millisecond."""
     stamp = read_time(value)
     bare = re.fullmatch(r"\d{4}-?\d{2}-?\d{2}", value.strip())
     return stamp + _DAY_MS - 1 if stamp is not None and bare else stamp
