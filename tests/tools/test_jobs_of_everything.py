@@ -17,9 +17,9 @@ from sonde.projects.check import check_now
 from sonde.projects.find import indexed_project
 from sonde.projects.maintenance import convert_store, export_chunks, flush_index
 from sonde.runtime.work import Work
-from sonde.tools.disk import job_progress, read_root, start_scan
+from sonde.tools.disk import read_root, start_scan
 from sonde.tools.index import create_index, reindex_project
-from sonde.tools.job_routes import list_jobs, read_job, read_progress, stop_job
+from sonde.tools.job_routes import job_progress, list_jobs, read_job, read_progress, stop_job
 from sonde.types import Caller, Progress
 
 BOUND_S = 30.0
