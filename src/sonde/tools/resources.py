@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from sonde.app import App
-from sonde.errors import FileMissing, FileNotAdmitted, IndexNotFound, InvalidRequest
-from sonde.policy.admit import REASONS
-from sonde.policy.walk import ListedFile
-from sonde.projects.find import find_project, indexed_project, known_roots
-from sonde.projects.project import Project
-from sonde.projects.update import repairing_corruption
+from sonde.projects.files import list_chunks, list_paths, list_roots, read_current_text
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam
-from sonde.types import Chunk, Skipped
+from sonde.types import Chunk
 
-_MOST = 101
-"""A client shows at most 100 completions; one more says that there are more."""
-_LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
+MAX_COMPLETED_PATHS = 101
+"""A client shows at most 100 completions; one more means that there are more."""
 
 FileParam = Annotated[str, Param("Path of the file in the project", min_length=1, max_length=4096)]
 
 
+class ChunkRow(TypedDict):
+    """One chunk."""
+
+    startLine: int
+    endLine: int
+    text: str
+    symbol: NotRequired[str]
+
+
 class ChunksAnswer(TypedDict):
-    """The pieces that a file is searched as."""
+    """The chunks of a file."""
 
     path: str
-    chunks: list[dict[str, Any]]
+    chunks: list[ChunkRow]
     stale: NotRequired[bool]
 
 
@@ -42,18 +43,9 @@ def read_file_text(
     *,
     work: Work,
 ) -> Content:
-    """A file of the project as it is now, under the policy that searches have."""
+    """A file of the project as it is now, under the policy of searches."""
     del work
-    found = _readable_project(app, project)
-    verdict: Any = found.tree.check(path)
-    if not isinstance(verdict, Skipped):
-        verdict = found.tree.read(path)
-    if isinstance(verdict, Skipped):
-        if verdict.reason in ("missing", "folder"):
-            raise FileMissing(f"{path} in {found.root}", path=path)
-        reason = REASONS.get(verdict.reason, verdict.reason)
-        raise FileNotAdmitted(f"{path}: {verdict.reason}", path=path, reason=reason)
-    return Content(_cut_lines(verdict.text, lines) if lines else verdict.text)
+    return Content(read_current_text(app.workspace, project, path, lines))
 
 
 def read_chunks(
@@ -66,75 +58,33 @@ def read_chunks(
 ) -> ChunksAnswer:
     """The chunks of an indexed file, in order."""
     del work
-    found = indexed_project(app.workspace, project)
-    with repairing_corruption(app.workspace, found):
-        chunks = [chunk for store in found.stores().values() for chunk in store.chunks_of(path)]
-        states = [store.files([path]).get(path) for store in found.stores().values()]
-    verdict = found.tree.check(path)
-    if not chunks or isinstance(verdict, Skipped):
-        raise FileMissing(f"{path} is not in the index of {found.root}", path=path)
-    shown = [
-        _show_chunk(chunk)
-        for chunk in sorted(chunks, key=lambda chunk: chunk.span.start_byte)
-        if line is None or chunk.span.start_line <= line <= chunk.span.end_line
-    ]
-    answer: ChunksAnswer = {"path": path, "chunks": shown}
-    if not any(state and _is_same(state, verdict) for state in states):
+    chunks, stale = list_chunks(app.workspace, project, path, line)
+    answer: ChunksAnswer = {"path": path, "chunks": [_show_chunk(chunk) for chunk in chunks]}
+    if stale:
         answer["stale"] = True
     return answer
 
 
-def complete_path(
-    app: App, argument: str, beginning: str, given: Mapping[str, str]
-) -> Sequence[str]:
-    """Paths and projects that begin so."""
-    if argument == "project":
-        return [
-            str(root) for root in known_roots(app.workspace) if str(root).startswith(beginning)
-        ][:_MOST]
-    if argument != "path":
-        return []
-    found = _readable_project(app, given.get("project"))
-    if found.is_indexed():
-        with repairing_corruption(app.workspace, found):
-            paths = [path for store in found.stores().values() for path in store.files()]
-        return sorted(path for path in paths if path.startswith(beginning))[:_MOST]
-    walked = (entry.path for entry in found.tree.walk() if isinstance(entry, ListedFile))
-    return sorted(islice((path for path in walked if path.startswith(beginning)), _MOST))
-
-
-def _readable_project(app: App, project: str | None) -> Project:
-    """The project around here, or an indexed one: naming a folder does not open it."""
-    found = find_project(app.workspace, project)
-    if project is not None and not found.is_indexed():
-        here = find_project(app.workspace)
-        if here.root != found.root:
-            raise IndexNotFound(f"No index at {found.folder}/")
-    return found
-
-
-def _cut_lines(text: str, lines: str) -> str:
-    match = _LINES.fullmatch(lines)
-    if match is None:
-        raise InvalidRequest(
-            f"lines={lines!r}", user_message="`lines` is a number or two, such as '10-40'."
-        )
-    first = int(match[1])
-    last = int(match[2] or match[1])
-    return "".join(text.splitlines(keepends=True)[first - 1 : last])
-
-
-def _show_chunk(chunk: Chunk) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _show_chunk(chunk: Chunk) -> ChunkRow:
+    row: ChunkRow = {
         "startLine": chunk.span.start_line,
         "endLine": chunk.span.end_line,
         "text": chunk.text,
     }
-    return row | {"symbol": chunk.symbol} if chunk.symbol else row
+    if chunk.symbol:
+        row["symbol"] = chunk.symbol
+    return row
 
 
-def _is_same(state: Any, entry: Any) -> bool:
-    return bool(state.size == entry.size and state.mtime_ns == entry.mtime_ns)
+def complete_path(app: App, argument: str, prefix: str, given: Mapping[str, str]) -> Sequence[str]:
+    """Paths or projects with this prefix."""
+    if argument == "project":
+        return list_roots(app.workspace, prefix, MAX_COMPLETED_PATHS)
+    if argument != "path":
+        return []
+    return list_paths(app.workspace, given.get("project"), prefix, MAX_COMPLETED_PATHS)
+
+
 
 
 ROUTES: tuple[Route, ...] = (
