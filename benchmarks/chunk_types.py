@@ -74,9 +74,9 @@ def measure_parsing(folder: Path) -> None:
 
 def measure_cost(folder: Path) -> None:
     """CPU and bytes of a first index, and of the views after it."""
-    from sonde.projects.views import cortex_search
     from sonde.runtime.work import Work
     from sonde.settings import load_settings
+    from sonde.tools.code import cortex_search
     from sonde.tools.index import create_index
     from sonde.wiring import build_app
 

@@ -73,7 +73,7 @@ def ask_reports(
                 began = time.perf_counter()
                 hits = opened.search(text, limit=SHOWN)
                 seconds = time.perf_counter() - began
-                files = list(dict.fromkeys(hit["path"] for hit in hits))
+                files = list(dict.fromkeys(hit.path for hit in hits))
                 rank = next((at for at, path in enumerate(files, 1) if path in targets), 0)
                 yield Outcome(
                     report["instance_id"], report["repository"], form, rank, seconds,

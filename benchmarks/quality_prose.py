@@ -79,7 +79,7 @@ def main() -> None:
                 began = time.perf_counter()
                 hits = opened.search(question["query"], docs=True, mode=mode, limit=20)
                 times.append(time.perf_counter() - began)
-                ranking = list(dict.fromkeys(hit["path"] for hit in hits))
+                ranking = list(dict.fromkeys(hit.path for hit in hits))
                 graded.append(score_ndcg(ranking, judged[number]))
                 binary.append(score_ndcg(ranking, dict.fromkeys(judged[number], 1.0)))
             print(

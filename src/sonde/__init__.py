@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         select,
         status,
     )
-    from sonde.searching.lines.grep import LineMatch as Line
+    from sonde.searching.lines.grep import Line
     from sonde.types import Hit
 
 __all__ = [

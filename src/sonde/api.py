@@ -23,7 +23,7 @@ from sonde.projects.views import ProjectSearcher
 from sonde.runtime.work import Work
 from sonde.searching.contexts import ContextSearcher
 from sonde.searching.filters import read_folder
-from sonde.searching.lines.grep import LineMatch as Line
+from sonde.searching.lines.grep import Line
 from sonde.settings import load_settings
 from sonde.tools import code
 from sonde.tools import index as indexes

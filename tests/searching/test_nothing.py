@@ -40,8 +40,8 @@ def note(app: App, query: str, **options: Any) -> str:
 
 def test_the_nearest_words_of_the_index_are_named(app: App) -> None:
     said = note(app, "conection")
-    assert "does not hold conection" in said
-    assert "It holds connection" in said
+    assert "No exact match for: conection" in said
+    assert "Similar words in the index: connection" in said
 
 
 def test_a_filter_that_fits_no_file_is_named(app: App) -> None:
@@ -74,8 +74,8 @@ def test_hits_that_hold_none_of_the_words_are_said_to_be_near_in_meaning_only(ap
     answer = search_code(app, "conection", work=Work())
     assert answer["results"]
     assert answer["metadata"]["note"] == (
-        "The index does not hold conection. It holds connection. "
-        "The results are only near in meaning."
+        "No exact match for: conection. Similar words in the index: connection. "
+        "Showing semantically similar results."
     )
     assert "note" not in search_code(app, "conection count", work=Work())["metadata"]
 

@@ -17,8 +17,9 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import SondeError
-from sonde.policy.census import Census
-from sonde.policy.read import FileReader
+from sonde.indexing.sources import TreeReader
+from sonde.projects.find import find_project
+from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work
 from sonde.tools.code import grep
@@ -75,7 +76,7 @@ def test_an_index_changes_no_answer_while_files_change(
     for what, name, text in edits:
         edit(root, what, name, text)
         if what == "index":
-            project = server.projects.get(root)
+            project = server.workspace.projects.get(root)
             update_project(server.workspace, project, Work())
         plain = open_app("plain")
         for pattern in PATTERNS:
@@ -83,37 +84,37 @@ def test_an_index_changes_no_answer_while_files_change(
     (root / ".gitignore").unlink(missing_ok=True)
 
 
-def test_only_files_that_can_match_are_read(
-    open_app: Callable[..., App], root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_files_that_can_match_are_read(open_app: Callable[..., App], root: Path) -> None:
     (root / "rare.py").write_text("needle = 1\n")
     long_ago = 10**18
     for place in root.iterdir():
         os.utime(place, ns=(long_ago, long_ago))
     server = open_app("server")
     create_index(server, work=Work())
+    project = find_project(server.workspace)
     opened: list[str] = []
-    real = FileReader.read_utf8
 
-    def read(self: FileReader, path: str, **options: Any) -> Any:
-        opened.append(path)
-        return real(self, path, **options)
+    class Recorder(TreeReader):
+        def read_utf8(self, path: str, **options: Any) -> Any:
+            opened.append(path)
+            return super().read_utf8(path, **options)
 
-    monkeypatch.setattr(FileReader, "read_utf8", read)
-    assert lines(server, "needle") == [("rare.py", 1, "needle = 1")]
+    def scan(pattern: str, **options: Any) -> list[str]:
+        opened.clear()
+        wanted = LineScan(pattern, **options)
+        return [f.path for f, _ in scan_project(project, wanted, Work(), open_reader=Recorder)]
+
+    assert scan("needle") == ["rare.py"]
     assert opened == ["rare.py"]
-    opened.clear()
-    assert lines(server, "needle|nowhere to be found", ignore_case=True)
+    assert scan("needle|nowhere to be found", ignore_case=True)
     assert opened == ["rare.py"]
-    opened.clear()
-    assert lines(server, "needle", include=("*.md",)) == []
+    assert scan("needle", include=("*.md",)) == []
     assert opened == []
     (root / "f3.py").write_text("another needle\n")
-    assert [path for path, *_ in lines(server, "needle")] == ["f3.py", "rare.py"]
+    assert scan("needle") == ["f3.py", "rare.py"]
     assert opened == ["f3.py", "rare.py"]
     # what no index can narrow is read, but not what was refused before
-    opened.clear()
-    assert lines(server, r"\d+")
+    assert scan(r"\d+")
     assert "data.mo" not in opened
     assert {"notes.md", "f1.py"} <= set(opened)
 
@@ -140,7 +141,7 @@ def test_an_index_that_goes_away_meanwhile_costs_no_answer(
 
 
 def test_a_part_that_is_asked_for_first_is_looked_at_alone(
-    open_app: Callable[..., App], root: Path, monkeypatch: pytest.MonkeyPatch
+    open_app: Callable[..., App], root: Path
 ) -> None:
     for name in ("sub/deep/a.py", "sub/b.py", "node_modules/c.py"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -151,9 +152,8 @@ def test_a_part_that_is_asked_for_first_is_looked_at_alone(
         for home in ("server", "plain"):
             first, later = open_app(home), open_app(home)
             everything = [row for row in lines(later, "walrus") if within(row[0], paths)]
-            with monkeypatch.context() as patch:
-                patch.setattr(Census, "look", None)  # which looks at everything
-                assert lines(first, "walrus", paths=paths) == everything
+            assert lines(first, "walrus", paths=paths) == everything
+            assert not find_project(first.workspace).sightings.has_looked
             assert lines(later, "walrus", paths=paths) == everything
 
 

@@ -15,8 +15,10 @@ from sonde.paging.cursor import Cursor, decode_cursor, encode_cursor, hash_param
 from sonde.runtime.memory import trim_heap
 
 TTL_S = 300.0
+"""How long a ranking is kept after its last use, as documented."""
 SWEEP_S = 60.0
 MOST_SETS = 100
+"""Rankings kept at a time, as documented."""
 MOST_CHARS = 64_000_000
 """Text of all kept rankings together; the least recently used make room."""
 
@@ -28,7 +30,7 @@ class ResultSet:
     id: str
     parameters: Mapping[str, Any]
     hits: Sequence[Any]
-    """`Hit`s, or whatever else a family of tools ranks; each has a `text`."""
+    """`Hit`s, or what else a family of tools ranks; each has a `text`."""
     last_used: float = field(default=0.0)
     facts: Any = None
     """What every page says of the whole ranking; its tool knows the type."""
@@ -91,14 +93,14 @@ class ResultSets:
         return None
 
     def sweep(self) -> int:
-        """Drop what has expired, and tell how many that were."""
+        """Drop the expired sets. Returns how many."""
         with self._lock:
             before = len(self._sets)
             self._drop_expired()
             return before - len(self._sets)
 
     def start_sweeping(self, every_s: float = SWEEP_S) -> None:
-        """Sweep from now on until closed, also when nobody asks for a page."""
+        """Sweep in the background until closed."""
 
         def sweep_on() -> None:
             while not self._closed.wait(every_s):
@@ -136,7 +138,7 @@ class ResultSets:
             if results.parameters.get(name) != value:
                 raise BadCursor(
                     f"`{name}` differs from the search that this cursor continues",
-                    next_action="Pass the cursor alone, or search anew without it.",
+                    next_action="Pass the cursor alone, or search again without it.",
                 )
         return results, cursor.offset
 

@@ -1,21 +1,21 @@
-"""Lines of a project's files as they are now; an index only saves reading."""
+"""Lines of a project's files as they are now; an index only saves reading files."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from sonde.errors import CatalogError, OutsideRoots
-from sonde.indexing.sources import TreeReader
+from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.read import FileText
 from sonde.policy.walk import ListedFile
 from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.searching.filters import filter_paths, read_folder
 from sonde.searching.lines.candidates import CandidateFiles
-from sonde.searching.lines.grep import Expression, LineMatch, compile_pattern, grep_text
+from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
 from sonde.text.languages import find_language, language_of
 from sonde.types import Needs, Skipped
 
@@ -53,15 +53,16 @@ def scan_project(
     after: int = 0,
     max_count: int | None = None,
     spans: bool = True,
-) -> Iterator[tuple[FileText, LineMatch]]:
+    open_reader: Callable[[Tree], TreeReader] = TreeReader,
+) -> Iterator[tuple[FileText, Line]]:
     """Matching lines with their files, by path and line; needs no index. Without `spans`, only the
-    first match of a line is told."""
+    first match of a line is reported."""
     expression = scan.compile()
     for pattern in (*scan.include, *scan.exclude):
-        filter_paths((), include=(pattern,))  # a glob that is wrong is told in any case
+        filter_paths((), include=(pattern,))  # refuse a wrong glob even if no file is read
     sight = _look(project, scan)
     chosen, trusted = _choose_files(project, sight, expression.needs)
-    with TreeReader(project.tree) as reader:
+    with open_reader(project.tree) as reader:
         for path in _narrow_scope(scan, chosen):
             work.check()
             entry = sight.entries[path]
@@ -81,7 +82,7 @@ def scan_project(
 
 
 def _look(project: Project, scan: LineScan) -> CandidateFiles:
-    """The files as they are now: all of them, or where a part is asked for first, that part."""
+    """The files as they are now: all of them, or only the part a first search is limited to."""
     folders = [read_folder(path) for path in scan.paths]
     if "" in folders or not folders or project.line_candidates.has_looked:
         return project.line_candidates.look(project.tree.sources)

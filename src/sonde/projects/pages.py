@@ -1,4 +1,4 @@
-"""Searches that answer in pages: what is asked, what is found, and where a page begins."""
+"""Searches that answer in pages: the request, the kept ranking, and one page of it."""
 
 from __future__ import annotations
 

@@ -137,12 +137,12 @@ def open_page(
         results, offset = workspace.results.resume(cursor, request.given())
         question, ranking = read_question(str(results.parameters["query"])), Ranking(results.hits)
     else:
-        if not request.query.strip():
-            raise EmptyQuery("neither `query` nor `cursor` was given")
         if request.kinds == ("docs",) and request.project != ALL:
             (project,) = projects_in_scope(workspace, request.project)
             if not project.tree.index_docs:
                 raise DocsIndexNotFound(f"No docs index at {project.folder}/")
+        if not request.query.strip():
+            raise EmptyQuery("neither `query` nor `cursor` was given")
         question = read_question(request.query[:_LONGEST_QUERY])
         ranking = rank_everywhere(workspace, request, question, work)
         results, offset = workspace.results.keep(request.parameters(), ranking.hits), 0

@@ -24,8 +24,8 @@ from sonde.searching.contexts import (
 from sonde.searching.freshness import find_changed
 from sonde.types import FileState
 
-_PATIENCE_S = 20.0
-"""How long a caller of a server waits for views; what is there by then answers."""
+_VIEWS_WAIT_S = 20.0
+"""How long a search in a server waits for views before it answers from those there are."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -34,16 +34,15 @@ T = TypeVar("T")
 def find_context(
     workspace: Workspace, project: str | None, query: str, options: SearchOptions, work: Work
 ) -> tuple[list[SearchResult], str]:
-    """The best chunks of a project, and a word on what is still missing."""
+    """The best chunks of a project, and a note on what is still missing."""
     found = find_project(workspace, project)
     files = found.open_chunk_files(workspace.static or workspace.deep, follow=workspace.stays)
     if files:
         return files.query(query, options), ""
     indexed_project(workspace, project)
     if found.views.made_from() is None and not workspace.static:
-        embed_query(
-            workspace.deep, query
-        )  # a service that is gone is told at once, not after all views
+        # report an unreachable service at once, not after making all views
+        embed_query(workspace.deep, query)
 
     def run() -> list[SearchResult]:
         searcher = found.views.searcher(workspace.static or workspace.deep)
@@ -52,18 +51,18 @@ def find_context(
     with repairing_corruption(workspace, found):
         note = refresh_views(workspace, found, work)
         results = read_views(workspace, found, work, run)
-        if _mend(workspace, found, results, work):
+        if _reindex_changed(workspace, found, results, work):
             note = refresh_views(workspace, found, work, again=True)
             results = read_views(workspace, found, work, run)
     return results, note
 
 
 def read_views(workspace: Workspace, project: Project, work: Work, run: Callable[[], T]) -> T:
-    """Read from the views; broken ones are made anew, whatever else there is stays."""
+    """Run a search over the views; rebuild them first if they are damaged."""
     try:
         return run()
     except IndexCorrupt as error:
-        log.warning("making the views of %s anew: %s", project.root, error)
+        log.warning("rebuilding the views of %s: %s", project.root, error)
         project.views.delete()
         refresh_views(workspace, project, work, again=True)
         return run()
@@ -83,7 +82,7 @@ class ProjectSearcher:
 def refresh_views(
     workspace: Workspace, project: Project, work: Work, *, again: bool = False
 ) -> str:
-    """Bring the views in step with the index; in a server nobody waits long for it."""
+    """Bring the views up to date with the index. Returns a note if that is not done in time."""
     if not again:
         refresh(workspace, project, work)
     stamp = tuple(store.generation() for store in project.stores().values())
@@ -92,7 +91,7 @@ def refresh_views(
     job = workspace.jobs.submit(
         f"views:{project.key}", "views", lambda own: _make_views(workspace, project, own)
     )
-    if not job.wait(work, _PATIENCE_S if workspace.stays else None):
+    if not job.wait(work, _VIEWS_WAIT_S if workspace.stays else None):
         done, total = job.progress.done, job.progress.total
         return f"views are being made, {done} of {total} files done"
     try:
@@ -125,7 +124,7 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
     return made
 
 
-def _mend(
+def _reindex_changed(
     workspace: Workspace, project: Project, results: Sequence[SearchResult], work: Work
 ) -> bool:
     """Index again the files among the results that changed since."""

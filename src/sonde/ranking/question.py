@@ -72,6 +72,7 @@ STOP_WORDS = frozenset(
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
 _LONGEST_JOIN = 4
+"""Words that may be written together in a name."""
 _MOST_WORDS = 64
 """A pasted stack trace is cut to its first distinct words for comparing with names."""
 

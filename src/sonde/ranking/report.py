@@ -20,10 +20,13 @@ from sonde.text.words import index_terms, unique
 _LONG = 240
 """Characters from which a query of several lines is a report; labelled questions have 30 to 90."""
 _LONG_LINE = 400
+"""Characters from which a query of one line is a report."""
 _LONGEST = 30_000
+"""Characters of a report that are read."""
 _MOST_NAMES = 200
 _MOST_PATHS = 100
-# every repetition is bounded: a query is anybody's text, and none may take long
+"""Names and places that are compared with files."""
+# every repetition is bounded: no query may take long to read, whatever its text
 _REMARK = re.compile(r"<!--.{0,3000}?-->|</?\w+[^<>]{0,200}>", re.DOTALL)
 _URL = re.compile(r"https?://[^\s)>\]\"']+")
 _HEADING = re.compile(r"\s{0,3}(?:#{1,6}\s.*|\*\*[^*]+\*\*:?|_[^_]+_|[=\-~*_]{3,})\s*$")

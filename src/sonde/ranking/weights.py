@@ -1,7 +1,7 @@
 """How much each piece of evidence counts.
 
 `CODE` is fitted by `training/fit_ranking.py` with the static model and rounded. Where the labelled
-questions say nothing (nobody asked for examples or legacy code) the answer to "and it was asked
+questions say nothing (none is about examples or legacy code) the answer to "and it was asked
 for" takes the penalty back. `REPORT` is for long queries, fitted by `training/fit_reports.py` on
 issue reports of five Python projects; what those cannot teach (old versions, headers) is as in
 `CODE`. `DOCS` weighs words and meaning as served a collection of abstracts best (CISI), and was

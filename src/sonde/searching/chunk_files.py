@@ -35,9 +35,13 @@ from sonde.searching.contexts import (
 from sonde.types import Skipped
 
 QUIET_MS = 500
-_LONGEST_MS = 60_000
+"""Without events, after which the files are read again; writers take several writes."""
+_LONGEST_WAIT_MS = 60_000
+"""Of one call that waits for events."""
 _MOST_BYTES = 4 << 30
-_STEP = 256
+"""Of one chunk file."""
+_BATCH_CHUNKS = 256
+"""Chunks embedded at a time."""
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +93,9 @@ class ChunkFiles:
 
     def __init__(self, folder: Path, embedder: Embedder | None) -> None:
         self._folder, self._embedder = folder, embedder
-        self._told = ""
+        self._last_warning = ""
         self.identity = identify(folder)
-        """Which folder was read; another of that name must be read anew."""
+        """Which folder was read; another one of that name must be read again."""
         self._collection = self._read(strict=False)
         self._watch: FolderWatch | None = None
         self.reloads = 0
@@ -99,7 +103,7 @@ class ChunkFiles:
 
     def query(self, query: str, options: SearchOptions) -> list[SearchResult]:
         """The best chunks of the files as they were last read."""
-        collection = self._collection  # one state for the whole query, whatever comes meanwhile
+        collection = self._collection  # one state for the whole query, even if it is replaced
         vector = embed_query(self._embedder, query)
         if len(collection.chunks) and len(vector) != collection.vectors.shape[1]:
             raise _refuse_dimensions(collection.vectors.shape[1], len(vector))
@@ -127,11 +131,11 @@ class ChunkFiles:
         try:
             fresh = self._read(strict=True)
         except (UnreadableError, SondeError) as error:
-            if str(error) != self._told:
-                self._told = str(error)
+            if str(error) != self._last_warning:
+                self._last_warning = str(error)
                 log.warning("chunk files are as they were: %s", error)
             return False
-        self._told = ""
+        self._last_warning = ""
         self._collection = fresh
         self.reloads += 1
         log.info("%d chunks were read from %s", len(fresh.chunks), self._folder)
@@ -143,7 +147,7 @@ class ChunkFiles:
             self._take_changes,
             recursive=False,
             step_ms=QUIET_MS,
-            gather_ms=_LONGEST_MS,
+            gather_ms=_LONGEST_WAIT_MS,
             polling=polling,
         )
 
@@ -180,12 +184,12 @@ class ChunkFiles:
 
     def _collect(self, rows: Sequence[Mapping[str, Any]], models: set[str]) -> Collection:
         own = self._embedder.name if self._embedder else ""
-        # a service has no name of its own: whoever set it up says that it is the same model
+        # a service has no model name of its own: its configuration vouches for the model
         if len(models) > 1 or (own and models - {own}):
             raise EmbeddingFailed(
                 f"the chunk files were embedded by {', '.join(sorted(models))}, queries by {own}",
                 user_message="The chunk files were made with another embedding model.",
-                next_action="Set CORTEX_EMBEDDING_ENDPOINT to that model, or export them anew.",
+                next_action="Set CORTEX_EMBEDDING_ENDPOINT to that model, or export them again.",
             )
         chunks = tuple(map(_parse_chunk, rows))
         vectors = self._gather_vectors(rows, chunks)
@@ -205,14 +209,14 @@ class ChunkFiles:
         if sizes - {wanted}:
             raise _refuse_dimensions(max(sizes - {wanted}), wanted)
         vectors = np.zeros((len(rows), wanted), np.float32)
-        lacking = []
+        missing = []
         for at, vector in enumerate(given):
             if vector is None or not len(vector):
-                lacking.append(at)
+                missing.append(at)
             else:
                 vectors[at] = vector
-        for start in range(0, len(lacking) if self._embedder else 0, _STEP):
-            part = lacking[start : start + _STEP]
+        for start in range(0, len(missing) if self._embedder else 0, _BATCH_CHUNKS):
+            part = missing[start : start + _BATCH_CHUNKS]
             texts = [f"{chunks[at].title}\n{chunks[at].text}" for at in part]
             vectors[part] = self._embedder.embed(texts, "passage")  # type: ignore[union-attr]
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Context chunks: what `cortex_search` finds, whoever holds them, and how they are ranked."""
+"""Ranking of context chunks for `cortex_search`, over views or chunk files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from sonde.types import Chunk, FileState, Filter
 DEFAULT_LIMIT, MOST = 15, 100
 _POOL = 200
 """Nearest chunks whose words are compared with those of the query."""
-_SHORT = 3
-_WORDS = 0.3
+_SHORT_WORD = 3
+"""Letters up to which a word must stand alone; inside names it matches by chance."""
+_WORD_SHARE = 0.3
 """How much the query's words count beside its meaning."""
 
 
@@ -135,7 +136,7 @@ def combine_scores(
     for (chunk, cosine), have in zip(near, held, strict=True):
         # in the order of the query, so that the sum is the same each time
         share = sum(weight_of[word] for word in wanted if word in have) / total
-        score = (1 - _WORDS) * cosine + _WORDS * share
+        score = (1 - _WORD_SHARE) * cosine + _WORD_SHARE * share
         if score >= options.min_score:
             results.append(SearchResult(chunk, round(score, 4)))
     results.sort(key=lambda one: (-one.combined_score, one.chunk.id))
@@ -147,7 +148,7 @@ def _find_words(wanted: Sequence[str], chunks: Sequence[ContextChunk]) -> list[s
     alone = {
         word: re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])").search
         for word in wanted
-        if len(word) <= _SHORT
+        if len(word) <= _SHORT_WORD
     }
     texts = [f"{chunk.title}\n{chunk.text}".lower() for chunk in chunks]
     return [
@@ -157,7 +158,8 @@ def _find_words(wanted: Sequence[str], chunks: Sequence[ContextChunk]) -> list[s
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_/]+\.[A-Za-z0-9_]+")
-_REMEMBERED = 16
+_KEPT_FILTERS = 16
+"""Filters whose paths are remembered until the store changes."""
 _BAD = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -236,7 +238,7 @@ class ViewSearcher:
         key = (options.tags, options.chunk_types)
         where = known.wheres.get(key)
         if where is None:
-            if len(known.wheres) >= _REMEMBERED:
+            if len(known.wheres) >= _KEPT_FILTERS:
                 known.wheres.clear()
             files = self._store.files()
             where = Filter(narrow_views(files, known.tags, options.tags, options.chunk_types))

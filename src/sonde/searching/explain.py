@@ -8,6 +8,7 @@ from sonde.ranking.question import Question
 from sonde.stores.chunks.base import ChunkStore
 
 _MOST_WORDS = 8
+"""Of the query that a note mentions."""
 _SHORTEST = 4
 """Letters of a word that may be misspelt; any two shorter ones are near each other."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -26,18 +27,18 @@ def explain_no_results(
     if filters and not allowed:
         return f"No indexed file fits {' and '.join(filters)}; {files:,} files are indexed."
     unknown = [term for term in _list_terms(question) if not _holds(stores, term)]
-    said = _tell_unknown(stores, unknown)
+    said = _describe_unknown(stores, unknown)
     if filters:
         said.append(f"Only {allowed:,} of {files:,} files fit {' and '.join(filters)}.")
     return " ".join(said) or "Other words, or mode `semantic`, may find more."
 
 
 def explain_missing_words(stores: Sequence[ChunkStore], question: Question) -> str:
-    """What to say of hits when the index holds none of the words that were asked for."""
+    """A note for hits when the index holds none of the query's words; empty otherwise."""
     terms = _list_terms(question)
     if not terms or any(_holds(stores, term) for term in terms):
         return ""
-    return " ".join([*_tell_unknown(stores, terms), "The results are only near in meaning."])
+    return " ".join([*_describe_unknown(stores, terms), "Showing semantically similar results."])
 
 
 def _list_terms(question: Question) -> Sequence[str]:
@@ -48,10 +49,10 @@ def _holds(stores: Sequence[ChunkStore], term: str) -> bool:
     return any(count_in(stores, [term]).values())
 
 
-def _tell_unknown(stores: Sequence[ChunkStore], unknown: Sequence[str]) -> list[str]:
-    said = [f"The index does not hold {', '.join(unknown)}."] if unknown else []
+def _describe_unknown(stores: Sequence[ChunkStore], unknown: Sequence[str]) -> list[str]:
+    said = [f"No exact match for: {', '.join(unknown)}."] if unknown else []
     near = [word for term in unknown for word in find_nearest_names(stores, term)]
-    return [*said, f"It holds {', '.join(near)}."] if near else said
+    return [*said, f"Similar words in the index: {', '.join(near)}."] if near else said
 
 
 def count_in(stores: Iterable[ChunkStore], terms: Sequence[str]) -> dict[str, int]:

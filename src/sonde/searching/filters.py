@@ -1,4 +1,4 @@
-"""Search by path: files whose name fits a glob."""
+"""Filters of a search: folders, globs, languages, tags and chunk types as sets of paths."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sonde.text.languages import find_language
 from sonde.types import Filter, Kind
 
 MOST_MATCHES = 100_000
+"""Paths of one answer, as specified."""
 
 
 def match_paths(pattern: str, paths: Iterable[str]) -> list[str]:
@@ -57,7 +58,7 @@ _TYPE_TAGS = frozenset(("symbols", "definitions", "data"))
 
 
 def wants_views(tags: Collection[str], chunk_types: Collection[str]) -> bool:
-    """Whether a search is about views of files: a type is asked for, perhaps as a tag."""
+    """Whether a search needs views of files: it names a chunk type, perhaps as a tag."""
     return bool(chunk_types) or any(fold_tag(tag) in _TYPE_TAGS for tag in tags)
 
 
@@ -72,7 +73,7 @@ def narrow_store(
     tags: Collection[str] = (),
     chunk_types: Collection[str] = (),
 ) -> Filter:
-    """The filter for all conditions together; `store` holds views where they are asked for."""
+    """The filter for all conditions together; `store` holds views where the search needs them."""
     views = wants_views(tags, chunk_types)
     if not (under or include or exclude or language or tags or views):
         return Filter()

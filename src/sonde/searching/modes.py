@@ -1,7 +1,7 @@
 """Search by everything: candidates from words, meaning and names, ordered by one model.
 
 Files are ranked by the evidence about them; each then shows the chunk that answers: the one
-that defines the symbol asked for, else the best by words and meaning together.
+that defines the symbol in the question, else the best by words and meaning together.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _embed_now(
 
 
 _DEFINITION = 3.0
-"""A chunk that defines the name asked for leads its file, whatever three scores say."""
+"""Outweighs three kinds of evidence: a chunk that defines the name in the question leads."""
 _SCALE = 4.0
 """Model scores are about -10..+10; divided by this they spread well over 0..1."""
 
@@ -122,7 +122,7 @@ def _weigh_files(search: Search, question: Question) -> list[Candidate]:
     files.sort(key=_sort_key)
     deep = rerank(search, question, files)
     for file, value in zip(files, deep, strict=False):
-        # above the least of them, so that nobody falls behind files it was not compared with
+        # above the least of them, so that no file falls behind those it was not compared with
         file.parts["deep_rel"] = DEEPENED * (value - min(deep))
     return sorted(files, key=_sort_key)
 

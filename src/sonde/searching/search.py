@@ -1,4 +1,4 @@
-"""What every search mode takes and gives."""
+"""The input and output of every search mode: store, query vectors, ranked chunks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class QueryVector:
 
 @dataclass(frozen=True, slots=True)
 class DeepVectors:
-    """The query as the deeper model sees it, over whatever vectors that model has made so far."""
+    """The query as the deeper model sees it, over the vectors that model has made so far."""
 
     model: str
     vector: Vectors
@@ -133,8 +133,8 @@ class QueryVectors:
     def deep(self, store: ChunkStore, kind: Kind, probe: QueryVector) -> DeepVectors | None:
         """The query for the deeper model, where it can say more than the probe does.
 
-        Nobody waits for the model to be loaded unless it knows every chunk. Reports on code go
-        without: they are found by places and names, and what it would add is not measured.
+        The search does not wait for the model to load unless it knows every chunk. Reports on
+        code go without: they are found by places and names, and its use there is not measured.
         """
         embedder = self._deep
         if embedder is None or probe.model == embedder.name:

@@ -1,7 +1,7 @@
 """Which files can match: those whose trigrams fit, and those that no index knows as they are now.
 
 What was found out is kept from one search to the next, as long as neither the files nor the index
-have changed; that they have not is asked each time.
+have changed; whether they have is checked on every search.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sonde.types import Needs
 _SETTLED_NS = 2_000_000_000
 """A file written so lately may change again without its time showing it, so it is read."""
 _TRIES = 3
+"""Reads of an index that keeps changing; after that every file is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class LineCandidates:
             if needs is None:
                 return index.known | index.unknown, trusted
             fitting = {path for store in stores for path in store.trigram_candidates(needs)}
-            # an index that changed meanwhile may have lost files that were known
+            # an index that changed during the search may have lost files that were known
             if index.key == _read_key(sight, folder, stores):
                 return (fitting & trusted) | (index.known - trusted) | index.unknown, trusted
         return sight.entries.keys(), ()

@@ -23,14 +23,15 @@ from sonde.searching.lines.translate import enclose_word, list_assertions, list_
 from sonde.types import Needs
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
-_MEMORY = 64 << 20
-_REMEMBERED = 8
-"""Expressions kept for the next page; each may have taken that much memory."""
+_MOST_MEMORY_BYTES = 64 << 20
+"""Of one compiled expression; RE2 refuses a larger one instead of growing without end."""
+_KEPT_EXPRESSIONS = 8
+"""Compiled expressions kept for the next page; each may take that much memory."""
 _RE2_WORDS = ("word", "not_word")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ByteLine:
     """One matching line: its number from 1, its bytes without the line break, and what matches.
 
     Spans count bytes from the beginning of the line."""
@@ -53,7 +54,7 @@ class LineRow(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class LineMatch:
+class Line:
     """One matching line with the columns (in characters) that match, and its surroundings."""
 
     path: str
@@ -101,9 +102,9 @@ class Expression:
 
     def find_lines(
         self, data: bytes, check: Callable[[], None] = _go_on, *, spans: bool = True
-    ) -> Iterator[Line]:
+    ) -> Iterator[ByteLine]:
         """The lines of a text in UTF-8 that match, from the first on; without `spans`, only the
-        first match of each is told."""
+        first match of each is reported."""
         if not self._splits_words or (self._ascii and data.isascii()):
             return self._group(data, self._strict, spans=spans)
         return self._judge_lines(data, check)
@@ -124,7 +125,7 @@ class Expression:
             for start, end in spans
         ]
 
-    def _group(self, data: bytes, expression: Any, *, spans: bool) -> Iterator[Line]:
+    def _group(self, data: bytes, expression: Any, *, spans: bool) -> Iterator[ByteLine]:
         """Matches of the whole text, line by line: no match holds a line break."""
         number = 1
         counted = at = 0
@@ -139,11 +140,11 @@ class Expression:
             number += data.count(b"\n", counted, start)
             counted = start
             listed = _list_spans(expression, data, start, end) if spans else [found.span()]
-            yield Line(number, start, end, tuple((a - start, b - start) for a, b in listed))
+            yield ByteLine(number, start, end, tuple((a - start, b - start) for a, b in listed))
             at = end + 1
 
-    def _judge_lines(self, data: bytes, check: Callable[[], None]) -> Iterator[Line]:
-        """Lines that may match, each judged by whoever judges it exactly."""
+    def _judge_lines(self, data: bytes, check: Callable[[], None]) -> Iterator[ByteLine]:
+        """Candidate lines by the loose expression, each verified by the exact one."""
         for line in self._group(data, self._loose, spans=False):
             text = data[line.start : line.end]
             if self._ascii and text.isascii():
@@ -152,7 +153,7 @@ class Expression:
                 decoded = text.decode("utf-8", "surrogatepass")
                 spans = _count_bytes(decoded, list(self._stepper.find(decoded, check)))  # type: ignore[union-attr]
             if spans:
-                yield Line(line.number, line.start, line.end, tuple(spans))
+                yield ByteLine(line.number, line.start, line.end, tuple(spans))
 
 
 def compile_pattern(
@@ -162,7 +163,7 @@ def compile_pattern(
     return _compile_cached(pattern, ignore_case, whole_word, fixed_string)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_KEPT_EXPRESSIONS)
 def _compile_cached(
     pattern: str, ignore_case: bool, whole_word: bool, fixed_string: bool
 ) -> Expression:
@@ -183,20 +184,20 @@ def grep_text(
     after: int = 0,
     max_count: int | None = None,
     spans: bool = True,
-) -> Iterator[LineMatch]:
+) -> Iterator[Line]:
     """Matching lines of one file."""
     for line in islice(expression.find_lines(text.data, work.check, spans=spans), max_count):
         yield _show_line(text.path, text.data, line, before, after)
 
 
-def _show_line(path: str, data: bytes, line: Line, before: int, after: int) -> LineMatch:
+def _show_line(path: str, data: bytes, line: ByteLine, before: int, after: int) -> Line:
     raw = data[line.start : line.end]
     text = raw.decode("utf-8", "surrogatepass")
     spans = line.spans
     if not raw.isascii():
         places = {at: _count_characters(raw[:at]) for span in spans for at in span}
         spans = tuple((places[start], places[end]) for start, end in spans)
-    return LineMatch(
+    return Line(
         path,
         line.number,
         text,
@@ -236,16 +237,16 @@ def _compile(source: str, pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
-    options.max_mem = _MEMORY
+    options.max_mem = _MOST_MEMORY_BYTES
     try:
         # not by `re2.compile`, which would keep 128 of them with all their memory
         return type(re2.compile(""))(f"(?m){source}".encode(), options)
     except re2.error as error:
         message = error.args[0] if error.args else error
-        told = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
-        told = told.partition(":")[0]
+        reason = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+        reason = reason.partition(":")[0]
         raise InvalidPattern(
-            f"the pattern is too large: {told}",
+            f"the pattern is too large: {reason}",
             pattern=pattern,
             next_action="Make it smaller: fewer or shorter repetitions.",
         ) from error

@@ -1,4 +1,4 @@
-"""Sets of characters as ranges, and how RE2 is asked for them and told them."""
+"""Sets of characters as ranges of code points, read from RE2 and written in its notation."""
 
 from __future__ import annotations
 

@@ -14,13 +14,14 @@ from sonde.searching.lines.classes import WORD, CharClass
 from sonde.searching.lines.pattern import Assertion, Choice, Literal, Node, Repeat, Sequence
 from sonde.searching.lines.ranges import compile_class
 
-_LONGEST = 50_000
-_PATIENCE = 4_096
-"""After so many characters somebody may want to stop."""
+_MOST_STEPS = 50_000
+"""Of a compiled pattern; counted repeats multiply."""
+_CHECK_INTERVAL_CHARS = 4_096
+"""Characters between two looks whether the search was cancelled."""
 
 _Test = Callable[[str], bool]
 _Step = tuple[str, int, int, _Test | Assertion | None]
-"""What to do, where to go on, where else, and what is asked for."""
+"""The operation, the next step, the alternative step, and what the character must satisfy."""
 
 
 class Stepper:
@@ -59,7 +60,7 @@ class Stepper:
                     return best
                 while self._first and at < length and not self._first(line[at]):
                     at += 1
-            if at % _PATIENCE == 0:
+            if at % _CHECK_INTERVAL_CHARS == 0:
                 check()
             reached = set[int]()
             ready: list[tuple[int, int]] = []
@@ -72,7 +73,7 @@ class Stepper:
                 what, onward, _, test = self._steps[step]
                 if what == "match":
                     best = (start, at)
-                    break  # whatever comes after is worse
+                    break  # later alternatives have lower priority
                 if at < length and test(line[at]):  # type: ignore[operator, misc]
                     alive.append((onward, start))
             if at >= length:
@@ -108,7 +109,7 @@ class Stepper:
 
     def _add(self, what: str, asked: _Test | Assertion | None = None) -> int:
         here = len(self._steps)
-        if here >= _LONGEST:
+        if here >= _MOST_STEPS:
             raise InvalidPattern("the pattern is too large", pattern="")
         self._steps.append((what, here + 1, here + 1, asked))
         return here
@@ -163,7 +164,7 @@ class Stepper:
 
 @lru_cache(maxsize=256)
 def _make_test(node: Literal | CharClass) -> _Test:
-    """Whether a character fits; each is asked of RE2 once."""
+    """Whether a character is in the set; RE2 is consulted once per character."""
     if isinstance(node, Literal) and not node.fold:
         return node.char.__eq__
     text = f"\\x{{{ord(node.char):x}}}" if isinstance(node, Literal) else node.text
