@@ -38,7 +38,7 @@ _LINES = re.compile(r"L(\d{1,9})-L(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
-class FileContent:
+class FileExcerpt:
     """A part of a project's file."""
 
     uri: str
@@ -76,7 +76,7 @@ def fetch_anything(
     retrieval: Mapping[str, object] | None,
     work: Work,
     session: KnowledgeSession | None,
-) -> EntryContent | FileContent:
+) -> EntryContent | FileExcerpt:
     """What a result's uri points at, or the entry of a source with this id."""
     pointer = _POINTER.fullmatch(id)
     wanted = pointer["source"] if pointer else source
@@ -136,7 +136,7 @@ def _fetch_file(
     rest: str,
     retrieval: Mapping[str, object] | None,
     work: Work,
-) -> FileContent:
+) -> FileExcerpt:
     project_text, _, path = unquote(name).rpartition("//")
     work.check()
     # only what was indexed can have been found: a pointer opens no other folder, no other file
@@ -160,7 +160,7 @@ def _fetch_file(
     else:
         anchor = sum(len(row) + 1 for row in rows[:first])
         shown = show_text(content.text, options, anchor)
-    return FileContent(
+    return FileExcerpt(
         f"{kind}://{name}" + (f"#{rest}" if rest else ""),
         kind,
         path,

@@ -118,6 +118,17 @@ def test_an_entry_whose_own_data_look_like_code_is_still_an_entry(everything, tm
     assert again["total_estimated"] == answer["total_estimated"], "all seen: shown again"
 
 
+def test_an_answer_that_is_cut_to_its_budget_says_so(everything):
+    whole = call(everything, "search", {"query": "walrus"})
+    cut = call(everything, "search", {"query": "walrus", "max_tokens": 200})
+    assert "truncated" not in whole
+    assert cut["truncated"]
+    assert cut["next_offset"] == len(cut["results"]) < len(whole["results"])
+    rest = call(everything, "search", {"query": "walrus", "offset": cut["next_offset"]})
+    shown = [row["uri"] for row in cut["results"] + rest["results"]]
+    assert shown == [row["uri"] for row in whole["results"]]
+
+
 def test_sessions_hold_back_what_was_shown(everything):
     first = call(everything, "search", {"query": "walrus", "limit": 2}, session="s")
     second = call(everything, "search", {"query": "walrus", "limit": 2}, session="s")

@@ -9,6 +9,7 @@ from typing import Literal, NotRequired, TypedDict
 from sonde.errors import EntryMissing
 from sonde.knowledge.ranking import read_knowledge_query
 from sonde.knowledge.retrieval import (
+    DEFAULT_LENGTH,
     Location,
     Retrieval,
     choose_messages,
@@ -66,9 +67,9 @@ class EntryContent:
     """The one that the content is anchored at."""
     content: str | Messages | Mapping[str, object]
     """A text, messages, or texts and facts by field."""
-    snippet_length: int
     chunks: tuple[ChunkSpan, ...] = ()
     next_offset: int | None = None
+    snippet_length: int = DEFAULT_LENGTH
 
 
 def find_entry(store: KnowledgeStore, source: Source, id: str, *, pieces: bool = True) -> Entry:  # noqa: A002
@@ -121,12 +122,12 @@ def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryCo
             content = show_snippet(pieces[place].text, terms, options, 0)
         else:
             content = show_snippet(text, terms, options, anchor)
-        return EntryContent(entry, piece, content, options.snippet_length)
+        return EntryContent(entry, piece, content)
     shown = show_text(text, options, anchor, pieces, place)
     named = bool(pieces) and options.prefer_prechunked
     chunks = tuple(ChunkSpan(*each, pieces[each[0]].uuid if named else None)
                    for each in shown.chunks)  # fmt: skip
-    return EntryContent(entry, piece, shown.text, options.snippet_length, chunks, shown.next_offset)
+    return EntryContent(entry, piece, shown.text, chunks, shown.next_offset)
 
 
 def _find_place(pieces: Sequence[Piece], loc: Location) -> int | None:
@@ -156,13 +157,12 @@ def _get_fields(entry: Entry, options: Retrieval, terms: Sequence[str]) -> Entry
     offset = options.loc.approx_offset
     anchor = min(find_offset(text, terms) if offset is None else offset, len(text))
     piece = _piece_at(entry, anchor, field)
-    length = options.snippet_length
     if options.mode == "snippet":
         content = show_snippet(text or entry.title, terms, options, anchor)
-        return EntryContent(entry, piece, content, length)
+        return EntryContent(entry, piece, content)
     shown = show_text(text, options, anchor)
     chunks = tuple(ChunkSpan(*each, field=field) for each in shown.chunks)
-    return EntryContent(entry, piece, shown.text, length, chunks, shown.next_offset)
+    return EntryContent(entry, piece, shown.text, chunks, shown.next_offset)
 
 
 def _best_field(fields: Mapping[str, str], terms: Sequence[str]) -> str:
@@ -190,14 +190,13 @@ def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval)
         at += len(text)
     content |= {key: value for key, value in entry.facts.items() if key not in content}
     piece = _piece_at(entry, 0, next(iter(fields), ""))
-    return EntryContent(entry, piece, content, options.snippet_length, next_offset=next_offset)
+    return EntryContent(entry, piece, content, next_offset=next_offset)
 
 
 def _get_chat(
     store: KnowledgeStore, entry: Entry, options: Retrieval, terms: Sequence[str]
 ) -> EntryContent:
     total = store.count_pieces("chats", entry.id)
-    length = options.snippet_length
     if options.mode == "full":
         return _read_page(store, entry, options.offset, total, options)
     at = _find_message(store, entry, options.loc, terms)
@@ -207,14 +206,14 @@ def _get_chat(
     anchor = next((message for message in messages if message.place == at), None)
     if anchor is None:
         nothing = "" if options.mode == "snippet" else Messages((), total)
-        return EntryContent(entry, Piece("", 0), nothing, length)
+        return EntryContent(entry, Piece("", 0), nothing)
     if options.mode == "snippet":
-        return EntryContent(entry, anchor, show_snippet(anchor.text, terms, options, 0), length)
+        return EntryContent(entry, anchor, show_snippet(anchor.text, terms, options, 0))
     chosen = choose_messages(messages, at - first, options)
     if len(chosen) == 1 and len(chosen[0].text) > options.budget:
         shown = show_text(chosen[0].text, replace(options, mode="full", offset=0), 0)
         chosen = [replace(chosen[0], text=shown.text)]
-    return EntryContent(entry, anchor, Messages(tuple(chosen), total), length)
+    return EntryContent(entry, anchor, Messages(tuple(chosen), total))
 
 
 def _find_message(store: KnowledgeStore, entry: Entry, loc: Location, terms: Sequence[str]) -> int:
@@ -264,7 +263,6 @@ def _read_page(
         entry,
         chosen[0] if chosen else Piece("", 0),
         Messages(tuple(chosen), total),
-        options.snippet_length,
         next_offset=behind if behind < total else None,
     )
 

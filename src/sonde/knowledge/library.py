@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sonde.embedding.base import Embedder
 from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
-from sonde.knowledge.retrieval import Preferences, read_preferences
+from sonde.knowledge.retrieval import Preferences, check_preferences
 from sonde.paging.results import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
@@ -163,7 +163,7 @@ class Library:
             session.recent.extend(known["recent"])
             session.preferences = known["defaults"]
         if changes:
-            session.preferences |= read_preferences(changes)
+            session.preferences |= check_preferences(changes)
         return session
 
     def save_session(self, user: str, session: KnowledgeSession) -> None:

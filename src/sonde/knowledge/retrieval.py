@@ -195,7 +195,7 @@ def read_retrieval(
     return Retrieval(**options)
 
 
-def read_preferences(given: Mapping[str, object]) -> Preferences:
+def check_preferences(given: Mapping[str, object]) -> Preferences:
     """Preferences of a session or a request, clamped; unknown ones are refused."""
     names = tuple(Preferences.__annotations__)
     kept = Preferences()

@@ -188,7 +188,8 @@ def read_entry(
     """As much of one entry as `retrieval` asks for."""
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
     recent = tuple(session.recent) if session else ()
-    return get_entry(library.of(work.caller.user), source, id, options, recent)
+    found = get_entry(library.of(work.caller.user), source, id, options, recent)
+    return replace(found, snippet_length=options.snippet_length)
 
 
 def read_conversation(
@@ -208,7 +209,8 @@ def read_conversation(
     first = options.offset or (page - 1) * page_size
     found = read_messages(library.of(work.caller.user), id, first, page_size, options)
     assert isinstance(found.content, Messages)
-    return replace(found, content=replace(found.content, page=page, page_size=page_size))
+    content = replace(found.content, page=page, page_size=page_size)
+    return replace(found, content=content, snippet_length=options.snippet_length)
 
 
 def list_preferences(session: KnowledgeSession | None, work: Work) -> Preferences:

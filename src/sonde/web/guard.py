@@ -32,7 +32,7 @@ from sonde.errors import (
     TooManyRequests,
     UnknownHost,
 )
-from sonde.knowledge.retrieval import read_preferences
+from sonde.knowledge.retrieval import check_preferences
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.limits import Buckets
 from sonde.types import LOCAL, Caller
@@ -234,7 +234,7 @@ def _read_config(scope: Scope) -> Mapping[str, Any]:
             f"config: {error}",
             user_message="`config` must be a JSON object in base64.",
         ) from error
-    return read_preferences(body)
+    return check_preferences(body)
 
 
 def _read_token(headers: Headers) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar, cast
 
-from sonde.everything import FileContent
+from sonde.everything import FileExcerpt
 from sonde.knowledge.getting import ChunkSpan, EntryContent, Messages
 from sonde.knowledge.ranking import (
     AnyHit,
@@ -93,16 +93,11 @@ def filter_prompts(
     return Conditions(fields=tuple("title" if name == "name" else name for name in fields))
 
 
-def filter_characters() -> Conditions:
-    """Every character."""
-    return ANYTHING
-
-
 FILTERS: Mapping[Source, Callable[..., Conditions]] = {
     "notes": filter_notes,
     "media": filter_media,
     "chats": filter_chats,
-    "characters": filter_characters,
+    "characters": lambda: ANYTHING,
     "prompts": filter_prompts,
 }
 
@@ -259,11 +254,10 @@ def _show_hit(hit: AnyHit, terms: Collection[str], length: int, page: RankedPage
     return _show_entry(hit.entry, hit.piece, snippet, hit.score, hit.score_type, terms)
 
 
-def show_content(found: EntryContent | FileContent) -> GetAnswer:
+def show_content(found: EntryContent | FileExcerpt) -> GetAnswer:
     """An entry or a file, and the part of it that was read."""
-    if isinstance(found, FileContent):
-        title = PurePosixPath(found.path).name
-        loc = {"path": found.path}
+    if isinstance(found, FileExcerpt):
+        title, loc = PurePosixPath(found.path).name, {"path": found.path}
         meta = _show_file(found.kind, found.uri, title, found.last_modified, loc)
         answer: GetAnswer = {"meta": meta, "content": found.text, "attachments": None}
     else:
@@ -280,10 +274,8 @@ def show_content(found: EntryContent | FileContent) -> GetAnswer:
 
 def _write_content(found: EntryContent) -> str | dict[str, Any]:
     content = found.content
-    if isinstance(content, str):
-        return content
     if not isinstance(content, Messages):
-        return dict(content)
+        return content if isinstance(content, str) else dict(content)
     messages = [
         {
             "message_id": message.uuid,
