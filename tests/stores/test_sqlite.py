@@ -209,3 +209,10 @@ class TestThreads:
 def test_any_string_is_kept():
     for text in ("plain", "ü", "caf\udce9", "\ud800x", "", "\0"):
         assert read_stored_text(bind_text(text)) == text
+
+
+def test_stores_without_sqlite_do_not_import_it():
+    modules = "sonde.stores.knowledge.postgres.store, sonde.stores.records, sonde.stores.users"
+    code = f"import sys, {modules}; print('apsw' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"

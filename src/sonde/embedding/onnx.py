@@ -236,7 +236,7 @@ def open_session(path: Path, threads: int) -> Any:
         raise EmbeddingFailed(f"the model cannot be loaded: {error}") from error
 
 
-def run_session(session: Any, inputs: dict[str, Any]) -> list[Vectors]:
+def run_session(session: Any, inputs: Mapping[str, NDArray[np.int64]]) -> list[Vectors]:
     """Run the graph; raises `MemoryError` when the inputs are too many at once."""
     try:
         outputs: list[Vectors] = session.run(None, inputs)

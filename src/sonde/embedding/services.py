@@ -70,7 +70,7 @@ def show_address(address: str) -> str:
 
 
 def post_json(
-    address: str, body: Mapping[str, Any], headers: Mapping[str, str], patience: Patience
+    address: str, body: Mapping[str, object], headers: Mapping[str, str], patience: Patience
 ) -> Any:
     """The JSON answer; retries while the service is busy or out of reach."""
     request = Request(  # noqa: S310 - the setting's rule lets only http and https through
@@ -290,7 +290,7 @@ class OpenAIEmbedder:
         models: set[str] = set()
 
         def send(batch: list[str]) -> Sequence[Sequence[float]]:
-            body: dict[str, Any] = {
+            body: dict[str, object] = {
                 "model": self._model,
                 "input": [text[:_MAX_TEXT_CHARS] for text in batch],
                 "encoding_format": "float",

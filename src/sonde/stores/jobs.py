@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from sonde.runtime.work import read_birth
-from sonde.stores.database import Database, Format, bind_text, read_stored_text
+from sonde.stores.database import Database, Format, bind_text, read_row
 from sonde.types import JobRecord
 
 _APPLICATION_ID = 0x736E646A
@@ -122,10 +122,7 @@ def _to_column(value: Any) -> Any:
 
 
 def _to_record(row: tuple[Any, ...]) -> JobRecord:
-    values: dict[str, Any] = {}
-    for name, value in zip(_COLUMNS, row, strict=True):
-        if name in ("report", "error"):
-            values[name] = json.loads(value) if value else None
-        else:
-            values[name] = read_stored_text(value) if isinstance(value, str | bytes) else value
+    values = dict(zip(_COLUMNS, read_row(row), strict=True))
+    for name in ("report", "error"):
+        values[name] = json.loads(values[name]) if values[name] else None
     return JobRecord(**values)

@@ -90,30 +90,25 @@ class ChunkRows:
             self.table = database.create_table(name, schema=self._schema, exist_ok=True)
 
     def add(self, chunks: Sequence[tuple[Chunk, str]], vectors: Mapping[bytes, Vectors]) -> None:
-        """Append chunks, each with the hash of its file, and what vectors there are for them."""
+        """Append chunks, each with the hash of its file, and the vectors that are known."""
+        import pyarrow as pa
+
         rows = np.zeros((len(chunks), RFC_DIMENSIONS), np.float32)
         for place, (chunk, _) in enumerate(chunks):
             rows[place] = vectors.get(chunk.digest, 0.0)
-        self._write(
-            {
-                "id": [str(uuid.uuid4()) for _ in chunks],
-                "path": [replace_invalid(chunk.path) for chunk, _ in chunks],
-                "text": [replace_invalid(chunk.text) for chunk, _ in chunks],
-                "vector": rows,
-                "start_line": [chunk.span.start_line for chunk, _ in chunks],
-                "end_line": [chunk.span.end_line for chunk, _ in chunks],
-                "content_hash": [file_hash for _, file_hash in chunks],
-                "chunk": [chunk.id for chunk, _ in chunks],
-                "header": [replace_invalid(chunk.header) for chunk, _ in chunks],
-                "symbol": [replace_invalid(chunk.symbol) for chunk, _ in chunks],
-                "digest": [chunk.digest.hex() for chunk, _ in chunks],
-            }
-        )
-
-    def _write(self, columns: dict[str, Any]) -> None:
-        import pyarrow as pa
-
-        columns["vector"] = pack_vectors(columns["vector"])
+        columns = {
+            "id": [str(uuid.uuid4()) for _ in chunks],
+            "path": [replace_invalid(chunk.path) for chunk, _ in chunks],
+            "text": [replace_invalid(chunk.text) for chunk, _ in chunks],
+            "vector": pack_vectors(rows),
+            "start_line": [chunk.span.start_line for chunk, _ in chunks],
+            "end_line": [chunk.span.end_line for chunk, _ in chunks],
+            "content_hash": [file_hash for _, file_hash in chunks],
+            "chunk": [chunk.id for chunk, _ in chunks],
+            "header": [replace_invalid(chunk.header) for chunk, _ in chunks],
+            "symbol": [replace_invalid(chunk.symbol) for chunk, _ in chunks],
+            "digest": [chunk.digest.hex() for chunk, _ in chunks],
+        }
         with translate_lance(self._path):
             self.table.add(pa.table(columns, schema=self._schema))
 
