@@ -8,6 +8,7 @@ registered with the connection.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import apsw
@@ -17,7 +18,6 @@ from sonde.stores.database import Value, bind_text, read_stored_text
 from sonde.stores.disk.base import (
     FILE,
     FOLDER,
-    KINDS,
     LINKED,
     OK,
     PENDING,
@@ -28,14 +28,7 @@ from sonde.stores.disk.base import (
     Plan,
     Totals,
 )
-from sonde.stores.disk.filters import (
-    And,
-    Condition,
-    Filter,
-    Not,
-    Or,
-    list_conditions,
-)
+from sonde.stores.disk.filters import KINDS, And, Condition, Filter, Not, Or, list_conditions
 from sonde.stores.disk.reports import COLUMNS, WIDTH, to_node
 from sonde.text.globs import compile_glob
 
@@ -283,8 +276,6 @@ def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:
 def _register(db: apsw.Connection) -> None:
     """Register the functions of filters; each pattern is compiled once per statement."""
     folders: dict[int, str] = {ROOT_ID: "", 0: ""}
-    globs: dict[str, Any] = {}
-    expressions: dict[str, Any] = {}
 
     def read_folder(id_: int) -> str:
         way: list[tuple[int, str]] = []
@@ -299,32 +290,25 @@ def _register(db: apsw.Connection) -> None:
             path = folders[number] = f"{path}{name}/"
         return path
 
+    @cache
     def glob(pattern: Value) -> Any:
-        text = read_stored_text(pattern)
-        if text not in globs:
-            globs[text] = compile_glob(text)
-        return globs[text]
+        return compile_glob(read_stored_text(pattern)).matches
 
-    def expression(pattern: Value) -> Any:
-        text = read_stored_text(pattern)
-        if text not in expressions:
-            expressions[text] = _compile(text)
-        return expressions[text]
+    @cache
+    def regex(pattern: Value) -> Any:
+        return _compile(read_stored_text(pattern)).search
+
+    def name_of(name: Value) -> str:
+        return _plain(read_stored_text(name))
 
     def path_of(parent: int, name: Value) -> str:
         return _plain(read_folder(parent) + read_stored_text(name))
 
     functions: dict[str, tuple[int, Callable[..., bool]]] = {
-        "fits_name": (2, lambda p, name: bool(glob(p).matches(_plain(read_stored_text(name))))),
-        "fits_regex": (
-            2,
-            lambda p, name: bool(expression(p).search(_plain(read_stored_text(name)))),
-        ),
-        "fits_path": (3, lambda p, parent, name: bool(glob(p).matches(path_of(parent, name)))),
-        "fits_path_regex": (
-            3,
-            lambda p, parent, name: bool(expression(p).search(path_of(parent, name))),
-        ),
+        "fits_name": (2, lambda text, name: bool(glob(text)(name_of(name)))),
+        "fits_regex": (2, lambda text, name: bool(regex(text)(name_of(name)))),
+        "fits_path": (3, lambda text, above, name: bool(glob(text)(path_of(above, name)))),
+        "fits_path_regex": (3, lambda text, above, name: bool(regex(text)(path_of(above, name)))),
     }
     for name, (count, function) in functions.items():
         db.create_scalar_function(name, function, count, deterministic=True)
