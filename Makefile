@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills knowledge quality regex docs samples conformance clean
+.PHONY: help install demo lint check test agents bench load soak fuzz hostile kills knowledge quality regex docs samples conformance mutants clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -28,11 +28,13 @@ check: lint ## Lint, types, import contracts, file sizes and names
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/gate.py
 
-docs: $(STAMP) ## Write the tool reference anew
+docs: $(STAMP) ## Write the tool reference and the picture of the floors
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/floors.py
 
 test: check ## Everything that CI runs
 	$(BIN)/python scripts/reference.py --check
+	$(BIN)/python scripts/floors.py --check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 agents: $(STAMP) ## Drive five real agents against a scripted model (npm; Linux x64)
@@ -73,6 +75,9 @@ samples: $(STAMP) ## Bring in real public exports: make samples REPOS=folder of 
 
 conformance: $(STAMP) ## The official MCP conformance suite (needs npm); see docs/conformance.md
 	$(BIN)/python scripts/conformance.py --write
+
+mutants: $(STAMP) ## Change the source in 100 places and see which changes the tests notice (long)
+	$(BIN)/python scripts/mutants.py $(ARGS)
 
 clean: ## Remove what make made
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance

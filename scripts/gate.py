@@ -1,4 +1,4 @@
-"""The rules that no linter knows: sizes, names, paths of a machine, what a listing may cost."""
+"""The rules that no linter knows: structure, sizes, names, words, what a listing may cost."""
 
 from __future__ import annotations
 
@@ -9,39 +9,60 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from structure import Structure
+
 ROOT = Path(__file__).resolve().parent.parent
 MOST_LINES = 400
+"""Lines of a file: longer ones hold two things."""
+MOST_MODULES = 220
+MOST_SOURCE_LINES = 44_500
+MOST_IN_FOLDER = 15
+MOST_IN_CHAIN = 15
+MOST_FREE_DICTS = 60
+"""Places that may say `dict[str, Any]`: results are values up to the edge."""
+DEFINED_TWICE = {
+    "grep": "`import sonde` repeats the verbs under their own names",
+    "search": "`import sonde` repeats the verbs under their own names",
+    "load": "json_edit and toml_edit are two editors with one interface",
+    "put": "json_edit and toml_edit are two editors with one interface",
+    "drop": "json_edit and toml_edit are two editors with one interface",
+}
+"""Public names that may be defined in two modules, each with its reason; at most 20."""
+NAMED_ABOVE = {"sonde.agents.machine"}
+"""Modules that may name a higher floor in a string: what agents are told to run is data."""
 MODULES = {"utils", "util", "helpers", "helper", "common", "core", "misc"}
 CLASSES = re.compile(
     r"^\s*class (\w+(?:Manager|Factory|Engine|Service|Helper|Processor|Handler))\b"
 )
-MACHINE_PATH = re.compile(r"(?<![\w.:/~$}-])/(?:home|Users|work|root)/(?P<rest>[\w.-]+)")
+STIFF = re.compile(r"\b(?:told|anew|whoever|nobody's|the like of|mean the like)\b", re.IGNORECASE)
+"""Words that nobody uses in this field."""
+MACHINE_PATH = re.compile(r"(?<![\w.:/~$}>-])/(?:home|Users|work|root)/(?P<rest>[\w.-]+)")
 EXAMPLES = {"dev", "you", "user", "me"}
 """First folders that stand for any user in an example."""
 LISTING_LIMITS = {"default": 10_000, "all": 28_000}
 
 
-def list_files() -> list[Path]:
+def list_files(root: Path) -> list[Path]:
     """Files that git knows or would add."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
-    paths = [ROOT / name for name in listed.decode().split("\0") if name]
+    listed = subprocess.run(command, cwd=root, capture_output=True, check=True).stdout
+    paths = [root / name for name in listed.decode().split("\0") if name]
     return [path for path in paths if path.is_file()]
 
 
-def check_sizes(files: list[Path]) -> Iterator[str]:
+def check_sizes(root: Path, files: list[Path]) -> Iterator[str]:
     for path in files:
-        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("src", "tests"):
+        if path.suffix == ".py" and path.relative_to(root).parts[0] in ("src", "tests"):
             lines = path.read_text().count("\n")
             if lines > MOST_LINES:
-                yield f"{path.relative_to(ROOT)}: {lines} lines, at most {MOST_LINES}"
+                yield f"{path.relative_to(root)}: {lines} lines, at most {MOST_LINES}"
 
 
-def check_names(files: list[Path]) -> Iterator[str]:
+def check_names(root: Path, files: list[Path]) -> Iterator[str]:
     for path in files:
         if path.suffix != ".py":
             continue
-        where = path.relative_to(ROOT)
+        where = path.relative_to(root)
         for part in {*where.parts[:-1], where.stem} & MODULES:
             yield f"{where}: a module named {part!r} says nothing"
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -49,7 +70,57 @@ def check_names(files: list[Path]) -> Iterator[str]:
                 yield f"{where}:{number}: class {found[1]} is named after a role, not a thing"
 
 
-def check_machine_paths(files: list[Path]) -> Iterator[str]:
+def check_words(root: Path, files: list[Path]) -> Iterator[str]:
+    for path in files:
+        where = path.relative_to(root)
+        if where.parts[0] != "src" or path.suffix != ".py":
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for found in STIFF.finditer(line):
+                yield f"{where}:{number}: {found[0]!r}: say it in plain English"
+
+
+def check_patches(root: Path, files: list[Path]) -> Iterator[str]:
+    for path in files:
+        where = path.relative_to(root)
+        if where.parts[0] != "tests" or path.suffix != ".py":
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.search(r"\bmonkeypatch\.setattr\(|\bmock\.patch\b", line):
+                yield f"{where}:{number}: a patch; pass the clock or the limit in"
+
+
+def check_structure(root: Path) -> Iterator[str]:
+    house = Structure(root)
+    modules = house.modules.values()
+    for what, count, most in (
+        ("modules", len(modules), MOST_MODULES),
+        ("lines of source", sum(module.lines for module in modules), MOST_SOURCE_LINES),
+        (
+            "times `dict[str, Any]`",
+            sum(module.text.count("dict[str, Any]") for module in modules),
+            MOST_FREE_DICTS,
+        ),
+    ):
+        if count > most:
+            yield f"src: {count} {what}, at most {most}"
+    for folder, count in house.folder_sizes().items():
+        if count > MOST_IN_FOLDER:
+            yield f"{Path(folder).relative_to(root)}: {count} modules, at most {MOST_IN_FOLDER}"
+    chain = house.longest_chain()
+    if len(chain) > MOST_IN_CHAIN:
+        yield f"{len(chain)} modules import each other in a row: {' -> '.join(chain)}"
+    for name, places in house.defined_twice().items():
+        if name not in DEFINED_TWICE:
+            yield f"{name} is defined in {' and '.join(places)}"
+    for module, line, text in house.named_above():
+        if module.name not in NAMED_ABOVE:
+            yield f"{module.path.relative_to(root)}:{line}: names {text}, a floor above"
+    for module, line, text in house.foreign_writes():
+        yield f"{module.path.relative_to(root)}:{line}: writes {text}, which another module owns"
+
+
+def check_machine_paths(root: Path, files: list[Path]) -> Iterator[str]:
     for path in files:
         try:
             text = path.read_text()
@@ -58,11 +129,11 @@ def check_machine_paths(files: list[Path]) -> Iterator[str]:
         for number, line in enumerate(text.splitlines(), 1):
             for found in MACHINE_PATH.finditer(line):
                 if found["rest"] not in EXAMPLES:
-                    yield f"{path.relative_to(ROOT)}:{number}: {found[0]} is on one machine only"
+                    yield f"{path.relative_to(root)}:{number}: {found[0]} is on one machine only"
 
 
-def check_readme() -> Iterator[str]:
-    text = (ROOT / "README.md").read_text()
+def check_readme(root: Path) -> Iterator[str]:
+    text = (root / "README.md").read_text()
     for command in ("make demo", "make test"):
         if command not in text:
             yield f"README.md: does not show `{command}`"
@@ -83,12 +154,15 @@ def check_listing() -> Iterator[str]:
 
 
 def main() -> int:
-    files = list_files()
+    files = list_files(ROOT)
     problems = [
-        *check_sizes(files),
-        *check_names(files),
-        *check_machine_paths(files),
-        *check_readme(),
+        *check_structure(ROOT),
+        *check_sizes(ROOT, files),
+        *check_names(ROOT, files),
+        *check_words(ROOT, files),
+        *check_patches(ROOT, files),
+        *check_machine_paths(ROOT, files),
+        *check_readme(ROOT),
         *check_listing(),
     ]
     print(*problems, sep="\n", end="\n" if problems else "")

@@ -20,10 +20,11 @@ from sonde.errors import (
     SondeError,
     TooManyRequests,
 )
-from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
+from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import MANIFEST, write_manifest
 from sonde.tools import ROUTES, TOOLS
-from sonde.tools.tool import TOOLSETS, Argument, Tool
+from sonde.tools.schema import Argument
+from sonde.tools.tool import TOOLSETS, Tool
 from sonde.types import Json
 from sonde.web.errors import find_status
 
@@ -189,7 +190,7 @@ def main() -> int:
     texts = {
         DOCS / "tools.md": write_page(TOOLS),
         DOCS / "errors.md": write_errors(),
-        MANIFEST: write_manifest(listing, DEFAULT_TOOLSETS),
+        MANIFEST: write_manifest(listing),
     }
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     if "--check" not in sys.argv[1:]:

@@ -290,3 +290,50 @@ class JobRecord:
     process: str = ""
     """Names the process that runs it."""
     updated_ms: int = 0
+
+
+IndexState = Literal["ready", "incomplete", "indexing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How large, fresh and complete an index is, and what was left out of it."""
+
+    root: str
+    state: IndexState
+    store: str
+    code: StoreCounts
+    docs: StoreCounts
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
+    is_watched: bool
+    following: Json
+    """How changes reach the index, as the leader or follower reports it."""
+    coverage: Mapping[str, tuple[int, int]]
+    """Model -> chunks that have a vector of it, and chunks in all."""
+    model_note: str = ""
+    plain_languages: Mapping[str, int] = field(default_factory=dict)
+    """Languages chunked without a grammar -> number of files."""
+    checks: Json = field(default_factory=dict)
+    progress: Progress | None = None
+    """Of the indexing under way."""
+    last_error: Json | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of files."""
+    skipped_examples: tuple[dict[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSummary:
+    """One indexed project of this machine, as its metadata describes it."""
+
+    root: str
+    state: str
+    """`ready`, `incomplete`, or the code of the error that reading it raised."""
+    files: int
+    chunks: int
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None

@@ -22,8 +22,7 @@ from sonde.mcp.calls import Context
 from sonde.mcp.listing import Listing
 from sonde.settings import load_settings
 from sonde.tools import ROUTES, TOOLS
-from sonde.web import application
-from sonde.web.application import serve_http
+from sonde.web.application import build_application, serve_http
 from sonde.web.guard import Access
 from sonde.wiring import build_app
 
@@ -119,18 +118,10 @@ class Mounted:
 def main() -> None:
     home = Path(mkdtemp())
     settings = load_settings({}, home=home)
-    build = application.build_server
-
-    def build_and_mount(*args: Any, **options: Any) -> Server[Any]:
-        server = build(*args, **options)
-        Mounted(server)
-        return server
-
-    application.build_server = build_and_mount
     listing = Listing((*OWN, *TOOLS), routes=ROUTES)
     access = Access(port=int(sys.argv[1]), rate_limit=0)
-    app = application.build_application(
-        lambda: build_app(settings, start=home, stays=True), listing, access
+    app = build_application(
+        lambda: build_app(settings, start=home, stays=True), listing, access, extend=Mounted
     )
     serve_http(app, access, lambda address: print(address, flush=True))
 

@@ -24,7 +24,10 @@ MOST_SHOWN = 200
 _VARYING = (
     (r"\b(?!2023-11-14)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?", "<time>"),
     (r"(?<=indexes/)[0-9a-f]{32}\b", "<project>"),
-    (r'("(?:nextCursor|next_cursor|cursor|nextPageUrl)": )"[^"]+"', r'\1"<cursor>"'),
+    (r'("(?:nextCursor|next_cursor)": )"[^"]+"', r'\1"<cursor>"'),
+    (r'("cursor": )"[\w.-]{20,}"', r'\1"<cursor>"'),
+    (r"(?<=[?&]cursor=)[\w.-]+", "<cursor>"),
+    (r"\b[0-9a-f]{8}\.[\w-]{16}(?=['\"])", "<token>"),
     (r"(?<=127\.0\.0\.1:)\d+", "<port>"),
     (r"\b\d+(\.\d+)?( ?ms|s)\b(?! ago)", "<duration>"),
     (r'("(?:searchTimeMs|seconds|sizeOnDisk|bytes|\w*_ms|\w*DurationMs)": )[\d.]+', r"\1<number>"),
@@ -33,11 +36,14 @@ _VARYING = (
     (r"(?m)(?<= chunks  )\S+(?=  <time>$)", "<size>"),
 )
 _HANDLES = (
-    r'"(indexId|jobId|sessionId|session_id|selectionId|queryId)": "([^"<]+)"',
-    r"(?m)^()([0-9a-z]{12})(?=  )",
-    r"()\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b",
+    ("index", r'(?:"index(?:Id|_id)": "|"node(?:Id|_id)": "|//indexes/)([0-9a-z]{8})\b'),
+    ("job", r'(?:"job(?:Id|_id)": "|^|//jobs/)([0-9a-z]{12})\b(?="|  |/)'),
+    ("session", r'"session(?:Id|_id)": "([0-9a-z-]{12,})"'),
+    ("set", r'(?:"(?:selectionId|selection_id|other)": "|//resource-sets/)([0-9a-z]{12})\b'),
+    ("query", r'(?:"query(?:Id|_id)": "|//queries/)([0-9a-z]{12})\b'),
+    ("id", r"\b([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b"),
 )
-"""Random names of things: in answers, in tables of jobs, of what is known."""
+"""Random names of things: in answers, in links, in tables of jobs."""
 
 
 def mask(text: str, places: Mapping[str, str] | None = None) -> str:
@@ -49,9 +55,9 @@ def mask(text: str, places: Mapping[str, str] | None = None) -> str:
         text = text.replace(varying, f"<{(places or {})[varying]}>")
     for pattern, name in _VARYING:
         text = re.sub(pattern, name, text)
-    for pattern in _HANDLES:
-        found = dict.fromkeys((one, name or "id") for name, one in re.findall(pattern, text))
-        for number, (one, name) in enumerate(found, 1):
+    for name, pattern in _HANDLES:
+        found = dict.fromkeys(re.findall(pattern, text, re.MULTILINE))
+        for number, one in enumerate(found, 1):
             text = text.replace(one, f"<{name} {number}>")
     return text
 

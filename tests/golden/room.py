@@ -16,14 +16,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.golden.golden import mask
+from tests.trees import write_files
 
 SONDE = (sys.executable, "-m", "sonde.cli.main")
 SHOP = Path(__file__).parent.parent / "quality" / "shop"
-LENGTH = 120
+LENGTH = 160
 """Of the path of every room: columns and budgets must not depend on where tests run."""
 WRITTEN = 1_700_000_000
 """When all files were written."""
 PATIENCE_S = 60.0
+NOTES = {
+    "Walrus.md": "---\ntags: [arctic, animals]\n---\n# Walrus\n\nThe walrus sleeps on the ice.\n",
+    "Meeting.md": "# Budget\n\n- [[Walrus]] exhibit costs 200\n- call Zoë about #planning\n",
+    "日記.md": "# 日記\n\n今日は東京で会議をした。\n",
+}
 
 
 @dataclass
@@ -36,13 +42,14 @@ class Room:
     @classmethod
     def make(cls, folder: Path, **extra: str) -> Room:
         """In a folder whose path is filled up to the same length everywhere."""
+        assert len(str(folder)) < LENGTH - 1, f"{folder} is too long"
         base = folder / "r".ljust(LENGTH - len(str(folder)) - 1, "o")
         base.mkdir()
         return cls(base, extra)
 
     @property
     def home(self) -> Path:
-        return self.base / "home"
+        return self.base / "kept"
 
     @property
     def environ(self) -> dict[str, str]:
@@ -59,6 +66,12 @@ class Room:
         (root / ".git").mkdir()
         age_files(root)
         return root
+
+    def import_notes(self) -> None:
+        """Some notes, in knowledge."""
+        age_files(write_files(self.base / "vault", NOTES))
+        done = self.run("knowledge", "import", "vault")
+        assert done.returncode == 0, done.stderr
 
     def run(self, *args: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
         """One command, nobody at the keyboard."""
@@ -88,8 +101,9 @@ class Room:
 
 
 def age_files(root: Path) -> None:
-    """Give everything below a folder the same age, whenever it was checked out."""
+    """Give everything below a folder the same age and rights, however it was checked out."""
     for path in [*root.rglob("*"), root]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
         os.utime(path, (WRITTEN, WRITTEN), follow_symlinks=False)
 
 

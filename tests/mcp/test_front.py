@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 
-from sonde.mcp.calls import Calls
+from sonde.mcp.calls import Calls, LazyApp
 from sonde.mcp.listing import DEFAULT_TOOLSETS, Listing
 from sonde.mcp.manifest import load_manifest
-from sonde.mcp.server import LazyApp, build_server
+from sonde.mcp.server import build_server
 from sonde.mcp.stdio.early import HANDSHAKE_VERSIONS, MODERN_VERSION, Front
 from sonde.tools import ROUTES, TOOLS
 

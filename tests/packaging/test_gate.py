@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-GATE = Path(__file__).resolve().parents[2] / "scripts" / "gate.py"
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 @pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The gate, looking at an empty project."""
-    spec = importlib.util.spec_from_file_location("sonde_gate", GATE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-    return module
+def gate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module with the rules."""
+    monkeypatch.syspath_prepend(SCRIPTS)
+    return importlib.import_module("gate")
 
 
 def write(root: Path, name: str, text: str) -> Path:
@@ -33,14 +28,16 @@ def write(root: Path, name: str, text: str) -> Path:
 def test_a_file_may_have_400_lines_and_no_more(gate, tmp_path):
     fits = write(tmp_path, "src/fits.py", "x = 1\n" * 400)
     long = write(tmp_path, "tests/long.py", "x = 1\n" * 401)
-    assert list(gate.check_sizes([fits, long])) == ["tests/long.py: 401 lines, at most 400"]
+    assert list(gate.check_sizes(tmp_path, [fits, long])) == [
+        "tests/long.py: 401 lines, at most 400"
+    ]
 
 
 def test_names_that_say_nothing_are_refused(gate, tmp_path):
     good = write(tmp_path, "src/paging/cursor.py", "class Cursor:\n    pass\n")
     vague = write(tmp_path, "src/utils.py", "")
     role = write(tmp_path, "src/index.py", "\nclass IndexManager:\n    pass\n")
-    problems = list(gate.check_names([good, vague, role]))
+    problems = list(gate.check_names(tmp_path, [good, vague, role]))
     assert [problem.split(" ")[0] for problem in problems] == ["src/utils.py:", "src/index.py:2:"]
 
 
@@ -50,10 +47,50 @@ def test_paths_of_one_machine_are_refused(gate, tmp_path):
     fine = write(tmp_path, "fine.md", "see ~/code, src/home/page.ts and https://x.org/work/it\n")
     binary = tmp_path / "model.bin"
     binary.write_bytes(b"\xff\xfe" + folder.encode())
-    (problem,) = gate.check_machine_paths([bad, fine, binary])
+    (problem,) = gate.check_machine_paths(tmp_path, [bad, fine, binary])
     assert problem.startswith("notes.md:1:")
 
 
 def test_the_readme_must_show_both_commands(gate, tmp_path):
     write(tmp_path, "README.md", "make demo\n")
-    assert list(gate.check_readme()) == ["README.md: does not show `make test`"]
+    assert list(gate.check_readme(tmp_path)) == ["README.md: does not show `make test`"]
+
+
+def test_stiff_words_in_the_source_are_refused(gate, tmp_path):
+    plain = write(tmp_path, "src/plain.py", '"""Rebuild the index."""\n')
+    stiff = write(tmp_path, "src/stiff.py", '"""Build the index ane' + 'w."""\n')
+    (problem,) = gate.check_words(tmp_path, [plain, stiff])
+    assert problem.startswith("src/stiff.py:1:")
+
+
+def test_patches_in_tests_are_refused(gate, tmp_path):
+    patch = "monkeypatch.set" + "attr"
+    bad = write(tmp_path, "tests/test_a.py", f"def test_a(monkeypatch):\n    {patch}(a, 'b', 1)\n")
+    (problem,) = gate.check_patches(tmp_path, [bad])
+    assert problem.startswith("tests/test_a.py:2:")
+
+
+def test_the_structure_of_the_source_is_held(gate, tmp_path):
+    write(tmp_path, "src/sonde/__init__.py", "")
+    write(tmp_path, "src/sonde/cli/main.py", "def run_now(): ...\n")
+    write(tmp_path, "src/sonde/stores/rows.py", "class Row: ...\nRUN = 'sonde.cli.main'\n")
+    write(
+        tmp_path,
+        "src/sonde/projects/update.py",
+        "from sonde.stores.rows import Row\n\ndef run_now(row: Row):\n    row.seen = True\n",
+    )
+    problems = sorted(gate.check_structure(tmp_path))
+    assert problems == [
+        "run_now is defined in sonde.cli.main and sonde.projects.update",
+        "src/sonde/projects/update.py:4: writes row.seen, which another module owns",
+        "src/sonde/stores/rows.py:2: names sonde.cli.main, a floor above",
+    ]
+
+
+def test_a_folder_and_a_chain_of_imports_have_an_end(gate, tmp_path):
+    for at in range(gate.MOST_IN_CHAIN + 1):
+        below = f"import sonde.m{at + 1}\n" if at < gate.MOST_IN_CHAIN else ""
+        write(tmp_path, f"src/sonde/m{at}.py", below)
+    folder, chain = gate.check_structure(tmp_path)
+    assert folder == "src/sonde: 16 modules, at most 15"
+    assert chain.startswith("16 modules import each other in a row: sonde.m0 -> sonde.m1")

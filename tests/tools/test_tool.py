@@ -259,8 +259,14 @@ def test_any_arguments_are_bound_within_bounds_or_refused(given_arguments):
     assert bound.get("mode", "auto") in ("auto", "regex")
 
 
+def test_declaring_an_argument_loads_no_verb():
+    script = "import sys, sonde.tools.schema; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert {"apsw", "sonde.app", "sonde.tools.code"}.isdisjoint(run.stdout.split())
+
+
 def test_listing_tools_imports_nothing_heavy():
     heavy = {"anyio", "lancedb", "mcp", "onnxruntime", "pydantic", "tokenizers"}
-    script = "import sys, sonde.tools, sonde.mcp.stdio; print(*sys.modules)"
+    script = "import sys, sonde.tools as t, sonde.mcp.stdio; t.TOOLS; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert heavy.isdisjoint(run.stdout.split())

@@ -20,7 +20,7 @@ from tests.web.conftest import TOKENS, TOY, bearer
 
 from sonde.types import Caller
 from sonde.web.accounts import Tokens
-from sonde.web.guard import MOST_BYTES, Access, Guard
+from sonde.web.guard import MAX_BODY_BYTES, Access, Guard
 
 SHAPE = {"code", "userMessage", "developerMessage", "nextAction"}
 EVERYWHERE = ("/healthz", "/metrics", "/mcp", "/api/caller", "/api/openapi.json", "/nowhere")
@@ -178,7 +178,7 @@ def test_more_requests_than_the_limit_wait(toys_server):
 
 
 def test_a_body_that_is_too_large_is_not_taken_in(toys_server):
-    headers = {"Content-Type": "application/json", "Content-Length": str(MOST_BYTES + 1)}
+    headers = {"Content-Type": "application/json", "Content-Length": str(MAX_BODY_BYTES + 1)}
     status, error = toys_server.read("/api/toys/1", "POST", headers=headers)
     assert (status, error["code"]) == (413, "BODY_TOO_LARGE")
 
@@ -189,7 +189,7 @@ def test_a_body_that_is_too_large_is_not_taken_in(toys_server):
     piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     # refused before everything was sent, which is what this is about
     with contextlib.suppress(OSError):
-        for _ in range(MOST_BYTES // 0x10000 + 2):
+        for _ in range(MAX_BODY_BYTES // 0x10000 + 2):
             connection.send(piece)
         assert connection.getresponse().status == 413
     assert toys_server.read("/healthz")[0] == 200

@@ -19,7 +19,7 @@ from sonde.mcp.limits import ToolLimits
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
-LIMITS = "knowledge.search=2/h, read_entry=1/m"
+LIMITS = "knowledge.search=2/h, read_knowledge_entry=1/m"
 TOKENS = {"ann": "a" * 24, "bob": "b" * 24}
 
 
@@ -116,6 +116,8 @@ def test_over_stdio_the_same_holds(home):
     lines = [{"id": 0, "method": "initialize", "params": hello},
              {"method": "notifications/initialized"}]  # fmt: skip
     lines += [{"id": at, "method": "tools/call", "params": ask} for at in (1, 2, 3)]
+    read = {"uri": "sonde://knowledge/notes/n1"}
+    lines += [{"id": at, "method": "resources/read", "params": read} for at in (4, 5)]
     child = subprocess.Popen(
         [sys.executable, "-m", "sonde.cli.main", "mcp"], cwd=home, env=environ(home), text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -132,6 +134,8 @@ def test_over_stdio_the_same_holds(home):
     child.communicate(timeout=30)
     assert [answers[at]["result"].get("isError", False) for at in (1, 2, 3)] == [False, False, True]
     assert answers[3]["result"]["structuredContent"]["retryAfterSeconds"] > 0
+    assert answers[4]["result"]["contents"]
+    assert answers[5]["error"]["data"]["code"] == "TOO_MANY_REQUESTS"
 
 
 def test_a_limit_for_a_tool_that_is_not_there_is_told_at_the_start(home):

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from sonde.web.application import GRACE_S_SERVING as GRACE_S
+from sonde.web.application import RESPONSE_GRACE_S
 
 from .conftest import BOUND_S, Server
 from .site import EVIL, Page, agree, hold_index, make_site, send, serve_site
@@ -160,7 +160,7 @@ def test_the_end_does_not_wait_for_open_streams_nor_leave_an_error(start, tmp_pa
     for connection, answer in streams:
         answer.close()
         connection.close()
-    assert time.monotonic() - began < GRACE_S, "nobody waits for a stream that has no end"
+    assert time.monotonic() - began < RESPONSE_GRACE_S, "nobody waits for a stream that has no end"
     assert code == 0
     assert "Traceback" not in said
     assert "ERROR" not in said

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import anyio
@@ -55,6 +55,36 @@ _FORM: Json = {
 _KEY = "confirm"
 _CANCELLATIONS = (asyncio.CancelledError, concurrent.futures.CancelledError)
 """Both mean that the task on the loop was cancelled; which one is raised depends on timing."""
+
+
+class Closable(Protocol):
+    """What a server needs of an app."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+class LazyApp:
+    """The app, opened by the first call that needs it."""
+
+    def __init__(self, open_app: Callable[[], Closable]) -> None:
+        self._open_app = open_app
+        self._lock = threading.Lock()
+        self._app: Closable | None = None
+
+    def get(self) -> Closable:
+        """The app; the first call opens it, concurrent ones wait."""
+        with self._lock:
+            if self._app is None:
+                self._app = self._open_app()
+            return self._app
+
+    def close(self) -> None:
+        """Close the app if it was opened."""
+        with self._lock:
+            if self._app is not None:
+                self._app.close()
+                self._app = None
 
 
 class AnswerNeeded(Exception):

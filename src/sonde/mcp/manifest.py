@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from sonde.types import Json
+
+if TYPE_CHECKING:
+    from sonde.mcp.listing import Listing
 
 LIST_TTL_MS = 300_000
 """How long a client may cache a listing; it never changes while a server runs."""
@@ -46,30 +50,16 @@ says in nextAction what to do about it."""
 MANIFEST = Path(__file__).with_name("manifest.json")
 
 
-class ManifestEntry(Protocol):
+@dataclass(frozen=True, slots=True)
+class Manifest:
     """The answers to the listing requests of a client."""
 
-    @property
-    def entries(self) -> list[Json]:
-        """The tools."""
-
-    @property
-    def resources(self) -> list[Json]:
-        """The resources."""
-
-    @property
-    def templates(self) -> list[Json]:
-        """The templates of resources."""
-
-
-class Manifest:
-    """The stored listing."""
-
-    def __init__(self, data: Json) -> None:
-        self.entries: list[Json] = data["tools"]
-        self.resources: list[Json] = data["resources"]
-        self.templates: list[Json] = data["templates"]
-        self.toolsets: list[str] = data["toolsets"]
+    entries: Sequence[Json]
+    """The tools."""
+    resources: Sequence[Json]
+    templates: Sequence[Json]
+    """The templates of resources."""
+    toolsets: Sequence[str]
 
 
 def load_manifest(toolsets: Sequence[str], spelling: str, *, enhanced: bool) -> Manifest | None:
@@ -77,17 +67,23 @@ def load_manifest(toolsets: Sequence[str], spelling: str, *, enhanced: bool) -> 
     if spelling != "portable" or enhanced:
         return None
     try:
-        manifest = Manifest(json.loads(MANIFEST.read_text("utf-8")))
+        data = json.loads(MANIFEST.read_text("utf-8"))
+        manifest = Manifest(data["tools"], data["resources"], data["templates"], data["toolsets"])
     except (OSError, ValueError, KeyError):
         return None
     return manifest if list(toolsets) == manifest.toolsets else None
 
 
-def write_manifest(shown: ManifestEntry, toolsets: Sequence[str]) -> str:
+def write_manifest(listing: Listing) -> str:
     """The text of the file: a line for each entry, so that diffs are easy to read."""
-    parts = {"tools": shown.entries, "resources": shown.resources, "templates": shown.templates}
+    parts = {
+        "tools": listing.entries,
+        "resources": listing.resources,
+        "templates": listing.templates,
+    }
     lists = (
         f'"{name}": [\n' + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
         for name, rows in parts.items()
     )
-    return "{\n" + ",\n".join((f'"toolsets": {json.dumps(list(toolsets))}', *lists)) + "\n}\n"
+    toolsets = json.dumps(list(listing.toolsets))
+    return "{\n" + ",\n".join((f'"toolsets": {toolsets}', *lists)) + "\n}\n"

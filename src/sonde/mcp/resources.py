@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress, TooManyRequests
-from sonde.mcp.calls import Calls, Context, dump_answer, protocol_error
+from sonde.mcp.calls import Calls, Context, LazyApp, dump_answer, protocol_error
 from sonde.mcp.limits import ToolLimits
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route, find_route
@@ -23,18 +23,11 @@ NOT_FOUND_BEFORE_2026 = -32002
 """The error code for a missing resource in protocol versions before 2026-07-28."""
 
 
-class AppSource(Protocol):
-    """Opens the app when it is first needed."""
-
-    def get(self) -> Any:
-        """The app."""
-
-
 class ResourceReader:
     """Reads resources and completes their addresses."""
 
     def __init__(
-        self, routes: Sequence[Route], app: AppSource, calls: Calls, limits: ToolLimits
+        self, routes: Sequence[Route], app: LazyApp, calls: Calls, limits: ToolLimits
     ) -> None:
         self._routes = routes
         self._limits = limits

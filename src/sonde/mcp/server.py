@@ -9,13 +9,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import mcp_types as types
 from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
-from sonde.mcp.calls import AnswerNeeded, Calls, Context, error_result, shape_answer
+from sonde.mcp.calls import (
+    AnswerNeeded,
+    Calls,
+    Closable,
+    Context,
+    LazyApp,
+    error_result,
+    shape_answer,
+)
 from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS
 from sonde.mcp.resources import ResourceReader
@@ -29,36 +37,6 @@ BEGIN_S = 1.0
 LEAVE_S = 0.5
 """How long threads may take to end before the process exits without them."""
 _log = logging.getLogger("sonde.mcp")
-
-
-class Closable(Protocol):
-    """What a server needs of an app."""
-
-    def close(self) -> None:
-        """Release everything."""
-
-
-class LazyApp:
-    """The app, opened by the first call that needs it."""
-
-    def __init__(self, open_app: Callable[[], Closable]) -> None:
-        self._open_app = open_app
-        self._lock = threading.Lock()
-        self._app: Closable | None = None
-
-    def get(self) -> Closable:
-        """The app; the first call opens it, concurrent ones wait."""
-        with self._lock:
-            if self._app is None:
-                self._app = self._open_app()
-            return self._app
-
-    def close(self) -> None:
-        """Close the app if it was opened."""
-        with self._lock:
-            if self._app is not None:
-                self._app.close()
-                self._app = None
 
 
 def begin_soon(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from sonde.errors import (
     DocsIndexNotFound,
@@ -40,53 +38,10 @@ from sonde.runtime.work import Work
 from sonde.stores.database import translate_errors
 from sonde.stores.records import Metadata, load_metadata, measure_folder, project_folder
 from sonde.text.languages import language_of
-from sonde.types import FileState, IndexReport, Json, Progress, Skipped, StoreCounts
+from sonde.types import FileState, IndexReport, ProjectSummary, Skipped, Status
 
 PLAIN_LANGUAGES_SHOWN = 10
 """A status names the commonest languages without a grammar; the rest is a long tail."""
-
-IndexState = Literal["ready", "incomplete", "indexing"]
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How large, fresh and complete an index is, and what was left out of it."""
-
-    root: Path
-    state: IndexState
-    store: str
-    code: StoreCounts
-    docs: StoreCounts
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None
-    is_watched: bool
-    following: Json
-    """How changes reach the index, as the leader or follower reports it."""
-    coverage: Mapping[str, tuple[int, int]]
-    """Model -> chunks that have a vector of it, and chunks in all."""
-    model_note: str = ""
-    plain_languages: Mapping[str, int] = field(default_factory=dict)
-    """Languages chunked without a grammar -> number of files."""
-    checks: Json = field(default_factory=dict)
-    progress: Progress | None = None
-    """Of the indexing under way."""
-    last_error: SondeError | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """Reason -> number of files."""
-    skipped_examples: tuple[dict[str, str], ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """One indexed project of this machine, without opening it."""
-
-    root: Path
-    state: str
-    metadata: Metadata
-    size: int
-    """Bytes on disk."""
 
 
 def confirm_creation(
@@ -232,7 +187,7 @@ def _describe(workspace: Workspace, project: Project) -> Status:
     incomplete = metadata is None or metadata.last_full_index is None
     is_watched, following = describe_following(project)
     return Status(
-        root=project.root,
+        root=str(project.root),
         state="indexing" if indexing else "incomplete" if incomplete else "ready",
         store=project.store_name,
         code=stores["code"].counts(),
@@ -246,7 +201,7 @@ def _describe(workspace: Workspace, project: Project) -> Status:
         plain_languages=_count_plain_languages(stores["code"].files().values()),
         checks=describe_checks(project.folder),
         progress=job.progress if job and indexing else None,
-        last_error=job.error if job and isinstance(job.error, SondeError) else None,
+        last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
         skipped=metadata.skipped if metadata else {},
         skipped_examples=metadata.skipped_examples if metadata else (),
         warnings=tuple(project.warnings),
@@ -271,7 +226,7 @@ def _measure_coverage(workspace: Workspace, project: Project) -> dict[str, tuple
     return coverage
 
 
-def list_summaries(workspace: Workspace) -> Iterator[Summary]:
+def list_summaries(workspace: Workspace) -> Iterator[ProjectSummary]:
     """Every indexed project of this machine."""
     for root in known_roots(workspace):
         folder = project_folder(workspace.home, root)
@@ -281,4 +236,11 @@ def list_summaries(workspace: Workspace) -> Iterator[Summary]:
             state = "ready" if metadata.last_full_index else state
         except SondeError as error:
             state = error.code.lower()
-        yield Summary(root, state, metadata, measure_folder(folder))
+        yield ProjectSummary(
+            root=str(root),
+            state=state,
+            files=metadata.total_files,
+            chunks=metadata.total_chunks,
+            size=measure_folder(folder),
+            last_updated=metadata.last_updated,
+        )

@@ -26,12 +26,12 @@ def job_progress(
     *,
     work: Work,
 ) -> ProgressAnswer:
-    """How far a job is, or what came of it."""
+    """The progress of a job, or its outcome."""
     return show_job_progress(app.workspace.jobs.find_visible(job_id, work.caller.user), work.caller)
 
 
 def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work) -> Json:
-    """Long work that the caller may see, of every process, the newest first."""
+    """Jobs that the caller may see, of every process, newest first."""
     caller = work.caller
     after = decode_key(cursor, "jobs", app.workspace.key) if cursor else None
     known = app.workspace.jobs.recent(MAX_JOBS, (after[0], after[1]) if after else None)

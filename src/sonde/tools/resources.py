@@ -20,10 +20,10 @@ from sonde.stores.knowledge.base import Source
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam
 from sonde.tools.shapes.know import GetAnswer
-from sonde.types import Chunk, Skipped
+from sonde.types import Chunk, FileState, Skipped
 
-_MOST = 101
-"""A client shows at most 100 completions; one more says that there are more."""
+MAX_COMPLETED_PATHS = 101
+"""A client shows at most 100 completions; one more means that there are more."""
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 
 FileParam = Annotated[str, Param("Path of the file in the project", min_length=1, max_length=4096)]
@@ -35,11 +35,20 @@ SUGGESTED_TYPES = (
 )  # fmt: skip
 
 
+class ChunkRow(TypedDict):
+    """One chunk."""
+
+    startLine: int
+    endLine: int
+    text: str
+    symbol: NotRequired[str]
+
+
 class ChunksAnswer(TypedDict):
-    """The pieces that a file is searched as."""
+    """The chunks of a file."""
 
     path: str
-    chunks: list[dict[str, Any]]
+    chunks: list[ChunkRow]
     stale: NotRequired[bool]
 
 
@@ -51,7 +60,7 @@ def read_file_text(
     *,
     work: Work,
 ) -> Content:
-    """A file of the project as it is now, under the policy that searches have."""
+    """A file of the project as it is now, under the policy of searches."""
     del work
     found = _readable_project(app, project)
     verdict: Any = found.tree.check(path)
@@ -93,35 +102,32 @@ def read_chunks(
     return answer
 
 
-def complete_path(
-    app: App, argument: str, beginning: str, given: Mapping[str, str]
-) -> Sequence[str]:
-    """Paths and projects that begin so."""
+def complete_path(app: App, argument: str, prefix: str, given: Mapping[str, str]) -> Sequence[str]:
+    """Paths or projects with this prefix."""
     if argument == "project":
-        return [
-            str(root) for root in known_roots(app.workspace) if str(root).startswith(beginning)
-        ][:_MOST]
+        return [str(root) for root in known_roots(app.workspace) if str(root).startswith(prefix)][
+            :MAX_COMPLETED_PATHS
+        ]
     if argument != "path":
         return []
     found = _readable_project(app, given.get("project"))
     if found.is_indexed():
         with repairing_corruption(app.workspace, found):
             paths = [path for store in found.stores().values() for path in store.files()]
-        return sorted(path for path in paths if path.startswith(beginning))[:_MOST]
+        return sorted(path for path in paths if path.startswith(prefix))[:MAX_COMPLETED_PATHS]
     walked = (entry.path for entry in found.tree.walk() if isinstance(entry, ListedFile))
-    return sorted(islice((path for path in walked if path.startswith(beginning)), _MOST))
+    return sorted(islice((path for path in walked if path.startswith(prefix)), MAX_COMPLETED_PATHS))
 
 
 class TypesAnswer(TypedDict):
-    """Kinds of media."""
+    """The media types of a user, and those to choose from."""
 
     types: list[str]
-    """Those there are."""
     suggested: list[str]
 
 
 def list_media_types(app: App, *, work: Work) -> TypesAnswer:
-    """The kinds of media that this user has."""
+    """The media types that this user has stored."""
     store = app.knowledge.of(work.caller.user)
     return {"types": store.list_media_types(), "suggested": list(SUGGESTED_TYPES)}
 
@@ -140,7 +146,7 @@ def read_knowledge_entry(
 
 
 def _readable_project(app: App, project: str | None) -> Project:
-    """The project around here, or an indexed one: naming a folder does not open it."""
+    """The current project, or an indexed one: naming another folder does not open it."""
     found = find_project(app.workspace, project)
     if project is not None and not found.is_indexed():
         here = find_project(app.workspace)
@@ -160,17 +166,19 @@ def _cut_lines(text: str, lines: str) -> str:
     return "".join(text.splitlines(keepends=True)[first - 1 : last])
 
 
-def _show_chunk(chunk: Chunk) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _show_chunk(chunk: Chunk) -> ChunkRow:
+    row: ChunkRow = {
         "startLine": chunk.span.start_line,
         "endLine": chunk.span.end_line,
         "text": chunk.text,
     }
-    return row | {"symbol": chunk.symbol} if chunk.symbol else row
+    if chunk.symbol:
+        row["symbol"] = chunk.symbol
+    return row
 
 
-def _is_same(state: Any, entry: Any) -> bool:
-    return bool(state.size == entry.size and state.mtime_ns == entry.mtime_ns)
+def _is_same(state: FileState, entry: ListedFile) -> bool:
+    return state.size == entry.size and state.mtime_ns == entry.mtime_ns
 
 
 ROUTES: tuple[Route, ...] = (

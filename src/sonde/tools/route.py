@@ -1,8 +1,8 @@
 """What a route is: an address, and the verb that answers there.
 
-The table in `tools/routes.py` is served twice. Over HTTP an address lies under `/api/`; what can
-be read (`GET`) is also an MCP resource, `sonde://` and the address. Arguments of the verb come
-from the address, the query string and, where a method has one, the JSON body.
+A route is served twice: over HTTP its address lies under `/api/`, and what can be read (`GET`) is
+also an MCP resource, `sonde://` and the address. The verb's arguments come from the address, the
+query string and the JSON body.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from urllib.parse import parse_qs, unquote
 from sonde.errors import InvalidRequest, NoSuchAddress
 from sonde.tools.schema import Argument, bind
 from sonde.tools.tool import read_answer, read_arguments
+from sonde.types import Json
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 SCHEME = "sonde://"
 _KNOWLEDGE = re.compile(r"^(notes|media|chats|characters|prompts)://", re.IGNORECASE)
-"""Results of searches in knowledge point at entries in this way (`media://123`)."""
+"""Results of knowledge searches link to entries as `media://123`."""
 _FIELD = re.compile(r"\{(\w+)(:path)?\}")
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -36,7 +37,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Route:
-    """One address; `{name}` is one part of a path, `{name:path}` all the rest of it."""
+    """One address; `{name}` is one segment of the path, `{name:path}` the rest of it."""
 
     address: str
     call: Callable[..., Any]
@@ -46,31 +47,31 @@ class Route:
     status: int = 200
     mime: str = "application/json"
     complete: Callable[[Any, str, str, Mapping[str, str]], Sequence[str]] | None = None
-    """`(app, argument, beginning, the others)` -> values that begin so, to choose from."""
+    """`(app, argument, prefix, other arguments)` -> values with that prefix."""
 
     @property
     def name(self) -> str:
-        """What programs call it: the verb's name."""
+        """The operation's name in the API: that of the verb."""
         return self.call.__name__
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        """What the verb takes."""
+        """The arguments of the verb."""
         return read_arguments(self.call)
 
     @cached_property
-    def answer(self) -> dict[str, Any]:
-        """JSON Schema of what it answers."""
+    def answer(self) -> Json:
+        """JSON Schema of the answer."""
         return read_answer(self.call)
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """Names of the arguments that stand in the address."""
+        """Names of the arguments in the address."""
         return tuple(name for name, _ in _FIELD.findall(self.address))
 
     @cached_property
     def template(self) -> str:
-        """The address as an RFC 6570 template, with what may follow in the query string."""
+        """The address as an RFC 6570 template, with the arguments of the query string."""
         path = _FIELD.sub(lambda m: f"{{+{m[1]}}}" if m[2] else f"{{{m[1]}}}", self.address)
         inner = {_fold(name) for name in self.fields}
         rest = [a.name for a in self.arguments if _fold(a.name) not in inner and a.param.listed]
@@ -78,7 +79,7 @@ class Route:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Matches an address of this route, its fields still quoted."""
+        """Matches the addresses of this route; fields are still percent-encoded."""
         parts = _FIELD.split(self.address)
         text = "".join(
             re.escape(literal) + (f"(?P<{name}>{'.+' if rest else '[^/]+'})" if name else "")
@@ -91,7 +92,7 @@ class Route:
     def bind(
         self, texts: Mapping[str, Sequence[str]], body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The verb's keyword arguments from what an address says and what a body holds."""
+        """The verb's keyword arguments from an address and a body."""
         known = {_fold(argument.name): argument for argument in self.arguments}
         given: dict[str, Any] = dict(body or {})
         for name, values in texts.items():
@@ -101,7 +102,7 @@ class Route:
 
 
 def find_route(routes: Iterable[Route], uri: str) -> tuple[Route, dict[str, list[str]]]:
-    """The readable route that an MCP resource address means, and the texts it holds."""
+    """The route of an MCP resource address, and the texts of its arguments."""
     uri = _KNOWLEDGE.sub(lambda m: f"{SCHEME}knowledge/{m[1].lower()}/", uri, count=1)
     if uri.lower().startswith(SCHEME):
         path, _, query = uri[len(SCHEME) :].partition("#")[0].partition("?")
@@ -120,7 +121,7 @@ def _fold(name: str) -> str:
 
 
 def _read_text(argument: Argument, values: Sequence[str]) -> Any:
-    """What text stands for, by the declared kind; text that does not fit is left for `bind`."""
+    """Text as the declared kind; text that does not fit is left for `bind` to refuse."""
     if argument.kind == "array":
         return [_read_one(argument.items, value) for value in values]
     if len(values) > 1:

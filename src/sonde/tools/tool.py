@@ -1,8 +1,8 @@
-"""What a tool is: declared once as a typed function, everything else derived from it.
+"""What a tool is: a typed function from which everything else is derived.
 
 A verb is a plain function `verb(app, <arguments>, *, work) -> TypedDict`. Its arguments are
-`Annotated[type, Param(...)]`; `app` and `work` are supplied by the surface that calls it and are
-no part of the schema. Schemas, validation, the command line and the reference page follow.
+`Annotated[type, Param(...)]`; `app` and `work` are supplied by the calling surface and are not
+part of the schema. Schemas, validation, the command line and the reference page follow.
 """
 
 from __future__ import annotations
@@ -21,23 +21,11 @@ from sonde.tools.schema import Argument, Param, bind
 from sonde.types import Json
 from sonde.values import Kind
 
-__all__ = [
-    "TOOLSETS",
-    "Argument",
-    "Param",
-    "Tool",
-    "Toolset",
-    "bind_arguments",
-    "find_tool",
-    "read_answer",
-    "read_arguments",
-]
-
 Toolset = Literal["code", "index", "files", "knowledge", "research"]
 TOOLSETS: tuple[Toolset, ...] = typing.get_args(Toolset)
 
 SUPPLIED = ("app", "work")
-"""Parameters of a verb that its caller fills in, not the client."""
+"""Parameters of a verb that the surface fills in, not the client."""
 
 _KINDS: dict[Any, Kind] = {
     str: "string",
@@ -61,24 +49,24 @@ class Tool:
     toolset: Toolset
     title: str
     description: str
-    """Two sentences: what it finds or does, and when another tool is better."""
+    """Two sentences: what the tool does, and when another is better."""
     hint: str = ""
-    """Follows the description when enhanced descriptions are on."""
+    """Appended to the description if enhanced descriptions are on."""
     read_only: bool = True
     destructive: bool = False
     idempotent: bool = True
     aliases: tuple[str, ...] = ()
-    """The spellings of the documents (`job-progress`), the first one foremost."""
+    """Spellings of the specifications (`job-progress`), the preferred one first."""
     listed: bool = True
-    """Whether clients are shown it at all; a further spelling of another tool is not."""
+    """Whether clients see it; a variant of another tool is not listed."""
     shown: tuple[str, ...] = ()
-    """Arguments that the schema names, where a neighbour names them all; the rest is taken too."""
+    """Arguments in the schema, if another tool lists them all; the rest are accepted too."""
     always_load: bool = False
-    """Clients that hide tools until they are looked up should show this one at once."""
+    """Clients that load tools on demand should load this one at once."""
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        """What a client may pass, in the order of the signature."""
+        """The arguments, in the order of the signature."""
         return read_arguments(self.call)
 
     @cached_property
@@ -104,18 +92,18 @@ class Tool:
     @property
     def annotations(self) -> dict[str, bool]:
         """MCP's hints on what a call may do."""
-        if self.read_only:  # what changes nothing needs no word on how it changes things
+        if self.read_only:  # the other hints are about changes
             return {"readOnlyHint": True}
         return {
             "readOnlyHint": False,
             "destructiveHint": self.destructive,
             "idempotentHint": self.idempotent,
-            # Some clients refuse what writes and may reach the outside, which is the default.
+            # The default, true, makes some clients refuse tools that write.
             "openWorldHint": False,
         }
 
     def describe(self, *, enhanced: bool) -> str:
-        """The description, with the hint where enhanced descriptions are on."""
+        """The description, with the hint if enhanced."""
         return f"{self.description} {self.hint}" if enhanced and self.hint else self.description
 
 
@@ -144,12 +132,12 @@ def read_answer(call: Callable[..., Any]) -> Json:
 
 
 def bind_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments for `tool.call`, checked; what is not given keeps its default."""
+    """The keyword arguments for `tool.call`, checked; omitted ones keep their defaults."""
     return bind(tool.name, tool.arguments, arguments)
 
 
 def find_tool(tools: Iterable[Tool], name: str) -> Tool:
-    """The tool of that name, in any documented spelling and letter case."""
+    """The tool of this name, in any documented spelling and letter case."""
     known = {fold_tool_name(spelling): t for t in tools for spelling in (t.name, *t.aliases)}
     found = known.get(fold_tool_name(name))
     if found is not None:
@@ -175,7 +163,7 @@ def fold_tool_name(name: str) -> str:
 
 
 def _read_hints(call: Callable[..., Any]) -> Json:
-    # Without what is supplied: a module of verbs need not import the app to declare them.
+    # Without the supplied parameters: a module need not import their types at run time.
     wanted = {name: hint for name, hint in call.__annotations__.items() if name not in SUPPLIED}
     namespace = getattr(call, "__globals__", {})
     holder = types.SimpleNamespace(__annotations__=wanted)

@@ -8,10 +8,12 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import uvicorn
+from mcp.server import Server
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -21,16 +23,16 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sonde.errors import InvalidRequest, NoSuchAddress
-from sonde.mcp.calls import Calls
+from sonde.mcp.calls import Calls, Closable, LazyApp
 from sonde.mcp.http import McpOverHttp, McpOverSocket
 from sonde.mcp.listing import Listing
-from sonde.mcp.server import Closable, LazyApp, begin_soon, build_server
+from sonde.mcp.server import begin_soon, build_server
 from sonde.runtime.work import trim_heap
 from sonde.version import __version__
 from sonde.web.guard import MAX_BODY_BYTES, Access, Guard, is_exposed
 from sonde.web.metrics import Meter, Metrics
 from sonde.web.pages.errors import refuse_request
-from sonde.web.rest import describe_routes, group_routes
+from sonde.web.rest import RouteEndpoint, describe_routes
 
 TRIM_INTERVAL_S = 5.0
 """How often an idle server returns freed memory to the system."""
@@ -80,13 +82,16 @@ def build_application(
     *,
     pages: Sequence[Pages] = (),
     begin: Callable[[Closable], None] | None = None,
+    extend: Callable[[Server[Any]], None] = lambda _server: None,
 ) -> Application:
     """Build the server; `open_app` runs when something first needs the app.
 
-    `begin(app)` is called soon after the start, to begin background work.
+    `begin(app)` is called soon after the start, to begin background work; `extend` may add
+    handlers to the MCP server.
     """
     parts = Parts(LazyApp(open_app), Calls(), Metrics(), access)
     server = build_server(listing, parts.app, parts.calls, observe=parts.metrics.note_call)
+    extend(server)
 
     def forget_session(user: str, session: str) -> None:
         library = getattr(parts.app.get(), "knowledge", None)
@@ -130,10 +135,12 @@ def build_application(
             HttpRoute("/metrics", show_metrics),
             HttpRoute("/api/openapi.json", show_openapi),
             *(
-                HttpRoute(f"/api/{address}", endpoint, methods=endpoint.methods)
-                for address, endpoint in group_routes(
-                    listing.routes, parts.app, parts.calls, listing.limits
+                HttpRoute(
+                    f"/api/{route.address}",
+                    RouteEndpoint(route, parts.app, parts.calls, listing.limits),
+                    methods=[route.method],
                 )
+                for route in listing.routes
             ),
             *added,
         ],

@@ -15,9 +15,8 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
 from sonde.errors import InvalidRequest
-from sonde.mcp.calls import SCOPE_CALLER, Calls, dump_answer
+from sonde.mcp.calls import SCOPE_CALLER, Calls, LazyApp, dump_answer
 from sonde.mcp.limits import ToolLimits
-from sonde.mcp.server import LazyApp
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.types import Json
@@ -89,35 +88,6 @@ class RouteEndpoint:
         if failure:
             raise failure
         return answer
-
-
-class AddressEndpoint:
-    """The routes of one address by method, so that a 405 can name them all."""
-
-    def __init__(self, endpoints: Mapping[str, RouteEndpoint]) -> None:
-        self._endpoints = endpoints
-
-    @property
-    def methods(self) -> list[str]:
-        """The methods of this address."""
-        return list(self._endpoints)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request by its method."""
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        await self._endpoints[method](scope, receive, send)
-
-
-def group_routes(
-    routes: Iterable[Route], app: LazyApp, calls: Calls, limits: ToolLimits
-) -> list[tuple[str, AddressEndpoint]]:
-    """The addresses, each with the endpoints of its methods."""
-    grouped: dict[str, dict[str, RouteEndpoint]] = {}
-    for route in routes:
-        grouped.setdefault(route.address, {})[route.method] = RouteEndpoint(
-            route, app, calls, limits
-        )
-    return [(address, AddressEndpoint(found)) for address, found in grouped.items()]
 
 
 async def _read_object(request: Request) -> Json:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from sonde.mcp.stdio.early import Front, Inbox, claim_wire
 
 if TYPE_CHECKING:
+    from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
-    from sonde.mcp.manifest import ManifestEntry
-    from sonde.mcp.server import Closable
+    from sonde.mcp.manifest import Manifest
 
 
 PARENT_POLL_S = 1.0
@@ -34,7 +34,7 @@ def serve_stdio(
     open_app: Callable[[], Closable],
     make_listing: Callable[[], Listing],
     begin: Callable[[Closable], None] | None = None,
-    early: ManifestEntry | None = None,
+    early: Manifest | None = None,
 ) -> None:
     """Serve until stdin closes or the parent dies; `open_app` runs when a tool is first called.
 
@@ -52,8 +52,8 @@ def serve_stdio(
 
     import anyio
 
-    from sonde.mcp.calls import Calls
-    from sonde.mcp.server import LEAVE_S, LazyApp, begin_soon, build_server, end_if_busy
+    from sonde.mcp.calls import Calls, LazyApp
+    from sonde.mcp.server import LEAVE_S, begin_soon, build_server, end_if_busy
     from sonde.mcp.streams import run_server
 
     calls, app = Calls(), LazyApp(open_app)

@@ -14,11 +14,14 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, ManifestEntry
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, Manifest
 from sonde.types import Json
 from sonde.version import __version__
+
+if TYPE_CHECKING:
+    from sonde.mcp.listing import Listing
 
 HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN_VERSION = "2026-07-28"
@@ -35,7 +38,7 @@ _CAPABILITIES: Json = {
 class Front:
     """Early answers, and how far the client's handshake got."""
 
-    def __init__(self, listing: ManifestEntry) -> None:
+    def __init__(self, listing: Listing | Manifest) -> None:
         self._listing = listing
         self._greeted = False
         self._info = {"name": "sonde", "title": "sonde", "version": __version__}

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from sonde.projects.index import Status, Summary
-from sonde.types import Hit, IndexReport, Json, StoreCounts
+from sonde.types import Hit, IndexReport, Json, ProjectSummary, Status, StoreCounts
 
 
 class SearchAnswer(TypedDict):
@@ -169,7 +168,7 @@ def show_index_status(status: Status) -> StatusAnswer:
         if status.progress.total:
             extras["progress"]["total"] = status.progress.total
     if status.last_error:
-        extras["lastError"] = status.last_error.as_dict()
+        extras["lastError"] = status.last_error
     if status.skipped:
         extras["skipped"] = dict(status.skipped)
         extras["skippedExamples"] = list(status.skipped_examples)
@@ -177,7 +176,7 @@ def show_index_status(status: Status) -> StatusAnswer:
         extras["warnings"] = list(status.warnings)
     return {
         "status": status.state,
-        "projectPath": str(status.root),
+        "projectPath": status.root,
         "totalFiles": status.code.files + status.docs.files,
         "totalChunks": status.code.chunks + status.docs.chunks,
         "lastUpdated": status.last_updated,
@@ -195,14 +194,14 @@ def show_index_status(status: Status) -> StatusAnswer:
     }
 
 
-def show_summary(summary: Summary) -> ProjectRow:
+def show_summary(summary: ProjectSummary) -> ProjectRow:
     """One row of list_projects."""
     return {
-        "projectPath": str(summary.root),
+        "projectPath": summary.root,
         "status": summary.state,
-        "totalFiles": summary.metadata.total_files,
-        "totalChunks": summary.metadata.total_chunks,
-        "lastUpdated": summary.metadata.last_updated,
+        "totalFiles": summary.files,
+        "totalChunks": summary.chunks,
+        "lastUpdated": summary.last_updated,
         "storageSize": format_size(summary.size),
     }
 
