@@ -21,8 +21,8 @@ from sonde.stores.disk.filters import (
     Not,
     Or,
     filter_to_json,
-    from_json,
     parse_filter,
+    read_filter_json,
     read_moment,
     render_filter,
 )
@@ -62,7 +62,7 @@ FILTERS = st.recursive(make_conditions(), grow, max_leaves=12) | st.just(EVERYTH
 @given(FILTERS)
 def test_text_and_json_round_trip(tree: Filter) -> None:
     assert parse_filter(render_filter(tree)) == tree
-    assert from_json(json.loads(json.dumps(filter_to_json(tree)))) == tree
+    assert read_filter_json(json.loads(json.dumps(filter_to_json(tree)))) == tree
 
 
 @given(st.text(max_size=60) | st.lists(st.sampled_from(
@@ -140,4 +140,4 @@ def test_what_is_wrong_is_told_with_its_place(text: str, at: int) -> None:
 )  # fmt: skip
 def test_json_that_is_no_filter_is_refused(value: object) -> None:
     with pytest.raises(InvalidPattern):
-        from_json(value)
+        read_filter_json(value)

@@ -13,7 +13,6 @@ from sonde.errors import InvalidPattern
 from sonde.stores.disk.base import (
     FILE,
     FOLDER,
-    KINDS,
     LINKED,
     OK,
     ROOT_ID,
@@ -23,7 +22,7 @@ from sonde.stores.disk.base import (
     TreeStore,
     sort_names,
 )
-from sonde.stores.disk.filters import And, Condition, Filter, Not, Or, list_conditions
+from sonde.stores.disk.filters import KINDS, And, Condition, Filter, Not, Or, list_conditions
 from sonde.stores.disk.tree import SqliteTreeStore
 from sonde.text.globs import compile_glob
 

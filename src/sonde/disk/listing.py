@@ -17,7 +17,8 @@ from sonde.policy.content import may_show, open_shown
 from sonde.policy.metadata import Facts, list_live, look_live
 from sonde.policy.read import decode_text
 from sonde.policy.roots import show_path
-from sonde.stores.disk.base import FILE, KINDS, PENDING, STATES, DiskIndex, Node, Sort
+from sonde.stores.disk.base import FILE, PENDING, STATES, DiskIndex, Node, Sort
+from sonde.stores.disk.filters import KINDS
 
 _PREVIEW_BYTES = 64 * 1024
 _DUMP_BYTES = 1024

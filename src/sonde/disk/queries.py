@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from sonde.disk.reports import compare_copies
 from sonde.disk.scope import find_index, find_shell_session, show_tree_path
-from sonde.disk.sets import SetDetail, describe_set, open_query_set
+from sonde.disk.sets import NodeMatches, SetDetail, describe_set, open_query_set
 from sonde.disk.trees import Disk, Page
 from sonde.errors import HandleUnknown, IndexNotFound, InvalidRequest
 from sonde.projects.find import known_roots, require_consent
@@ -18,7 +18,7 @@ from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import read_question
 from sonde.runtime.jobs import mint_handle
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import Context, DiskIndex, Node, Plan, SavedQuery, Totals
+from sonde.stores.disk.base import Context, DiskIndex, Node, Plan, SavedQuery
 from sonde.stores.disk.filters import (
     CONTENT,
     Condition,
@@ -36,17 +36,6 @@ _MAX_RANKED_FILES = 200
 """Best answers of a search that a condition on contents takes."""
 _MEMBERS_PER_READ = 1_000
 _DUPLICATE = Condition("is", ":", "duplicate")
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMatches:
-    """The largest nodes that match a filter."""
-
-    index: DiskIndex
-    totals: Totals
-    nodes: tuple[Node, ...]
-    paths: Mapping[int, str]
-    """Node -> its path in the tree."""
 
 
 def save_query(

@@ -11,7 +11,7 @@ from sonde.errors import HandleUnknown, InvalidRequest
 from sonde.projects.find import require_consent
 from sonde.runtime.jobs import mint_handle
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import Combination, Member, ResourceSet, Totals
+from sonde.stores.disk.base import Combination, DiskIndex, Member, Node, ResourceSet, Totals
 from sonde.types import Caller
 
 SAMPLE_SIZE = 10
@@ -43,6 +43,17 @@ class SetEntries:
     paths: Mapping[int, str]
     """Node -> its path in the tree."""
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMatches:
+    """The largest nodes that match a filter."""
+
+    index: DiskIndex
+    totals: Totals
+    nodes: tuple[Node, ...]
+    paths: Mapping[int, str]
+    """Node -> its path in the tree."""
 
 
 def find_set(disk: Disk, caller: Caller, handle: str) -> ResourceSet:

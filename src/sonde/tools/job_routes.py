@@ -11,12 +11,7 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Route
 from sonde.tools.schema import CursorParam, LimitParam, Param
-from sonde.tools.shapes.shell import (
-    ProgressAnswer,
-    show_job,
-    show_job_detail,
-    show_job_progress,
-)
+from sonde.tools.shapes.shell import ProgressAnswer, show_job, show_job_detail, show_job_progress
 from sonde.tools.tool import Tool
 from sonde.types import Json
 

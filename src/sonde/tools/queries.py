@@ -19,7 +19,7 @@ from sonde.disk.sets import describe_set
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ResourceSet
-from sonde.stores.disk.filters import Filter, filter_to_json, from_json, parse_filter
+from sonde.stores.disk.filters import Filter, filter_to_json, parse_filter, read_filter_json
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
 from sonde.tools.shapes.sets import show_query_detail, show_query_list, show_run, show_set_detail
@@ -125,7 +125,7 @@ def _read_filter(text: str | None, ast: Json | None) -> Filter | None:
         raise InvalidRequest("both `filter` and `ast`", user_message="Give a filter or an ast.")
     if text is not None:
         return parse_filter(text)
-    return from_json(ast) if ast is not None else None
+    return read_filter_json(ast) if ast is not None else None
 
 
 def read_query(

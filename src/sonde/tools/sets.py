@@ -22,17 +22,8 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import Combination, ResourceSet
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
-from sonde.tools.shapes.sets import (
-    show_entries,
-    show_set_detail,
-    show_set_list,
-)
-from sonde.tools.shapes.shell import (
-    LISTED,
-    Answer,
-    SessionParam,
-    SetAnswer,
-)
+from sonde.tools.shapes.sets import show_entries, show_set_detail, show_set_list
+from sonde.tools.shapes.shell import LISTED, Answer, SessionParam, SetAnswer
 from sonde.tools.tool import Tool
 
 Op = Literal[

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from sonde.stores.disk.filters import Condition, Filter
+from sonde.stores.disk.filters import KINDS, Condition, Filter
 
-KINDS = ("file", "directory", "symlink", "other")
-FILE, FOLDER, LINK, OTHER = range(4)
+FILE, FOLDER, LINK, OTHER = range(len(KINDS))
 STATES = (
     "ok",
     "pending",

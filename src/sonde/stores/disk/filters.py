@@ -1,4 +1,4 @@
-"""Filters over files: a tree of conditions, its JSON, and a short text that says the same.
+"""Filters over files: a tree of conditions, its JSON, and its short text.
 
     size>10MB and modified<2026-01-01 not (path:build/** or ext:log)
     kind:file name~"^test_" age>30d is:duplicate content~"TODO|FIXME"
@@ -27,9 +27,10 @@ from typing import Any
 from sonde.errors import InvalidPattern
 from sonde.types import Json
 
-MOST_CHARS = 4_000
-MOST_CONDITIONS = 100
-_MOST_DEPTH = 40
+MAX_FILTER_CHARS = 4_000
+MAX_CONDITIONS = 100
+_MAX_DEPTH = 40
+"""Of nesting: far below the limits of recursion and of SQLite's expressions."""
 
 COMPARISONS = ("<=", ">=", "<", ">", "=")
 KINDS = ("file", "directory", "symlink", "other")
@@ -37,10 +38,12 @@ TRAITS = ("duplicate", "empty", "hidden", "unreadable")
 _UNITS = {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10, "B": 1}
 _SPANS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LATEST_MS = 253_402_300_799_999
+_MAX_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
-_OLDEST_S = 100_000_000_000
-_MOST = 1 << 60
+_MAX_AGE_S = 100_000_000_000
+"""Three thousand years; more would overflow a time in milliseconds."""
+_MAX_NUMBER = 1 << 60
+"""Of sizes and depths: fits a column of SQLite with room for sums."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "name": (":", "~"),
@@ -83,7 +86,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of these; of nothing, everything."""
+    """All of these; without items, everything."""
 
     items: tuple[Filter, ...]
 
@@ -107,9 +110,9 @@ EVERYTHING = And(())
 
 
 def parse_filter(text: str) -> Filter:
-    """The tree of a text, or `InvalidPattern` naming the position."""
-    if len(text) > MOST_CHARS:
-        raise _error(text[:60] + "…", MOST_CHARS, f"over {MOST_CHARS} characters")
+    """Parse a text. Raises `InvalidPattern` with the position of the error."""
+    if len(text) > MAX_FILTER_CHARS:
+        raise _error(text[:60] + "…", MAX_FILTER_CHARS, f"over {MAX_FILTER_CHARS} characters")
     return _Parser(text).parse()
 
 
@@ -137,16 +140,16 @@ def filter_to_json(tree: Filter) -> Json:
     return {"and" if isinstance(tree, And) else "or": [filter_to_json(item) for item in tree.items]}
 
 
-def from_json(value: Any) -> Filter:
-    """The tree that JSON describes, checked as a text is."""
+def read_filter_json(value: Any) -> Filter:
+    """The tree of a JSON value, checked like a text."""
     tree = EVERYTHING if value == {"and": []} else _read_json(value, 0)
-    if len(list_conditions(tree)) > MOST_CONDITIONS:
-        raise _error("…", 0, f"over {MOST_CONDITIONS} conditions")
+    if len(list_conditions(tree)) > MAX_CONDITIONS:
+        raise _error("…", 0, f"over {MAX_CONDITIONS} conditions")
     return tree
 
 
 def _read_json(value: Any, depth: int) -> Filter:
-    if depth > _MOST_DEPTH:
+    if depth > _MAX_DEPTH:
         raise _error("…", 0, "nested too deeply")
     match value:
         case {"field": str() as field, "op": str() as op, "value": str() | int() as found} if len(
@@ -163,14 +166,14 @@ def _read_json(value: Any, depth: int) -> Filter:
 
 
 def _read_items(items: list[Any], depth: int) -> tuple[Filter, ...]:
-    if not 2 <= len(items) <= MOST_CONDITIONS:
+    if not 2 <= len(items) <= MAX_CONDITIONS:
         shown = json.dumps(items, default=str)[:80]
-        raise _error(shown, 0, f"2 to {MOST_CONDITIONS} conditions are wanted")
+        raise _error(shown, 0, f"2 to {MAX_CONDITIONS} conditions are wanted")
     return tuple(_read_json(item, depth + 1) for item in items)
 
 
 def read_moment(text: str, now_ms: int) -> int:
-    """Epoch milliseconds of a date, or of so long ago (`7d`)."""
+    """Epoch milliseconds of a date, or of a span before now (`7d`)."""
     try:
         if re.fullmatch(r"\d{1,12}[wdhms]?", text, re.ASCII):
             return now_ms - int(_read_value("age", text)) * 1000
@@ -188,7 +191,7 @@ def list_conditions(tree: Filter) -> list[Condition]:
 
 
 def check_condition(test: Condition) -> Condition:
-    """The condition if it is one, or `InvalidPattern`."""
+    """The condition, normalized. Raises `InvalidPattern` if it is not valid."""
     shown = f"{test.field}{test.op}{test.value}"[:120]
     if test.field not in FIELDS or test.op not in FIELDS[test.field]:
         raise _error(shown, 0, "no such field or operator")
@@ -196,7 +199,7 @@ def check_condition(test: Condition) -> Condition:
     if numeric != isinstance(test.value, int):
         raise _error(shown, 0, "a number is wanted" if numeric else "text is wanted")
     if isinstance(test.value, int):
-        most = {"modified": _LATEST_MS, "age": _OLDEST_S}.get(test.field, _MOST)
+        most = {"modified": _MAX_TIME_MS, "age": _MAX_AGE_S}.get(test.field, _MAX_NUMBER)
         if not 0 <= test.value <= most:
             raise _error(shown, 0, f"0 to {most} is wanted")
     elif not test.value or "\0" in test.value:
@@ -233,7 +236,7 @@ class _Parser:
 
     def _read_or(self) -> Filter:
         self._depth += 1
-        if self._depth > _MOST_DEPTH:
+        if self._depth > _MAX_DEPTH:
             raise _error(self._text, self._at, "nested too deeply")
         items = [self._read_and()]
         while self._take("or"):
@@ -250,7 +253,7 @@ class _Parser:
     def _read_not(self) -> Filter:
         if self._take("not") or self._take("-"):
             self._depth += 1
-            if self._depth > _MOST_DEPTH:
+            if self._depth > _MAX_DEPTH:
                 raise _error(self._text, self._at, "nested too deeply")
             inner = self._read_not()
             self._depth -= 1
@@ -279,8 +282,8 @@ class _Parser:
             raise _error(self._text, found.end(), "a value is missing")
         self._at = value.end()
         self._tests += 1
-        if self._tests > MOST_CONDITIONS:
-            raise _error(self._text, start, f"over {MOST_CONDITIONS} conditions")
+        if self._tests > MAX_CONDITIONS:
+            raise _error(self._text, start, f"over {MAX_CONDITIONS} conditions")
         try:
             return check_condition(Condition(field, op, _read_value(field, value[0])))
         except (ValueError, OverflowError) as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
 
-from sonde.stores.database import bind_text, read_stored_text
+from sonde.stores.database import Database, bind_text, read_stored_text
 from sonde.stores.disk.base import (
     FILE,
     FOLDER,
@@ -19,6 +19,7 @@ from sonde.stores.disk.base import (
     Growth,
     Key,
     Node,
+    Plan,
     RankedNode,
     ReportKind,
     ReportRow,
@@ -27,6 +28,8 @@ from sonde.stores.disk.base import (
 
 _MAX_EXTENSION_CHARS = 16
 """A longer ending is part of a name, such as a date or a hash."""
+_DIGEST_BATCH = 500
+"""Nodes read at a time while files are digested, so that writers need not wait."""
 _MAX_COPIES_SHOWN = 10
 """Nodes that a row of `duplicates` names; the rest is only counted."""
 
@@ -89,25 +92,73 @@ _RANKED: Mapping[ReportKind, tuple[str, str]] = {
 """Report -> its sort expression, and the nodes it covers."""
 
 
-def fetch_report(
-    db: apsw.Connection,
-    kind: ReportKind,
-    limit: int,
-    after: Key | None,
-    now_ms: int,
-    since_scan: int,
-) -> Sequence[ReportRow]:
-    """Rows of a report, starting after a key."""
-    match kind:
-        case "by-extension":
-            return _read_extensions(db, limit, after)
-        case "by-age":
-            return _read_ages(db, limit, after, now_ms)
-        case "duplicates":
-            return _read_copies(db, limit, after)
-        case "growth":
-            return _read_growth(db, limit, after, since_scan)
-    return _rank_nodes(db, kind, limit, after)
+class ReportReader:
+    """The reports, histories and duplicate candidates of a tree store."""
+
+    _database: Database
+
+    def report(
+        self,
+        kind: ReportKind,
+        limit: int,
+        after: Key | None = None,
+        *,
+        now_ms: int = 0,
+        since_scan: int = 0,
+    ) -> Sequence[ReportRow]:
+        """Rows of a report, starting after a key."""
+        with self._database.read() as db:
+            match kind:
+                case "by-extension":
+                    return _read_extensions(db, limit, after)
+                case "by-age":
+                    return _read_ages(db, limit, after, now_ms)
+                case "duplicates":
+                    return _read_copies(db, limit, after)
+                case "growth":
+                    return _read_growth(db, limit, after, since_scan)
+            return _rank_nodes(db, kind, limit, after)
+
+    def explain_report(
+        self, kind: ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
+    ) -> Plan:
+        """How a report is read."""
+        with self._database.tracing() as traced:
+            self.report(kind, limit, now_ms=now_ms, since_scan=since_scan)
+        text, values = next(one for one in traced if "nodes n" in one[0])
+        with self._database.read() as db:
+            steps = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+        shown = [value.hex() if isinstance(value, bytes) else value for value in values]
+        return Plan(" ".join(text.split()), shown, steps)
+
+    def history(self, id_: int) -> list[tuple[Scan, int]]:
+        """A node's size at each kept scan since it was first seen, newest first."""
+        with self._database.read() as db:
+            node = get_node(db, id_)
+            if node is None:
+                return []
+            found: Any = db.execute("SELECT scan, size FROM past WHERE node = ?", (id_,)).fetchall()
+            past: dict[int, int] = dict(found)
+            size, rows = node.size, []
+            found = db.execute(
+                "SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC"
+            )
+            for scan in map(Scan._make, found.fetchall()):
+                if scan.id < node.born:
+                    break
+                if scan.finished_ms:
+                    rows.append((scan, size))
+                size = past.get(scan.id, size)
+            return rows
+
+    def undigested(self, min_bytes: int) -> Iterator[Node]:
+        """Files that share their size with another and have no current digest."""
+        with self._database.read() as db:
+            wanted = _list_undigested(db, min_bytes)
+        for start in range(0, len(wanted), _DIGEST_BATCH):
+            with self._database.read() as db:
+                found = [get_node(db, id_) for id_ in wanted[start : start + _DIGEST_BATCH]]
+            yield from (node for node in found if node)
 
 
 def _rank_nodes(
@@ -197,25 +248,7 @@ def _read_growth(
     ]
 
 
-def fetch_history(db: apsw.Connection, id_: int) -> list[tuple[Scan, int]]:
-    """A node's size at each kept scan since it was first seen, newest first."""
-    node = get_node(db, id_)
-    if node is None:
-        return []
-    found: Any = db.execute("SELECT scan, size FROM past WHERE node = ?", (id_,)).fetchall()
-    past: dict[int, int] = dict(found)
-    size, rows = node.size, []
-    found = db.execute("SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC")
-    for scan in map(Scan._make, found.fetchall()):
-        if scan.id < node.born:
-            break
-        if scan.finished_ms:
-            rows.append((scan, size))
-        size = past.get(scan.id, size)
-    return rows
-
-
-def list_undigested(db: apsw.Connection, min_bytes: int) -> list[int]:
+def _list_undigested(db: apsw.Connection, min_bytes: int) -> list[int]:
     """Files that share their size with another and have no current digest."""
     found = db.execute(
         "SELECT n.id FROM nodes n LEFT JOIN digests d "  # noqa: S608

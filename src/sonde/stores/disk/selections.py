@@ -8,16 +8,16 @@ registered with the connection.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import apsw
 
 from sonde.errors import InvalidPattern
-from sonde.stores.database import Value, bind_text, read_stored_text
+from sonde.stores.database import Database, Value, bind_text, read_stored_text
 from sonde.stores.disk.base import (
     FILE,
     FOLDER,
-    KINDS,
     LINKED,
     OK,
     PENDING,
@@ -28,14 +28,7 @@ from sonde.stores.disk.base import (
     Plan,
     Totals,
 )
-from sonde.stores.disk.filters import (
-    And,
-    Condition,
-    Filter,
-    Not,
-    Or,
-    list_conditions,
-)
+from sonde.stores.disk.filters import KINDS, And, Condition, Filter, Not, Or, list_conditions
 from sonde.stores.disk.reports import COLUMNS, WIDTH, to_node
 from sonde.text.globs import compile_glob
 
@@ -147,53 +140,6 @@ class Statement:
             )
 
 
-def select_nodes(db: apsw.Connection, selection: str, where: Filter, context: Context) -> int:
-    """Replace a selection by the nodes that match. Returns how many."""
-    statement = Statement(db, where, context)
-    statement.prepare()
-    db.execute("DELETE FROM members WHERE selection = ?", (selection,))
-    db.execute(
-        "INSERT INTO members SELECT ?, n.id, n.size, n.mtime FROM nodes n "  # noqa: S608
-        f"WHERE n.id <> {ROOT_ID} AND {statement.text}",
-        (selection, *statement.values),
-    )
-    return db.changes()
-
-
-def explain(db: apsw.Connection, where: Filter, context: Context) -> Plan:
-    """How a filter is answered."""
-    statement = Statement(db, where, context)
-    statement.prepare()
-    text = f"SELECT n.id FROM nodes n WHERE n.id <> {ROOT_ID} AND {statement.text}"  # noqa: S608
-    steps = db.execute(f"EXPLAIN QUERY PLAN {text}", statement.values)
-    shown = [read_stored_text(v) if isinstance(v, bytes) else v for v in statement.values]
-    return Plan(text, shown, [str(row[3]) for row in steps])
-
-
-def add(db: apsw.Connection, selection: str, nodes: Iterable[int]) -> int:
-    """Add nodes to a selection. Returns how many of them exist."""
-    found = 0
-    for node in dict.fromkeys(nodes):
-        db.execute(
-            "INSERT OR REPLACE INTO members SELECT ?, id, size, mtime FROM nodes WHERE id = ?",
-            (selection, node),
-        )
-        found += db.changes()
-    return found
-
-
-def discard(db: apsw.Connection, selection: str, nodes: Iterable[int] | None) -> int:
-    """Remove nodes, or all, from a selection. Returns how many were in it."""
-    if nodes is None:
-        db.execute("DELETE FROM members WHERE selection = ?", (selection,))
-        return db.changes()
-    found = 0
-    for node in dict.fromkeys(nodes):
-        db.execute("DELETE FROM members WHERE selection = ? AND node = ?", (selection, node))
-        found += db.changes()
-    return found
-
-
 _COMBINED: Mapping[str, str] = {
     "union": "INSERT OR IGNORE INTO members SELECT ?1, node, size, mtime FROM members "
     "WHERE selection = ?2",
@@ -204,47 +150,100 @@ _COMBINED: Mapping[str, str] = {
 }
 
 
-def combine_selections(db: apsw.Connection, selection: str, how: Combination, other: str) -> None:
-    """Replace a selection by its combination with another."""
-    db.execute(_COMBINED[how], (selection, other))
+class SelectionTable:
+    """The selections of a tree store."""
 
+    _database: Database
 
-def members(db: apsw.Connection, selection: str, limit: int, after: int) -> list[Member]:
-    """Entries of a selection by id."""
-    found = db.execute(
-        f"SELECT {COLUMNS}, s.node, s.size, s.mtime, g.name FROM members s "  # noqa: S608
-        "LEFT JOIN nodes n ON n.id = s.node LEFT JOIN gone g ON g.id = s.node "
-        "WHERE s.selection = ? AND s.node > ? ORDER BY s.node LIMIT ?",
-        (selection, after, limit),
-    )
-    rows: list[Member] = []
-    for row in found:
-        id_, size, mtime, gone = row[WIDTH:]
-        if row[0] is None:
-            rows.append(Member(id_, None, read_stored_text(gone or ""), size, "gone"))
-            continue
-        node = to_node(row[:WIDTH])
-        same = (node.size, node.mtime_ms) == (size, mtime)
-        rows.append(Member(id_, node, node.name, node.size, "" if same else "changed"))
-    return rows
+    def select(self, selection: str, where: Filter, context: Context) -> int:
+        """Replace a selection by the nodes that match. Returns how many."""
+        with self._database.write() as db:
+            statement = Statement(db, where, context)
+            statement.prepare()
+            db.execute("DELETE FROM members WHERE selection = ?", (selection,))
+            db.execute(
+                "INSERT INTO members SELECT ?, n.id, n.size, n.mtime FROM nodes n "  # noqa: S608
+                f"WHERE n.id <> {ROOT_ID} AND {statement.text}",
+                (selection, *statement.values),
+            )
+            return db.changes()
 
+    def explain(self, where: Filter, context: Context) -> Plan:
+        """How a filter is answered."""
+        with self._database.write() as db:
+            statement = Statement(db, where, context)
+            statement.prepare()
+            text = f"SELECT n.id FROM nodes n WHERE n.id <> {ROOT_ID} AND {statement.text}"  # noqa: S608
+            steps = db.execute(f"EXPLAIN QUERY PLAN {text}", statement.values)
+            shown = [read_stored_text(v) if isinstance(v, bytes) else v for v in statement.values]
+            return Plan(text, shown, [str(row[3]) for row in steps])
 
-def totals(db: apsw.Connection, selection: str) -> Totals:
-    """The current size of a selection.
+    def add(self, selection: str, nodes: Iterable[int]) -> int:
+        """Add nodes to a selection. Returns how many of them exist."""
+        with self._database.write() as db:
+            found = 0
+            for node in dict.fromkeys(nodes):
+                db.execute(
+                    "INSERT OR REPLACE INTO members "
+                    "SELECT ?, id, size, mtime FROM nodes WHERE id = ?",
+                    (selection, node),
+                )
+                found += db.changes()
+            return found
 
-    A node below a selected folder is already part of that folder's size.
-    """
-    row = db.execute(
-        f"""
-        SELECT count(*), total(n.kind = {FILE}), total(n.kind = {FOLDER}),
-            total(n.id IS NULL OR n.size <> s.size OR n.mtime <> s.mtime)
-        FROM members s LEFT JOIN nodes n ON n.id = s.node WHERE s.selection = ?
-        """,  # noqa: S608
-        (selection,),
-    ).fetchone()
-    assert row
-    size = _measure(db, selection, folders=bool(row[2]))
-    return Totals(int(row[0]), int(row[1]), int(row[2]), size, int(row[3]))
+    def discard(self, selection: str, nodes: Iterable[int] | None = None) -> int:
+        """Remove nodes, or all, from a selection. Returns how many were in it."""
+        with self._database.write() as db:
+            if nodes is None:
+                db.execute("DELETE FROM members WHERE selection = ?", (selection,))
+                return db.changes()
+            found = 0
+            for node in dict.fromkeys(nodes):
+                db.execute(
+                    "DELETE FROM members WHERE selection = ? AND node = ?", (selection, node)
+                )
+                found += db.changes()
+            return found
+
+    def combine(self, selection: str, how: Combination, other: str) -> None:
+        """Replace a selection by its combination with another."""
+        with self._database.write() as db:
+            db.execute(_COMBINED[how], (selection, other))
+
+    def members(self, selection: str, limit: int, after: int = 0) -> list[Member]:
+        """Entries of a selection by id."""
+        with self._database.read() as db:
+            found = db.execute(
+                f"SELECT {COLUMNS}, s.node, s.size, s.mtime, g.name FROM members s "  # noqa: S608
+                "LEFT JOIN nodes n ON n.id = s.node LEFT JOIN gone g ON g.id = s.node "
+                "WHERE s.selection = ? AND s.node > ? ORDER BY s.node LIMIT ?",
+                (selection, after, limit),
+            )
+            rows: list[Member] = []
+            for row in found:
+                id_, size, mtime, gone = row[WIDTH:]
+                if row[0] is None:
+                    rows.append(Member(id_, None, read_stored_text(gone or ""), size, "gone"))
+                    continue
+                node = to_node(row[:WIDTH])
+                same = (node.size, node.mtime_ms) == (size, mtime)
+                rows.append(Member(id_, node, node.name, node.size, "" if same else "changed"))
+            return rows
+
+    def totals(self, selection: str) -> Totals:
+        """The current size of a selection; a node below a selected folder is part of its size."""
+        with self._database.read() as db:
+            row = db.execute(
+                f"""
+                SELECT count(*), total(n.kind = {FILE}), total(n.kind = {FOLDER}),
+                    total(n.id IS NULL OR n.size <> s.size OR n.mtime <> s.mtime)
+                FROM members s LEFT JOIN nodes n ON n.id = s.node WHERE s.selection = ?
+                """,  # noqa: S608
+                (selection,),
+            ).fetchone()
+            assert row
+            size = _measure(db, selection, folders=bool(row[2]))
+            return Totals(int(row[0]), int(row[1]), int(row[2]), size, int(row[3]))
 
 
 def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:
@@ -283,8 +282,6 @@ def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:
 def _register(db: apsw.Connection) -> None:
     """Register the functions of filters; each pattern is compiled once per statement."""
     folders: dict[int, str] = {ROOT_ID: "", 0: ""}
-    globs: dict[str, Any] = {}
-    expressions: dict[str, Any] = {}
 
     def read_folder(id_: int) -> str:
         way: list[tuple[int, str]] = []
@@ -299,32 +296,25 @@ def _register(db: apsw.Connection) -> None:
             path = folders[number] = f"{path}{name}/"
         return path
 
+    @cache
     def glob(pattern: Value) -> Any:
-        text = read_stored_text(pattern)
-        if text not in globs:
-            globs[text] = compile_glob(text)
-        return globs[text]
+        return compile_glob(read_stored_text(pattern)).matches
 
-    def expression(pattern: Value) -> Any:
-        text = read_stored_text(pattern)
-        if text not in expressions:
-            expressions[text] = _compile(text)
-        return expressions[text]
+    @cache
+    def regex(pattern: Value) -> Any:
+        return _compile(read_stored_text(pattern)).search
+
+    def name_of(name: Value) -> str:
+        return _plain(read_stored_text(name))
 
     def path_of(parent: int, name: Value) -> str:
         return _plain(read_folder(parent) + read_stored_text(name))
 
     functions: dict[str, tuple[int, Callable[..., bool]]] = {
-        "fits_name": (2, lambda p, name: bool(glob(p).matches(_plain(read_stored_text(name))))),
-        "fits_regex": (
-            2,
-            lambda p, name: bool(expression(p).search(_plain(read_stored_text(name)))),
-        ),
-        "fits_path": (3, lambda p, parent, name: bool(glob(p).matches(path_of(parent, name)))),
-        "fits_path_regex": (
-            3,
-            lambda p, parent, name: bool(expression(p).search(path_of(parent, name))),
-        ),
+        "fits_name": (2, lambda text, name: bool(glob(text)(name_of(name)))),
+        "fits_regex": (2, lambda text, name: bool(regex(text)(name_of(name)))),
+        "fits_path": (3, lambda text, above, name: bool(glob(text)(path_of(above, name)))),
+        "fits_path_regex": (3, lambda text, above, name: bool(regex(text)(path_of(above, name)))),
     }
     for name, (count, function) in functions.items():
         db.create_scalar_function(name, function, count, deterministic=True)

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from sonde.stores.database import Database, Format, Value, bind_text
-from sonde.stores.disk import reports as tree_reports
-from sonde.stores.disk import selections as tree_selections
 from sonde.stores.disk.base import (
     ROOT_ID,
     Batch,
-    Combination,
-    Context,
     Key,
-    Member,
     Node,
-    Plan,
-    ReportKind,
-    ReportRow,
     Scan,
     Sort,
-    Totals,
 )
-from sonde.stores.disk.filters import Filter
-from sonde.stores.disk.reports import COLUMNS, get_node, to_node, to_row
+from sonde.stores.disk.reports import COLUMNS, ReportReader, get_node, to_node, to_row
+from sonde.stores.disk.selections import SelectionTable
 
 _APPLICATION_ID = 0x736E6474
 _MAX_SCANS = 100
 """Scans whose sizes are kept for `growth` and `history`: a quarter of daily scans."""
-_DIGEST_BATCH = 500
-"""Nodes read at a time while files are digested, so that writers need not wait."""
 
 _KEYS: Mapping[Sort, str] = {"name": "n.name", "size": "-n.size", "modified": "-n.mtime"}
 """Sort expression of a listing; ties are ordered by id."""
@@ -86,7 +75,7 @@ def _order(connection: apsw.Connection) -> None:
 FORMAT = Format(_APPLICATION_ID, (_create, _order))
 
 
-class SqliteTreeStore:
+class SqliteTreeStore(ReportReader, SelectionTable):
     """One index of a disk; see `TreeStore`."""
 
     def __init__(self, path: Path, *, max_scans: int = _MAX_SCANS) -> None:
@@ -220,80 +209,6 @@ class SqliteTreeStore:
                 )
                 found += [to_node(row) for row in rows]
         return found
-
-    def report(
-        self,
-        kind: ReportKind,
-        limit: int,
-        after: Key | None = None,
-        *,
-        now_ms: int = 0,
-        since_scan: int = 0,
-    ) -> Sequence[ReportRow]:
-        """Rows of a report, starting after a key."""
-        with self._database.read() as db:
-            return tree_reports.fetch_report(db, kind, limit, after, now_ms, since_scan)
-
-    def explain_report(
-        self, kind: ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
-    ) -> Plan:
-        """How a report is read."""
-        with self._database.tracing() as traced:
-            self.report(kind, limit, now_ms=now_ms, since_scan=since_scan)
-        text, values = next(one for one in traced if "nodes n" in one[0])
-        with self._database.read() as db:
-            steps = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {text}", values)]
-        shown = [value.hex() if isinstance(value, bytes) else value for value in values]
-        return Plan(" ".join(text.split()), shown, steps)
-
-    def history(self, id_: int) -> list[tuple[Scan, int]]:
-        """A node's size at each kept scan since it was first seen, newest first."""
-        with self._database.read() as db:
-            return tree_reports.fetch_history(db, id_)
-
-    def select(self, selection: str, where: Filter, context: Context) -> int:
-        """Replace a selection by the nodes that match. Returns how many."""
-        with self._database.write() as db:
-            return tree_selections.select_nodes(db, selection, where, context)
-
-    def explain(self, where: Filter, context: Context) -> Plan:
-        """How a filter is answered."""
-        with self._database.write() as db:
-            return tree_selections.explain(db, where, context)
-
-    def add(self, selection: str, nodes: Iterable[int]) -> int:
-        """Add nodes to a selection. Returns how many of them exist."""
-        with self._database.write() as db:
-            return tree_selections.add(db, selection, nodes)
-
-    def discard(self, selection: str, nodes: Iterable[int] | None = None) -> int:
-        """Remove nodes, or all, from a selection. Returns how many were in it."""
-        with self._database.write() as db:
-            return tree_selections.discard(db, selection, nodes)
-
-    def combine(self, selection: str, how: Combination, other: str) -> None:
-        """Replace a selection by its combination with another."""
-        with self._database.write() as db:
-            tree_selections.combine_selections(db, selection, how, other)
-
-    def members(self, selection: str, limit: int, after: int = 0) -> list[Member]:
-        """Entries of a selection by id."""
-        with self._database.read() as db:
-            return tree_selections.members(db, selection, limit, after)
-
-    def totals(self, selection: str) -> Totals:
-        """How much a selection holds."""
-        with self._database.read() as db:
-            return tree_selections.totals(db, selection)
-
-    def undigested(self, min_bytes: int) -> Iterator[Node]:
-        """Files that share their size with another and have no current digest."""
-        with self._database.read() as db:
-            wanted = tree_reports.list_undigested(db, min_bytes)
-        for start in range(0, len(wanted), _DIGEST_BATCH):
-            with self._database.read() as db:
-                found = [get_node(db, id_) for id_ in wanted[start : start + _DIGEST_BATCH]]
-            yield from (node for node in found if node)
 
     def keep_digests(self, digests: Iterable[tuple[int, int, int, bytes]]) -> None:
         """Store digests of (node, size, time)."""

@@ -12,7 +12,6 @@ from sonde.disk.scope import Place, measure_json, shorten_path, shorten_text
 from sonde.disk.trees import join_node
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import (
-    KINDS,
     OK,
     ROOT_ID,
     STATES,
@@ -25,6 +24,7 @@ from sonde.stores.disk.base import (
     Scan,
     Sort,
 )
+from sonde.stores.disk.filters import KINDS
 from sonde.tools.shapes.shell import (
     MAX_ANSWER_BYTES,
     Answer,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sonde.disk.queries import NodeMatches
 from sonde.disk.scope import shorten_text
-from sonde.disk.sets import SetDetail, SetEntries, SetSummary
+from sonde.disk.sets import NodeMatches, SetDetail, SetEntries, SetSummary
 from sonde.disk.trees import Page, join_node
-from sonde.stores.disk.base import KINDS, Member, SavedQuery
+from sonde.stores.disk.base import Member, SavedQuery
+from sonde.stores.disk.filters import KINDS
 from sonde.tools.shapes.nodes import show_node_row
 from sonde.tools.shapes.shell import (
     LISTED,

@@ -24,18 +24,14 @@ from sonde.disk.trees import join_node
 from sonde.errors import SondeError
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import KINDS, STATES, Scan
+from sonde.stores.disk.base import STATES, Scan
+from sonde.stores.disk.filters import KINDS
 from sonde.tools.disk import IndexParam, NodeParam, delete_scan, start_index
 from sonde.tools.job_routes import read_job
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
-from sonde.tools.shapes.shell import (
-    Crumb,
-    show_epoch,
-    show_name,
-    show_permissions,
-)
+from sonde.tools.shapes.shell import Crumb, show_epoch, show_name, show_permissions
 from sonde.types import Json
 from sonde.web.application import Parts
 from sonde.web.pages.disk_map import link_node, read_map, show_map

@@ -20,10 +20,7 @@ from sonde.stores.disk.base import Plan, SavedQuery
 from sonde.tools.queries import QueryParam, edit_query, make_query, remove_query
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
-from sonde.tools.shapes.shell import (
-    show_epoch,
-    show_name,
-)
+from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.web.application import Parts
 from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
 from sonde.web.pages.html import Markup, frame, show_age, show_note, tag

@@ -13,33 +13,17 @@ from sonde.disk.scope import find_index
 from sonde.disk.trees import join_node
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import (
-    AgeTotal,
-    Copies,
-    ExtensionTotal,
-    Growth,
-    Node,
-    ReportRow,
-)
+from sonde.stores.disk.base import AgeTotal, Copies, ExtensionTotal, Growth, Node, ReportRow
 from sonde.tools.disk import IndexParam
 from sonde.tools.job_routes import read_job
 from sonde.tools.route import Content
 from sonde.tools.schema import CursorParam, Param
-from sonde.tools.shapes.shell import (
-    show_epoch,
-)
+from sonde.tools.shapes.shell import show_epoch
 from sonde.web.application import Parts
 from sonde.web.pages.disk_map import link_node
 from sonde.web.pages.endpoints import serve_page
 from sonde.web.pages.html import Markup, frame, join, link_to, show_age, show_note, tag
-from sonde.web.pages.widgets import (
-    count,
-    name_folder,
-    show_bars,
-    show_jobs,
-    show_next,
-    show_size,
-)
+from sonde.web.pages.widgets import count, name_folder, show_bars, show_jobs, show_next, show_size
 
 _ROWS = 50
 _SPANS = {"7d": "a week", "30d": "a month", "365d": "a year"}

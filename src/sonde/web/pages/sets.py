@@ -23,13 +23,12 @@ from sonde.disk.sets import (
 from sonde.disk.trees import join_node
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import KINDS, Combination, Member, Totals
+from sonde.stores.disk.base import Combination, Member, Totals
+from sonde.stores.disk.filters import KINDS
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.sets import NodesParam, SetParam, remove_set
-from sonde.tools.shapes.shell import (
-    show_name,
-)
+from sonde.tools.shapes.shell import show_name
 from sonde.web.application import Parts
 from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
 from sonde.web.pages.html import Markup, frame, show_note, tag

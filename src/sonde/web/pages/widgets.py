@@ -111,7 +111,7 @@ def show_tick(node: str, name: str) -> Markup:
     return tag("input", type="checkbox", name="node_ids", value=node, aria_label=f"Tick {name}")
 
 
-def show_next(cursor: str | None, path: str, **kept: str | None) -> Markup | None:
+def show_next(cursor: str | None, path: str, /, **kept: str | None) -> Markup | None:
     """The link to the next page, if there is one."""
     if not cursor:
         return None
