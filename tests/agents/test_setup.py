@@ -3,9 +3,11 @@
 import json
 import os
 import stat
+import subprocess
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -239,19 +241,31 @@ def test_a_read_only_folder_is_respected(desk: Desk) -> None:
     assert path.read_text() == "{}"
 
 
-def test_a_file_that_changed_after_it_was_shown_is_left_alone(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def set_up_at_terminal(desk: Desk, answer: str, before: Callable[[], object]) -> int:
+    """The exit code of `sonde setup` for a person who acts, then answers the question."""
+    import pty
+
+    terminal, theirs = pty.openpty()
+    command = [sys.executable, "-m", "sonde.cli.main", "setup"]
+    process = subprocess.Popen(
+        command, cwd=desk.project, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, text=True
+    )
+    os.close(theirs)
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(terminal, 1024)
+    before()
+    os.write(terminal, f"{answer}\n".encode())
+    desk.out, _ = process.communicate(timeout=60)
+    os.close(terminal)
+    return process.returncode
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of POSIX")
+def test_a_file_that_changed_after_it_was_shown_is_left_alone(desk: Desk) -> None:
     path = desk.write(".cursor/mcp.json", "{}")
-
-    def say_yes_late(_question: str) -> bool:
-        path.write_text('{"theirs": 1}')
-        return True
-
-    monkeypatch.setattr("sonde.cli.commands.setup.is_interactive", lambda: True)
-    monkeypatch.setattr("sonde.cli.commands.setup.ask_yes", say_yes_late)
-    assert desk.setup() == 2
-    assert "changed meanwhile" in desk.out
+    assert set_up_at_terminal(desk, "y", lambda: path.write_text('{"theirs": 1}')) == 2
+    assert "changed" in desk.out
     assert path.read_text() == '{"theirs": 1}'
     with pytest.raises(ConfigChanged):
         replace_config(path, None, b"{}")
@@ -259,11 +273,10 @@ def test_a_file_that_changed_after_it_was_shown_is_left_alone(
         replace_config(path, b"{}", None)
 
 
-def test_no_is_no(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of POSIX")
+def test_no_is_no(desk: Desk) -> None:
     path = desk.write(".cursor/mcp.json", "{}")
-    monkeypatch.setattr("sonde.cli.commands.setup.is_interactive", lambda: True)
-    monkeypatch.setattr("sonde.cli.commands.setup.ask_yes", lambda _question: False)
-    assert desk.setup() == 0
+    assert set_up_at_terminal(desk, "n", lambda: None) == 0
     assert path.read_text() == "{}"
 
 

@@ -8,8 +8,8 @@ from sonde.cli.terminal import (
     describe_progress,
     display_width,
     draw_bar,
-    format_seconds,
 )
+from sonde.text.times import format_seconds
 from sonde.types import Progress
 
 

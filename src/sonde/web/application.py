@@ -30,7 +30,7 @@ from sonde.runtime.work import trim_heap
 from sonde.version import __version__
 from sonde.web.guard import MOST_BYTES, Access, Guard, is_exposed
 from sonde.web.metrics import Meter, Metrics
-from sonde.web.pages.errors import refuse_request
+from sonde.web.pages.html import refuse_request
 from sonde.web.rest import describe_routes, group_routes
 
 QUIET_S = 5.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from sonde.text.sizes import format_bytes
+from sonde.text.times import format_seconds
 from sonde.types import Hit
 
 
@@ -106,13 +108,9 @@ def show_hit(hit: Hit, *, explain: bool, name_project: bool) -> dict[str, Any]:
 
 def format_size(size: int) -> str:
     """Bytes as the RFC writes them (`45MB`)."""
-    for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
-        if size >= factor:
-            number = size / factor
-            return f"{number:.0f}{unit}" if number >= 10 else f"{number:.1f}{unit}"
-    return f"{size}B"
+    return format_bytes(size, "compact")
 
 
 def show_duration(seconds: float) -> str:
     """Seconds as the RFC writes them (`45s`)."""
-    return f"{seconds:.0f}s" if seconds >= 10 else f"{seconds:.1f}s"
+    return format_seconds(seconds, minutes=False)

@@ -20,6 +20,7 @@ from sonde.stores.disk.base import (
     SavedQuery,
     Totals,
 )
+from sonde.text.sizes import format_bytes
 from sonde.types import Caller, JobRecord
 
 MOST_BYTES = 4_000
@@ -181,14 +182,7 @@ def show_bytes(size: int, units: str) -> Any:
     """A size in the units that a session prefers."""
     if units == "bytes":
         return size
-    step, names = (1000, "kMGTPE") if units == "si" else (1024, "KMGTPE")
-    value, unit = float(size), ""
-    for name in names:
-        if value < step:
-            break
-        value, unit = value / step, name
-    mark = "iB" if units == "iec" and unit else "B"
-    return f"{value:.0f} {unit}{mark}" if not unit or value >= 100 else f"{value:.1f} {unit}{mark}"
+    return format_bytes(size, "si" if units == "si" else "iec")
 
 
 def show_counts(node: Node) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Parts that several pages show: states, jobs, small charts, sizes."""
+"""Parts that several pages show: badges, jobs, small charts, sizes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from sonde.disk.scope import find_home_folder
-from sonde.tools.shapes.shell import show_bytes
+from sonde.text.sizes import count_of, format_bytes
 from sonde.web.pages.endpoints import show_button
 from sonde.web.pages.html import Markup, show_age, tag
 
-_TOLD = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
+_BADGES = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
 
 
 def name_folder(path: str) -> str:
@@ -27,19 +27,19 @@ def shorten_home(path: str) -> str:
     return str(Path("~") / Path(path).relative_to(home))
 
 
-def count(number: int, what: str) -> str:
-    """A number of things."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def count(number: int, noun: str) -> str:
+    """A number and what it counts."""
+    return count_of(number, noun)
 
 
 def show_size(size: int | None) -> str:
-    """Bytes for people; nothing where they are not known."""
-    return "" if size is None else str(show_bytes(size, "iec"))
+    """A size; empty if it is not known."""
+    return "" if size is None else format_bytes(size, "iec")
 
 
 def show_status(status: str) -> Markup:
     """A state as a badge."""
-    return tag("span", status.replace("_", " "), class_=f"badge {_TOLD.get(status, 'warn')}")
+    return tag("span", status.replace("_", " "), class_=f"badge {_BADGES.get(status, 'warn')}")
 
 
 def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Markup:
@@ -64,7 +64,7 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
         tag("td", job["kind"]),
         tag("td", _show_subject(job)),
         tag("td",
-            tag("span", job["status"], class_=f"badge {_TOLD.get(job['status'], 'warn')}",
+            tag("span", job["status"], class_=f"badge {_BADGES.get(job['status'], 'warn')}",
                 data_status=True),
             tag("progress", value=percent, max=100, aria_label="Progress") if running else None,
             tag("span", _tell_progress(progress, job.get("eta")) if running else error,
