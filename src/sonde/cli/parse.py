@@ -31,6 +31,21 @@ class Option:
     names: tuple[str, ...]
     settings: Mapping[str, Any]
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Its names, if it is no positional argument."""
+        return self.names if self.names[0].startswith("-") else ()
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values it takes; empty if it takes any."""
+        return tuple(self.settings.get("choices", ()))
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it takes no value."""
+        return self.settings.get("action") == "store_true"
+
 
 @dataclass(frozen=True, slots=True)
 class Command:

@@ -34,6 +34,9 @@ _SHOWN_JOBS = 20
 _INDEX_QUESTION = "Index "
 """How the question begins that is answered by entering a folder."""
 
+JobRow = Mapping[str, object]
+"""A job as `read_job` answers it."""
+
 ProjectParam = Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)]
 
 
@@ -166,8 +169,8 @@ def show_project(
     )  # fmt: skip
 
 
-def _show_first_index(jobs: list[dict[str, Any]]) -> Content:
-    root = jobs[0]["subject"]
+def _show_first_index(jobs: list[JobRow]) -> Content:
+    root = str(jobs[0]["subject"])
     return frame(
         name_folder(root),
         "/projects",
@@ -207,12 +210,12 @@ def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
     )  # fmt: skip
 
 
-def _read_jobs(app: App, work: Work) -> list[dict[str, Any]]:
+def _read_jobs(app: App, work: Work) -> list[JobRow]:
     rows = list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
     return [read_job(app, row["jobId"], work=work) for row in rows]
 
 
-def _jobs_of(app: App, root: str, work: Work) -> list[dict[str, Any]]:
+def _jobs_of(app: App, root: str, work: Work) -> list[JobRow]:
     return [job for job in _read_jobs(app, work) if job["subject"] == root]
 
 
