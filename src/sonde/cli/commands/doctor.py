@@ -150,7 +150,7 @@ def _check_index(session: Session) -> Iterator[Check]:
 def _check_writer(session: Session) -> Check:
     try:
         with session.opened.lock.held(wait_s=0):
-            return Check("writer", "nobody is writing the index")
+            return Check("writer", "no process is writing the index")
     except IndexBusy:
         return Check("writer", "another process is writing the index; searches still work")
 
