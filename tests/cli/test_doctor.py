@@ -142,7 +142,7 @@ def test_agents_are_named_and_a_lost_program_is_a_fault(indexed: Shell) -> None:
 
 
 def test_a_writer_is_seen(indexed: Shell) -> None:
-    assert "nobody is writing the index" in indexed.run("doctor").stdout
+    assert "no process is writing the index" in indexed.run("doctor").stdout
     folder = Path(indexed.run("config", "path").stdout.splitlines()[0]).parent
     with WriterLock(folder).held():
         done = indexed.run("doctor")

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.cli.render import choose_window, find_opening, find_query_words, reaches
+from sonde.cli.render import choose_window, find_opening, reaches
+from sonde.text.highlight import find_query_words
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sonde.cli.parse import COMMANDS, GLOBALS, build_parser
 def test_every_command_has_a_function_that_runs_it() -> None:
     for command in COMMANDS:
         module, function = command.run.split(":")
-        assert callable(getattr(import_module(f"sonde.cli.{module}"), function))
+        assert callable(getattr(import_module(f"sonde.cli.commands.{module}"), function))
 
 
 def test_global_options_stand_before_or_after_the_command() -> None:

@@ -8,7 +8,6 @@ from sonde.cli.terminal import (
     describe_progress,
     display_width,
     draw_bar,
-    format_seconds,
 )
 from sonde.types import Progress
 
@@ -30,21 +29,6 @@ def test_a_line_without_a_total_counts_only() -> None:
 def test_the_bar_is_always_as_wide_as_itself(share: float) -> None:
     assert display_width(draw_bar(share, 10)) == 12
     assert draw_bar(share, 10).count("█") == int(share * 10 + 0.06)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.04, "0.0s"),
-        (1.26, "1.3s"),
-        (9.97, "10s"),
-        (59.7, "1m00s"),
-        (185, "3m05s"),
-        (7800, "2h10m"),
-    ],
-)
-def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
-    assert format_seconds(seconds) == text
 
 
 def test_a_terminal_sees_one_line_that_goes_away() -> None:

@@ -4,14 +4,13 @@ from typing import Any
 from sonde.cli.render import (
     Style,
     describe_search,
-    find_query_words,
-    format_bytes,
     render_facts,
     render_grep,
     render_projects,
     render_search,
 )
 from sonde.cli.terminal import Screen, display_width
+from sonde.text.highlight import find_query_words
 
 RESULT: dict[str, Any] = {
     "path": "src/auth/login.py",
@@ -166,9 +165,3 @@ def test_projects_are_a_table() -> None:
     assert first == "/a          ready      1 files  7 chunks  1MB  never"
     assert second == "/long/path  ready  1,200 files  7 chunks  1MB  never"
     assert list(render_projects({"projects": []}, Screen())) == []
-
-
-def test_sizes_read_as_people_say_them() -> None:
-    assert [format_bytes(size) for size in (0, 1023, 1536, 200 * 1024, 5 * 1024**3)] == [
-        *("0 bytes", "1023 bytes", "1.5 KB", "200 KB", "5.0 GB"),
-    ]

@@ -1,13 +1,16 @@
 import io
 import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.drawing import ANY, draw_text
 
+from sonde.cli.session import ask_root
 from sonde.cli.terminal import (
+    Prompt,
     Screen,
     cut_line,
     display_width,
@@ -15,6 +18,7 @@ from sonde.cli.terminal import (
     open_screen,
     prepare_line,
 )
+from sonde.errors import ProjectNotDetected
 
 TEXT = draw_text(ANY, 120)
 
@@ -92,3 +96,28 @@ def test_marks_follow_their_text_through_tabs_and_escapes() -> None:
     shown, spans = prepare_line("\tfoo\x07bar", [(1, 4), (5, 8)])
     assert [shown[a:b] for a, b in spans] == ["foo", "bar"]
     assert shown == "    foo\\x07bar"
+
+
+class Answers(Prompt):
+    """Somebody who has decided what to type."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+
+    def ask_line(self, question: str) -> str:
+        return self.lines.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("typed", "agreed"), [("y", True), ("Yes", True), ("", False), ("no", False), ("yess", False)]
+)
+def test_anything_but_yes_is_no(typed: str, agreed: bool) -> None:
+    assert Answers(typed).ask_yes("Write this?") is agreed
+
+
+def test_the_root_is_the_current_folder_or_a_typed_one(tmp_path: Path) -> None:
+    assert ask_root(Answers("1"), tmp_path) == tmp_path
+    assert ask_root(Answers("2", "/srv/app"), tmp_path) == Path("/srv/app")
+    for answers in (Answers("3"), Answers("2", "")):
+        with pytest.raises(ProjectNotDetected):
+            ask_root(answers, tmp_path)

@@ -182,7 +182,7 @@ def test_a_running_job_goes_on_by_itself(visit, project):
     page.add_init_script("""
         const told = JSON.parse(sessionStorage.told || "[]");
         new MutationObserver(() => {
-            const now = document.querySelector("[data-told]")?.textContent;
+            const now = document.querySelector("[data-note]")?.textContent;
             if (now && now !== told.at(-1)) told.push(now);
             sessionStorage.told = JSON.stringify(told);
         }).observe(document, {subtree: true, childList: true, characterData: true});

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from sonde.cli.parse import build_parser, find_command
+from sonde.cli.parse import FAILED, FOUND, INTERRUPTED, Command, build_parser, find_command
 
 if TYPE_CHECKING:
     from sonde.cli.session import Session
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
-_ASKED = ("CONFIRMATION_REQUIRED", "FILE_LIMIT_WARNING")
+_NEED_YES = ("CONFIRMATION_REQUIRED", "FILE_LIMIT_WARNING")
 _ACTIONS = {
     "INDEX_NOT_FOUND": "Run `sonde index` in the project.",
     "DOCS_INDEX_NOT_FOUND": "Set `indexDocs` to true and run `sonde index`.",
@@ -31,7 +30,7 @@ _ACTIONS = {
     "EMPTY_QUERY": "Say what to search for.",
     "ENTRY_NOT_FOUND": "Look it up with `sonde knowledge search`, which shows addresses.",
 }
-"""What a person does where the action of the error is for callers of tools."""
+"""Advice to people, where that of the error is meant for callers of tools."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough. Point stdout nowhere, or Python complains as it exits.
+        # The reader is gone. Point stdout to the null device, or Python complains at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FOUND
     except KeyboardInterrupt:
@@ -72,16 +71,18 @@ def _run(argv: Sequence[str] | None) -> int:
         level=logging.DEBUG if args.verbose else logging.CRITICAL + 1,
         format="%(levelname)s %(name)s: %(message)s",
     )
-    session = Session(args, os.environ)
-    if args.json:
-        _keep_json_whole()
-    return _run_command(session)
+    command = find_command(args.command)
+    session = Session(args, os.environ, models=command.models)
+    if args.json and hasattr(sys.stdout, "reconfigure"):
+        # in JSON, a byte that is not UTF-8 is written as the escape of its surrogate
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return _run_command(command, session)
 
 
-def _run_command(session: Session) -> int:
+def _run_command(command: Command, session: Session) -> int:
     from sonde.errors import SondeError
 
-    module, function = find_command(session.args.command).run.split(":")
+    module, function = command.run.split(":")
     try:
         code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(session)
     except SondeError as error:
@@ -90,10 +91,10 @@ def _run_command(session: Session) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
-        log.exception("%s broke", session.args.command)
-        told = f"{type(error).__name__}: {error}"
+        log.exception("%s failed", command.name)
+        what = f"{type(error).__name__}: {error}"
         action = "Repeat it with --verbose to see where; `sonde doctor` checks the installation."
-        _show_error(session, SondeError(told, user_message="{told}", next_action=action, told=told))
+        _show_error(session, SondeError(what, user_message="{what}", next_action=action, what=what))
         return FAILED
     else:
         return code
@@ -108,13 +109,13 @@ def _show_error(session: Session, error: SondeError) -> None:
         print(json.dumps(error.as_dict(), ensure_ascii=False))
         return
     action = error.next_action
-    if error.code in _ASKED:
+    if error.code in _NEED_YES:
         action = "Repeat the command with --yes, or set SONDE_ASSUME_YES=1."
     elif action == type(error).next_action:
         action = _ACTIONS.get(error.code, action)
     paint = session.err.paint
     lines = [f"{paint('bad', 'sonde:')} {escape_controls(error.user_message)}"]
-    # advice to agents whose user said no is none to the person who did
+    # who has just said no needs no advice on how to say yes
     if not error.facts.get("declined"):
         lines.append(f"  {paint('dim', '→')} {escape_controls(action)}")
     if session.args.verbose or "developer message" in action:
@@ -123,7 +124,7 @@ def _show_error(session: Session, error: SondeError) -> None:
 
 
 def _prepare_streams() -> None:
-    """No character and no missing stream may stop the output.
+    """Make sure that no character and no closed stream stops the output.
 
     Names that are not UTF-8 leave a pipe as the bytes they are, so that `xargs` finds the file,
     and appear on a terminal as escapes.
@@ -135,12 +136,6 @@ def _prepare_streams() -> None:
             setattr(sys, name, stream)
         bytes_pass = not stream.isatty() and stream.encoding.lower() == "utf-8"
         stream.reconfigure(errors="surrogateescape" if bytes_pass else "backslashreplace")
-
-
-def _keep_json_whole() -> None:
-    """In JSON, a byte that is not UTF-8 is written as the escape of its surrogate."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

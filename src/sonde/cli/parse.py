@@ -1,16 +1,18 @@
-"""The commands and their options, declared once; parser and completion follow.
+"""The commands and their options, declared once; the parser and completion derive from them.
 
-Nothing heavy is imported here: `sonde --help` and every typing error end in this file.
+Nothing heavy is imported here: `sonde --help` and every usage error end in this file.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from sonde.cli.usage import Parser
+FOUND, NOTHING, FAILED, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: found or done; nothing found; an error; Ctrl-C."""
 
 MODES = ("auto", "hybrid", "semantic", "lexical", "regex")
 REPORTS = (
@@ -24,21 +26,38 @@ KNOWLEDGE = ("notes", "media", "chats", "characters", "prompts")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One argument as argparse takes it."""
+    """One argument: the names and settings of argparse's `add_argument`."""
 
     names: tuple[str, ...]
-    settings: dict[str, Any]
+    settings: Mapping[str, Any]
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Its names, if it is no positional argument."""
+        return self.names if self.names[0].startswith("-") else ()
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values it takes; empty if it takes any."""
+        return tuple(self.settings.get("choices", ()))
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it takes no value."""
+        return self.settings.get("action") == "store_true"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: what it is for, its arguments, and `module:function` that runs it."""
+    """One command: its purpose, its arguments, and the `module:function` that runs it."""
 
     name: str
     about: str
     run: str
     options: tuple[Option, ...] = ()
     example: str = ""
+    models: bool = True
+    """Whether it needs embedding models; without, it starts sooner."""
 
 
 def _option(*names: str, **settings: Any) -> Option:
@@ -47,6 +66,10 @@ def _option(*names: str, **settings: Any) -> Option:
 
 def _flag(*names: str, about: str) -> Option:
     return Option(names, {"action": "store_true", "help": about})
+
+
+def _number(*names: str, about: str, least: int = 1) -> Option:
+    return Option(names, {"type": _whole(least), "metavar": "N", "help": about})
 
 
 def _whole(least: int) -> Callable[[str], int]:
@@ -66,267 +89,180 @@ GLOBALS = (
     _flag("-y", "--yes", about="answer yes to every question"),
     _flag("-q", "--quiet", about="print results only: no progress, no notes"),
     _flag("--verbose", about="with errors, show the technical message too"),
-    _option(
-        "--color",
-        choices=("auto", "always", "never"),
-        help="colour: auto (default), always or never",
-    ),
-)
+    _option("--color", choices=("auto", "always", "never"),
+            help="colour: auto (default), always or never"),
+)  # fmt: skip
 _FULL = _flag("--full", about="show whole snippets and whole lines")
 
 _TOOLSETS = _option(
     "--toolsets", metavar="NAMES", help="tools to list: code,index,research (default) or all"
 )
 
+# fmt: off
 COMMANDS = (
-    Command(
-        "index",
-        "index a project, or bring its index up to date",
-        "index:run_index",
-        (
-            _option("path", nargs="?", metavar="PATH", help="the project (default: detected)"),
-            _flag("--deep", about="compute the deeper vectors now; servers do it when idle"),
-        ),
-        "sonde index ~/code/app",
-    ),
-    Command(
-        "search",
-        "search by meaning and by words",
-        "search:run_search",
-        (
-            _option("query", nargs="+", metavar="QUERY", help="a question, words, or a name"),
-            _option("--path", metavar="P", help="only files under this folder"),
-            _option("--mode", choices=MODES, help="how to search (default: auto)"),
-            _option("-n", "--limit", type=_whole(1), metavar="N", help="results (default: 10)"),
-            _flag("--docs", about="search documentation instead of code"),
-            _flag("--all-projects", about="search every indexed project"),
-            _flag("--explain", about="say why each result ranks where it does"),
-            _flag("--scores", about="show scores"),
-            _option("--max-tokens", type=_whole(1), metavar="N", help="size of the answer"),
-            _FULL,
-        ),
-        "sonde search 'where are retries limited?' --path src/",
-    ),
-    Command(
-        "grep",
-        "find lines that match a regular expression",
-        "search:run_grep",
-        (
-            _option("pattern", metavar="PATTERN", help="a regular expression, as `rg` reads it"),
-            _option("paths", nargs="*", metavar="PATH", help="only under these files or folders"),
-            _flag("-i", "--ignore-case", about="upper and lower case are the same"),
-            _flag("-w", "--word-regexp", about="match whole words only"),
-            _flag("-F", "--fixed-strings", about="the pattern is plain text"),
-            _flag("-n", "--line-number", about="show line numbers (the default)"),
-            _flag("-N", "--no-line-number", about="do not show line numbers"),
-            _flag("-l", "--files-with-matches", about="print only the names of files"),
-            _flag("-c", "--count", about="print only how many lines match in each file"),
-            _option("-A", "--after-context", type=_whole(0), metavar="N", help="lines after"),
-            _option("-B", "--before-context", type=_whole(0), metavar="N", help="lines before"),
-            _option("-C", "--context", type=_whole(0), metavar="N", help="lines around"),
-            _option(
-                "-g",
-                "--glob",
-                action="append",
-                metavar="GLOB",
-                help="only files that match; !GLOB leaves out; may be repeated",
-            ),
-            _option("-t", "--type", metavar="LANGUAGE", help="only files of this language"),
-            _option("-m", "--max-count", type=_whole(1), metavar="N", help="matches in each file"),
-            _option("--limit", type=_whole(1), metavar="N", help="matches in all"),
-            _FULL,
-        ),
-        r"sonde grep -i 'def \w+_retry' src -t python",
-    ),
-    Command(
-        "files",
-        "find files by name",
-        "search:run_files",
-        (
-            _option("glob", metavar="GLOB", help="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
-            _option("-n", "--limit", type=_whole(1), metavar="N", help="matches (default: 20)"),
-        ),
-        "sonde files '**/test_*.py'",
-    ),
-    Command(
-        "knowledge",
-        "bring in, find, read and change notes, media, chats, characters and prompts",
-        "knowledge:run_knowledge",
-        (
-            _option("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS)),
-            _option(
-                "arguments",
-                nargs="*",
-                default=[],
-                metavar="ARGUMENT",
+    Command("index", "index a project, or bring its index up to date", "index:run_index", (
+        _option("path", nargs="?", metavar="PATH", help="the project (default: detected)"),
+        _flag("--deep", about="compute the deeper vectors now; servers do it when idle"),
+    ), "sonde index ~/code/app"),
+    Command("search", "search by meaning and by words", "search:run_search", (
+        _option("query", nargs="+", metavar="QUERY", help="a question, words, or a name"),
+        _option("--path", metavar="P", help="only files under this folder"),
+        _option("--mode", choices=MODES, help="how to search (default: auto)"),
+        _number("-n", "--limit", about="results (default: 10)"),
+        _flag("--docs", about="search documentation instead of code"),
+        _flag("--all-projects", about="search every indexed project"),
+        _flag("--explain", about="say why each result ranks where it does"),
+        _flag("--scores", about="show scores"),
+        _number("--max-tokens", about="size of the answer"),
+        _FULL,
+    ), "sonde search 'where are retries limited?' --path src/"),
+    Command("grep", "find lines that match a regular expression", "search:run_grep", (
+        _option("pattern", metavar="PATTERN", help="a regular expression, as `rg` reads it"),
+        _option("paths", nargs="*", metavar="PATH", help="only in these files or folders"),
+        _flag("-i", "--ignore-case", about="ignore letter case"),
+        _flag("-w", "--word-regexp", about="match whole words only"),
+        _flag("-F", "--fixed-strings", about="the pattern is plain text"),
+        _flag("-n", "--line-number", about="show line numbers (the default)"),
+        _flag("-N", "--no-line-number", about="do not show line numbers"),
+        _flag("-l", "--files-with-matches", about="print only the names of files"),
+        _flag("-c", "--count", about="print only the number of matching lines of each file"),
+        _number("-A", "--after-context", about="lines after", least=0),
+        _number("-B", "--before-context", about="lines before", least=0),
+        _number("-C", "--context", about="lines around", least=0),
+        _option("-g", "--glob", action="append", metavar="GLOB",
+                help="only files that match; !GLOB leaves out; may be repeated"),
+        _option("-t", "--type", metavar="LANGUAGE", help="only files of this language"),
+        _number("-m", "--max-count", about="matches in each file"),
+        _number("--limit", about="matches in all"),
+        _FULL,
+    ), r"sonde grep -i 'def \w+_retry' src -t python", models=False),
+    Command("files", "find files by name", "search:run_files", (
+        _option("glob", metavar="GLOB", help="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
+        _number("-n", "--limit", about="matches (default: 20)"),
+    ), "sonde files '**/test_*.py'"),
+    Command("knowledge",
+            "import, search, read and edit notes, media, chats, characters and prompts",
+            "knowledge:run_knowledge", (
+        _option("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS)),
+        _option("arguments", nargs="*", default=[], metavar="ARGUMENT",
                 help="of import: a folder or file; of search: words; of get, edit and delete: an "
-                "address (notes://ID); of add: the text; of export and restore: a file",
-            ),
-            _option(
-                "--as",
-                dest="source",
-                choices=KNOWLEDGE,
-                help="take it for, search in, or add to this source",
-            ),
-            _option("--title", metavar="TITLE", help="the title of what is added or changed"),
-            _option("--tags", metavar="A,B", help="its tags"),
-            _option("-n", "--limit", type=_whole(1), metavar="N", help="results (default: 10)"),
-            _flag("--watch", about="after an import, go on following the folder"),
-            _flag("--restore", about="with an import, bring back what was deleted here"),
-        ),
-        "sonde knowledge import ~/Notes",
-    ),
-    Command(
-        "tree",
-        "scan a folder and show what takes the space",
-        "disk:run_tree",
-        (
-            _option("path", nargs="?", metavar="PATH", help="the folder (default: here)"),
-            _option("-d", "--depth", type=_whole(1), metavar="N", help="levels shown (default: 1)"),
-            _option("-n", "--limit", type=_whole(1), metavar="N", help="rows of each folder (10)"),
-            _option("--sort", choices=("size", "name", "modified"), help="order (default: size)"),
-            _option("--max-depth", type=_whole(1), metavar="N", help="do not scan deeper"),
-            _flag("--follow-symlinks", about="also count what links lead to"),
-            _flag("--no-scan", about="show the last scan as it is"),
-            _option("--where", metavar="FILTER", help="find instead: 'size>10MB age>30d'"),
-            _option("--report", choices=REPORTS, metavar="NAME", help=", ".join(REPORTS)),
-            _option("--since", metavar="WHEN", help="growth since a date, or 7d (the default)"),
-        ),
-        "sonde tree ~/Downloads -d 2",
-    ),
-    Command(
-        "setup",
-        "add sonde to the configuration of your agents",
-        "setup:run_setup",
-        (
-            _option("agents", nargs="*", metavar="AGENT", help="which (default: those found)"),
-            _option("--scope", choices=("user", "project"), help="for all projects, or this one"),
-            _flag("--guide", about="also add a short section on sonde to the agents' instructions"),
-            _flag("--remove", about="take out what setup put in"),
-            _flag("--dry-run", about="show what would change, and change nothing"),
-        ),
-        "sonde setup claude-code codex --scope project --guide",
-    ),
-    Command(
-        "mcp",
-        "serve agents: MCP over stdin and stdout",
-        "serve:run_mcp",
-        (_TOOLSETS,),
-        "sonde mcp --toolsets all",
-    ),
-    Command(
-        "serve",
-        "serve agents and people over HTTP: MCP, REST and pages",
-        "serve:run_serve",
-        (
-            _option("--host", metavar="H", help="where to listen (default: 127.0.0.1)"),
-            _option("--port", type=_whole(0), metavar="N", help="port (default: 8420; 0: any)"),
-            _option("--token", metavar="T", help="what callers must present; seen by `ps`"),
-            _option("--token-file", metavar="FILE", help="a file of lines `TOKEN` or `USER TOKEN`"),
-            _option("--public-url", metavar="URL", help="our address as others see it"),
-            _TOOLSETS,
-        ),
-        "sonde serve --port 8420",
-    ),
-    Command("status", "show how the project's index is", "index:run_status"),
+                "address (notes://ID); of add: the text; of export and restore: a file"),
+        _option("--as", dest="source", choices=KNOWLEDGE,
+                help="import as, search in, or add to this source"),
+        _option("--title", metavar="TITLE", help="the title of what is added or changed"),
+        _option("--tags", metavar="A,B", help="its tags"),
+        _number("-n", "--limit", about="results (default: 10)"),
+        _flag("--watch", about="after an import, keep following the folder"),
+        _flag("--restore", about="with an import, restore entries deleted here"),
+    ), "sonde knowledge import ~/Notes"),
+    Command("tree", "scan a folder and show what takes the space", "disk:run_tree", (
+        _option("path", nargs="?", metavar="PATH", help="the folder (default: here)"),
+        _number("-d", "--depth", about="levels shown (default: 1)"),
+        _number("-n", "--limit", about="rows of each folder (10)"),
+        _option("--sort", choices=("size", "name", "modified"), help="order (default: size)"),
+        _number("--max-depth", about="do not scan deeper"),
+        _flag("--follow-symlinks", about="also count the targets of links"),
+        _flag("--no-scan", about="show the last scan without scanning again"),
+        _option("--where", metavar="FILTER", help="find instead: 'size>10MB age>30d'"),
+        _option("--report", choices=REPORTS, metavar="NAME", help=", ".join(REPORTS)),
+        _option("--since", metavar="WHEN", help="growth since a date, or 7d (the default)"),
+    ), "sonde tree ~/Downloads -d 2"),
+    Command("setup", "add sonde to the configuration of your agents", "setup:run_setup", (
+        _option("agents", nargs="*", metavar="AGENT", help="which (default: those found)"),
+        _option("--scope", choices=("user", "project"), help="for all projects, or this one"),
+        _flag("--guide", about="also add a short section on sonde to the agents' instructions"),
+        _flag("--remove", about="remove what setup added"),
+        _flag("--dry-run", about="show what would change, and change nothing"),
+    ), "sonde setup claude-code codex --scope project --guide"),
+    Command("mcp", "serve agents: MCP over stdin and stdout", "serve:run_mcp", (_TOOLSETS,),
+            "sonde mcp --toolsets all"),
+    Command("serve", "serve agents and people over HTTP: MCP, REST and pages", "serve:run_serve", (
+        _option("--host", metavar="H", help="where to listen (default: 127.0.0.1)"),
+        _number("--port", about="port (default: 8420; 0: any)", least=0),
+        _option("--token", metavar="T", help="the token that clients must send; visible in `ps`"),
+        _option("--token-file", metavar="FILE", help="a file of lines `TOKEN` or `USER TOKEN`"),
+        _option("--public-url", metavar="URL", help="the server's address as clients see it"),
+        _TOOLSETS,
+    ), "sonde serve --port 8420"),
+    Command("status", "show the state of the project's index", "index:run_status"),
     Command("projects", "list every indexed project", "index:run_projects"),
-    Command(
-        "jobs",
-        "list long work, or stop some",
-        "disk:run_jobs",
-        (
-            _option("-n", "--limit", type=_whole(1), metavar="N", help="jobs (default: 20)"),
-            _option("--stop", metavar="JOB", help="ask this job to stop"),
-        ),
-    ),
-    Command("reindex", "build the project's index anew", "index:run_reindex"),
+    Command("jobs", "list jobs, or stop one", "disk:run_jobs", (
+        _number("-n", "--limit", about="jobs (default: 20)"),
+        _option("--stop", metavar="JOB", help="stop this job"),
+    )),
+    Command("reindex", "rebuild the project's index", "index:run_reindex"),
     Command("delete", "delete the project's index", "index:run_delete"),
-    Command("flush", "index everything that waits", "index:run_flush"),
-    Command(
-        "strategy",
-        "show or choose when changes are indexed",
-        "index:run_strategy",
-        (
-            _option(
-                "strategy",
-                nargs="?",
-                choices=("realtime", "lazy", "git"),
-                help="at once, when it is quiet or searched, or with each commit",
-            ),
-            _flag("--hook", about="install the post-commit hook without asking"),
-            _flag("--no-hook", about="install none, and remove the one there is"),
-        ),
-        "sonde strategy git",
-    ),
-    Command(
-        "check",
-        "compare the index with the files and with itself, and repair it",
-        "index:run_check",
-        (_flag("--thorough", about="look at every single word, too"),),
-    ),
-    Command("doctor", "check that everything works, and say what does not", "doctor:run_doctor"),
-    Command(
-        "config",
-        "show settings and where each came from",
-        "config:run_config",
-        (
-            _option(
-                "action",
-                nargs="?",
-                choices=("show", "path", "edit"),
-                default="show",
-                help="show values (default), show file paths, or edit the project's file",
-            ),
-        ),
-    ),
-    Command(
-        "store",
-        "move the project's index to the other store",
-        "index:run_store",
-        (
-            _option("action", choices=("convert",), help="what to do"),
-            _option("store", choices=("sqlite", "lance"), help="the store to move to"),
-        ),
-        "sonde store convert lance",
-    ),
-    Command(
-        "export",
-        "write the project's views with their embeddings to chunk files",
-        "index:run_export",
-        (
-            _option("--format", choices=("cortex",), default="cortex", help="the layout: cortex"),
-            _option("-o", "--output", metavar="DIR", help="where (default: .cortex/chunks)"),
-        ),
-        "sonde export --format cortex",
-    ),
-    Command(
-        "embed",
-        "serve the bundled embedding model: POST /embed on this machine",
-        "serve:run_embed",
-        (
-            _option("action", choices=("serve",), help="what to do"),
-            _option("--port", type=_whole(0), metavar="N", help="port (default: 8121; 0: any)"),
-        ),
-        "sonde embed serve",
-    ),
-    Command(
-        "users",
-        "say who may use `sonde serve`: give out keys, list them, take them back",
-        "config:run_users",
-        (
-            _option("action", choices=("add", "list", "revoke"), help="what to do"),
-            _option("name", nargs="?", metavar="NAME", help="a user; to revoke, also a key's id"),
-        ),
-        "sonde users add anna",
-    ),
-    Command(
-        "completion",
-        "print the completion script of a shell",
-        "completion:run_completion",
-        (_option("shell", choices=SHELLS, help="which shell"),),
-        'eval "$(sonde completion bash)"',
-    ),
+    Command("flush", "index pending changes now", "index:run_flush"),
+    Command("strategy", "show or choose when changes are indexed", "index:run_strategy", (
+        _option("strategy", nargs="?", choices=("realtime", "lazy", "git"),
+                help="at once, when idle or searched, or with each commit"),
+        _flag("--hook", about="install the post-commit hook without asking"),
+        _flag("--no-hook", about="do not install it, and remove an existing one"),
+    ), "sonde strategy git"),
+    Command("check", "compare the index with the files and with itself, and repair it",
+            "index:run_check", (
+        _flag("--thorough", about="compare every word as well"),
+    )),
+    Command("doctor", "check the installation and report problems", "doctor:run_doctor"),
+    Command("config", "show settings and where each came from", "config:run_config", (
+        _option("action", nargs="?", choices=("show", "path", "edit"), default="show",
+                help="show values (default), show file paths, or edit the project's file"),
+    )),
+    Command("store", "move the project's index to the other store", "index:run_store", (
+        _option("action", choices=("convert",), help="what to do"),
+        _option("store", choices=("sqlite", "lance"), help="the store to move to"),
+    ), "sonde store convert lance"),
+    Command("export", "write the project's views with their embeddings to chunk files",
+            "index:run_export", (
+        _option("--format", choices=("cortex",), default="cortex", help="the layout: cortex"),
+        _option("-o", "--output", metavar="DIR", help="where (default: .cortex/chunks)"),
+    ), "sonde export --format cortex"),
+    Command("embed", "serve the bundled embedding model: POST /embed on this machine",
+            "serve:run_embed", (
+        _option("action", choices=("serve",), help="what to do"),
+        _number("--port", about="port (default: 8121; 0: any)", least=0),
+    ), "sonde embed serve"),
+    Command("users", "manage the users of `sonde serve`: create, list and revoke keys",
+            "config:run_users", (
+        _option("action", choices=("add", "list", "revoke"), help="what to do"),
+        _option("name", nargs="?", metavar="NAME", help="a user; to revoke, also a key's id"),
+    ), "sonde users add anna"),
+    Command("completion", "print the completion script of a shell", "completion:run_completion", (
+        _option("shell", choices=SHELLS, help="which shell"),
+    ), 'eval "$(sonde completion bash)"'),
 )
+# fmt: on
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser with short errors that suggest what was meant."""
+
+    known: Sequence[str] = ()
+    """Every option of every command."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the error, the nearest valid spelling, and the usage."""
+        import difflib
+
+        choice = re.search(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)", message)
+        option = re.search(r"unrecognized arguments: (--[\w-]+)", message)
+        if choice:
+            near = difflib.get_close_matches(choice[2], re.findall(r"[\w-]+", choice[3]), 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"choose from {choice[3]}"
+            message = f"there is no {choice[1].lower()} '{choice[2]}'; {hint}"
+        elif option:
+            near = difflib.get_close_matches(option[1], self.known, 1)
+            message += f"; did you mean {near[0]}?" if near else ""
+        self.exit(2, f"{self.prog}: {message}\n  → usage: {self._show_usage()}\n")
+
+    def _show_usage(self) -> str:
+        """The command with its arguments; the options are in the help."""
+        places = []
+        for each in self._get_positional_actions():
+            name = str(each.metavar or "|".join(each.choices or (each.dest,)))
+            more = " ..." if each.nargs in ("*", "+") else ""
+            places.append(f"{name}{more}" if each.required else f"[{name}{more}]")
+        return " ".join([self.prog, *places, f"[options]; see `{self.prog} --help`"])
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -364,7 +300,7 @@ def find_command(name: str) -> Command:
 
 
 def _add_globals(parser: argparse.ArgumentParser, *, suppress: bool) -> None:
-    """Global options stand before or after the command; given after, they win."""
+    """Global options may precede or follow the command; those that follow win."""
     group = parser.add_argument_group("everywhere")
     for option in GLOBALS:
         extra: dict[str, Any] = {"default": argparse.SUPPRESS} if suppress else {}

@@ -1,4 +1,4 @@
-"""One run of the command line: its arguments, settings, screens and, once needed, the app."""
+"""One run of the command line: arguments, settings, screens and, once needed, the app."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sonde.cli.terminal import (
     ColorChoice,
     ProgressLine,
+    Prompt,
     Screen,
-    ask_line,
-    ask_yes,
     escape_controls,
-    is_interactive,
     open_screen,
 )
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected
@@ -33,28 +31,32 @@ if TYPE_CHECKING:
     from sonde.app import App
     from sonde.projects.project import Project
 
-_TELL_THEMSELVES = ("doctor", "config")
-"""Commands whose own output holds the warnings."""
-_FARTHEST = 3
+_PRINT_WARNINGS = ("doctor", "config")
+"""Commands whose own output includes the warnings."""
+_MAX_PARENTS = 3
 """How many `..` a printed path may start with before the absolute one reads better."""
 
 
 class Session:
-    """What every command works with."""
+    """What every command works with.
 
-    def __init__(self, args: Namespace, environ: Mapping[str, str]) -> None:
+    Without `models` the app opens no embedding model: the command reads text only.
+    """
+
+    def __init__(self, args: Namespace, environ: Mapping[str, str], *, models: bool = True) -> None:
         self.args = args
         self.environ = environ
+        self.prompt = Prompt()
         color: ColorChoice = args.color or "auto"
         self.out: Screen = open_screen(sys.stdout, color, environ)
         self.err: Screen = open_screen(sys.stderr, color, environ)
         self.interrupted = False
-        self.needs_models = True
-        """Set to false before the app is opened by a command that only looks at text."""
+        self._models = models
+        self._named: str | None = args.project
 
     @cached_property
     def settings(self) -> Settings:
-        """Settings without any project's; those are added by whoever opens the project."""
+        """The settings, without those of a project, which opening the project adds."""
         return load_settings(self.environ, assume_yes=True if self.args.yes else None)
 
     @cached_property
@@ -63,7 +65,7 @@ class Session:
         from sonde.wiring import build_app
 
         settings = self.settings
-        if not self.needs_models:
+        if not self._models:
             settings = replace(settings, embedding="none")
         return build_app(settings, start=self._start(), tell=self.note)
 
@@ -77,33 +79,38 @@ class Session:
                 next_action="Change to a folder that does.",
             ) from error
 
+    def choose_project(self, path: str | None) -> None:
+        """Work on the project at this path, if there is one, instead of that of --project."""
+        self._named = path or self._named
+
     @cached_property
     def opened(self) -> Project:
-        """The project: as named, as indexed or detected around here, or as the person says."""
+        """The project: as named, as indexed or detected around here, or as typed when asked."""
         from sonde.projects.find import find_project
 
         try:
-            project = find_project(self.app.workspace, self.args.project)
+            project = find_project(self.app.workspace, self._named)
         except ProjectNotDetected:
-            if self.args.json or not is_interactive():
+            if self.args.json or not self.prompt.is_interactive():
                 raise
-            project = find_project(self.app.workspace, str(ask_root(Path.cwd())))
-        if self.args.command not in _TELL_THEMSELVES:
+            root = ask_root(self.prompt, Path.cwd())
+            project = find_project(self.app.workspace, str(root))
+        if self.args.command not in _PRINT_WARNINGS:
             for warning in project.settings.warnings:
                 self.note(escape_controls(warning), "warn")
         return project
 
     @property
     def project(self) -> str:
-        """The project as verbs want it named."""
+        """The root of the project, as verbs take it."""
         return str(self.opened.root)
 
     def is_inside_project(self) -> bool:
-        """Whether a project is named or lies around the working directory; asks nobody."""
+        """Whether a project is named or detected around the working directory; never asks."""
         from sonde.projects.find import find_project
 
         try:
-            find_project(self.app.workspace, self.args.project)
+            find_project(self.app.workspace, self._named)
         except ProjectNotDetected:
             return False
         return True
@@ -115,16 +122,18 @@ class Session:
             opened.close()
 
     @contextmanager
-    def working(self, waved: Callable[[str], bool] = lambda _question: False) -> Iterator[Work]:
-        """Long work with a progress line, questions (those that `waved` knows are
-        answered yes), and a first Ctrl-C that stops it cleanly."""
+    def working(self, agreed: Callable[[str], bool] = lambda _question: False) -> Iterator[Work]:
+        """Long work with a progress line and questions; the first Ctrl-C cancels it cleanly.
+
+        A question for which `agreed` is true is answered yes without being asked.
+        """
         line = ProgressLine(sys.stderr, Screen() if self.args.quiet else self.err)
 
         def ask(question: str) -> bool | None:
             line.clear()
-            if self.settings.assume_yes or waved(question):
+            if self.settings.assume_yes or agreed(question):
                 return True
-            return ask_yes(question) if is_interactive() else None
+            return self.prompt.ask_yes(question) if self.prompt.is_interactive() else None
 
         work = Work(report=line.show, ask=ask)
 
@@ -149,12 +158,12 @@ class Session:
         source = next(source for source in sources if path.startswith(source.prefix))
         place = source.root / path.removeprefix(source.prefix)
         relative = os.path.relpath(place)
-        climb = os.path.join(*[os.pardir] * (_FARTHEST + 1))  # noqa: PTH118 - a prefix, not a path
+        climb = os.path.join(*[os.pardir] * (_MAX_PARENTS + 1))  # noqa: PTH118 - a prefix, not a path
         return str(place) if relative.startswith(climb) else relative
 
     def inside(self, path: str) -> str:
-        """A path as typed, relative to the working directory or to the project -> as the project
-        names it."""
+        """A path as typed, relative to the working directory or the project -> relative to the
+        project."""
         given = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay visible
         named = Path(os.path.abspath(self.opened.root / path))  # noqa: PTH100
         sources = self.opened.tree.sources
@@ -173,28 +182,35 @@ class Session:
         )
 
     def note(self, text: str, style: str = "dim") -> None:
-        """Something beside the answer, on stderr."""
+        """Print a remark on the answer, on stderr."""
         if not self.args.quiet:
             sys.stderr.write(self.err.paint(style, text) + "\n")
 
     def print_lines(self, lines: Iterable[str]) -> None:
-        """Text for people, on stdout."""
+        """Print text for people, on stdout."""
         for line in lines:
             sys.stdout.write(f"{line}\n")
 
+    def print_answer(self, answer: object, lines: Iterable[str]) -> None:
+        """Print an answer: as JSON with --json, else as lines for people."""
+        if self.args.json:
+            self.print_json(answer)
+        else:
+            self.print_lines(lines)
+
     def flush(self) -> None:
-        """Let what was printed be seen now."""
+        """Send what was printed so far."""
         sys.stdout.flush()
 
-    def print_json(self, answer: Any) -> None:
-        """The answer for programs, on stdout."""
+    def print_json(self, answer: object) -> None:
+        """Print the answer as JSON, on stdout."""
         indent = 2 if self.out.tty else None
         sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=indent) + "\n")
 
 
-def ask_root(here: Path) -> Path:
-    """Ask the person for the project's folder, as the RFC words it."""
-    choice = ask_line(
+def ask_root(prompt: Prompt, here: Path) -> Path:
+    """Ask for the project's folder, in the words of the RFC."""
+    choice = prompt.ask_line(
         "Could not detect project root.\n"
         f" [1] Use current directory: {here}\n"
         " [2] Enter a custom path\n"
@@ -202,7 +218,7 @@ def ask_root(here: Path) -> Path:
     )
     if choice == "1":
         return here
-    typed = ask_line("Path: ") if choice == "2" else ""
+    typed = prompt.ask_line("Path: ") if choice == "2" else ""
     if not typed:
         raise ProjectNotDetected("no folder was chosen", cwd=str(here))
     return Path(typed).expanduser()

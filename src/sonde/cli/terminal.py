@@ -1,4 +1,4 @@
-"""What the terminal can do: colour, width, safe characters, questions."""
+"""The terminal: colour, width, safe characters, questions, the progress line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self, TextIO
 
+from sonde.text.highlight import TextSpan
+from sonde.text.times import format_seconds
 from sonde.types import Progress
 
 ColorChoice = Literal["auto", "always", "never"]
-Span = tuple[int, int]
 
 _STYLES = {
     "path": "35",
@@ -30,8 +31,11 @@ _STYLES = {
 }
 # C0 and C1 controls, and the marks that reorder text: shown, never obeyed.
 _UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_TAB = 4
-_NARROWEST, _USUAL = 20, 80
+_TAB_COLUMNS = 4
+_MIN_COLUMNS = 20
+"""Narrower terminals wrap: a line cut shorter than this says nothing."""
+_USUAL_COLUMNS = 80
+"""Of a terminal that does not tell its width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,10 @@ class Screen:
     """None: lines are not cut."""
 
     def paint(self, style: str, text: str) -> str:
-        """The text in a colour, where there is colour."""
+        """The text in the colour of a style, if colour is on."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.color and text else text
 
-    def mark(self, text: str, spans: Iterable[Span], style: str = "match") -> str:
+    def mark(self, text: str, spans: Iterable[TextSpan], style: str = "match") -> str:
         """The text with the character ranges in `spans` painted."""
         if not self.color:
             return text
@@ -64,23 +68,23 @@ class Screen:
 
 
 def open_screen(stream: TextIO, color: ColorChoice, environ: Mapping[str, str]) -> Screen:
-    """Look at a stream: colour as asked for or as NO_COLOR and TERM allow, width of COLUMNS."""
+    """The screen of a stream: colour as chosen or as NO_COLOR and TERM allow, width of COLUMNS."""
     tty = stream.isatty()
     wanted = tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
     columns = environ.get("COLUMNS", "")
     width: int | None = None
     if re.fullmatch("[1-9][0-9]{0,5}", columns):
-        width = max(_NARROWEST, int(columns))
+        width = max(_MIN_COLUMNS, int(columns))
     elif tty:
-        width = max(_NARROWEST, _ask_width(stream))
+        width = max(_MIN_COLUMNS, _ask_width(stream))
     return Screen(color == "always" or (color == "auto" and wanted), tty, width)
 
 
 def _ask_width(stream: TextIO) -> int:
     try:
-        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
     except OSError:
-        return _USUAL
+        return _USUAL_COLUMNS
 
 
 def escape_controls(text: str) -> str:
@@ -88,13 +92,15 @@ def escape_controls(text: str) -> str:
     return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def prepare_line(text: str, spans: Iterable[Span] = ()) -> tuple[str, list[Span]]:
+def prepare_line(text: str, spans: Iterable[TextSpan] = ()) -> tuple[str, list[TextSpan]]:
     """Tabs widened and controls escaped; spans move along."""
     position = [0]
     shown: list[str] = []
     column = 0
     for char in text:
-        piece = " " * (_TAB - column % _TAB) if char == "\t" else escape_controls(char)
+        piece = (
+            " " * (_TAB_COLUMNS - column % _TAB_COLUMNS) if char == "\t" else escape_controls(char)
+        )
         shown.append(piece)
         column += len(piece)
         position.append(column)
@@ -103,7 +109,7 @@ def prepare_line(text: str, spans: Iterable[Span] = ()) -> tuple[str, list[Span]
 
 
 def display_width(text: str) -> int:
-    """How many columns a text without controls takes."""
+    """The columns that a text without controls takes."""
     if text.isascii():
         return len(text)
     return sum(_columns(char) for char in text)
@@ -127,32 +133,32 @@ def _columns(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def ask_yes(question: str) -> bool:
-    """Put a question to the person at the terminal; anything but yes is no."""
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+class Prompt:
+    """Puts questions to the person at the terminal: asks on stderr, reads from stdin."""
+
+    def is_interactive(self) -> bool:
+        """Whether somebody sees a question and can answer it."""
+        return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def ask_yes(self, question: str) -> bool:
+        """Whether the answer is yes; anything else is no."""
+        return self.ask_line(f"{question} [y/N] ").lower() in ("y", "yes")
+
+    def ask_line(self, question: str) -> str:
+        """The line typed in answer; empty at end of input."""
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        return sys.stdin.readline().strip()
 
 
-def ask_line(question: str) -> str:
-    """One line typed by the person at the terminal; empty at end of input."""
-    sys.stderr.write(question)
-    sys.stderr.flush()
-    return sys.stdin.readline().strip()
-
-
-def is_interactive() -> bool:
-    """Is there a person who sees a question and can answer it?"""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-
-
-_BAR_WIDTH = 24
+_BAR_COLUMNS = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_REDRAW_S = 0.08
+_REDRAW_INTERVAL_S = 0.08
+"""Twelve times a second looks smooth and costs the work nothing."""
 
 
 class ProgressLine:
-    """Draws `Progress` on a terminal; says nothing elsewhere."""
+    """Draws `Progress` on a terminal; silent elsewhere."""
 
     def __init__(self, stream: TextIO, screen: Screen) -> None:
         self._stream = stream
@@ -173,20 +179,22 @@ class ProgressLine:
         self.clear()
 
     def show(self, progress: Progress) -> None:
-        """Draw, unless something was drawn a moment ago."""
+        """Draw, unless the line was drawn a moment ago."""
         now = time.monotonic()
         finished = progress.total is not None and progress.done >= progress.total
         if not self._screen.tty or (
-            progress.stage == self._stage and not finished and now - self._drawn_at < _REDRAW_S
+            progress.stage == self._stage
+            and not finished
+            and now - self._drawn_at < _REDRAW_INTERVAL_S
         ):
             return
         self._drawn_at, self._stage, self._visible = now, progress.stage, True
-        text = cut_line(describe_progress(progress), (self._screen.width or 80) - 1)
+        text = cut_line(describe_progress(progress), (self._screen.width or _USUAL_COLUMNS) - 1)
         self._stream.write(f"\r\x1b[K{text}")
         self._stream.flush()
 
     def clear(self) -> None:
-        """Take the line away, so that what follows starts clean."""
+        """Erase the line, so that other output starts clean."""
         if self._visible:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -210,20 +218,9 @@ def describe_progress(progress: Progress) -> str:
     return "  ".join(parts)
 
 
-def draw_bar(share: float, width: int = _BAR_WIDTH) -> str:
+def draw_bar(share: float, width: int = _BAR_COLUMNS) -> str:
     """A bar filled to `share`, fine to an eighth of a cell."""
     eighths = round(share * width * 8)
     full, rest = divmod(eighths, 8)
     bar = "█" * full + (_EIGHTHS[rest] if rest else "")
     return f"▕{bar:<{width}}▏"
-
-
-def format_seconds(seconds: float) -> str:
-    """A duration as people say it: 0.4s, 12s, 3m05s, 2h10m."""
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"

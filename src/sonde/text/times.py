@@ -67,3 +67,30 @@ def _stamp(when: datetime) -> int | None:
         return int(when.timestamp() * 1000)
     except (OverflowError, ValueError):
         return None
+
+
+def format_seconds(seconds: float, *, minutes: bool = True) -> str:
+    """A duration: `0.4s`, `12s`, `3m05s`, `2h10m`; in seconds only without `minutes`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60 or not minutes:
+        return f"{whole}s"
+    full, rest = divmod(whole, 60)
+    return f"{full}m{rest:02}s" if full < 60 else f"{full // 60}h{full % 60:02}m"
+
+
+_AGE_STEPS = ((60, "s"), (60, "min"), (24, "h"), (30, "d"), (12, "mo"))
+"""Each unit, and how many of it make one of the next."""
+_JUST_NOW_S = 10
+
+
+def format_age(seconds: float) -> str:
+    """How long ago something was, in its largest whole unit: `just now`, `5 min ago`."""
+    if seconds < _JUST_NOW_S:
+        return "just now"
+    for size, unit in _AGE_STEPS:
+        if seconds < size:
+            return f"{seconds:.0f} {unit} ago"
+        seconds /= size
+    return f"{seconds:.0f} y ago"

@@ -31,7 +31,7 @@ from sonde.runtime.memory import trim_heap
 from sonde.version import __version__
 from sonde.web.guard import MAX_BODY_BYTES, Access, Guard, is_exposed
 from sonde.web.metrics import Meter, Metrics
-from sonde.web.pages.errors import refuse_request
+from sonde.web.pages.html import refuse_request
 from sonde.web.rest import RouteEndpoint, describe_routes
 
 TRIM_INTERVAL_S = 5.0

@@ -37,7 +37,7 @@ from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.limits import Buckets
 from sonde.types import LOCAL, Caller
 from sonde.web.accounts import Tokens
-from sonde.web.pages.errors import is_person, refuse_request
+from sonde.web.pages.html import is_person, refuse_request
 
 COOKIE = "sonde_token"
 MAX_BODY_BYTES = 4 * 1024 * 1024

@@ -1,29 +1,34 @@
-"""Completion scripts for bash, zsh and fish, written from the same table as the parser."""
+"""Completion scripts for bash, zsh and fish, derived from the table of commands."""
 
 from __future__ import annotations
 
-from sonde.cli.parse import COMMANDS, GLOBALS, Command, Option
+from collections.abc import Sequence
+
+from sonde.cli.parse import COMMANDS, FOUND, GLOBALS, Command, Option
 
 
 def run_completion(shell: str) -> int:
     """Print the script of a shell."""
     writers = {"bash": write_bash, "zsh": write_zsh, "fish": write_fish}
     print(writers[shell](), end="")
-    return 0
+    return FOUND
 
 
 def write_bash() -> str:
     """For `eval "$(sonde completion bash)"`."""
     names = " ".join(command.name for command in COMMANDS)
-    shared = _flags(GLOBALS)
+    shared = _long_flags(GLOBALS)
     cases = "\n".join(
-        f"        {command.name}) words='{_complete_words(command)} {shared}' ;;"
+        f"        {command.name}) words='{_list_words(command)} {shared}' ;;"
         for command in COMMANDS
     )
     choices = "\n".join(
-        f"        {flag}) COMPREPLY=($(compgen -W '{' '.join(option.settings['choices'])}' "
+        f"        {flag}) COMPREPLY=($(compgen -W '{' '.join(option.choices)}' "
         '-- "$current")); return ;;'
-        for flag, option in _options_with_choices()
+        for option in (*GLOBALS, *(option for command in COMMANDS for option in command.options))
+        if option.choices
+        for flag in option.flags
+        if flag.startswith("--")
     )
     return f"""# bash completion for sonde
 _sonde() {{
@@ -80,67 +85,41 @@ def write_fish() -> str:
         )
         seen = f"'__fish_seen_subcommand_from {command.name}'"
         for option in (*command.options, *GLOBALS):
-            if not option.names[0].startswith("-"):
-                words = option.settings.get("choices")
-                lines.append(f"complete -c sonde -n {seen} " + _fish_words(words))
+            values = f"-a '{' '.join(option.choices)}'" if option.choices else "-F"
+            if not option.flags:
+                lines.append(f"complete -c sonde -n {seen} {values}")
                 continue
             parts = [
-                f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
-                for name in option.names
+                f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+                for flag in option.flags
             ]
-            if "action" not in option.settings or option.settings["action"] == "append":
-                choices = option.settings.get("choices")
-                parts.append(f"-x -a '{' '.join(choices)}'" if choices else "-r -F")
+            if not option.is_flag:
+                parts.append(f"-x {values}" if option.choices else f"-r {values}")
             about = _plain(option.settings["help"])
             lines.append(f"complete -c sonde -n {seen} {' '.join(parts)} -d '{about}'")
     return "\n".join(lines) + "\n"
 
 
-def _fish_words(words: tuple[str, ...] | None) -> str:
-    return f"-a '{' '.join(words)}'" if words else "-F"
-
-
 def _zsh_options(command: Command) -> list[str]:
     specs = []
     for option in (*command.options, *GLOBALS):
-        flags = [name for name in option.names if name.startswith("-")]
-        about = _plain(option.settings["help"])
-        choices = option.settings.get("choices")
-        value = ""
-        if choices:
-            value = f":value:({' '.join(choices)})"
-        elif option.settings.get("action") != "store_true":
-            value = ":value:_files"
-        specs += [f"'{name}[{about}]{value}'" for name in flags]
-        if not flags and choices:
-            specs.append(f"':{option.names[0]}:({' '.join(choices)})'")
+        values = f"({' '.join(option.choices)})" if option.choices else "_files"
+        value = "" if option.is_flag else f":value:{values}"
+        specs += [f"'{flag}[{_plain(option.settings['help'])}]{value}'" for flag in option.flags]
+        if not option.flags and option.choices:
+            specs.append(f"':{option.names[0]}:{values}'")
     return specs
 
 
-def _options_with_choices() -> list[tuple[str, Option]]:
-    every = [*GLOBALS, *(option for command in COMMANDS for option in command.options)]
-    return [
-        (name, option)
-        for option in every
-        if "choices" in option.settings
-        for name in option.names
-        if name.startswith("--")
-    ]
+def _list_words(command: Command) -> str:
+    positional = [" ".join(option.choices) for option in command.options if not option.flags]
+    return " ".join([*filter(None, positional), _long_flags(command.options)])
 
 
-def _complete_words(command: Command) -> str:
-    words = [
-        " ".join(option.settings.get("choices", ()))
-        for option in command.options
-        if not option.names[0].startswith("-")
-    ]
-    return " ".join([*filter(None, words), _flags(command.options)])
-
-
-def _flags(options: tuple[Option, ...]) -> str:
-    return " ".join(name for option in options for name in option.names if name.startswith("--"))
+def _long_flags(options: Sequence[Option]) -> str:
+    return " ".join(f for option in options for f in option.flags if f.startswith("--"))
 
 
 def _plain(text: str) -> str:
-    """Help text without the characters that shells read."""
+    """Help text without characters that are special to shells."""
     return text.replace("'", "’").translate(dict.fromkeys(map(ord, '"`[]:!\\')))

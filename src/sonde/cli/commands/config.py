@@ -1,4 +1,4 @@
-"""`sonde config`: what is set, by whom, and in which files."""
+"""`sonde config`: the settings and where each comes from. `sonde users`: keys for the server."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
-from sonde.cli.render import count_of
+from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, display_width, escape_controls, is_interactive
+from sonde.cli.terminal import Screen, display_width, escape_controls
 from sonde.errors import IndexNotFound, InvalidRequest, ProjectNotDetected
 from sonde.settings import RULES, Settings, apply_project_config
 from sonde.stores.users import Users
+from sonde.text.sizes import count_of
+from sonde.text.times import show_time
 
-_WIDEST = 32
-"""Columns of values; longer ones push their source to the right."""
+_VALUE_COLUMNS = 32
+"""Longer values push their source to the right."""
+
+
+class SettingRow(TypedDict):
+    """A setting as programs read it."""
+
+    value: object
+    source: str
 
 
 def run_config(session: Session) -> int:
-    """Show settings, or the files they stand in, or open the project's file in an editor."""
+    """Show settings or the paths of their files, or open the project's file in an editor."""
     user = session.settings.home / "config.json"
     project = find_project_config(session)
     if session.args.action == "edit":
@@ -28,18 +37,13 @@ def run_config(session: Session) -> int:
     files = {"project": str(project) if project else None, "user": str(user)}
     settings = apply_project_config(session.settings, project) if project else session.settings
     if session.args.action == "path":
-        if session.args.json:
-            session.print_json(files)
-        else:
-            session.print_lines(path for path in files.values() if path)
-        return 0
-    if session.args.json:
-        session.print_json({"settings": list_settings(settings), "files": files})
-    else:
-        session.print_lines(render_settings(settings, session.out))
+        session.print_answer(files, (path for path in files.values() if path))
+        return FOUND
+    answer = {"settings": list_settings(settings), "files": files}
+    session.print_answer(answer, render_settings(settings, session.out))
     for warning in settings.warnings:
         session.note(escape_controls(warning), "warn")
-    return 0
+    return FOUND
 
 
 def find_project_config(session: Session) -> Path | None:
@@ -47,7 +51,7 @@ def find_project_config(session: Session) -> Path | None:
     return session.opened.folder / "config.json" if session.is_inside_project() else None
 
 
-def list_settings(settings: Settings) -> dict[str, dict[str, Any]]:
+def list_settings(settings: Settings) -> dict[str, SettingRow]:
     """Every setting with its value and its source."""
     return {
         name: {"value": _plain(_mask(settings, name)), "source": settings.sources[name]}
@@ -58,7 +62,7 @@ def list_settings(settings: Settings) -> dict[str, dict[str, Any]]:
 def render_settings(
     settings: Settings, screen: Screen, *, chosen_only: bool = False
 ) -> Iterator[str]:
-    """One line per setting: its name in config.json, value, source; what was chosen stands out."""
+    """One line per setting: its name in config.json, value, source; chosen ones stand out."""
     rows = [
         (_spell(name), _show(name, row["value"]), row["source"])
         for name, row in list_settings(settings).items()
@@ -68,13 +72,13 @@ def render_settings(
     for name, value, source in rows:
         chosen = source != "default"
         label = screen.paint("bold" if chosen else "dim", f"{name:<{widths[0]}}")
-        padding = " " * (min(widths[1], _WIDEST) - display_width(value))
-        told = screen.paint("good" if chosen else "dim", escape_controls(source))
-        yield f"{label}  {value}{padding}  {told}"
+        padding = " " * (min(widths[1], _VALUE_COLUMNS) - display_width(value))
+        shown = screen.paint("good" if chosen else "dim", escape_controls(source))
+        yield f"{label}  {value}{padding}  {shown}"
 
 
 def _spell(name: str) -> str:
-    """A setting's name in config.json, or in the environment if it cannot stand there."""
+    """A setting's name in config.json, or in the environment if it is only read there."""
     return (RULES[name].key if name in RULES else "") or f"SONDE_{name.upper()}"
 
 
@@ -108,18 +112,15 @@ def _edit(session: Session, project: Path | None) -> int:
     if not project.exists():
         raise IndexNotFound(f"{project} is written with the first index")
     editor = session.environ.get("VISUAL") or session.environ.get("EDITOR")
-    if not editor or not is_interactive():
+    if not editor or not session.prompt.is_interactive():
         session.print_lines([str(project)])
         session.note("edit this file; the next command reads it")
-        return 0
+        return FOUND
     return subprocess.run([*shlex.split(editor), str(project)], check=False).returncode
 
 
-FOUND, NOTHING = 0, 1
-
-
 def run_users(session: Session) -> int:
-    """Give out a key, list them, or take them back."""
+    """Create a key, list all, or revoke those of a user."""
     users = Users(session.settings.home / "users.json")
     action, name = session.args.action, session.args.name
     if action == "list":
@@ -132,25 +133,17 @@ def run_users(session: Session) -> int:
         )
     if action == "add":
         key, secret = users.add_key(name)
-        if session.args.json:
-            session.print_json({"user": key.user, "id": key.id, "key": secret})
-        else:
-            session.print_lines([secret])
+        session.print_answer({"user": key.user, "id": key.id, "key": secret}, [secret])
+        if not session.args.json:
             session.note(f"The key of {name}; it is shown this once. Send it as a bearer token.")
         return FOUND
     ended = users.revoke(name)
-    if session.args.json:
-        session.print_json({"revoked": ended})
-    else:
-        good = session.out.paint("good", "✓")
-        told = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
-        session.print_lines([f"{good} {told}"])
+    line = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
+    session.print_answer({"revoked": ended}, [f"{session.out.paint('good', '✓')} {line}"])
     return FOUND
 
 
 def _list(session: Session, users: Users) -> int:
-    from sonde.text.times import show_time
-
     rows = [
         {
             "user": key.user,
@@ -160,11 +153,11 @@ def _list(session: Session, users: Users) -> int:
         }
         for key in users.list_keys()
     ]
-    if session.args.json:
-        session.print_json({"keys": rows})
-    for row in [] if session.args.json else rows:
+    lines = []
+    for row in rows:
         state = f"revoked {row['revoked']}" if row["revoked"] else f"since {row['created']}"
-        session.print_lines([escape_controls(f"{row['user']}  {row['id']}  {state}")])
+        lines.append(escape_controls(f"{row['user']}  {row['id']}  {state}"))
+    session.print_answer({"keys": rows}, lines)
     if not rows:
-        session.note("no key was given out yet; `sonde users add NAME` gives one")
+        session.note("there are no keys yet; `sonde users add NAME` creates one")
     return FOUND if rows else NOTHING

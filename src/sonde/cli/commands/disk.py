@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sonde.cli.render import count_of, format_bytes
 from sonde.cli.session import Session
-from sonde.cli.terminal import escape_controls, format_seconds
+from sonde.cli.terminal import escape_controls
+from sonde.text.sizes import count_of, format_bytes
+from sonde.text.times import format_seconds
 
 if TYPE_CHECKING:
     from sonde.disk.reports import DiskReport

@@ -1,4 +1,4 @@
-"""`sonde doctor`: look at everything sonde stands on, and say what is wrong."""
+"""`sonde doctor`: check the installation, the index and the agents, and report problems."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sonde.cli.commands.config import find_project_config, list_settings, render_settings
-from sonde.cli.render import format_bytes
+from sonde.cli.parse import FAILED, FOUND
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, escape_controls
 from sonde.errors import IndexBusy, IndexNotFound, SondeError
 from sonde.policy.roots import MARKERS
 from sonde.settings import Settings, apply_project_config
+from sonde.text.sizes import format_bytes
 
-_LEAST_FREE = 200 * 1024 * 1024
-HEALTHY, UNWELL = 0, 2
+_MIN_FREE_BYTES = 200 * 1024 * 1024
+"""Room for the index of a large project while it is rewritten."""
+_USUAL_WATCHES = 524_288
+"""What distributions that raise the limit of inotify set it to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at; advice means that something is wrong with it."""
+    """One thing that was checked; advice means that it has a problem."""
 
     name: str
     found: str
@@ -32,35 +35,30 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Nothing needs to be done about it."""
+        """Whether there is nothing to do about it."""
         return not self.advice
 
 
 def run_doctor(session: Session) -> int:
-    """Print every check; the exit code says whether all is well."""
+    """Print every check; exits with 0 if all passed."""
     checks = list(check_everything(session))
     healthy = all(check.ok for check in checks)
     settings = _settings_here(session)
-    if session.args.json:
-        session.print_json(
-            {
-                "healthy": healthy,
-                "checks": [{**asdict(check), "ok": check.ok} for check in checks],
-                "settings": list_settings(settings) if settings else {},
-                "warnings": list(settings.warnings) if settings else [],
-            }
-        )
-    else:
-        session.print_lines(_render(checks, settings, session.out))
-    return HEALTHY if healthy else UNWELL
+    answer = {
+        "healthy": healthy,
+        "checks": [{**asdict(check), "ok": check.ok} for check in checks],
+        "settings": list_settings(settings) if settings else {},
+        "warnings": list(settings.warnings) if settings else [],
+    }
+    session.print_answer(answer, _render(checks, settings, session.out))
+    return FOUND if healthy else FAILED
 
 
 def check_everything(session: Session) -> Iterator[Check]:
-    """The checks from the ground up; the first broken floor ends them."""
+    """The checks, each on the ground of those before; the first error ends them."""
     yield from _check_programs()
     try:
-        home = session.settings.home
-        yield _check_home(home)
+        yield _check_home(session.settings.home)
         yield from _check_models(session)
         yield _check_project(session)
         if session.is_inside_project():
@@ -94,7 +92,7 @@ def _check_home(home: Path) -> Check:
     except OSError as error:
         advice = "Set SONDE_HOME to a folder you can write to."
         return Check("home", f"{home} cannot be written: {error.strerror}", advice)
-    roomy = free >= _LEAST_FREE
+    roomy = free >= _MIN_FREE_BYTES
     advice = "" if roomy else "Free some space, or set SONDE_HOME to another disk."
     return Check("home", f"{home}, {format_bytes(free)} free", advice)
 
@@ -145,33 +143,33 @@ def _check_index(session: Session) -> Iterator[Check]:
     yield from _check_watches(session)
     for kind, store in session.opened.stores().items():
         broken = store.verify()
-        advice = "Run `sonde reindex` to build the index anew." if broken else ""
+        advice = "Run `sonde reindex` to rebuild the index." if broken else ""
         yield Check(f"{kind} store", "; ".join(broken) or "sound", advice)
 
 
 def _check_writer(session: Session) -> Check:
     try:
         with session.opened.lock.held(wait_s=0):
-            return Check("writer", "nobody is writing the index")
+            return Check("writer", "no process is writing the index")
     except IndexBusy:
-        return Check("writer", "another process is writing the index; searches go on meanwhile")
+        return Check("writer", "another process is writing the index; searches still work")
 
 
 def _check_watches(session: Session) -> Iterator[Check]:
-    """On Linux every watched folder counts against a limit of the user's."""
+    """On Linux, each watched folder counts against a limit per user."""
     try:
         limit = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text("ascii"))
     except (OSError, ValueError):
         return
     paths = {path for store in session.opened.stores().values() for path in store.files()}
     folders = len({path.rpartition("/")[0] for path in paths})
-    advice = f"Allow more: sysctl fs.inotify.max_user_watches={max(524_288, folders * 4)}."
+    advice = f"Allow more: sysctl fs.inotify.max_user_watches={max(_USUAL_WATCHES, folders * 4)}."
     found = f"{folders:,} folders to watch, {limit:,} allowed"
     yield Check("watches", found, "" if folders < limit else advice)
 
 
 def _check_agents(session: Session) -> Iterator[Check]:
-    """Agents that are not set up are no fault; those that start something that is gone are."""
+    """An agent that is not set up is no problem; one that starts a missing program is."""
     from sonde.agents.machine import Machine, find_setups
 
     machine = Machine(Path.home(), session.environ)
@@ -194,7 +192,7 @@ def _check_agents(session: Session) -> Iterator[Check]:
 
 
 def _settings_here(session: Session) -> Settings | None:
-    """Settings with the project's own, as far as they can be read."""
+    """The settings including the project's; None if they cannot be read."""
     try:
         settings = session.settings
     except SondeError:

@@ -1,21 +1,23 @@
-"""The commands about indexes."""
+"""The commands that build, show and repair indexes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from sonde.cli.render import count_of, render_facts, render_projects
+from sonde.cli.parse import FOUND, NOTHING
+from sonde.cli.render import render_facts, render_projects
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, escape_controls, format_seconds
+from sonde.cli.terminal import escape_controls
 from sonde.errors import FileLimitWarning
+from sonde.text.sizes import count_of
+from sonde.text.times import format_seconds
 
 if TYPE_CHECKING:
     from sonde.indexing.integrity import Findings
 
 
-FOUND, NOTHING = 0, 1
-_LEFT_OUT = {
+_SKIP_REASONS = {
     "denied": "on the deny list",
     "not_included": "not in `include`",
     "symlink": "symbolic links",
@@ -25,16 +27,17 @@ _LEFT_OUT = {
     "secret_content": "with a secret inside",
     "cut_short": "indexed in part",
 }
-"""Reasons for leaving files out whose names do not say enough."""
-_LARGE = FileLimitWarning.user_message.split("{", maxsplit=1)[0]
+"""Reasons for skipping files whose names do not explain themselves."""
+_LARGE_PROJECT = FileLimitWarning.user_message.split("{", maxsplit=1)[0]
+"""How the one question begins that typing `sonde index` does not answer."""
 
 
 def run_index(session: Session) -> int:
-    """Index the project; typing the command is consent, save for a very large one."""
+    """Index the project; typing the command is consent, except for a very large one."""
     from sonde.tools.index import create_index
 
-    session.args.project = session.args.path or session.args.project
-    with session.working(waved=lambda question: not question.startswith(_LARGE)) as work:
+    session.choose_project(session.args.path)
+    with session.working(lambda question: not question.startswith(_LARGE_PROJECT)) as work:
         answer = create_index(
             session.app, project=session.project, deep=session.args.deep, work=work
         )
@@ -45,12 +48,10 @@ def run_index(session: Session) -> int:
     files, chunks = answer["filesIndexed"], answer["chunksCreated"]
     counts = f"{count_of(files, 'file')}, {count_of(chunks, 'chunk')}"
     place = paint("path", escape_controls(answer["projectPath"]))
-    done = f"{paint('good', '✓')} {counts} in {answer['duration']}  {place}"
-    session.print_lines([done])
-    skipped: Any = answer.get("skipped") or {}
-    if skipped:
+    session.print_lines([f"{paint('good', '✓')} {counts} in {answer['duration']}  {place}"])
+    if skipped := answer.get("skipped"):
         reasons = ", ".join(
-            f"{count:,} {_LEFT_OUT.get(reason, reason.replace('_', ' '))}"
+            f"{count:,} {_SKIP_REASONS.get(reason, reason.replace('_', ' '))}"
             for reason, count in skipped.items()
         )
         session.note(f"left out: {reasons}; see `sonde status`")
@@ -58,7 +59,7 @@ def run_index(session: Session) -> int:
 
 
 def run_reindex(session: Session) -> int:
-    """Build the index anew, once confirmed."""
+    """Rebuild the index, once confirmed."""
     from sonde.tools.index import reindex_project
 
     return _run_plain(session, reindex_project)
@@ -79,10 +80,7 @@ def run_store(session: Session) -> int:
         answer = convert_store(
             session.app.workspace, session.args.store, project=session.project, work=work
         )
-    if session.args.json:
-        session.print_json(answer)
-    else:
-        session.print_lines([f"{session.out.paint('good', '✓')} {answer['message']}"])
+    session.print_answer(answer, [f"{session.out.paint('good', '✓')} {answer['message']}"])
     return FOUND
 
 
@@ -97,11 +95,8 @@ def run_export(session: Session) -> int:
             session.project,
             work=work,
         )
-    if session.args.json:
-        session.print_json(answer)
-    else:
-        told = escape_controls(answer["message"])
-        session.print_lines([f"{session.out.paint('good', '✓')} {told}"])
+    message = escape_controls(answer["message"])
+    session.print_answer(answer, [f"{session.out.paint('good', '✓')} {message}"])
     return FOUND
 
 
@@ -115,13 +110,22 @@ def run_strategy(session: Session) -> int:
         answer = choose_strategy(
             session.app.workspace, args.strategy, hook, project=session.project, work=work
         )
-    if session.args.json:
-        session.print_json(answer)
-        return FOUND
-    session.print_lines([answer["strategy"] + (" (with hook)" if answer["hook"] else "")])
-    if message := answer.get("message"):
+    shown = answer["strategy"] + (" (with hook)" if answer["hook"] else "")
+    session.print_answer(answer, [shown])
+    if not args.json and (message := answer.get("message")):
         session.note(escape_controls(message))
     return FOUND
+
+
+_REPAIRS = {
+    "changed": "changed",
+    "missing": "not indexed",
+    "gone": "gone",
+    "broken": "broken",
+    "strays": "belonging to nothing",
+    "vectors": "damaged vectors",
+}
+"""Counts of `Findings`, in the words of the report."""
 
 
 def run_check(session: Session) -> int:
@@ -129,57 +133,45 @@ def run_check(session: Session) -> int:
     from sonde.projects.find import indexed_project
     from sonde.projects.maintenance import check_now
 
+    workspace = session.app.workspace
     thorough = True if session.args.thorough else None
-    project = indexed_project(session.app.workspace, session.project)
+    project = indexed_project(workspace, session.project)
     with session.working() as work:
-        findings = check_now(session.app.workspace, project, work, thorough=thorough)
-    if session.args.json:
-        session.print_json(findings.as_dict())
-    elif not session.args.quiet:
-        session.print_lines([_tell_check(findings, session.out)])
+        findings = check_now(workspace, project, work, thorough=thorough)
+    if session.args.json or not session.args.quiet:
+        line = f"{session.out.paint('good', '✓')} {_describe_check(findings)}"
+        session.print_answer(findings.as_dict(), [line])
     return FOUND
 
 
-def _tell_check(findings: Findings, screen: Screen) -> str:
-    words = {
-        "changed": "changed",
-        "missing": "not indexed",
-        "gone": "gone",
-        "broken": "broken",
-        "strays": "belonging to nothing",
-        "vectors": "damaged vectors",
-    }
-    counts = ((getattr(findings, name), told) for name, told in words.items())
-    mended = ", ".join(f"{count:,} {told}" for count, told in counts if count)
-    took = format_seconds(findings.seconds)
-    told = f"repaired: {mended}" if mended else "nothing to repair"
-    return (
-        f"{screen.paint('good', '✓')} {count_of(findings.files, 'file')} checked in {took}; {told}"
-    )
+def _describe_check(findings: Findings) -> str:
+    counts = ((getattr(findings, name), words) for name, words in _REPAIRS.items())
+    repaired = ", ".join(f"{count:,} {words}" for count, words in counts if count)
+    checked = f"{count_of(findings.files, 'file')} checked in {format_seconds(findings.seconds)}"
+    return f"{checked}; " + (f"repaired: {repaired}" if repaired else "nothing to repair")
 
 
 def run_flush(session: Session) -> int:
-    """Index everything that waits."""
+    """Index pending changes."""
     from sonde.projects.maintenance import flush_index
 
     return _run_plain(session, lambda app, **given: flush_index(app.workspace, **given))
 
 
 def run_status(session: Session) -> int:
-    """Show how the index is."""
+    """Show the state of the index."""
     from sonde.tools.index import get_index_status
 
     if session.args.json:
         return _run_plain(session, get_index_status)
     with session.working() as work:
-        answer: Any = get_index_status(session.app, project=session.project, work=work)
+        answer = get_index_status(session.app, project=session.project, work=work)
+    shown: Mapping[str, object] = {**answer}
     if checks := answer["details"].get("integrity"):
-        mended = sum(checks.get("repaired", {}).values())
-        answer["details"]["integrity"] = {
-            "lastCheck": checks.get("lastCheck"),
-            "repaired": mended or "nothing",
-        }
-    session.print_lines(render_facts(answer, session.out))
+        repaired = sum(checks.get("repaired", {}).values()) or "nothing"
+        brief = {"lastCheck": checks.get("lastCheck"), "repaired": repaired}
+        shown = {**answer, "details": {**answer["details"], "integrity": brief}}
+    session.print_lines(render_facts(shown, session.out))
     if deep := session.app.workspace.deep:
         pairs = [store.coverage(deep.name) for store in session.opened.stores().values()]
         if any(have < total for have, total in pairs):
@@ -190,13 +182,10 @@ def run_status(session: Session) -> int:
     return FOUND
 
 
-def _run_plain(session: Session, verb: Callable[..., Any]) -> int:
+def _run_plain(session: Session, verb: Callable[..., Mapping[str, object]]) -> int:
     with session.working() as work:
         answer = verb(session.app, project=session.project, work=work)
-    if session.args.json:
-        session.print_json(answer)
-    else:
-        session.print_lines(render_facts(answer, session.out))
+    session.print_answer(answer, render_facts(answer, session.out))
     return FOUND
 
 
@@ -206,10 +195,7 @@ def run_projects(session: Session) -> int:
 
     with session.working() as work:
         answer = list_projects(session.app, work=work)
-    if session.args.json:
-        session.print_json(answer)
-    else:
-        session.print_lines(render_projects(answer, session.out))
-        if not answer["projects"]:
-            session.note("no project is indexed yet; run `sonde index` in one")
+    session.print_answer(answer, render_projects(answer, session.out))
+    if not answer["projects"] and not session.args.json:
+        session.note("no project is indexed yet; run `sonde index` in one")
     return FOUND if answer["projects"] else NOTHING

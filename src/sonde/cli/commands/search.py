@@ -1,4 +1,4 @@
-"""The commands that look for something: search, grep, files."""
+"""The commands that search: search, grep, files."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sonde.cli.render import Style, describe_search, find_query_words, render_grep, render_search
+from sonde.cli.parse import FOUND, NOTHING
+from sonde.cli.render import Style, describe_search, render_grep, render_search
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest
+from sonde.text.highlight import find_query_words
 
 if TYPE_CHECKING:
     from sonde.tools.shapes.rfc import GrepAnswer
 
 
-FOUND, NOTHING = 0, 1
-_MOST_LINES = 100_000
-_ROOMY = 20_000
-"""Tokens: people scroll, so they get whole results; programs get the budget of the settings."""
+_MAX_LINES = 100_000
+"""Of a grep without --limit: more than anybody reads, and still little memory."""
+_TERMINAL_TOKENS = 20_000
+"""People scroll, so they get whole results; programs get the budget of the settings."""
 
 
 def run_search(session: Session) -> int:
@@ -37,7 +39,7 @@ def run_search(session: Session) -> int:
             project=project,
             mode=args.mode or "auto",
             path=_read_path(session, args.path),
-            max_tokens=args.max_tokens or (None if args.json else _ROOMY),
+            max_tokens=args.max_tokens or (None if args.json else _TERMINAL_TOKENS),
             explain=args.explain,
             work=work,
         )
@@ -65,12 +67,11 @@ def _search_lines(session: Session, pattern: str) -> int:
             next_action="Leave out --all-projects and --docs; name the project with --project.",
         )
     paths = [args.path] if args.path else []
-    return _print_grep(session, _grep(session, pattern, paths, limit=args.limit or _MOST_LINES))
+    return _print_grep(session, _grep(session, pattern, paths, limit=args.limit or _MAX_LINES))
 
 
 def run_grep(session: Session) -> int:
     """Print the lines that match, as grep does."""
-    session.needs_models = False
     args = session.args
     globs = args.glob or []
     _check_language(args.type)
@@ -88,7 +89,7 @@ def run_grep(session: Session) -> int:
         before=around if args.before_context is None else args.before_context,
         after=around if args.after_context is None else args.after_context,
         max_count=args.max_count,
-        limit=args.limit or _MOST_LINES,
+        limit=args.limit or _MAX_LINES,
     )
     counts = Counter(match["path"] for match in answer["matches"])
     show = Style(session.out, session.show_path).path

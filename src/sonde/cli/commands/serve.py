@@ -1,4 +1,4 @@
-"""The commands that serve agents: over stdin and stdout, and over HTTP."""
+"""The commands that serve: MCP over stdio, everything over HTTP, and embeddings."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from sonde.app import App
+    from sonde.mcp.calls import Closable
     from sonde.mcp.listing import Listing
     from sonde.web.accounts import Issuer
-
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +32,12 @@ def run_mcp(session: Session) -> int:
     early = load_manifest(settings.toolsets, settings.tool_names, enhanced=enhanced)
     open_app = _open_later(session, settings)
     if sys.stdin and sys.stdin.isatty():
-        told = "sonde speaks MCP here, on stdin and stdout, to the agent that starts it"
-        session.note(f"{told}; `sonde setup` tells your agents to. Ctrl-C ends it.")
+        session.note(
+            "sonde speaks MCP here, on stdin and stdout, to the agent that starts it; "
+            "`sonde setup` tells your agents to. Ctrl-C ends it."
+        )
     serve_stdio(open_app, lambda: _make_listing(settings), _begin, early)
-    return 0
+    return FOUND
 
 
 def run_serve(session: Session) -> int:
@@ -76,25 +79,23 @@ def run_serve(session: Session) -> int:
         begin=_begin,
     )
 
-    def tell(address: str) -> None:
+    def announce(address: str) -> None:
         address = settings.public_url.rstrip("/") or address
-        if args.json:
-            session.print_json({"url": address, "mcp": f"{address}/mcp"})
-        else:
-            session.print_lines(
-                [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C ends it)"]
-            )
+        session.print_answer(
+            {"url": address, "mcp": f"{address}/mcp"},
+            [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C ends it)"],
+        )
         session.flush()
 
-    serve_http(app, access, tell)
+    serve_http(app, access, announce)
     end_if_busy()
-    return 0
+    return FOUND
 
 
-def _begin(app: Any) -> None:
+def _begin(app: Closable) -> None:
     from sonde.projects.follow import begin_following
 
-    begin_following(app.workspace)
+    begin_following(cast("App", app).workspace)  # `_open_later` has built it
 
 
 def _find_issuer(settings: Settings) -> Issuer | None:
@@ -105,14 +106,14 @@ def _find_issuer(settings: Settings) -> Issuer | None:
     if not settings.jwt_issuer:
         raise InvalidRequest(
             "jwtKeys without jwtIssuer",
-            user_message="Whoever signs tokens must be named.",
-            next_action="Set SONDE_JWT_ISSUER to what `iss` of the tokens is.",
+            user_message="The issuer of signed tokens is not set.",
+            next_action="Set SONDE_JWT_ISSUER to the `iss` claim of the tokens.",
         )
     return Issuer(Path(settings.jwt_keys).expanduser(), settings.jwt_issuer, settings.jwt_audience)
 
 
 def _read_settings(session: Session, **given: Any) -> Settings:
-    """The settings with what the command line says, and a log as they want it."""
+    """The settings with the options of the command line; also sets the level of the log."""
     names = session.args.toolsets
     settings = load_settings(
         session.environ,
@@ -138,13 +139,13 @@ def _make_listing(settings: Settings) -> Listing:
         routes=ROUTES,
         tool_limits=settings.tool_limits,
     )
-    _ = listing.limits  # a name that is wrong is told at the start
+    _ = listing.limits  # an unknown tool name is an error at start-up
     return listing
 
 
 def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
     named = session.args.project or "."
-    if named.startswith("${"):  # a variable that the agent had no folder to put in for
+    if named.startswith("${"):  # a variable that the agent had no folder to substitute for
         named = "."
     start = Path(named).expanduser().absolute()
 
@@ -168,18 +169,16 @@ def run_embed(session: Session) -> int:
     except (OSError, OverflowError) as error:
         raise StorageUnusable(
             f"127.0.0.1:{port}: {error}",
-            user_message="The port for embedding is not free.",
-            next_action="Choose another with --port, or 0 for any.",
+            user_message="The port for embeddings is taken.",
+            next_action="Choose another with --port, or 0 for any free one.",
         ) from error
     with server:
         facts = {"url": server.address, "model": embedder.name, "dimensions": embedder.dimensions}
-        if session.args.json:
-            session.print_json(facts)
-        else:
-            session.print_lines([f"{embedder.name} at {server.address}  (Ctrl-C ends it)"])
+        line = f"{embedder.name} at {server.address}  (Ctrl-C ends it)"
+        session.print_answer(facts, [line])
         session.flush()
         try:
             server.serve_forever()
         finally:
             embedder.close()
-    return 0
+    return FOUND

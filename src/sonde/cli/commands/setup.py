@@ -1,25 +1,70 @@
-"""`sonde setup`: put the server into the configuration of agents, or take it out."""
+"""`sonde setup`: add the server to the configuration of agents, or remove it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sonde.agents.machine import Machine, Scope, find_launch
 from sonde.agents.plan import Change, plan_entry, plan_guide
 from sonde.agents.table import AGENTS, Agent
+from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import ask_yes, escape_controls, is_interactive
+from sonde.cli.terminal import escape_controls
 from sonde.errors import ConfirmationRequired, SondeError, UnknownArgument
 
-DONE, NOTHING, FAILED = 0, 1, 2
 _DONE_WORDS = {"add": "added to", "update": "updated in", "remove": "removed from"}
-_PAINT = {"+": "good", "-": "bad", "@": "dim"}
+_DIFF_STYLES = {"+": "good", "-": "bad", "@": "dim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One file of an agent: the change planned for it, or the reason that there is none."""
+
+    agent: str
+    title: str
+    file: Path | None = None
+    reason: str = ""
+    """Why the agent is skipped."""
+    change: Change | None = None
+    written: bool = False
+    backup: Path | None = None
+    error: SondeError | None = None
+    """Why the file was refused, or could not be written."""
+
+    @property
+    def action(self) -> str:
+        """What is done with the file."""
+        if self.error:
+            return "refuse"
+        return self.change.action if self.change else "skip"
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there is something to write."""
+        return self.action not in ("none", "skip", "refuse")
+
+    def as_dict(self) -> dict[str, object]:
+        """The step as `--json` prints it."""
+        row: dict[str, object] = {"agent": self.agent, "title": self.title}
+        if self.file:
+            row["file"] = str(self.file)
+        row["action"] = self.action
+        if self.reason:
+            row["reason"] = self.reason
+        if self.change and self.change.action != "none":
+            row |= {"diff": "\n".join(self.change.show()), "written": self.written}
+        if self.written:
+            row["backup"] = str(self.backup) if self.backup else None
+        if self.error:
+            row["error"] = self.error.as_dict()
+        return row
 
 
 def run_setup(session: Session) -> int:
-    """Show each change, ask, write; the exit code says whether every file could be dealt with."""
+    """Show each change, ask, write; exits with 0 if every file could be dealt with."""
     args = session.args
     backups = session.settings.home / "backups"
     machine = Machine(Path.home(), session.environ)
@@ -27,24 +72,23 @@ def run_setup(session: Session) -> int:
     if not agents:
         session.note("no agent was found; name one: " + ", ".join(a.name for a in AGENTS))
         return _finish(session, [], NOTHING)
-    rows = list(_plan_rows(session, machine, agents, backups))
-    changes = [row for row in rows if isinstance(row.get("change"), Change)]
-    if changes and not args.dry_run and not (session.settings.assume_yes or _can_ask(session)):
+    steps = list(_plan_steps(session, machine, agents, backups))
+    pending = [step for step in steps if step.is_pending]
+    can_ask = session.prompt.is_interactive() and not args.json
+    if pending and not args.dry_run and not (session.settings.assume_yes or can_ask):
         if not args.json:
-            for row in changes:
-                session.print_lines(_render_change(session, row))
-        question = f"This changes {len(changes)} file{'s' if len(changes) > 1 else ''}."
+            for step in pending:
+                session.print_lines(_render_step(session, step))
+        question = f"This changes {len(pending)} file{'s' if len(pending) > 1 else ''}."
         raise ConfirmationRequired("nobody to ask", question=question, token="--yes")  # noqa: S106
-    for row in rows:
-        _settle(session, row, backups)
-    failed = any("error" in row for row in rows)
+    steps = [_apply(session, step, backups) for step in steps]
     if not (args.json or args.guide or args.remove):
         session.note("`sonde setup --guide` also tells agents when to use which tool")
-    return _finish(session, rows, FAILED if failed else DONE)
+    return _finish(session, steps, FAILED if any(step.error for step in steps) else FOUND)
 
 
 def choose_agents(machine: Machine, names: list[str]) -> list[Agent]:
-    """Those that were named, else those that are there."""
+    """The agents that are named, else those found on the machine."""
     known = {agent.name: agent for agent in AGENTS}
     for name in names:
         if name not in known:
@@ -57,109 +101,87 @@ def choose_agents(machine: Machine, names: list[str]) -> list[Agent]:
     return [known[name] for name in dict.fromkeys(names)] or machine.find_agents()
 
 
-def _plan_rows(
+def _plan_steps(
     session: Session, machine: Machine, agents: list[Agent], backups: Path
-) -> Iterator[dict[str, Any]]:
-    """One row per file: whose, where, and the change or why there is none."""
+) -> Iterator[Step]:
     args = session.args
     scope: Scope = args.scope or "user"
     project = session.opened.root if scope == "project" else None
     launch = find_launch(session.environ, args.project if scope == "user" else None)
     guides: dict[Path, list[str]] = {}
     for agent in agents:
-        row: dict[str, Any] = {"agent": agent.name, "title": agent.title}
         path = machine.find_config(agent, scope, project)
+        step = Step(agent.name, agent.title, path)
         if guide := machine.find_guide(agent, scope, project):
             guides.setdefault(guide.resolve(), []).append(agent.title)  # one may link to another
         if path is None:
-            yield row | {"action": "skip", "reason": f"no {scope} configuration"}
+            yield replace(step, reason=f"no {scope} configuration")
             continue
-        row |= {"file": str(path)}
-        try:
-            change = plan_entry(agent, path, launch, remove=args.remove, backups=backups)
-        except SondeError as error:
-            yield row | {"action": "refuse", "error": error}
-            continue
-        yield row | _describe(change)
+        plan = partial(plan_entry, agent, path, launch, remove=args.remove, backups=backups)
+        yield _plan(step, plan)
     if args.guide or args.remove:
         for path, titles in guides.items():
-            row = {"agent": "guide", "title": f"Guide for {', '.join(titles)}", "file": str(path)}
-            try:
-                change = plan_guide(path, remove=args.remove, backups=backups)
-            except SondeError as error:
-                yield row | {"action": "refuse", "error": error}
-                continue
-            if change.action != "none" or not args.remove:
-                yield row | _describe(change)
+            step = Step("guide", f"Guide for {', '.join(titles)}", path)
+            step = _plan(step, partial(plan_guide, path, remove=args.remove, backups=backups))
+            if step.action != "none" or not args.remove:
+                yield step
 
 
-def _describe(change: Change) -> dict[str, Any]:
-    if change.action == "none":
-        return {"action": "none"}
-    return {"action": change.action, "diff": "\n".join(change.show()), "change": change}
+def _plan(step: Step, plan: Callable[[], Change]) -> Step:
+    try:
+        return replace(step, change=plan())
+    except SondeError as error:
+        return replace(step, error=error)
 
 
-def _can_ask(session: Session) -> bool:
-    return is_interactive() and not session.args.json
-
-
-def _settle(session: Session, row: dict[str, Any], backups: Path) -> None:
-    """Show one row, ask about it, write it; what came of it is added to the row."""
-    change: Change | None = row.pop("change", None)
+def _apply(session: Session, step: Step, backups: Path) -> Step:
+    """Show one step, ask, and write it. Returns the step with its outcome."""
     show = not session.args.json
     if show:
-        session.print_lines(_render_change(session, row))
-    if change is None:
-        return
-    row["written"] = False
-    if session.args.dry_run:
-        return
-    if not session.settings.assume_yes and not ask_yes("Write this?"):
-        return
+        session.print_lines(_render_step(session, step))
+    if step.change is None or not step.is_pending or session.args.dry_run:
+        return step
+    if not session.settings.assume_yes and not session.prompt.ask_yes("Write this?"):
+        return step
     try:
-        backup = change.write(backups)
+        backup = step.change.write(backups)
     except SondeError as error:
-        row |= {"action": "refuse", "error": error}
+        failed = replace(step, error=error)
         if show:
-            session.print_lines(_render_change(session, row))
-        return
-    row |= {"written": True, "backup": str(backup) if backup else None}
+            session.print_lines(_render_step(session, failed))
+        return failed
     if show:
         note = f"; the file as it was: {escape_controls(str(backup))}" if backup else ""
-        told = f"{_DONE_WORDS[change.action]} {escape_controls(str(change.path))}"
-        session.print_lines([f"{session.out.paint('good', '✓')} {told}{note}"])
+        done = f"{_DONE_WORDS[step.action]} {escape_controls(str(step.file))}"
+        session.print_lines([f"{session.out.paint('good', '✓')} {done}{note}"])
+    return replace(step, written=True, backup=backup)
 
 
-def _render_change(session: Session, row: dict[str, Any]) -> Iterator[str]:
+def _render_step(session: Session, step: Step) -> Iterator[str]:
     paint = session.out.paint
-    title = paint("bold", row["title"])
-    place = paint("path", escape_controls(row.get("file", "")))
-    if "error" in row:
-        error: SondeError = row["error"]
-        yield f"{paint('bad', '✗')} {title}  {escape_controls(error.user_message)}"
-        yield f"  {paint('dim', '→')} {escape_controls(error.next_action)}"
+    title = paint("bold", step.title)
+    place = paint("path", escape_controls(str(step.file or "")))
+    if step.error:
+        yield f"{paint('bad', '✗')} {title}  {escape_controls(step.error.user_message)}"
+        yield f"  {paint('dim', '→')} {escape_controls(step.error.next_action)}"
         if session.args.verbose:
-            yield paint("dim", f"  {escape_controls(error.developer_message)}")
-    elif row["action"] == "skip":
-        yield f"{paint('dim', '-')} {title}  {row['reason']}"
-    elif row["action"] == "none":
+            yield paint("dim", f"  {escape_controls(step.error.developer_message)}")
+    elif step.change is None:
+        yield f"{paint('dim', '-')} {title}  {step.reason}"
+    elif step.action == "none":
         state = "not there" if session.args.remove else "up to date"
         yield f"{paint('good', '✓')} {title}  {place}  {state}"
     else:
         yield f"{title}  {place}"
-        for line in row["diff"].splitlines():
-            style = _PAINT.get(line[:1])
+        for line in step.change.show():
+            style = _DIFF_STYLES.get(line[:1])
             shown = escape_controls(line)
             yield "  " + (paint(style, shown) if style else shown)
 
 
-def _finish(session: Session, rows: list[dict[str, Any]], code: int) -> int:
+def _finish(session: Session, steps: list[Step], code: int) -> int:
     if session.args.json:
-        shown = [
-            {k: v.as_dict() if isinstance(v, SondeError) else v for k, v in row.items()}
-            for row in rows
-        ]
         scope = session.args.scope or "user"
-        answer = {"scope": scope, "dryRun": session.args.dry_run, "agents": shown}
-        session.print_json(answer)
+        rows = [step.as_dict() for step in steps]
+        session.print_json({"scope": scope, "dryRun": session.args.dry_run, "agents": rows})
     return code

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from sonde.searching.lines.grep import LineRow
+from sonde.text.sizes import format_bytes
+from sonde.text.times import format_seconds
 from sonde.types import HitRow, IndexReport, Json, ProjectSummary, Status, StoreCounts
 
 
@@ -215,13 +217,9 @@ def show_summary(summary: ProjectSummary) -> ProjectRow:
 
 def format_size(size: int) -> str:
     """Bytes as the RFC writes them (`45MB`)."""
-    for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
-        if size >= factor:
-            number = size / factor
-            return f"{number:.0f}{unit}" if number >= 10 else f"{number:.1f}{unit}"
-    return f"{size}B"
+    return format_bytes(size, "compact")
 
 
 def show_duration(seconds: float) -> str:
     """Seconds as the RFC writes them (`45s`)."""
-    return f"{seconds:.0f}s" if seconds >= 10 else f"{seconds:.1f}s"
+    return format_seconds(seconds, minutes=False)

@@ -11,6 +11,7 @@ from sonde.disk.scope import measure_json, shorten_path, shorten_text
 from sonde.paging.budget import fit_page
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import Plan
+from sonde.text.sizes import format_bytes
 from sonde.tools.schema import Param
 from sonde.types import Caller, JobRecord, Json
 
@@ -249,14 +250,7 @@ def show_bytes(size: int, units: str) -> Size:
     """A size in the units that a session prefers."""
     if units == "bytes":
         return size
-    step, names = (1000, "kMGTPE") if units == "si" else (1024, "KMGTPE")
-    value, unit = float(size), ""
-    for name in names:
-        if value < step:
-            break
-        value, unit = value / step, name
-    mark = "iB" if units == "iec" and unit else "B"
-    return f"{value:.0f} {unit}{mark}" if not unit or value >= 100 else f"{value:.1f} {unit}{mark}"
+    return format_bytes(size, "si" if units == "si" else "iec")
 
 
 def show_name(name: str) -> str:

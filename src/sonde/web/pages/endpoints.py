@@ -1,49 +1,52 @@
-"""The endpoints of pages and forms: errors are pages, and what must be confirmed is asked."""
+"""Endpoints of pages and forms: errors become pages, confirmations are asked for. And login."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 
 from sonde.errors import ConfirmationRequired, FileLimitWarning, SondeError
 from sonde.tools.route import Content, Route
 from sonde.web.application import Parts
-from sonde.web.pages.errors import refuse_person
-from sonde.web.pages.html import Markup, frame, tag
+from sonde.web.guard import COOKIE, LOGIN
+from sonde.web.pages.html import Markup, frame, refuse_person, tag
 from sonde.web.rest import RouteEndpoint
+
+_COOKIE_AGE_S = 30 * 24 * 3600
+"""A month: long enough not to annoy, short enough that a lost browser forgets."""
 
 
 class PageEndpoint(RouteEndpoint):
-    """A verb that answers with a page; what it raises is shown as one, too."""
+    """A verb that answers with a page; errors are shown as pages, too."""
 
     def read_texts(self, request: Request) -> dict[str, list[str]]:
-        """The arguments; a form sends empty fields, which mean nothing."""
+        """The arguments; empty fields of a form are left out."""
         texts = super().read_texts(request)
         kept = {name: [each for each in values if each] for name, values in texts.items()}
         return {name: values for name, values in kept.items() if values}
 
     def refuse(self, error: Exception, request: Request) -> Response:
-        """An error as a page, or as a part of one where a part was asked for."""
+        """An error as a page, or as a part of one if only that was requested."""
         return refuse_person(error, part=request.query_params.get("part") is not None)
 
 
 class FormEndpoint(PageEndpoint):
-    """A verb that takes what a form sends, and leads to another page."""
+    """A verb that takes the fields of a form and redirects to a page."""
 
-    async def read_object(self, request: Request) -> dict[str, Any]:
-        """The fields of the form; a list where the verb takes one."""
+    async def read_object(self, request: Request) -> dict[str, str | list[str]]:
+        """The fields of the form, as lists where the verb takes lists."""
         sent = parse_qs((await request.body()).decode("utf-8", "replace"))
         request.state.sent = sent
         lists = {each.name for each in self._route.arguments if each.kind == "array"}
-        return {name: all_ if name in lists else all_[-1] for name, all_ in sent.items()}
+        return {name: each if name in lists else each[-1] for name, each in sent.items()}
 
     def refuse(self, error: Exception, request: Request) -> Response:
-        """An error as a page; where a yes is missing, a page that asks for it."""
+        """An error as a page; if a confirmation is missing, a page that asks for it."""
         if isinstance(error, ConfirmationRequired | FileLimitWarning) and "token" in error.facts:
             page = _ask(error, request.url.path, request.state.sent, find_way_back(request))
             return Response(page.body, 200, {"cache-control": "no-store"}, page.mime)
@@ -63,30 +66,30 @@ def serve_page(path: str, verb: Callable[..., Content], parts: Parts) -> HttpRou
 
 
 def lead_to(path: str) -> RedirectResponse:
-    """On to another page, which is then asked for by GET."""
+    """A redirect to another page, requested by GET."""
     return RedirectResponse(path, 303)
 
 
 def show_button(action: str, name: str, *, kind: str = "quiet", label: str | None = None) -> Markup:
-    """A form that is one button: pressing it is all there is to say."""
+    """A form with nothing but a button."""
     button = tag("button", name, class_=kind or None, aria_label=label)
     return tag("form", button, method="post", action=action, class_="one")
 
 
 def find_way_back(request: Request) -> str:
-    """The page of ours that the form was on."""
+    """The page of this server that the form was on."""
     scheme, _, way = request.headers.get("referer", "").partition(f"://{request.headers['host']}")
     return keep_here(way) if scheme in ("http", "https") else "/"
 
 
 def keep_here(way: str) -> str:
-    """A path on this server; anything else would lead a person elsewhere with our name on it."""
+    """The path if it is on this server, else `/`: no open redirects."""
     plain = way.startswith("/") and not way.startswith(("//", "/\\")) and way.isprintable()
     return way if plain else "/"
 
 
 def _ask(error: SondeError, path: str, sent: Mapping[str, Sequence[str]], back: str) -> Content:
-    """The question, and the same form again with the answer to it."""
+    """A page with the question, whose form repeats the request with the confirmation."""
     kept = [
         tag("input", type="hidden", name=name, value=value)
         for name, values in sent.items() if name != "confirm" for value in values
@@ -103,3 +106,51 @@ def _ask(error: SondeError, path: str, sent: Mapping[str, Sequence[str]], back: 
                 method="post", action=path, class_="below"),
             class_="note ask"),
     )  # fmt: skip
+
+
+def add_login(parts: Parts) -> Sequence[BaseRoute]:
+    """The page on which a person enters a token, which the browser keeps in a cookie."""
+
+    async def show(request: Request) -> Response:
+        way = keep_here(request.query_params.get("next", "/"))
+        return RedirectResponse(way, 303) if not parts.access.tokens else _show_login(way)
+
+    async def take(request: Request) -> Response:
+        given = parse_qs((await request.body()).decode("utf-8", "replace"))
+        token, way = given.get("token", [""])[0].strip(), keep_here(given.get("next", ["/"])[0])
+        if parts.access.tokens.find_user(token) is None:
+            return _show_login(way, "That is not a token of this server.")
+        response = RedirectResponse(way, 303)
+        response.set_cookie(
+            COOKIE,
+            token,
+            max_age=_COOKIE_AGE_S,
+            httponly=True,
+            samesite="lax",
+            secure=parts.access.public_url.startswith("https:"),
+        )
+        return response
+
+    return [HttpRoute(LOGIN, show), HttpRoute(LOGIN, take, methods=["POST"])]
+
+
+def _show_login(way: str, problem: str = "") -> Response:
+    token = tag("input", name="token", type="password", required=True, autofocus=True,
+                class_="field", autocomplete="current-password",
+                aria_invalid="true" if problem else None,
+                aria_describedby="problem" if problem else None)  # fmt: skip
+    form = tag(
+        "form",
+        tag("label", "Token ", token),
+        tag("input", type="hidden", name="next", value=way),
+        tag("p", problem, id="problem", class_="problem", role="alert") if problem else None,
+        tag("button", "Go in"),
+        method="post", action=LOGIN, class_="sheet",
+    )  # fmt: skip
+    about = (
+        "The token is in the file that the server was started with, or is a key you were given; "
+        "sonde users add NAME gives one out."
+    )
+    page = frame("Token", "", tag("h1", "Who is there?"), form, tag("p", about, class_="faint"),
+                 kind="login", menu=False)  # fmt: skip
+    return HTMLResponse(page.body, 401 if problem else 200, {"cache-control": "no-store"})

@@ -1,9 +1,9 @@
-"""The page of a file: numbered lines to point at; and that of an entry of knowledge."""
+"""The page of a file, with numbered lines, and that of a knowledge entry."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -19,7 +19,8 @@ from sonde.web.application import Parts
 from sonde.web.pages.endpoints import serve_page
 from sonde.web.pages.html import Markup, frame, link_to, show_note, tag
 
-_MOST_LINES = 3_000
+_PAGE_LINES = 3_000
+"""More lines make a browser slow to lay out the page."""
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 
 
@@ -37,14 +38,14 @@ def show_file(
     *,
     work: Work,
 ) -> Content:
-    """A file as it is now, under the policy that searches have."""
+    """A file as it is on disk, under the same policy as searches."""
     content = read_file_text(app, path, None, project, work=work)
     text = str(content.body)
     first, last = _read_lines(lines)
     rows = text.removesuffix("\n").split("\n") if text else []
-    number = page or max(first - 1, 0) // _MOST_LINES + 1
-    start = min((number - 1) * _MOST_LINES, max(len(rows) - 1, 0) // _MOST_LINES * _MOST_LINES)
-    shown = rows[start : start + _MOST_LINES]
+    number = page or max(first - 1, 0) // _PAGE_LINES + 1
+    start = min((number - 1) * _PAGE_LINES, max(len(rows) - 1, 0) // _PAGE_LINES * _PAGE_LINES)
+    shown = rows[start : start + _PAGE_LINES]
     head = tag(
         "div",
         tag("h1", _show_trail(path)),
@@ -57,7 +58,7 @@ def show_file(
         class_="head",
     )  # fmt: skip
     body = _show_lines(shown, start, first, last) if rows else show_note("The file is empty")
-    ways = _show_pages(path, project, start, len(rows)) if len(rows) > _MOST_LINES else None
+    ways = _show_pages(path, project, start, len(rows)) if len(rows) > _PAGE_LINES else None
     return frame(path.rpartition("/")[2], "", head, ways, body, ways, kind="file")
 
 
@@ -69,10 +70,10 @@ def _read_lines(lines: str) -> tuple[int, int]:
     return first, max(int(found[2] or first), first)
 
 
-def _show_trail(path: str) -> list[Any]:
-    parts = path.split("/")
-    steps: list[Any] = [[tag("span", part, class_="folder"), "/"] for part in parts[:-1]]
-    return [*steps, tag("span", parts[-1], class_="name")]
+def _show_trail(path: str) -> list[object]:
+    *folders, name = path.split("/")
+    steps = [[tag("span", folder, class_="folder"), "/"] for folder in folders]
+    return [*steps, tag("span", name, class_="name")]
 
 
 def _link_raw(path: str, project: str | None) -> str:
@@ -92,12 +93,12 @@ def _show_lines(rows: Sequence[str], start: int, first: int, last: int) -> Marku
 
 
 def _show_pages(path: str, project: str | None, start: int, total: int) -> Markup:
-    number = start // _MOST_LINES + 1
+    number = start // _PAGE_LINES + 1
 
     def way(page: int, text: str) -> Markup:
         return tag("a", text, href=link_to("/view", project=project, path=path, page=page))
 
-    end = min(start + _MOST_LINES, total)
+    end = min(start + _PAGE_LINES, total)
     return tag(
         "nav",
         way(number - 1, "Lines before") if start else None,
@@ -115,7 +116,7 @@ def show_entry_page(
     *,
     work: Work,
 ) -> Content:
-    """One entry of knowledge."""
+    """One knowledge entry."""
     retrieval = {"mode": "full", "offset": offset} if offset else None
     answer = fetch(app, uri, None, retrieval, work=work)
     meta = answer["meta"]
@@ -135,7 +136,7 @@ def show_entry_page(
     return frame(str(title), "", head, _show_content(answer["content"]), more, kind="entry")
 
 
-def _show_content(content: str | dict[str, Any]) -> Any:
+def _show_content(content: str | Mapping[str, Any]) -> Markup | list[Markup]:
     if isinstance(content, str):
         return tag("div", content, class_="prose")
     if "messages" in content:

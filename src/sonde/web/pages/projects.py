@@ -1,4 +1,4 @@
-"""The pages of projects: how each index stands, and the long work under way."""
+"""The pages of projects: the state of each index, its jobs, and forms to start them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, ta
 from sonde.web.pages.widgets import count, name_folder, show_bars, show_jobs, show_status
 
 _SHOWN_JOBS = 20
-_INDEX = "Index "
-"""How the question begins that naming a folder has answered."""
+"""The newest; older ones are of no interest here."""
+_INDEX_QUESTION = "Index "
+"""How the question begins that is answered by entering a folder."""
+
+JobRow = Mapping[str, object]
+"""A job as `read_job` answers it."""
 
 ProjectParam = Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)]
 
 
 def add_project_pages(parts: Parts) -> Sequence[BaseRoute]:
-    """All projects with their jobs, and one project whole."""
+    """The page of all projects, that of one, and their forms."""
     return [
         serve_page("/projects", show_projects, parts),
         serve_form("/projects", begin, parts),
@@ -54,8 +58,8 @@ def begin(
     *,
     work: Work,
 ) -> Response:
-    """Begin long work on a project; naming a folder is consent, save for a very large one."""
-    agreed = Work(ask=lambda asked: asked.startswith(_INDEX) or None, caller=work.caller)
+    """Start a job on a project; entering a folder is consent, except for a very large one."""
+    agreed = Work(ask=lambda asked: asked.startswith(_INDEX_QUESTION) or None, caller=work.caller)
     root = project.strip()
     start_project_job(app, root, action, confirm, work=agreed)
     return lead_to(link_to("/project", project=root))
@@ -64,13 +68,13 @@ def begin(
 def forget_project(
     app: App, project: ProjectParam, confirm: ConfirmParam = None, *, work: Work
 ) -> Response:
-    """Delete an index, once confirmed; the files stay."""
+    """Delete an index, once confirmed; the project's files are kept."""
     delete_index(app, project, confirm, work=work)
     return lead_to("/projects")
 
 
 def stop(app: App, job_id: JobParam, *, work: Work) -> Response:
-    """Stop a job; one that has ended meanwhile is no mistake of whoever pressed the button."""
+    """Stop a job; it is no error if it has ended meanwhile."""
     with suppress(InvalidRequest):
         stop_job(app, job_id, work=work)
     return _lead_to_subject(app, job_id, work)
@@ -86,7 +90,7 @@ def _lead_to_subject(app: App, job_id: str, work: Work) -> Response:
 
 
 def show_projects(app: App, *, work: Work) -> Content:
-    """Every project, and what is being done."""
+    """All projects and the newest jobs."""
     rows = list_projects(app, work=work)["projects"]
     jobs = _read_jobs(app, work)
     running = {
@@ -123,17 +127,17 @@ def show_project(
     *,
     work: Work,
 ) -> Content:
-    """One project: size, freshness, coverage, what was left out, its jobs."""
+    """One project: size, freshness, vector coverage, skipped files, jobs."""
     try:
         status = get_index_status(app, project, work=work)
     except IndexNotFound:
         jobs = _jobs_of(app, str(find_project(app.workspace, project).root), work)
         if any(job["status"] == "running" for job in jobs):
-            return _show_first_index(jobs)  # it has begun, and nothing is stored yet
+            return _show_first_index(jobs)  # nothing is stored yet
         status = get_index_status(app, project, work=work)
     root, details = status["projectPath"], status["details"]
     following = details["following"]
-    facts: list[tuple[str, Any]] = [
+    facts: list[tuple[str, str]] = [
         ("Files", f"{status['totalFiles']:,}"),
         ("Chunks", f"{status['totalChunks']:,}"),
         ("On disk", status["storageSize"]),
@@ -164,8 +168,8 @@ def show_project(
     )  # fmt: skip
 
 
-def _show_first_index(jobs: list[dict[str, Any]]) -> Content:
-    root = jobs[0]["subject"]
+def _show_first_index(jobs: list[JobRow]) -> Content:
+    root = str(jobs[0]["subject"])
     return frame(
         name_folder(root),
         "/projects",
@@ -178,7 +182,7 @@ def _show_first_index(jobs: list[dict[str, Any]]) -> Content:
 
 
 def _show_actions(root: str) -> Markup:
-    """What can be done with an index; what takes something away is asked once more."""
+    """The buttons for an index; deleting asks for confirmation."""
     actions = {"index": "Update", "check": "Check", "rebuild": "Rebuild"}
     named = tag("input", type="hidden", name="project", value=root)
     return tag(
@@ -205,17 +209,17 @@ def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
     )  # fmt: skip
 
 
-def _read_jobs(app: App, work: Work) -> list[dict[str, Any]]:
+def _read_jobs(app: App, work: Work) -> list[JobRow]:
     rows = list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
     return [read_job(app, row["jobId"], work=work) for row in rows]
 
 
-def _jobs_of(app: App, root: str, work: Work) -> list[dict[str, Any]]:
+def _jobs_of(app: App, root: str, work: Work) -> list[JobRow]:
     return [job for job in _read_jobs(app, work) if job["subject"] == root]
 
 
 def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:
-    """How many of the chunks each model has seen (`120/150`)."""
+    """The share of chunks that have a vector of each model, out of `120/150`."""
     rows = []
     for name, share in vectors.items():
         have, _, total = share.partition("/")

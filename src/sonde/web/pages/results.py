@@ -1,36 +1,42 @@
-"""What the search page finds: each tab's verb, its answer brought into one form."""
+"""The results of the search page: each tab's verb, its answer read into one form."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from sonde.app import App
 from sonde.everything import EVERYWHERE, KINDS
-from sonde.ranking.question import STOP_WORDS, read_question
 from sonde.runtime.work import Work
-from sonde.text.words import find_words
+from sonde.text.highlight import Finder, TextSpan, join_parts
 from sonde.tools.code import search_by_path, search_code, search_docs
 from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
 from sonde.tools.research import search
 from sonde.web.pages.html import Markup, join, link_file, link_to, tag
 
-PAGE_SIZE = 20
-MOST_PATHS = 1000
-_SNIPPET = 450
-_TOKENS = 6_000
-_GLOB = frozenset("*?[{")
-_KNOWLEDGE = tuple(source for source in EVERYWHERE if source not in KINDS)
+if TYPE_CHECKING:
+    from sonde.tools.shapes.page import PageAnswer
 
+PAGE_SIZE = 20
+"""Results of a page: a few screens, and quick enough to show while one types."""
+_LINES_PAGE_SIZE = 2 * PAGE_SIZE
+_PATHS_PAGE_SIZE = 5 * PAGE_SIZE
+MAX_PATHS = 1000
+"""A glob that matches more is too wide to read through."""
+_RANKED_RESULTS = 50
+_SNIPPET_CHARS = 450
+_ANSWER_TOKENS = 6_000
+"""Enough for a page of snippets of code."""
+_GLOB_CHARS = frozenset("*?[{")
+_KNOWLEDGE = tuple(source for source in EVERYWHERE if source not in KINDS)
 
 Mode = Literal["hybrid", "lexical", "semantic"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SearchForm:
-    """What the form holds."""
+    """The fields of the search form."""
 
     query: str = ""
     tab: str = "all"
@@ -41,7 +47,12 @@ class SearchForm:
     cursor: str = ""
     offset: int = 0
 
-    def link(self, **changes: Any) -> str:
+    @property
+    def scope(self) -> SearchForm:
+        """The form with the filters to send: none with a cursor, which carries its own."""
+        return SearchForm() if self.cursor else self
+
+    def link(self, **changes: str | int) -> str:
         """The address of the same search with some fields changed."""
         kept = {
             "q": self.query,
@@ -54,133 +65,103 @@ class SearchForm:
         return link_to("/", **{**kept, **changes})
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, slots=True)
+class ResultItem:
     """One result."""
 
     title: str
     href: str
     text: str = ""
     first: int = 0
-    """The number of the first line of `text`, 0 where it has no lines of a file."""
+    """The number of the first line of `text`; 0 if it is not whole lines of a file."""
     lines: str = ""
     badges: tuple[str, ...] = ()
-    spans: tuple[tuple[int, int], ...] | None = None
-    """Characters of `text` that match, where that is known exactly."""
+    spans: tuple[TextSpan, ...] | None = None
+    """The matches in `text`, if they are known exactly."""
     stale: bool = False
 
 
-@dataclass(frozen=True)
-class PageResults:
+@dataclass(frozen=True, slots=True)
+class ResultPage:
     """A page of results."""
 
-    rows: list[Row]
+    rows: list[ResultItem]
     total: int
-    more: Mapping[str, Any] | None = None
-    """What the address of the next page says differently."""
+    more: Mapping[str, str | int] | None = None
+    """The fields in which the address of the next page differs."""
     note: str = ""
     freshness: str = ""
     milliseconds: int | None = None
-    about: tuple[str, str] = field(default=("result", "results"))
+    noun: str = "result"
 
 
-def find(app: App, asked: SearchForm, work: Work) -> PageResults:
-    """The page of results that is asked for."""
-    return TABS[asked.tab][1](app, asked, work)
-
-
-def _find_pages(app: App, asked: SearchForm, work: Work) -> PageResults:
+def _find_pages(app: App, asked: SearchForm, work: Work) -> ResultPage:
     verb = {"semantic": semantic_search, "lexical": lexical_search}.get(asked.mode, hybrid_search)
+    scope = asked.scope
     answer = verb(
-        app,
-        **({"cursor": asked.cursor} if asked.cursor else _narrow(asked)),
-        query=asked.query,
-        page_size=PAGE_SIZE,
-        snippet_length=_SNIPPET,
-        work=work,
-    )
+        app, query=asked.query, project=scope.project or None, path=scope.path or None,
+        language=scope.language or None, cursor=asked.cursor or None, page_size=PAGE_SIZE,
+        snippet_length=_SNIPPET_CHARS, work=work,
+    )  # fmt: skip
     return _read_pages(answer, asked)
 
 
-def _find_lines(app: App, asked: SearchForm, work: Work) -> PageResults:
+def _find_lines(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    scope = asked.scope
     answer = regex_search(
-        app,
-        **({"cursor": asked.cursor} if asked.cursor else _narrow(asked)),
-        pattern=asked.query,
-        page_size=PAGE_SIZE * 2,
-        snippet_length=_SNIPPET,
-        work=work,
-    )
+        app, pattern=asked.query, project=scope.project or None, path=scope.path or None,
+        language=scope.language or None, cursor=asked.cursor or None, page_size=_LINES_PAGE_SIZE,
+        snippet_length=_SNIPPET_CHARS, work=work,
+    )  # fmt: skip
     return _read_pages(answer, asked)
 
 
-def _narrow(asked: SearchForm) -> dict[str, Any]:
-    fields = {"project": asked.project, "path": asked.path, "language": asked.language}
-    return {name: value for name, value in fields.items() if value}
-
-
-def _read_pages(answer: Mapping[str, Any], asked: SearchForm) -> PageResults:
+def _read_pages(answer: PageAnswer, asked: SearchForm) -> ResultPage:
     rows = []
     for each in answer["results"]["matches"]:
         file, match = each["file"], each["match"]
         first, last = match["span"]["line_start"], match["span"]["line_end"]
         text = match.get("content", "")
         spans = None
-        if "columns" in match and len(text) < _SNIPPET:
+        if "columns" in match and len(text) < _SNIPPET_CHARS:
             spans = tuple((start, end) for start, end in match["columns"])
         where = file.get("project") or asked.project
-        rows.append(
-            _make_row(
-                where,
-                file["path"],
-                text,
-                first,
-                last,
-                badges=(file["language"],),
-                spans=spans,
-                stale=match.get("stale", False),
-            )
-        )
+        rows.append(_make_item(
+            where, file["path"], text, first, last,
+            badges=(file["language"],), spans=spans, stale=match.get("stale", False),
+        ))  # fmt: skip
     cursor = answer["pagination"]["next_cursor"]
     facts = answer["metadata"]
-    return PageResults(
+    return ResultPage(
         rows,
         answer["results"]["total_count"],
         {"cursor": cursor} if cursor else None,
         facts.get("note", ""),
         facts.get("freshness", ""),
         facts["search_time_ms"],
-        ("line", "lines") if asked.tab == "lines" else ("result", "results"),
+        "line" if asked.tab == "lines" else "result",
     )
 
 
-def _find_ranked(app: App, asked: SearchForm, work: Work) -> PageResults:
+def _find_ranked(app: App, asked: SearchForm, work: Work) -> ResultPage:
     verb = search_docs if asked.tab == "docs" else search_code
-    where = {"project": asked.project or None, "path": asked.path or None}
+    scope = asked.scope
     answer = verb(
-        app,
-        query=asked.query,
-        top_k=50,
-        mode=asked.mode,
-        max_tokens=_TOKENS,
-        **({"cursor": asked.cursor} if asked.cursor else where),
-        work=work,
-    )
+        app, query=asked.query, top_k=_RANKED_RESULTS, mode=asked.mode,
+        project=scope.project or None, path=scope.path or None, cursor=asked.cursor or None,
+        max_tokens=_ANSWER_TOKENS, work=work,
+    )  # fmt: skip
     rows = [
-        _make_row(
-            each.get("project") or asked.project,
-            each["path"],
-            each["text"],
-            each["startLine"],
-            each["endLine"],
-            badges=tuple(filter(None, (each.get("symbol"),))),
-            stale=each.get("stale", False),
+        _make_item(
+            each.get("project") or asked.project, each["path"], each["text"],
+            each["startLine"], each["endLine"],
+            badges=tuple(filter(None, (each.get("symbol"),))), stale=each.get("stale", False),
         )
         for each in answer["results"]
-    ]
+    ]  # fmt: skip
     cursor = answer.get("nextCursor")
     facts = answer["metadata"]
-    return PageResults(
+    return ResultPage(
         rows,
         answer["totalResults"],
         {"cursor": cursor} if cursor else None,
@@ -190,7 +171,7 @@ def _find_ranked(app: App, asked: SearchForm, work: Work) -> PageResults:
     )
 
 
-def _make_row(
+def _make_item(
     project: str,
     path: str,
     text: str,
@@ -198,90 +179,76 @@ def _make_row(
     last: int,
     *,
     badges: tuple[str, ...] = (),
-    spans: tuple[tuple[int, int], ...] | None = None,
+    spans: tuple[TextSpan, ...] | None = None,
     stale: bool = False,
-) -> Row:
+) -> ResultItem:
     whole = text.count("\n") == last - first
-    return Row(
-        path,
-        link_file(project, path, first, last),
-        text,
-        first if whole else 0,
-        f"{first}" if first == last else f"{first}–{last}",
-        badges,
-        spans,
-        stale,
-    )
+    lines = f"{first}" if first == last else f"{first}–{last}"
+    href = link_file(project, path, first, last)
+    return ResultItem(path, href, text, first if whole else 0, lines, badges, spans, stale)
 
 
-def _find_paths(app: App, asked: SearchForm, work: Work) -> PageResults:
-    pattern = asked.query if _GLOB & set(asked.query) else f"**/*{asked.query}*"
-    limit = min(asked.offset + PAGE_SIZE * 5, MOST_PATHS)
+def _find_paths(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    pattern = asked.query if _GLOB_CHARS & set(asked.query) else f"**/*{asked.query}*"
+    limit = min(asked.offset + _PATHS_PAGE_SIZE, MAX_PATHS)
     answer = search_by_path(app, pattern, limit, asked.project or None, work=work)
-    rows = [Row(path, link_file(asked.project, path)) for path in answer["matches"][asked.offset :]]
+    rows = [
+        ResultItem(path, link_file(asked.project, path))
+        for path in answer["matches"][asked.offset :]
+    ]
     total = answer["totalMatches"]
-    more = {"offset": limit} if limit < min(total, MOST_PATHS) else None
-    return PageResults(rows, total, more, about=("file", "files"))
+    more = {"offset": limit} if limit < min(total, MAX_PATHS) else None
+    return ResultPage(rows, total, more, noun="file")
 
 
-def _find_knowledge(app: App, asked: SearchForm, work: Work) -> PageResults:
+def _find_knowledge(app: App, asked: SearchForm, work: Work) -> ResultPage:
     answer = search(
         app, asked.query, PAGE_SIZE, asked.offset, _KNOWLEDGE, dedupe=False,
-        max_tokens=_TOKENS * 2, work=work,
+        max_tokens=_ANSWER_TOKENS * 2, work=work,
     )  # fmt: skip
     rows = [
-        Row(
-            each["title"] or each["uri"],
-            link_to("/entry", uri=each["uri"]),
-            each["snippet"] or "",
-            badges=(each["source"],),
-        )
+        ResultItem(each["title"] or each["uri"], link_to("/entry", uri=each["uri"]),
+                   each["snippet"] or "", badges=(each["source"],))
         for each in answer["results"]
-    ]
+    ]  # fmt: skip
     after = answer["next_offset"]
     more = {"offset": after} if after is not None else None
-    return PageResults(rows, answer["total_estimated"] or len(rows), more)
+    return ResultPage(rows, answer["total_estimated"] or len(rows), more)
 
 
-TABS: dict[str, tuple[str, Callable[[App, SearchForm, Work], PageResults], frozenset[str]]] = {
-    "all": ("Everything", _find_pages, frozenset({"project", "mode", "path", "language"})),
-    "code": ("Code", _find_ranked, frozenset({"project", "mode", "path"})),
-    "docs": ("Docs", _find_ranked, frozenset({"project", "mode", "path"})),
-    "lines": ("Lines", _find_lines, frozenset({"project", "path", "language"})),
-    "paths": ("Paths", _find_paths, frozenset({"project"})),
-    "knowledge": ("Knowledge", _find_knowledge, frozenset()),
-}
-"""Each tab: its name, what finds, and the fields of the form that it takes."""
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One tab of the search page."""
+
+    name: str
+    find: Callable[[App, SearchForm, Work], ResultPage]
+    fields: frozenset[str] = frozenset()
+    """The filters of the form that it takes."""
+    placeholder: str = ""
 
 
-_LONGEST = 2_000
-_SHORT = 3
+TABS: Mapping[str, Tab] = {
+    "all": Tab("Everything", _find_pages, frozenset({"project", "mode", "path", "language"}),
+               "Ask a question, or name a thing"),
+    "code": Tab("Code", _find_ranked, frozenset({"project", "mode", "path"}),
+                "A question about the code, or a symbol"),
+    "docs": Tab("Docs", _find_ranked, frozenset({"project", "mode", "path"}),
+                "A question to the documentation"),
+    "lines": Tab("Lines", _find_lines, frozenset({"project", "path", "language"}),
+                 "A regular expression, such as TODO|FIXME"),
+    "paths": Tab("Paths", _find_paths, frozenset({"project"}),
+                 "A part of a path, or a glob such as src/**/*.py"),
+    "knowledge": Tab("Knowledge", _find_knowledge, placeholder="Notes, documents, chats"),
+}  # fmt: skip
 
 
-def make_pattern(query: str) -> re.Pattern[str] | None:
-    """Matches what a question asks for: its words as written, and their stems."""
-    query = query[:_LONGEST]
-    words = {word for word in find_words(query) if word.lower() not in STOP_WORDS}
-    words |= set(read_question(query).words) | set(read_question(query).spelled)
-    if not words:
-        return None
-    ordered = sorted(words, key=lambda word: (-len(word), word))
-    parts = [
-        re.escape(word) if len(word) > _SHORT else rf"(?<![^\W_]){re.escape(word)}(?![^\W_])"
-        for word in ordered
-    ]
-    return re.compile("|".join(parts), re.IGNORECASE)
+def mark_words(text: str, find: Finder) -> Markup:
+    """The text with everything marked that the finder finds."""
+    return mark_spans(text, join_parts(text, find(text)))
 
 
-def mark_words(text: str, pattern: re.Pattern[str] | None) -> Markup:
-    """The text with every match marked."""
-    if pattern is None:
-        return join([text])
-    return mark_spans(text, (match.span() for match in pattern.finditer(text)))
-
-
-def mark_spans(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
-    """The text with these characters marked."""
+def mark_spans(text: str, spans: Iterable[TextSpan]) -> Markup:
+    """The text with these characters marked; spans that overlap an earlier one are skipped."""
     parts: list[str] = []
     at = 0
     for start, end in spans:

@@ -1,10 +1,10 @@
-"""The search page: one box, tabs, filters, results that come while one types."""
+"""The search page: a box, tabs, filters, and results that update while one types."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from starlette.routing import BaseRoute
 
@@ -12,6 +12,7 @@ from sonde.app import App
 from sonde.errors import SondeError
 from sonde.projects.find import ALL, find_project
 from sonde.runtime.work import Work
+from sonde.text.highlight import Finder, find_query_words
 from sonde.tools.index import list_projects
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
@@ -21,27 +22,17 @@ from sonde.web.pages.html import Markup, frame, join, show_error, show_note, tag
 from sonde.web.pages.results import (
     TABS,
     Mode,
-    PageResults,
-    Row,
+    ResultItem,
+    ResultPage,
     SearchForm,
-    find,
-    make_pattern,
     mark_spans,
     mark_words,
 )
 
 _MODES = {"hybrid": "Best of all", "lexical": "Words", "semantic": "Meaning"}
-_ASKS = {
-    "all": "Ask a question, or name a thing",
-    "code": "A question about the code, or a symbol",
-    "docs": "A question to the documentation",
-    "lines": "A regular expression, such as TODO|FIXME",
-    "paths": "A part of a path, or a glob such as src/**/*.py",
-    "knowledge": "Notes, documents, chats",
-}
 
 Text = Annotated[str, Param("As in the form", max_length=4096)]
-Tab = Literal["all", "code", "docs", "lines", "paths", "knowledge"]
+TabName = Literal["all", "code", "docs", "lines", "paths", "knowledge"]
 
 
 def add_search(parts: Parts) -> Sequence[BaseRoute]:
@@ -52,7 +43,7 @@ def add_search(parts: Parts) -> Sequence[BaseRoute]:
 def show_search(
     app: App,
     q: Annotated[str, Param("What to look for", max_length=20_000)] = "",
-    tab: Annotated[Tab, Param("Where")] = "all",
+    tab: Annotated[TabName, Param("Where")] = "all",
     project: Text = "",
     mode: Annotated[Mode, Param("How")] = "hybrid",
     path: Text = "",
@@ -63,10 +54,10 @@ def show_search(
     *,
     work: Work,
 ) -> Content:
-    """The form, and the results where something is asked."""
+    """The form, and the results if there is a query."""
     known = [row["projectPath"] for row in list_projects(app, work=work)["projects"]]
     if tab == "paths" and project == ALL:
-        project = ""  # a glob is held against one project
+        project = ""  # a glob is matched within one project
     asked = SearchForm(
         q.strip(), tab, project or _choose_project(app, known), mode,
         path, language, cursor, offset,
@@ -84,7 +75,7 @@ def show_search(
 
 
 def _choose_project(app: App, known: Sequence[str]) -> str:
-    """The project around the place where the server was started, else the first."""
+    """The project in which the server was started, else the first."""
     try:
         here = str(find_project(app.workspace).root)
     except SondeError:
@@ -93,11 +84,11 @@ def _choose_project(app: App, known: Sequence[str]) -> str:
 
 
 def _show_form(asked: SearchForm, known: Sequence[str]) -> Markup:
-    fields = TABS[asked.tab][2]
+    fields = TABS[asked.tab].fields
     tabs = [
-        tag("a", name, href=asked.link(tab=tab if tab != "all" else ""), data_tab=tab,
-            aria_current="true" if tab == asked.tab else None)
-        for tab, (name, _, _) in TABS.items()
+        tag("a", tab.name, href=asked.link(tab=key if key != "all" else ""), data_tab=key,
+            aria_current="true" if key == asked.tab else None)
+        for key, tab in TABS.items()
     ]  # fmt: skip
     roots = (
         known if not asked.project or asked.project in (*known, ALL) else (asked.project, *known)
@@ -109,7 +100,7 @@ def _show_form(asked: SearchForm, known: Sequence[str]) -> Markup:
         tag("div",
             tag("label", "Search", for_="q", class_="hidden"),
             tag("input", type="search", name="q", id="q", value=asked.query, maxlength=20_000,
-                placeholder=_ASKS[asked.tab], autocomplete="off", autocapitalize="none",
+                placeholder=TABS[asked.tab].placeholder, autocomplete="off", autocapitalize="none",
                 spellcheck="false", autofocus=not asked.query, enterkeyhint="search"),
             tag("kbd", "/", aria_hidden="true"),
             tag("button", "Search"),
@@ -128,7 +119,7 @@ def _show_form(asked: SearchForm, known: Sequence[str]) -> Markup:
 
 
 def _name_root(root: str, roots: Sequence[str]) -> str:
-    """The last name of a folder; as much more as tells it from the others."""
+    """The shortest end of a root that no other root ends with."""
     parts = root.strip("/").split("/")
     for size in range(1, len(parts)):
         name = "/".join(parts[-size:])
@@ -161,25 +152,33 @@ def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str])
     if not asked.query and not asked.cursor:
         return _show_beginning()
     try:
-        found = find(app, asked, work)
+        found = TABS[asked.tab].find(app, asked, work)
     except SondeError as error:
-        # the box stays where it is: what is wrong can be put right
+        # inside the page, so that the query can be corrected
         return show_error(error)
     if not found.rows:
-        told = found.note or "Nothing here fits what you asked for."
-        kept = "Notes, documents and chats come in with sonde knowledge import FOLDER."
-        more = tag("p", kept) if asked.tab == "knowledge" else None
-        return show_note("Nothing found", tag("p", told), more)
-    pattern = None if asked.tab in ("lines", "paths") else make_pattern(asked.query)
-    if asked.tab == "paths":
-        words = [re.escape(word) for word in re.split(r"[*?\[\]{},/]+", asked.query) if word]
-        pattern = re.compile("|".join(words), re.IGNORECASE) if words else None
-    rows = [_show_row(row, pattern) for row in found.rows]
+        reason = found.note or "Nothing here fits what you asked for."
+        hint = "Notes, documents and chats come in with sonde knowledge import FOLDER."
+        more = tag("p", hint) if asked.tab == "knowledge" else None
+        return show_note("Nothing found", tag("p", reason), more)
+    highlight = _choose_highlight(asked)
+    rows = [_show_item(item, highlight) for item in found.rows]
     return join([
         _show_summary(found),
         tag("ol", rows, class_="hits paths" if asked.tab == "paths" else "hits"),
         _show_ways(asked, found),
     ])  # fmt: skip
+
+
+def _choose_highlight(asked: SearchForm) -> Finder:
+    """What is marked in titles and texts whose matches are not known exactly."""
+    if asked.tab == "lines":
+        return lambda _text: []
+    if asked.tab == "paths":
+        words = [re.escape(word) for word in re.split(r"[*?\[\]{},/]+", asked.query) if word]
+        pattern = re.compile("|".join(words) or "(?!)", re.IGNORECASE)
+        return lambda text: [match.span() for match in pattern.finditer(text)]
+    return find_query_words(asked.query)
 
 
 def _show_beginning() -> Markup:
@@ -192,9 +191,9 @@ def _show_beginning() -> Markup:
     )  # fmt: skip
 
 
-def _show_summary(found: PageResults) -> Markup:
-    one, many = found.about
-    parts: list[Any] = [tag("strong", f"{found.total:,}"), f" {one if found.total == 1 else many}"]
+def _show_summary(found: ResultPage) -> Markup:
+    plural = "" if found.total == 1 else "s"
+    parts = [tag("strong", f"{found.total:,}"), f" {found.noun}{plural}"]
     if found.milliseconds is not None:
         parts.append(f" in {found.milliseconds} ms")
     fresh = found.freshness if found.freshness != "complete" else ""
@@ -205,26 +204,26 @@ def _show_summary(found: PageResults) -> Markup:
     return tag("p", parts, class_="summary")
 
 
-def _show_row(row: Row, pattern: re.Pattern[str] | None) -> Markup:
-    folder, slash, name = row.title.rpartition("/")
-    title = [tag("span", mark_words(folder + slash, pattern), class_="folder") if folder else None,
-             tag("span", mark_words(name, pattern), class_="name")]  # fmt: skip
+def _show_item(item: ResultItem, find: Finder) -> Markup:
+    folder, slash, name = item.title.rpartition("/")
+    title = [tag("span", mark_words(folder + slash, find), class_="folder") if folder else None,
+             tag("span", mark_words(name, find), class_="name")]  # fmt: skip
     head = tag(
         "h2",
-        tag("a", title, href=row.href, class_="open"),
-        tag("span", row.lines, class_="lines") if row.lines else None,
-        [tag("span", badge, class_="badge") for badge in row.badges if badge],
-        tag("span", "changed since", class_="badge warn") if row.stale else None,
+        tag("a", title, href=item.href, class_="open"),
+        tag("span", item.lines, class_="lines") if item.lines else None,
+        [tag("span", badge, class_="badge") for badge in item.badges if badge],
+        tag("span", "changed since", class_="badge warn") if item.stale else None,
     )
-    return tag("li", head, _show_text(row, pattern) if row.text else None)
+    return tag("li", head, _show_text(item, find) if item.text else None)
 
 
-def _show_text(row: Row, pattern: re.Pattern[str] | None) -> Markup:
-    if row.spans is not None:
-        return _number_lines([mark_spans(row.text, row.spans)], row.first)
-    if not row.first:
-        return tag("p", mark_words(row.text, pattern), class_="excerpt")
-    return _number_lines([mark_words(line, pattern) for line in row.text.split("\n")], row.first)
+def _show_text(item: ResultItem, find: Finder) -> Markup:
+    if item.spans is not None:
+        return _number_lines([mark_spans(item.text, item.spans)], item.first)
+    if not item.first:
+        return tag("p", mark_words(item.text, find), class_="excerpt")
+    return _number_lines([mark_words(line, find) for line in item.text.split("\n")], item.first)
 
 
 def _number_lines(lines: Sequence[Markup], first: int) -> Markup:
@@ -235,7 +234,7 @@ def _number_lines(lines: Sequence[Markup], first: int) -> Markup:
     return tag("pre", tag("code", shown), class_="code", tabindex="-1")
 
 
-def _show_ways(asked: SearchForm, found: PageResults) -> Markup | None:
+def _show_ways(asked: SearchForm, found: ResultPage) -> Markup | None:
     """To the first page and to the next one."""
     began = bool(asked.cursor or asked.offset)
     if not began and not found.more:

@@ -1,4 +1,4 @@
-"""What is served besides verbs: pages, downloads, event streams. One row for each file."""
+"""The pages, downloads and static files that are served besides verbs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute, Route
 from sonde.web.application import Pages, Parts
 from sonde.web.downloads import add_file_routes
 from sonde.web.pages.disk import add_disk_pages
+from sonde.web.pages.endpoints import add_login
 from sonde.web.pages.files import add_file_pages
-from sonde.web.pages.login import add_login
 from sonde.web.pages.projects import add_project_pages
 from sonde.web.pages.queries import add_query_pages
 from sonde.web.pages.reports import add_report_pages
@@ -25,7 +25,7 @@ _TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "ima
 
 
 def add_assets(_parts: Parts) -> Sequence[BaseRoute]:
-    """One address for each file; there is no folder to wander out of."""
+    """One route for each static file: there is no folder to traverse."""
     return [_serve_file(name, mime) for name, mime in _TYPES.items()]
 
 
@@ -54,4 +54,4 @@ PAGES: tuple[Pages, ...] = (
     add_query_pages,
     add_set_pages,
 )
-"""Each takes the parts of the server and gives Starlette routes."""
+"""Each makes routes out of the parts of the server."""

@@ -159,13 +159,13 @@
       const job = JSON.parse(event.data);
       const status = row.querySelector("[data-status]");
       const bar = row.querySelector("progress");
-      const told = row.querySelector("[data-told]");
+      const note = row.querySelector("[data-note]");
       status.textContent = job.status;
       const done = job.progress || {};
       if (job.progressPct !== undefined && bar) bar.value = job.progressPct;
       const counts = [done.done, done.total].filter((each) => each !== undefined && (each || done.total));
       const left = job.eta ? `, ${job.eta} s left` : "";
-      told.textContent = `${done.stage || ""} ${counts.map((n) => n.toLocaleString("en")).join(" of ")}${left}`;
+      note.textContent = `${done.stage || ""} ${counts.map((n) => n.toLocaleString("en")).join(" of ")}${left}`;
       if (event.type !== "end") return;
       stream.close();
       // what somebody is writing is worth more than the newest figures
@@ -173,7 +173,7 @@
       status.className = `badge ${job.status === "done" ? "good" : "warn"}`;
       bar?.remove();
       row.querySelector("button")?.remove();
-      told.textContent = job.error?.userMessage || "";
+      note.textContent = job.error?.userMessage || "";
     };
     stream.addEventListener("progress", show);
     stream.addEventListener("end", show);
