@@ -11,7 +11,7 @@ from sonde.cli.terminal import Screen, escape_controls, format_seconds
 from sonde.errors import FileLimitWarning
 
 if TYPE_CHECKING:
-    from sonde.indexing.integrity import Findings
+    from sonde.types import Findings
 
 
 FOUND, NOTHING = 0, 1
