@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NotRequired, TypedDict
 
 Json = dict[str, Any]
@@ -285,6 +285,37 @@ class Skipped:
     reason: str
     """A key of `policy.admit.REASONS`."""
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one check of an index found and repaired."""
+
+    files: int = 0
+    """How many were compared."""
+    changed: int = 0
+    """Files whose content is not what is indexed."""
+    missing: int = 0
+    """Files that should be indexed and were not."""
+    gone: int = 0
+    """Indexed files that are no longer there, or no longer admitted."""
+    broken: int = 0
+    """Files whose chunks, words, names or trigrams were not as written."""
+    strays: int = 0
+    """Rows of the index that belonged to no file."""
+    vectors: int = 0
+    """Vectors that were lost or damaged."""
+    thorough: bool = False
+    seconds: float = 0.0
+
+    @property
+    def drift(self) -> int:
+        """Everything that was not as it should be."""
+        return self.changed + self.missing + self.gone + self.broken + self.strays + self.vectors
+
+    def as_dict(self) -> dict[str, object]:
+        """The shape every surface shows."""
+        return {**asdict(self), "seconds": round(self.seconds, 1)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +23,10 @@ from sonde.errors import (
     StorageUnusable,
     SymlinkNotAllowed,
 )
-from sonde.indexing.integrity import Findings
-from sonde.indexing.sources import Tree
+from sonde.indexing.sources import Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
-from sonde.policy.admit import Rules, Source, public_deny_list
+from sonde.policy.admit import Rules, public_deny_list
 from sonde.policy.content import read_document
 from sonde.policy.roots import resolve_inside
 from sonde.projects.project import Project, ProjectSettings
@@ -53,7 +50,7 @@ from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import project_folder
 from sonde.stores.users import USER_NAME, load_signing_key
 from sonde.text.globs import match_any
-from sonde.types import Kind, Progress, Skipped
+from sonde.types import Findings, Kind, Progress, Skipped
 
 if TYPE_CHECKING:
     from sonde.stores.knowledge.postgres.database import PostgresDatabase
@@ -78,8 +75,10 @@ def build_app(
     stays: bool = False,
     tell: Callable[[str], None] = log.warning,
 ) -> App:
-    """Put the parts together; nothing heavy is loaded before it is used. `tell` hears what takes
-    long on the first run."""
+    """Put the parts together; nothing heavy is loaded before it is used.
+
+    `tell` is called with a message when something takes long on the first run.
+    """
     share_heap()
     try:
         require_memory(_REQUIRED_BYTES)
@@ -227,12 +226,12 @@ def open_project(settings: Settings, root: Path) -> Project:
     rules = Rules(
         include=own.include,
         # views of the project, and as large as it: no part of it
-        exclude=(*own.exclude, *_exclude_folder(chunk_folder, root)),
+        exclude=(*own.exclude, *exclude_folder(chunk_folder, root)),
         respect_gitignore=own.respect_gitignore,
         max_file_bytes=own.max_file_size,
     )
     tree = Tree(
-        sources=_sources(root, own.roots, rules, settings.home),
+        sources=list_sources(root, own.roots, rules, settings.home),
         is_docs=match_any(own.doc_patterns),
         index_docs=own.index_docs,
         chunking=own.chunking,
@@ -296,53 +295,6 @@ def _open_views(folder: Path) -> ChunkStore:
     from sonde.stores.chunks.sqlite import SqliteChunkStore
 
     return SqliteChunkStore(folder / f"views-{VERSION}", "code")
-
-
-def _sources(root: Path, roots: tuple[str, ...], rules: Rules, home: Path) -> tuple[Source, ...]:
-    """The project's folders: itself, or those that `roots` in its config.json names."""
-    if not roots:
-        return (Source("", root, _without(home, root, rules)),)
-    sources: dict[str, Source] = {}
-    for text in roots:
-        folder = _root_folder(root, text)
-        inside = folder.is_relative_to(root)
-        name = folder.relative_to(root).as_posix() if inside else folder.name
-        prefix = "" if name == "." else f"{name}/"
-        number = 2
-        # a folder from elsewhere never takes the name of one that the project has itself
-        while (prefix in sources and sources[prefix].root != folder) or (
-            not inside and (root / prefix).exists()
-        ):
-            prefix, number = f"{name}-{number}/", number + 1
-        sources[prefix] = Source(prefix, folder, _without(home, folder, rules))
-    # longer prefixes first, so that a file is found under the nearest of nested roots
-    return tuple(sorted(sources.values(), key=lambda source: -len(source.prefix)))
-
-
-def _root_folder(root: Path, text: str) -> Path:
-    try:
-        folder = (root / Path(text).expanduser()).resolve()
-        if folder.is_dir():
-            return folder
-    except (OSError, RuntimeError, ValueError):
-        pass
-    raise InvalidRequest(
-        f"roots: {text!r} is not a folder",
-        user_message="The project's config.json names a folder that does not exist.",
-        next_action="Correct `roots` in config.json.",
-    )
-
-
-def _without(home: Path, root: Path, rules: Rules) -> Rules:
-    """The rules with sonde's own storage left out: to index the index would never end."""
-    return replace(rules, exclude=(*rules.exclude, *_exclude_folder(home.resolve(), root)))
-
-
-def _exclude_folder(folder: Path | None, root: Path) -> tuple[str, ...]:
-    """The pattern that leaves a folder inside another out."""
-    if folder is None or not folder.is_relative_to(root) or folder == root:
-        return ()
-    return (re.sub(r"([*?!\[\]{}\\])", r"\\\1", folder.relative_to(root).as_posix()),)
 
 
 def _open_store(folder: Path, name: str, kind: Kind) -> ChunkStore:

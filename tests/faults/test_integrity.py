@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE_S
 
 from sonde.app import App
 from sonde.errors import Cancelled
-from sonde.indexing.integrity import Findings, check_index
+from sonde.indexing.integrity import check_index
 from sonde.projects.check import check_soon
 from sonde.projects.maintenance import check_project
 from sonde.projects.project import Project
@@ -27,7 +27,7 @@ from sonde.runtime.work import Work
 from sonde.text.words import index_terms
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index, get_index_status
-from sonde.types import Progress
+from sonde.types import Findings, Progress
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Which files of a project changed, and when they are due to be indexed.
 
 A `TreeWatch` reports touched places, `Settling` holds each path until it is left alone, and a
-strategy decides when it is due: at once, when nobody works, or with each commit. Nothing here
+strategy decides when it is due: at once, when it is quiet, or with each commit. Nothing here
 indexes: the caller takes what is due, and says when it is done. What is pending is kept in
 `dirty-files.json`, so that it survives the process.
 """
@@ -252,7 +252,7 @@ class Realtime(Strategy):
 
 
 class Lazy(Strategy):
-    """Changes are due when nothing has changed for a while, or when somebody searches."""
+    """Changes are due when nothing has changed for a while, or with a search."""
 
     name: ClassVar[str] = "lazy"
 

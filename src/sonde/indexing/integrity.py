@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from sonde.embedding.base import Embedder
 from sonde.indexing.diff import Refusals, States, Stores, compare_index
@@ -20,40 +18,9 @@ from sonde.policy.walk import ListedFile
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
 from sonde.text.languages import language_of
-from sonde.types import FileState, Kind, Progress, Skipped
+from sonde.types import FileState, Findings, Kind, Progress, Skipped
 
 _REPORT_EVERY = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What one check found, and has repaired."""
-
-    files: int = 0
-    """How many were compared."""
-    changed: int = 0
-    """Files whose content is not what is indexed."""
-    missing: int = 0
-    """Files that should be indexed and were not."""
-    gone: int = 0
-    """Indexed files that are no longer there, or no longer admitted."""
-    broken: int = 0
-    """Files whose chunks, words, names or trigrams were not as written."""
-    strays: int = 0
-    """Rows of the index that belonged to no file."""
-    vectors: int = 0
-    """Vectors that were lost or damaged."""
-    thorough: bool = False
-    seconds: float = 0.0
-
-    @property
-    def drift(self) -> int:
-        """Everything that was not as it should be."""
-        return self.changed + self.missing + self.gone + self.broken + self.strays + self.vectors
-
-    def as_dict(self) -> dict[str, Any]:
-        """The shape every surface shows."""
-        return {**asdict(self), "seconds": round(self.seconds, 1)}
 
 
 def check_index(
@@ -83,8 +50,8 @@ def check_index(
     broken = set().union(*(drift.files for drift in drifts.values()))
     torn = any(drift.strays or drift.vectors for drift in drifts.values())
     counted: Counter[str] = Counter()
-    # while a project is worked on, whoever writes has seen to nearly all of it meanwhile, and is
-    # not to wait for somebody of lowest priority
+    # while a project is worked on, the writer has indexed nearly all of it meanwhile, and must not
+    # wait for a check of lowest priority
     if broken or lost or torn or _find_real(tree, stores, suspects, refused):
         with lock.held(work):
             for kind, drift in drifts.items():

@@ -37,7 +37,7 @@ class PrepareOrder:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Files ready to be stored; vectors of the chunks with these digests, where asked for."""
+    """Files ready to be stored, and the ordered vectors, by the digests of their chunks."""
 
     files: list[ParsedFile]
     cut_short: list[FileState]

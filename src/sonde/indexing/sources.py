@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
 
-from sonde.errors import OutsideRoots
-from sonde.policy.admit import Source, is_denied
+from sonde.errors import InvalidRequest, OutsideRoots
+from sonde.policy.admit import Rules, Source, is_denied
 from sonde.policy.read import FileContent, FileReader, FileText
 from sonde.policy.walk import Checker, ListedFile, check_path, walk_files, walk_folders
 from sonde.types import Kind, Skipped
@@ -155,3 +156,52 @@ def _prefixed(found: ListedFile | Skipped, prefix: str) -> ListedFile | Skipped:
         return found
     path = prefix + found.path
     return found._replace(path=path) if isinstance(found, ListedFile) else replace(found, path=path)
+
+
+def list_sources(
+    root: Path, roots: tuple[str, ...], rules: Rules, home: Path
+) -> tuple[Source, ...]:
+    """The project's folders: itself, or those that `roots` in its config.json names."""
+    if not roots:
+        return (Source("", root, _exclude_home(home, root, rules)),)
+    sources: dict[str, Source] = {}
+    for text in roots:
+        folder = _root_folder(root, text)
+        inside = folder.is_relative_to(root)
+        name = folder.relative_to(root).as_posix() if inside else folder.name
+        prefix = "" if name == "." else f"{name}/"
+        number = 2
+        # a folder from elsewhere never takes the name of one that the project has itself
+        while (prefix in sources and sources[prefix].root != folder) or (
+            not inside and (root / prefix).exists()
+        ):
+            prefix, number = f"{name}-{number}/", number + 1
+        sources[prefix] = Source(prefix, folder, _exclude_home(home, folder, rules))
+    # longer prefixes first, so that a file is found under the nearest of nested roots
+    return tuple(sorted(sources.values(), key=lambda source: -len(source.prefix)))
+
+
+def _root_folder(root: Path, text: str) -> Path:
+    try:
+        folder = (root / Path(text).expanduser()).resolve()
+        if folder.is_dir():
+            return folder
+    except (OSError, RuntimeError, ValueError):
+        pass
+    raise InvalidRequest(
+        f"roots: {text!r} is not a folder",
+        user_message="The project's config.json names a folder that does not exist.",
+        next_action="Correct `roots` in config.json.",
+    )
+
+
+def _exclude_home(home: Path, root: Path, rules: Rules) -> Rules:
+    """The rules with sonde's own storage excluded: indexing the index would never end."""
+    return replace(rules, exclude=(*rules.exclude, *exclude_folder(home.resolve(), root)))
+
+
+def exclude_folder(folder: Path | None, root: Path) -> tuple[str, ...]:
+    """The pattern that excludes a folder inside another."""
+    if folder is None or not folder.is_relative_to(root) or folder == root:
+        return ()
+    return (re.sub(r"([*?!\[\]{}\\])", r"\\\1", folder.relative_to(root).as_posix()),)

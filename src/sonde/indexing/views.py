@@ -1,4 +1,4 @@
-"""Views of files, kept in step with the index; made only once somebody asks for them."""
+"""Views of files, made from the index on first use and updated with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BATCH_CHARS = 1_000_000
 def update_views(
     tree: Tree, stores: Stores, views: ChunkStore, embedder: Embedder | None, work: Work
 ) -> int:
-    """Make the views of every indexed file that has none as it is now; returns how many files."""
+    """Make the missing and outdated views of indexed files; returns how many files."""
     known: dict[str, FileState] = {}
     for path, state in views.files().items():
         known.setdefault(path.partition("/")[2], state)
@@ -86,7 +86,7 @@ def _view_file(content: FileContent, kind: Kind, indexed: FileState) -> list[Par
 
 def _write(views: ChunkStore, embedder: Embedder | None, batch: Sequence[ParsedFile]) -> None:
     files = {file.state.path.partition("/")[2] for file in batch}
-    # first away with types that a file has no more; a crash here means "make them again"
+    # first remove types that a file no longer has; a crash here means "make them again"
     views.remove([f"{type_}/{path}" for path in files for type_ in VIEW_TYPES])
     if embedder:
         embed_batch(views, embedder, batch)

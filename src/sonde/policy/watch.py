@@ -1,6 +1,6 @@
 """Watching folders: which paths were touched, as the system reports it.
 
-Events are hints. They may be late, coalesced or lost, so whoever reacts to them compares files.
+Events are hints. They may be late, coalesced or lost, so the receiver compares files.
 """
 
 from __future__ import annotations

@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sonde.errors import SondeError
-from sonde.indexing.integrity import Findings
 from sonde.projects.project import Project
 from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
 from sonde.stores.files import read_json, write_json
-from sonde.types import Progress
+from sonde.types import Findings, Progress
 
 _FILE = "integrity.json"
 _COUNTS = ("changed", "missing", "gone", "broken", "strays", "vectors")

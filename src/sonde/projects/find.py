@@ -1,4 +1,4 @@
-"""Which projects a call is about, and whether it may change them."""
+"""Finding the projects of a call, and asking for consent to change them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_project(
 
     Going up from there, the first folder that has an index or that the markers show to be a root
     is the project. A folder that is named for indexing (`work` is given) is taken at its word;
-    one that is not named is taken as it is only once somebody agreed.
+    one that is not named is only used after a confirmation.
     """
     if project is not None:
         folder = _named_folder(workspace, project)
@@ -86,7 +86,7 @@ def _may_use(workspace: Workspace, folder: Path, work: Work) -> bool:
     """Ask whether a folder without markers is the project; a whole home or disk never is."""
     try:
         home = Path.home()
-    except RuntimeError:  # nobody's home is known
+    except RuntimeError:  # the user has no home
         home = folder
     if folder in (Path(folder.anchor), home):
         return False

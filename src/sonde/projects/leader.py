@@ -270,7 +270,7 @@ class Leader:
             self._index(self._strategy.add({EVERYTHING}))
         else:
             found = find_changes(self._workspace, self._project, self._work)
-            # what differed before is pending already, and no sign that somebody works
+            # what differed before is pending already, and no sign of new work
             if found - self._differed:
                 self._strategy.add(found - self._differed)
             self._differed = found
@@ -289,7 +289,7 @@ class Leader:
         except Cancelled:
             if self._stopping.is_set():
                 raise
-            # somebody else cancelled the job that was joined: its work is still pending
+            # another caller cancelled the job that was joined: its work is still pending
         except SondeError as error:
             log.info("%s: %s", self._project.folder, error)
             self._failing = True

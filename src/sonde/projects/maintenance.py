@@ -18,7 +18,7 @@ from sonde.chunking.views import VIEW_TYPES
 from sonde.embedding.base import Embedder
 from sonde.errors import EmbeddingFailed, IndexCorrupt, InvalidRequest, SondeError
 from sonde.indexing.diff import compare_index
-from sonde.indexing.integrity import Findings, check_index
+from sonde.indexing.integrity import check_index
 from sonde.indexing.pipeline import update_index
 from sonde.policy.git import has_hook, install_hook, remove_hook
 from sonde.projects.check import is_thorough_due, record_check
@@ -46,7 +46,7 @@ from sonde.stores.records import (
     save_refused,
     write_text,
 )
-from sonde.types import IndexReport, Progress
+from sonde.types import Findings, IndexReport, Progress
 from sonde.version import __version__
 
 log = logging.getLogger(__name__)

@@ -269,7 +269,7 @@ def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[Non
         raise IndexCorrupt(
             str(error).removeprefix(f"{error.code}: "),
             user_message="The search index is corrupted.",
-            next_action="Run `sonde index` to build it anew; nothing of the project is lost.",
+            next_action="Run `sonde index` to rebuild it; no file of the project is lost.",
         ) from error
 
 
@@ -289,7 +289,7 @@ def model_mismatch_note(workspace: Workspace, project: Project) -> str:
         return ""
     return (
         f"answered by words alone: the index was embedded by {', '.join(others)}, not by "
-        f"{workspace.deep.name}; `sonde index --deep` or reindex_project embeds it anew"
+        f"{workspace.deep.name}; `sonde index --deep` or reindex_project embeds it again"
     )
 
 

@@ -14,7 +14,7 @@ from sonde.text.sizes import count_of
 from sonde.text.times import format_seconds
 
 if TYPE_CHECKING:
-    from sonde.indexing.integrity import Findings
+    from sonde.types import Findings
 
 
 _SKIP_REASONS = {
