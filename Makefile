@@ -28,13 +28,13 @@ check: lint ## Lint, types, import contracts, file sizes and names
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/gate.py
 
-docs: $(STAMP) ## Write the tool reference and the picture of the floors
+docs: $(STAMP) ## Write the tool reference, the picture of the floors and the list of modules
 	$(BIN)/python scripts/reference.py
-	$(BIN)/python scripts/floors.py
+	$(BIN)/python scripts/architecture.py
 
 test: check ## Everything that CI runs
 	$(BIN)/python scripts/reference.py --check
-	$(BIN)/python scripts/floors.py --check
+	$(BIN)/python scripts/architecture.py --check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 agents: $(STAMP) ## Drive five real agents against a scripted model (npm; Linux x64)

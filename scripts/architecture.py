@@ -1,12 +1,14 @@
-"""Draws docs/floors.svg: the floors of the house and the real imports between their packages.
+"""Writes the parts of ARCHITECTURE.md that come from the source: docs/floors.svg and the modules.
 
-`--check` only says whether the picture is up to date.
+The picture has the floors and the real imports between them; the list has the first line of every
+module's docstring. `--check` only says whether both are up to date.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from html import escape
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from structure import FLOORS, Structure
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "floors.svg"
+PAGE = ROOT / "ARCHITECTURE.md"
+BEGIN, END = "<!-- modules: written by `make docs` -->", "<!-- end of modules -->"
 WIDTH, ROW, GAP, LEFT, BOX = 920, 34, 20, 16, 26
 STYLE = """
 text { font: 12px ui-monospace, monospace; fill: #1f2328 }
@@ -85,14 +89,50 @@ def hash_of(text: str) -> float:
     return sum(ord(letter) * (at + 7) for at, letter in enumerate(text)) % 97 / 97
 
 
+def list_modules(house: Structure) -> str:
+    """A table per package: its modules and what belongs in each."""
+    packages: defaultdict[Path, list[tuple[str, str]]] = defaultdict(list)
+    titles: dict[Path, str] = {}
+    for module in house.modules.values():
+        says = (ast.get_docstring(module.tree) or "").split("\n")[0]
+        folder = module.path.parent.relative_to(ROOT / "src" / "sonde")
+        if module.path.name == "__init__.py":
+            titles[folder] = says
+        else:
+            packages[folder].append((module.path.name, says))
+    order = {name: at for at, floor in enumerate(FLOORS) for name in floor}
+    lines = []
+    for folder in sorted(packages, key=lambda f: (order.get(f.parts[0], 0) if f.parts else -1, f)):
+        name = f"{folder.as_posix()}/" if folder.parts else "sonde/"
+        lines += [
+            f"\n**`{name}`** {titles.get(folder, '')}\n",
+            "| file | what is in it |",
+            "|---|---|",
+        ]
+        lines += [f"| `{file}` | {says} |" for file, says in packages[folder]]
+    return "\n".join(lines) + "\n"
+
+
+def write_page(text: str, modules: str) -> str:
+    """The page with its list of modules brought up to date."""
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return f"{head}{BEGIN}\n{modules}\n{END}{tail}"
+
+
 def main() -> int:
-    picture = draw(Structure(ROOT))
+    house = Structure(ROOT)
+    wanted = {
+        PICTURE: draw(house),
+        PAGE: write_page(PAGE.read_text(), list_modules(house)),
+    }
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
-        if not PICTURE.exists() or PICTURE.read_text() != picture:
-            print("docs/floors.svg is out of date; run `make docs`")
-            return 1
-        return 0
-    PICTURE.write_text(picture)
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is out of date; run `make docs`")
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(wanted[path])
     return 0
 
 
