@@ -255,6 +255,8 @@ def open_project(settings: Settings, root: Path) -> Project:
 
 def _read_cortex_file(root: Path) -> str:
     """The text of the project's `.cortex/config.yml`; empty if it is missing or may not be read."""
+    if not (root / CORTEX_FILE).exists():
+        return ""  # the usual case: a folder that may turn out to be no project is not opened
     data = read_document(root, CORTEX_FILE, _CORTEX_FILE_BYTES)
     try:
         return "" if isinstance(data, Skipped) else data.decode("utf-8")
