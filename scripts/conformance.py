@@ -139,20 +139,20 @@ def main() -> int:
 
 
 TEXT = """\
-# Conformance
+# MCP conformance
 
-Written by `make conformance`, which runs the official suite
-(`@modelcontextprotocol/conformance`) against `sonde serve`. The suite calls tools, prompts and
-resources of its own names, so a module for tests (`tests/conformance/`) puts them on the real
-application: the transports, the guard, the dispatch, errors, progress, resources and completion
-that answer are the product's.
+`make conformance` generates this page: it runs the official MCP suite
+(`@modelcontextprotocol/conformance`) against `sonde serve`. The suite expects tools, prompts and
+resources under its own names, so a test module (`tests/conformance/`) adds them to the real
+application. The transports, guard, dispatch, errors, progress, resources and completion under test
+are the product's own.
 
 | revision | suite | scenarios | checks passed | failed | failed, not scored | exit code |
 |---|---|---|---|---|---|---|
 {rows}
 
-No failure is expected, so there is no file of expected failures. What is not scored are the
-scenarios of the tasks extension, which sonde does not offer: long work returns a job.
+No failures are expected, so there is no file of expected failures. The failures that are not scored
+belong to the tasks extension, which sonde does not offer: long work returns a job instead.
 
 {strict}
 """
