@@ -44,10 +44,11 @@ TARGETS = (
 INTRO = """\
 # Benchmarks
 
-Written by `make bench` (`benchmarks/run.py --write`); `benchmarks/README.md` says how each figure
-is taken. Ratios are peer / sonde: above 1 sonde needs less (or, for rates, does more). CPU is
-user + system time of the whole process and disturbs least under other load; wall times do not
-travel between machines, ratios mostly do.
+Speed, memory and disk use of sonde, compared with semble, `rg` and `grep`. `make bench`
+(`benchmarks/run.py --write`) generates this page; `benchmarks/README.md` describes how each figure is
+measured. Ratios are peer / sonde: above 1, sonde needs less (or, for rates, does more). CPU is the
+user + system time of the whole process and is least affected by other load. Wall times do not
+transfer between machines; ratios mostly do.
 """
 
 
