@@ -45,9 +45,9 @@ INTRO = """\
 # Benchmarks
 
 Speed, memory and disk use of sonde, compared with semble, `rg` and `grep`. `make bench`
-(`benchmarks/run.py --write`) generates this page; `benchmarks/README.md` describes how each figure is
-measured. Ratios are peer / sonde: above 1, sonde needs less (or, for rates, does more). CPU is the
-user + system time of the whole process and is least affected by other load. Wall times do not
+(`benchmarks/run.py --write`) generates this page; `benchmarks/README.md` describes how each figure
+is measured. Ratios are peer / sonde: above 1, sonde needs less (or, for rates, does more). CPU is
+the user + system time of the whole process and is least affected by other load. Wall times do not
 transfer between machines; ratios mostly do.
 """
 
