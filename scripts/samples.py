@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="samples whose format or repository has this")
     parser.add_argument("--keep", type=Path, help="bring everything into this home, to look at")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} anew")
+    parser.add_argument("--write", action="store_true", help=f"update {PAGE.name}")
     options = parser.parse_args()
     rows: list[str] = []
     for sample in SAMPLES:
@@ -94,7 +94,7 @@ def main() -> int:
         rows.append(row)
     if options.write:
         head, _, _ = PAGE.read_text("utf-8").partition("| format |")
-        table = ["| format | sample | files | what came in | left out |", "|---|---|---|---|---|"]
+        table = ["| format | sample | files | imported | left out |", "|---|---|---|---|---|"]
         PAGE.write_text(head + "\n".join([*table, *rows]) + "\n", "utf-8")
     return 0 if rows else 1
 
