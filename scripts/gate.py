@@ -36,6 +36,10 @@ CLASSES = re.compile(
 )
 STIFF = re.compile(r"\b(?:told|anew|whoever|nobody's|the like of|mean the like)\b", re.IGNORECASE)
 """Words that nobody uses in this field."""
+GENERATED = {"docs/tools.md", "docs/errors.md"}
+"""Pages that `make docs` writes: their sentences come from the source, which is checked."""
+FENCE = re.compile(r"\s*(```|~~~)")
+CODE_SPAN = re.compile(r"`[^`]*`")
 MACHINE_PATH = re.compile(r"(?<![\w.:/~$}>-])/(?:home|Users|work|root)/(?P<rest>[\w.-]+)")
 EXAMPLES = {"dev", "you", "user", "me"}
 """First folders that stand for any user in an example."""
@@ -71,13 +75,32 @@ def check_names(root: Path, files: list[Path]) -> Iterator[str]:
 
 
 def check_words(root: Path, files: list[Path]) -> Iterator[str]:
+    """Stiff words in the source and in the prose of the documentation."""
     for path in files:
         where = path.relative_to(root)
-        if where.parts[0] != "src" or path.suffix != ".py":
+        if where.parts[0] == "src" and path.suffix == ".py":
+            lines = path.read_text().splitlines()
+        elif path.suffix == ".md" and where.parts[0] != "tests" and str(where) not in GENERATED:
+            lines = prose_lines(path.read_text())
+        else:
             continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        for number, line in enumerate(lines, 1):
             for found in STIFF.finditer(line):
                 yield f"{where}:{number}: {found[0]!r}: say it in plain English"
+
+
+def prose_lines(text: str) -> list[str]:
+    """The lines of a Markdown page, with code and quoted output left empty."""
+    lines = []
+    fence = ""
+    for line in text.splitlines():
+        mark = FENCE.match(line)
+        if mark and fence in ("", mark[1]):
+            fence = "" if fence else mark[1]
+            lines.append("")
+        else:
+            lines.append("" if fence else CODE_SPAN.sub("", line))
+    return lines
 
 
 def check_patches(root: Path, files: list[Path]) -> Iterator[str]:

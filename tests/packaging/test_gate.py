@@ -63,6 +63,20 @@ def test_stiff_words_in_the_source_are_refused(gate, tmp_path):
     assert problem.startswith("src/stiff.py:1:")
 
 
+def test_stiff_words_in_the_documentation_are_refused(gate, tmp_path):
+    stiff = "ane" + "w"
+    page = write(
+        tmp_path,
+        "docs/page.md",
+        f"# Page\n\n```console\n$ sonde index\nbuilt {stiff}\n```\n\n"
+        f"`built {stiff}` is output.\n\nIt is built {stiff}.\n",
+    )
+    generated = write(tmp_path, "docs/errors.md", f"Start {stiff}.\n")
+    corpus = write(tmp_path, "tests/golden/corpus/page.md", f"Start {stiff}.\n")
+    (problem,) = gate.check_words(tmp_path, [page, generated, corpus])
+    assert problem.startswith("docs/page.md:10:")
+
+
 def test_patches_in_tests_are_refused(gate, tmp_path):
     patch = "monkeypatch.set" + "attr"
     bad = write(tmp_path, "tests/test_a.py", f"def test_a(monkeypatch):\n    {patch}(a, 'b', 1)\n")
