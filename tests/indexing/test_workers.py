@@ -20,7 +20,7 @@ from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.preparing import PrepareOrder, Workers, count_workers, prepare_files
 from sonde.policy.read import FileContent
-from sonde.runtime.child import Child
+from sonde.runtime.processes import Child
 from sonde.runtime.work import Work
 from sonde.types import Progress
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self, TextIO
 
+from sonde.text.formats import format_seconds
 from sonde.text.highlight import TextSpan
-from sonde.text.times import format_seconds
 from sonde.types import Progress
 
 ColorChoice = Literal["auto", "always", "never"]

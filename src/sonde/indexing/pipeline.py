@@ -28,9 +28,8 @@ from sonde.indexing.preparing import (
 from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.read import FileContent
 from sonde.policy.walk import ListedFile
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.memory import retry_in_halves
-from sonde.runtime.work import Work
+from sonde.runtime.processes import retry_in_halves
+from sonde.runtime.work import Work, WriterLock
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import Chunk, FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
 

@@ -19,9 +19,8 @@ from sonde.policy.read import FileContent
 from sonde.projects.project import Project
 from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.memory import trim_heap
-from sonde.runtime.work import Work
+from sonde.runtime.processes import trim_heap
+from sonde.runtime.work import Work, WriterLock
 from sonde.stores.records import (
     Metadata,
     load_metadata,

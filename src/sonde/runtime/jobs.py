@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
 from sonde.errors import Cancelled, HandleUnknown, OutOfMemory, SondeError
-from sonde.runtime.memory import trim_heap
+from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work
 from sonde.types import JobRecord, Progress
 

@@ -23,7 +23,7 @@ from sonde.errors import EmbeddingFailed, FileMissing, SondeError
 from sonde.policy.content import read_document, walk_documents
 from sonde.policy.walk import ListedFile
 from sonde.policy.watch import FolderWatch, WatchFailed
-from sonde.runtime.memory import trim_heap
+from sonde.runtime.processes import trim_heap
 from sonde.searching.contexts import (
     ContextChunk,
     SearchOptions,

@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from sonde.runtime.work import read_birth
+from sonde.runtime.processes import read_birth
 from sonde.stores.database import Database, Format, bind_text, read_row
 from sonde.types import JobRecord
 

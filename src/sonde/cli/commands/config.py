@@ -14,8 +14,7 @@ from sonde.cli.terminal import Screen, display_width, escape_controls
 from sonde.errors import IndexNotFound, InvalidRequest, ProjectNotDetected
 from sonde.settings import RULES, Settings, apply_project_config
 from sonde.stores.users import Users
-from sonde.text.sizes import count_of
-from sonde.text.times import show_time
+from sonde.text.formats import count_of, show_time
 
 _VALUE_COLUMNS = 32
 """Longer values push their source to the right."""

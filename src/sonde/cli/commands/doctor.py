@@ -17,7 +17,7 @@ from sonde.cli.terminal import Screen, escape_controls
 from sonde.errors import IndexBusy, IndexNotFound, SondeError
 from sonde.policy.roots import MARKERS
 from sonde.settings import Settings, apply_project_config
-from sonde.text.sizes import format_bytes
+from sonde.text.formats import format_bytes
 
 _MIN_FREE_BYTES = 200 * 1024 * 1024
 """Room for the index of a large project while it is rewritten."""

@@ -10,8 +10,7 @@ from sonde.cli.render import render_facts, render_projects
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
 from sonde.errors import FileLimitWarning
-from sonde.text.sizes import count_of
-from sonde.text.times import format_seconds
+from sonde.text.formats import count_of, format_seconds
 
 if TYPE_CHECKING:
     from sonde.types import Findings
