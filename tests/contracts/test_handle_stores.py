@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from sonde.errors import IndexCorrupt, IndexTooNew
-from sonde.runtime.jobs import JobStore
+from sonde.runtime.jobs import JobRecord, JobStore
 from sonde.runtime.processes import name_process
 from sonde.stores.disk.base import DiskIndex, ResourceSet, SavedQuery, SavedStore, ShellSession
 from sonde.stores.disk.saved import SqliteSavedStore
 from sonde.stores.jobs import SqliteJobStore
-from sonde.types import JobRecord
 
 
 @pytest.fixture(params=[SqliteSavedStore])

@@ -12,9 +12,9 @@ from typing import Literal, Self
 
 from sonde.errors import InvalidRequest, OutsideRoots
 from sonde.policy.admit import Rules, Source, is_denied
-from sonde.policy.read import FileContent, FileReader, FileText
-from sonde.policy.walk import Checker, ListedFile, check_path, walk_files, walk_folders
-from sonde.types import Kind, Skipped
+from sonde.policy.read import FileReader
+from sonde.policy.walk import Checker, check_path, walk_files, walk_folders
+from sonde.types import FileContent, FileText, Kind, ListedFile, Skipped
 
 
 @dataclass(frozen=True, slots=True)

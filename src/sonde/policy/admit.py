@@ -1,23 +1,27 @@
 """Which names are admitted: the fixed deny list, the user's rules, and ignore files.
 
 The deny list is matched against every name on the way to a file, as spelled and as displayed (see
-`roots.clean_path`), so that no invisible character lets one through. Secrets are matched in any
+`globs.clean_path`), so that no invisible character lets one through. Secrets are matched in any
 letter case everywhere, the rest where the file system folds case. Nothing overrides the list.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sonde.errors import InvalidPattern
-from sonde.policy.roots import Folder, clean_path
-from sonde.text.globs import Glob, compile_glob, compile_regex, translate_wildcards
+from sonde.text.globs import (
+    Glob,
+    clean_path,
+    compile_glob,
+    compile_regex,
+    translate_wildcards,
+)
 
 REASONS: Mapping[str, str] = {
     "denied": "it is on the fixed deny list",
@@ -143,6 +147,14 @@ class _Names(NamedTuple):
         return None
 
 
+def _spell(name: str) -> tuple[str, ...]:
+    """The name as spelled and, where it differs, as displayed and as Windows would open it."""
+    if name.isascii() and name[-1:] not in (" ", "."):
+        return (name,)
+    # Windows drops trailing dots and spaces when it opens a file.
+    return name, clean_path(name).rstrip(" .")
+
+
 class Gate:
     """Compiled rules that decide about many names."""
 
@@ -162,23 +174,23 @@ class Gate:
 
     def find_denial(self, name: str, *, folder: bool) -> str | None:
         """The row of the deny list that matches a name ("*.pem (secrets)")."""
-        found = self._look_up(name, folder=folder)
-        if found is None and not (name.isascii() and name[-1:] not in (" ", ".")):
-            # Windows drops trailing dots and spaces when it opens a file.
-            found = self._look_up(clean_path(name).rstrip(" ."), folder=folder)
-        return found
+        fold = self.rules.folds_case
+        for spelling in _spell(name):
+            folded = spelling.casefold()
+            found = self._secret[folder].find(folded)
+            found = found or self._plain[folder].find(folded if fold else spelling)
+            if found:
+                return found
+        return None
 
     def find_secret(self, path: str) -> str | None:
         """The row of secrets that matches any name on the way to a file."""
         *folders, name = path.split("/")
-        found = (self._secret[True].find(clean_path(each).casefold()) for each in folders)
-        return next(filter(None, found), None) or self._secret[False].find(name.casefold())
-
-    def _look_up(self, name: str, *, folder: bool) -> str | None:
-        folded = name.casefold()
-        return self._secret[folder].find(folded) or self._plain[folder].find(
-            folded if self.rules.folds_case else name
-        )
+        for kind, names in ((True, folders), (False, [name])):
+            for spelling in (spelling for each in names for spelling in _spell(each)):
+                if found := self._secret[kind].find(spelling.casefold()):
+                    return found
+        return None
 
     def excludes(self, path: str, *, folder: bool) -> bool:
         """Whether `exclude` matches this file, this folder, or everything in it."""
@@ -350,25 +362,21 @@ class Scope:
 
 
 def open_scope(
-    above: Scope | None, folder: Folder, path: str, *, git: bool, fold_case: bool
+    above: Scope | None, path: str, rules: Rules, read_start: Callable[[str, int], bytes | None]
 ) -> Scope | None:
     """The scope of a folder from its ignore files; the scope above if it has none."""
-    own_patterns = _load_patterns(folder, OWN_FILE, fold_case=fold_case)
-    git_patterns = _load_patterns(folder, GIT_FILE, fold_case=fold_case) if git else None
-    if own_patterns is None and git_patterns is None:
+    own = _load_patterns(read_start(OWN_FILE, _IGNORE_FILE_BYTES), rules)
+    git = None
+    if rules.respect_gitignore:
+        git = _load_patterns(read_start(GIT_FILE, _IGNORE_FILE_BYTES), rules)
+    if own is None and git is None:
         return above
-    return Scope(above, len(path) + 1 if path else 0, git_patterns, own_patterns)
+    return Scope(above, len(path) + 1 if path else 0, git, own)
 
 
-def _load_patterns(folder: Folder, name: str, *, fold_case: bool) -> Patterns | None:
-    try:
-        descriptor, _ = folder.open_file(name)
-        with os.fdopen(descriptor, "rb") as file:
-            data = file.read(_IGNORE_FILE_BYTES)
-    except OSError:
-        # As in git, an ignore file that is a link or cannot be read has no effect.
-        return None
-    return _compile_patterns(data, fold_case=fold_case)
+def _load_patterns(data: bytes | None, rules: Rules) -> Patterns | None:
+    # As in git, an ignore file that is a link or cannot be read has no effect.
+    return None if data is None else _compile_patterns(data, fold_case=rules.folds_case)
 
 
 @lru_cache(maxsize=128)

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from sonde.policy.admit import GIT_FILE, OWN_FILE, Scope, Source, compile_rules, open_scope
 from sonde.policy.roots import Folder, open_folder
-from sonde.policy.walk import ListedFile, judge_file, judge_name
+from sonde.policy.walk import judge_file, judge_name
+from sonde.types import ListedFile
 
 _SETTLE_NS = 2_000_000_000
 """A folder that changed less than this ago may change again without a new time: file systems
@@ -184,19 +185,12 @@ class _Count:
 
     def _read(self, known: _Known, folder: Folder) -> list[_Known]:
         """Judge the entries of a folder; returns the folders in it that must be listed too."""
-        rules = self._rules
         entries = folder.scan()
         names = {entry.name for entry in entries} & {OWN_FILE, GIT_FILE}
         known.ignore_files = {name: _stamp_file(folder.look_at(name)) for name in names}
         known.scope = known.above
         if names:
-            known.scope = open_scope(
-                known.above,
-                folder,
-                known.path[:-1],
-                git=rules.respect_gitignore,
-                fold_case=rules.folds_case,
-            )
+            known.scope = open_scope(known.above, known.path[:-1], self._rules, folder.read_start)
         known.files, folders = {}, []
         for entry in entries:
             path = known.path + entry.name

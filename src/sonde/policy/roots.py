@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from sonde.errors import (
@@ -24,25 +22,18 @@ from sonde.errors import (
     ProjectNotDetected,
     SymlinkNotAllowed,
 )
+from sonde.text.globs import clean_path
 from sonde.types import Skipped
 
 MARKERS = (".git", "package.json", "pyproject.toml", "Cargo.toml", "go.mod")
-
-# Zero-width characters, joiners, and the marks that change the direction of writing.
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 _BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 # O_NONBLOCK: opening a FIFO that replaced a file must not wait for a writer.
-_FILE = (
-    os.O_RDONLY
-    | _NO_FOLLOW
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_FILE = os.O_RDONLY | _NO_FOLLOW
+for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
+    _FILE |= getattr(os, _flag, 0)
 _MAX_MTIME_NS = (1 << 63) - 1
 """The largest integer of a database."""
 
@@ -76,13 +67,6 @@ def _home() -> Path | None:
         return Path.home().resolve()
     except (RuntimeError, OSError):
         return None
-
-
-def clean_path(text: str) -> str:
-    """The path as a reader sees it: NFC, without zero-width characters and direction marks."""
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 def show_path(path: str) -> str:
@@ -164,14 +148,13 @@ class Folder:
 
     def scan(self) -> list[os.DirEntry[str]]:
         """Its entries in the order of names; they are valid until the folder is closed."""
-        where: int | Path = self._place if self._descriptor is None else self._descriptor
-        with os.scandir(where) as entries:
-            return sorted(entries, key=_name_of)
+        with os.scandir(self._place if self._descriptor is None else self._descriptor) as entries:
+            return sorted(entries, key=attrgetter("name"))
 
     def list_names(self) -> list[str]:
         """The names in it, unordered; cheaper than `scan` for huge folders."""
-        where: int | Path = self._place if self._descriptor is None else self._descriptor
-        return os.listdir(where)  # noqa: PTH208 - a descriptor is no path
+        place: int | Path = self._place if self._descriptor is None else self._descriptor
+        return os.listdir(place)  # noqa: PTH208 - a descriptor is no path
 
     def read_link(self, name: str) -> str:
         """The target of a link, as written."""
@@ -217,6 +200,14 @@ class Folder:
             raise OSError(_errno_of(facts.st_mode), "replaced while it was opened", name)
         return descriptor, facts
 
+    def read_start(self, name: str, limit: int) -> bytes | None:
+        """The first bytes of a regular file in this folder; None if it cannot be read."""
+        try:
+            with os.fdopen(self.open_file(name)[0], "rb") as file:
+                return file.read(limit)
+        except OSError:
+            return None
+
     def close(self) -> None:
         """Close the descriptor."""
         if self._descriptor is not None:
@@ -226,9 +217,53 @@ class Folder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class OpenPath:
+    """The folders from a root down to a file, which stay open for the next file near it.
+
+    Use it in a `with`, and only for a moment.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folders: list[Folder] = []
+        self._names: list[str] = []
+        """Names on the way to the innermost open folder."""
+
+    def close(self) -> None:
+        """Close every folder; the next use opens them again."""
+        self._names.clear()
+        while self._folders:
+            self._folders.pop().close()
+
+    def _leave(self, names: Sequence[str]) -> None:
+        """Close the folders that are not on the way to these names."""
+        shared = 0
+        for one, other in zip(self._names, names, strict=False):
+            if one != other:
+                break
+            shared += 1
+        del self._names[shared:]
+        while len(self._folders) > shared + 1:
+            self._folders.pop().close()
+
+    def _enter(self, name: str) -> None:
+        """Open a folder in the innermost one, and make it the innermost."""
+        self._folders.append(self._innermost().enter(name))
+        self._names.append(name)
+
+    def _innermost(self) -> Folder:
+        if not self._folders:
+            self._folders.append(open_root(self._root))
+        return self._folders[-1]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -280,10 +315,6 @@ def _errno_of(mode: int) -> int:
     if stat.S_ISLNK(mode):
         return errno.ELOOP
     return errno.EISDIR if stat.S_ISDIR(mode) else errno.ENXIO
-
-
-def _name_of(entry: os.DirEntry[str]) -> str:
-    return entry.name
 
 
 def clamp_mtime(facts: os.stat_result) -> int:

@@ -15,12 +15,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from sonde.errors import Cancelled, HandleUnknown, OutOfMemory, SondeError
 from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work
-from sonde.types import JobRecord, Progress
+from sonde.types import Progress
 
 HANDLE_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 """No letter that reads like another: handles are read aloud and typed."""
@@ -45,6 +46,30 @@ _RECENT_JOBS = 200
 """Finished jobs whose results stay in memory."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """The stored state of a job; times are epoch milliseconds."""
+
+    id: str
+    kind: str
+    status: str
+    started_ms: int
+    owner: str = ""
+    """The user; empty if the job belongs to everyone who may use this installation."""
+    subject: str = ""
+    """The handle or path that it works on."""
+    finished_ms: int | None = None
+    stage: str = ""
+    done: int = 0
+    total: int | None = None
+    eta_s: float | None = None
+    report: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+    process: str = ""
+    """Identifies the process that runs it."""
+    updated_ms: int = 0
 
 
 class JobStore(Protocol):

@@ -18,6 +18,7 @@ Matching is linear in the length of the path: patterns run on RE2. A pattern may
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,6 +50,15 @@ _POSIX: dict[str, tuple[tuple[int, int], ...]] = {
     "xdigit": ((48, 57), (65, 70), (97, 102)),
 }
 _SLASH = ord("/")
+# Zero-width characters, joiners, and the marks that change the direction of writing.
+_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+def clean_path(text: str) -> str:
+    """The path as a reader sees it: NFC, without zero-width characters and direction marks."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 class _Token(NamedTuple):
