@@ -20,9 +20,9 @@ import numpy as np
 from sonde.chunking.tags import fold_tag
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, FileMissing, SondeError
+from sonde.policy.changes import FolderWatch, WatchFailed
 from sonde.policy.read import read_document
 from sonde.policy.walk import walk_documents
-from sonde.policy.watch import FolderWatch, WatchFailed
 from sonde.runtime.processes import trim_heap
 from sonde.searching.contexts import (
     ContextChunk,

@@ -170,7 +170,8 @@ def _check_watches(session: Session) -> Iterator[Check]:
 
 def _check_agents(session: Session) -> Iterator[Check]:
     """An agent that is not set up is no problem; one that starts a missing program is."""
-    from sonde.agents.machine import Machine, find_setups
+    from sonde.agents.configs import find_setups
+    from sonde.agents.machine import Machine
 
     machine = Machine(Path.home(), session.environ)
     project = session.opened.root if session.is_inside_project() else None

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from sonde.agents.machine import Machine, Scope, find_launch
-from sonde.agents.plan import Change, plan_entry, plan_guide
-from sonde.agents.table import AGENTS, Agent
+from sonde.agents.configs import Change, plan_entry, plan_guide
+from sonde.agents.machine import AGENTS, Agent, Machine, Scope, find_launch
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
