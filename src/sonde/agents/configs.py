@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from sonde.agents.json_edit import Malformed, drop_json, load_json, put_json
+from sonde.agents.json_edit import Malformed, drop_jsonc, load_jsonc, put_jsonc
 from sonde.agents.machine import SERVER, Agent, Launch, Machine, Scope
 from sonde.agents.toml_edit import drop_toml, load_toml, put_toml
 from sonde.errors import ConfigChanged, ConfigUnreadable, PermissionDenied, SondeError
@@ -90,7 +90,7 @@ class Editor(NamedTuple):
 def _choose_editor(path: Path) -> Editor:
     if path.suffix == ".toml":
         return Editor(load_toml, put_toml, drop_toml)
-    return Editor(load_json, put_json, drop_json)
+    return Editor(load_jsonc, put_jsonc, drop_jsonc)
 
 
 def read_agent_entry(values: object, agent: Agent) -> dict[str, object] | None:
