@@ -150,8 +150,7 @@ class FileState:
     def stem(self) -> str:
         """The name up to its first dot or backtick, to compare with words of a query."""
         name = self.path.rpartition("/")[2]
-        head = name.lstrip(".").replace("`", ".").split(".")[0]
-        return head or name
+        return name.lstrip(".").replace("`", ".").split(".")[0] or name
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,23 +127,35 @@ _BINARY_SUFFIXES = frozenset((
 ))  # fmt: skip
 
 
-class _Names(NamedTuple):
-    """Patterns, indexed to look a name up."""
+class _Names:
+    """Patterns of the deny list, indexed to look a name up."""
 
-    whole: dict[str, str]
-    suffixes: dict[str, str]
-    prefixes: dict[str, str]
-    tails: tuple[str, ...]
-    heads: tuple[str, ...]
+    def __init__(self, *, secret: bool, folder: bool, fold: bool = True) -> None:
+        self._whole: dict[str, str] = {}
+        self._suffixes: dict[str, str] = {}
+        self._prefixes: dict[str, str] = {}
+        for row in DENY_LIST:
+            for pattern in row.patterns if row.secret == secret else ():
+                if not (folder if pattern.endswith("/") else not (folder and row.files_only)):
+                    continue
+                why = f"{pattern} ({row.category})"
+                key = pattern.rstrip("/").casefold() if fold else pattern.rstrip("/")
+                if key.startswith("*"):
+                    self._suffixes.setdefault(key[1:], why)
+                elif key.endswith("*"):
+                    self._prefixes.setdefault(key[:-1], why)
+                else:
+                    self._whole.setdefault(key, why)
+        self._tails, self._heads = tuple(self._suffixes), tuple(self._prefixes)
 
     def find(self, name: str) -> str | None:
-        if name in self.whole:
-            return self.whole[name]
+        if name in self._whole:
+            return self._whole[name]
         # one test for all of them, as nearly every name matches none
-        if name.endswith(self.tails):
-            return next(why for suffix, why in self.suffixes.items() if name.endswith(suffix))
-        if name.startswith(self.heads):
-            return next(why for prefix, why in self.prefixes.items() if name.startswith(prefix))
+        if name.endswith(self._tails):
+            return next(why for suffix, why in self._suffixes.items() if name.endswith(suffix))
+        if name.startswith(self._heads):
+            return next(why for prefix, why in self._prefixes.items() if name.startswith(prefix))
         return None
 
 
@@ -160,12 +172,10 @@ class Gate:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self._secret = {folder: _collect(secret=True, folder=folder) for folder in (False, True)}
-        self._plain = {
-            folder: _collect(secret=False, folder=folder, fold=rules.folds_case)
-            for folder in (False, True)
-        }
         fold = rules.folds_case
+        kinds = (False, True)
+        self._secret = {kind: _Names(secret=True, folder=kind) for kind in kinds}
+        self._plain = {kind: _Names(secret=False, folder=kind, fold=fold) for kind in kinds}
         self._exclude: list[Glob] = [compile_glob(p, fold_case=fold) for p in rules.exclude]
         everything = "**/*" in rules.include or "**" in rules.include or not rules.include
         self._include: list[Glob] | None = (
@@ -215,32 +225,6 @@ def find_denied(path: str, rules: Rules = Rules()) -> str | None:  # noqa: B008 
     *folders, name = path.split("/")
     found = (gate.find_denial(each, folder=True) for each in folders)
     return next(filter(None, found), None) or gate.find_denial(name, folder=False)
-
-
-def is_denied(path: str, rules: Rules) -> bool:
-    """Whether the deny list matches a folder on the way to a path. Does not access the disk."""
-    gate = compile_rules(rules)
-    return any(gate.find_denial(name, folder=True) for name in path.split("/")[:-1])
-
-
-def _collect(*, secret: bool, folder: bool, fold: bool = True) -> _Names:
-    whole: dict[str, str] = {}
-    suffixes: dict[str, str] = {}
-    prefixes: dict[str, str] = {}
-    for row in DENY_LIST:
-        for pattern in row.patterns if row.secret == secret else ():
-            applies = folder if pattern.endswith("/") else not (folder and row.files_only)
-            if not applies:
-                continue
-            why = f"{pattern} ({row.category})"
-            key = pattern.rstrip("/").casefold() if fold else pattern.rstrip("/")
-            if key.startswith("*"):
-                suffixes.setdefault(key[1:], why)
-            elif key.endswith("*"):
-                prefixes.setdefault(key[:-1], why)
-            else:
-                whole.setdefault(key, why)
-    return _Names(whole, suffixes, prefixes, tuple(suffixes), tuple(prefixes))
 
 
 def has_binary_suffix(name: str) -> bool:

@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Self
@@ -50,7 +51,9 @@ def detect_root(start: Path) -> Path:
     first = start.resolve()
     if first.is_file():
         first = first.parent
-    too_wide = {_home(), Path(first.anchor)} - {first}
+    too_wide = {Path(first.anchor)} - {first}
+    with suppress(RuntimeError, OSError):
+        too_wide |= {Path.home().resolve()} - {first}
     folders = [folder for folder in (first, *first.parents) if folder not in too_wide]
     for folder in folders:
         if os.path.lexists(folder / MARKERS[0]):
@@ -60,13 +63,6 @@ def detect_root(start: Path) -> Path:
         if any(os.path.isfile(folder / marker) for marker in MARKERS[1:]):  # noqa: PTH113
             return folder
     raise ProjectNotDetected(f"none of {', '.join(MARKERS)} in {first} or above", cwd=str(first))
-
-
-def _home() -> Path | None:
-    try:
-        return Path.home().resolve()
-    except (RuntimeError, OSError):
-        return None
 
 
 def show_path(path: str) -> str:
@@ -137,9 +133,7 @@ class Folder:
     def enter(self, name: str) -> Folder:
         """The folder of that name in this one; raises `OSError` if it is a link."""
         try:
-            if self._descriptor is None:
-                return Folder(self._place / name)
-            return Folder(name, above=self._descriptor)
+            return Folder(self._at(name), above=self._descriptor)
         except NotADirectoryError:
             # Linux reports a link this way, too.
             if stat.S_ISLNK(self.look_at(name).st_mode):
@@ -158,15 +152,11 @@ class Folder:
 
     def read_link(self, name: str) -> str:
         """The target of a link, as written."""
-        if self._descriptor is None:
-            return os.readlink(self._place / name)  # noqa: PTH115 - as it is written
-        return os.readlink(name, dir_fd=self._descriptor)
+        return os.readlink(self._at(name), dir_fd=self._descriptor)
 
     def look_at(self, name: str) -> os.stat_result:
         """The metadata of one name; of the link itself if it is one."""
-        if self._descriptor is None:
-            return (self._place / name).lstat()
-        return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def look_at_all(self, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
         """The metadata of many names; those that are gone or inaccessible are left out."""
@@ -189,10 +179,7 @@ class Folder:
         seen = self.look_at(name)
         if not stat.S_ISREG(seen.st_mode):
             raise OSError(_errno_of(seen.st_mode), "not a regular file", name)
-        if self._descriptor is None:
-            descriptor = os.open(self._place / name, _FILE)
-        else:
-            descriptor = os.open(name, _FILE, dir_fd=self._descriptor)
+        descriptor = os.open(self._at(name), _FILE, dir_fd=self._descriptor)
         facts = os.fstat(descriptor)
         same = self._descriptor is not None or os.path.samestat(seen, facts)
         if not (stat.S_ISREG(facts.st_mode) and same):
@@ -207,6 +194,10 @@ class Folder:
                 return file.read(limit)
         except OSError:
             return None
+
+    def _at(self, name: str) -> str | Path:
+        """The path of a name, relative to the descriptor where there is one."""
+        return name if self._descriptor is not None else self._place / name
 
     def close(self) -> None:
         """Close the descriptor."""

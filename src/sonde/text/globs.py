@@ -61,8 +61,13 @@ def clean_path(text: str) -> str:
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
+_Kind = Literal["char", "slash", "star", "regex", "open", "comma", "close"]
+_WILDCARDS: dict[str, _Kind] = {"/": "slash", "*": "star", "?": "regex"}
+_BRACES: dict[str, _Kind] = {"{": "open", ",": "comma", "}": "close"}
+
+
 class _Token(NamedTuple):
-    kind: Literal["char", "slash", "star", "regex", "open", "comma", "close"]
+    kind: _Kind
     text: str
     at: int
 
@@ -161,25 +166,10 @@ def _read_tokens(pattern: str, *, braces: bool, limit: int = MAX_LENGTH) -> list
             escaped = _Token("regex", _quote(char), start)
             tokens.append(_Token("slash", char, start) if char == "/" else escaped)
         else:
-            tokens.append(_plain_token(char, start, braces=braces))
+            kind = (_BRACES if braces and char in _BRACES else _WILDCARDS).get(char, "char")
+            tokens.append(_Token(kind, "[^/]" if char == "?" else char, start))
         at += 1
     return tokens
-
-
-def _plain_token(char: str, at: int, *, braces: bool) -> _Token:
-    if char == "/":
-        return _Token("slash", char, at)
-    if char == "*":
-        return _Token("star", char, at)
-    if char == "?":
-        return _Token("regex", "[^/]", at)
-    if braces and char == "{":
-        return _Token("open", char, at)
-    if braces and char == "}":
-        return _Token("close", char, at)
-    if braces and char == ",":
-        return _Token("comma", char, at)
-    return _Token("char", char, at)
 
 
 def _read_class(pattern: str, start: int) -> tuple[str, int]:
