@@ -190,9 +190,9 @@ COMMANDS = (
         _number("-n", "--limit", about="jobs (default: 20)"),
         _option("--stop", metavar="JOB", help="stop this job"),
     )),
-    Command("reindex", "rebuild the project's index", "index:run_reindex"),
-    Command("delete", "delete the project's index", "index:run_delete"),
-    Command("flush", "index pending changes now", "index:run_flush"),
+    Command("reindex", "rebuild the project's index", "index:run_verb"),
+    Command("delete", "delete the project's index", "index:run_verb"),
+    Command("flush", "index pending changes now", "index:run_verb"),
     Command("strategy", "show or choose when changes are indexed", "index:run_strategy", (
         _option("strategy", nargs="?", choices=("realtime", "lazy", "git"),
                 help="at once, when idle or searched, or with each commit"),
@@ -203,8 +203,8 @@ COMMANDS = (
             "index:run_check", (
         _flag("--thorough", about="compare every word as well"),
     )),
-    Command("doctor", "check the installation and report problems", "doctor:run_doctor"),
-    Command("config", "show settings and where each came from", "config:run_config", (
+    Command("doctor", "check the installation and report problems", "installation:run_doctor"),
+    Command("config", "show settings and where each came from", "installation:run_config", (
         _option("action", nargs="?", choices=("show", "path", "edit"), default="show",
                 help="show values (default), show file paths, or edit the project's file"),
     )),
@@ -223,7 +223,7 @@ COMMANDS = (
         _number("--port", about="port (default: 8121; 0: any)", least=0),
     ), "sonde embed serve"),
     Command("users", "manage the users of `sonde serve`: create, list and revoke keys",
-            "config:run_users", (
+            "installation:run_users", (
         _option("action", choices=("add", "list", "revoke"), help="what to do"),
         _option("name", nargs="?", metavar="NAME", help="a user; to revoke, also a key's id"),
     ), "sonde users add anna"),

@@ -7,7 +7,7 @@ import re
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self, TextIO
@@ -224,3 +224,43 @@ def draw_bar(share: float, width: int = _BAR_COLUMNS) -> str:
     full, rest = divmod(eighths, 8)
     bar = "█" * full + (_EIGHTHS[rest] if rest else "")
     return f"▕{bar:<{width}}▏"
+
+
+def render_facts(facts: Mapping[str, object], screen: Screen, indent: str = "") -> Iterator[str]:
+    """An answer as aligned `Label  value` lines; nested values follow, indented."""
+    shown = {key: value for key, value in facts.items() if value or isinstance(value, int)}
+    width = max((len(_label(key)) for key in shown), default=0)
+    for key, value in shown.items():
+        label = screen.paint("dim", f"{_label(key):<{width}}")
+        if isinstance(value, Mapping):
+            yield f"{indent}{label}".rstrip()
+            yield from render_facts(value, screen, indent + "  ")
+        elif isinstance(value, list | tuple):
+            yield f"{indent}{label}".rstrip()
+            yield from (f"{indent}  {_show_item(item)}" for item in value)
+        else:
+            yield f"{indent}{label}  {_show_value(value)}"
+
+
+def _label(key: str) -> str:
+    """`totalFiles` -> `Total files`; anything but an identifier is kept."""
+    if not key.isidentifier():
+        return escape_controls(key)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", key).lower()
+    return words[:1].upper() + words[1:]
+
+
+def _show_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return escape_controls(str(value))
+
+
+def _show_item(item: object) -> str:
+    if isinstance(item, Mapping):
+        return "  ".join(_show_value(value) for value in item.values())
+    return _show_value(item)

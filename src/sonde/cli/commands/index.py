@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sonde.cli.parse import FOUND, NOTHING
-from sonde.cli.render import render_facts, render_projects
 from sonde.cli.session import Session
-from sonde.cli.terminal import escape_controls
+from sonde.cli.terminal import Screen, display_width, escape_controls, render_facts
 from sonde.errors import FileLimitWarning
 from sonde.text.formats import count_of, format_seconds
 
 if TYPE_CHECKING:
+    from sonde.tools.shapes.rfc import ProjectsAnswer
     from sonde.types import Findings
 
 
@@ -57,18 +57,20 @@ def run_index(session: Session) -> int:
     return FOUND
 
 
-def run_reindex(session: Session) -> int:
-    """Rebuild the index, once confirmed."""
-    from sonde.tools.index import reindex_project
+def run_verb(session: Session) -> int:
+    """Rebuild or delete the index, once confirmed, or index pending changes."""
+    from sonde.projects.maintenance import flush_index
+    from sonde.tools.index import delete_index, reindex_project
 
-    return _run_plain(session, reindex_project)
-
-
-def run_delete(session: Session) -> int:
-    """Delete the index, once confirmed."""
-    from sonde.tools.index import delete_index
-
-    return _run_plain(session, delete_index)
+    verbs: dict[str, Callable[..., Mapping[str, object]]] = {
+        "reindex": reindex_project,
+        "delete": delete_index,
+        "flush": lambda app, **given: flush_index(app.workspace, **given),
+    }
+    with session.working() as work:
+        answer = verbs[session.args.command](session.app, project=session.project, work=work)
+    session.print_answer(answer, render_facts(answer, session.out))
+    return FOUND
 
 
 def run_store(session: Session) -> int:
@@ -150,21 +152,15 @@ def _describe_check(findings: Findings) -> str:
     return f"{checked}; " + (f"repaired: {repaired}" if repaired else "nothing to repair")
 
 
-def run_flush(session: Session) -> int:
-    """Index pending changes."""
-    from sonde.projects.maintenance import flush_index
-
-    return _run_plain(session, lambda app, **given: flush_index(app.workspace, **given))
-
-
 def run_status(session: Session) -> int:
     """Show the state of the index."""
     from sonde.tools.index import get_index_status
 
-    if session.args.json:
-        return _run_plain(session, get_index_status)
     with session.working() as work:
         answer = get_index_status(session.app, project=session.project, work=work)
+    if session.args.json:
+        session.print_json(answer)
+        return FOUND
     shown: Mapping[str, object] = {**answer}
     if checks := answer["details"].get("integrity"):
         repaired = sum(checks.get("repaired", {}).values()) or "nothing"
@@ -181,13 +177,6 @@ def run_status(session: Session) -> int:
     return FOUND
 
 
-def _run_plain(session: Session, verb: Callable[..., Mapping[str, object]]) -> int:
-    with session.working() as work:
-        answer = verb(session.app, project=session.project, work=work)
-    session.print_answer(answer, render_facts(answer, session.out))
-    return FOUND
-
-
 def run_projects(session: Session) -> int:
     """List every indexed project of this machine."""
     from sonde.tools.index import list_projects
@@ -198,3 +187,28 @@ def run_projects(session: Session) -> int:
     if not answer["projects"] and not session.args.json:
         session.note("no project is indexed yet; run `sonde index` in one")
     return FOUND if answer["projects"] else NOTHING
+
+
+def render_projects(answer: ProjectsAnswer, screen: Screen) -> Iterator[str]:
+    """One line per project: path, status, counts, size, last update."""
+    rows = [
+        (
+            escape_controls(project["projectPath"]),
+            str(project.get("status", "")),
+            f"{project.get('totalFiles', 0):,} files",
+            f"{project.get('totalChunks', 0):,} chunks",
+            str(project.get("storageSize", "")),
+            str(project.get("lastUpdated") or "never"),
+        )
+        for project in answer["projects"]
+    ]
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    for path, *rest in rows:
+        cells = [
+            cell.rjust(width)
+            if cell[:1].isdigit() and index != len(rest) - 1
+            else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(rest, widths[1:], strict=True))
+        ]
+        padding = " " * (widths[0] - display_width(path))
+        yield f"{screen.paint('path', path)}{padding}  {'  '.join(cells)}".rstrip()

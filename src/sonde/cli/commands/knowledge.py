@@ -235,7 +235,7 @@ def _restore(session: Session) -> int:
 
 
 def _status(session: Session) -> int:
-    from sonde.cli.render import render_facts
+    from sonde.cli.terminal import render_facts
     from sonde.knowledge.editing import count_knowledge
     from sonde.text.formats import format_bytes
 
