@@ -279,14 +279,14 @@ def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backup
     edit = _choose_editor(path)
     place = (agent.key, SERVER)
 
-    def put(text: str) -> str:
-        entry = _keep_own_arguments(
-            launch.describe(agent), read_agent_entry(edit.load(text), agent)
-        )
-        return edit.put(text, place, entry)
-
-    def has_entry(text: str) -> bool:
-        return read_agent_entry(edit.load(text), agent) is not None
+    def make_entry(values: object) -> dict[str, object]:
+        """Our entry with the arguments that the user added after ours."""
+        entry, old = launch.describe(agent), read_agent_entry(values, agent) or {}
+        for key in ("args", "command"):
+            ours, theirs = entry.get(key), old.get(key)
+            if isinstance(ours, list) and isinstance(theirs, list) and theirs[: len(ours)] == ours:
+                entry[key] = theirs
+        return entry
 
     def check(before: str, after: str) -> None:
         values, found = _as_object(edit.load(before)), _as_object(edit.load(after))
@@ -296,24 +296,31 @@ def plan_entry(agent: Agent, path: Path, launch: Launch, *, remove: bool, backup
             if not servers:
                 found = {agent.key: {}, **found}  # in TOML, an empty table may be left out
         else:
-            entry = _keep_own_arguments(launch.describe(agent), read_agent_entry(values, agent))
-            servers[SERVER] = _merge(servers.get(SERVER), entry)
+            servers[SERVER] = _merge(servers.get(SERVER), make_entry(values))
         if found != {**values, agent.key: servers}:
             raise Malformed("the entry cannot be changed without changing the rest of the file")
 
-    def drop(text: str) -> str:
-        return edit.drop(text, place)
-
-    return _plan(path, put, drop, has_entry, check, remove=remove, backups=backups)
+    return _plan(
+        path,
+        lambda text: edit.put(text, place, make_entry(edit.load(text))),
+        lambda text: edit.drop(text, place),
+        lambda text: read_agent_entry(edit.load(text), agent) is not None,
+        check,
+        remove=remove,
+        backups=backups,
+    )
 
 
 def plan_guide(path: Path, *, remove: bool, backups: Path) -> Change:
     """The change that adds our section to a file of instructions, or removes it."""
-
-    def has_section(text: str) -> bool:
-        return drop_section(text) != text
-
-    return _plan(path, put_section, drop_section, has_section, None, remove=remove, backups=backups)
+    return _plan(
+        path,
+        put_section,
+        drop_section,
+        lambda text: drop_section(text) != text,
+        remove=remove,
+        backups=backups,
+    )
 
 
 def _plan(
@@ -321,7 +328,7 @@ def _plan(
     put: Callable[[str], str],
     drop: Callable[[str], str],
     holds: Callable[[str], bool],
-    check: Callable[[str, str], None] | None,
+    check: Callable[[str, str], None] = lambda _before, _after: None,
     *,
     remove: bool,
     backups: Path,
@@ -333,8 +340,7 @@ def _plan(
         if remove and not there:
             return Change(path, "none", before, before)
         edited = drop(text) if remove else put(text)
-        if check:
-            check(text, edited)
+        check(text, edited)
         if edited == text:
             return Change(path, "none", before, before)
         if not remove:
@@ -364,18 +370,6 @@ def _restore(
         return None
     _, mark = decode_config(before, path)
     return mark + edited.encode()
-
-
-def _keep_own_arguments(
-    entry: Mapping[str, object], old: Mapping[str, object] | None
-) -> dict[str, object]:
-    """The entry with the arguments that the user added after ours."""
-    kept = dict(entry)
-    for key in ("args", "command"):
-        ours, theirs = entry.get(key), (old or {}).get(key)
-        if isinstance(ours, list) and isinstance(theirs, list) and theirs[: len(ours)] == ours:
-            kept[key] = theirs
-    return kept
 
 
 def _as_object(value: object) -> dict[str, object]:

@@ -8,8 +8,8 @@ import sys
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Literal, Self, TextIO
 
 from sonde.text.formats import format_seconds
@@ -19,16 +19,9 @@ from sonde.types import Progress
 ColorChoice = Literal["auto", "always", "never"]
 
 _STYLES = {
-    "path": "35",
-    "line": "32",
-    "match": "1;31",
-    "dim": "2",
-    "bold": "1",
-    "good": "32",
-    "bad": "31",
-    "warn": "33",
-    "bar": "36",
-}
+    "path": "35", "line": "32", "match": "1;31", "dim": "2", "bold": "1", "good": "32",
+    "bad": "31", "warn": "33", "bar": "36",
+}  # fmt: skip
 # C0 and C1 controls, and the marks that reorder text: shown, never obeyed.
 _UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _TAB_COLUMNS = 4
@@ -76,15 +69,11 @@ def open_screen(stream: TextIO, color: ColorChoice, environ: Mapping[str, str]) 
     if re.fullmatch("[1-9][0-9]{0,5}", columns):
         width = max(_MIN_COLUMNS, int(columns))
     elif tty:
-        width = max(_MIN_COLUMNS, _ask_width(stream))
+        width = _USUAL_COLUMNS
+        with suppress(OSError):
+            width = os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
+        width = max(_MIN_COLUMNS, width)
     return Screen(color == "always" or (color == "auto" and wanted), tty, width)
-
-
-def _ask_width(stream: TextIO) -> int:
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
-    except OSError:
-        return _USUAL_COLUMNS
 
 
 def escape_controls(text: str) -> str:
@@ -170,12 +159,7 @@ class ProgressLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.clear()
 
     def show(self, progress: Progress) -> None:
@@ -220,8 +204,7 @@ def describe_progress(progress: Progress) -> str:
 
 def draw_bar(share: float, width: int = _BAR_COLUMNS) -> str:
     """A bar filled to `share`, fine to an eighth of a cell."""
-    eighths = round(share * width * 8)
-    full, rest = divmod(eighths, 8)
+    full, rest = divmod(round(share * width * 8), 8)
     bar = "█" * full + (_EIGHTHS[rest] if rest else "")
     return f"▕{bar:<{width}}▏"
 

@@ -80,37 +80,23 @@ class Denial:
 
 
 DENY_LIST = (
-    Denial(
-        "dependencies",
-        ("node_modules/", "jspm_packages/", "bower_components/", "vendor/", ".venv/", "venv/"),
-    ),
+    Denial("dependencies", (
+        "node_modules/", "jspm_packages/", "bower_components/", "vendor/", ".venv/", "venv/")),
     Denial("version control", (".git/", ".hg/", ".svn/", ".git")),
-    Denial(
-        "build artifacts",
-        ("dist/", "build/", "out/", "target/", "__pycache__/", ".next/", ".nuxt/"),
-    ),
+    Denial("build artifacts", (
+        "dist/", "build/", "out/", "target/", "__pycache__/", ".next/", ".nuxt/")),
     Denial("secrets", (".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx"), secret=True),
-    Denial(
-        "logs/locks",
-        (
-            "*.log", "*.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Gemfile.lock",
-            "poetry.lock",
-        ),
-        files_only=True,
-    ),
+    Denial("logs/locks", (
+        "*.log", "*.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Gemfile.lock",
+        "poetry.lock"), files_only=True),
     Denial("IDE config", (".idea/", ".vscode/", ".DS_Store", "*.swp", "*.swo")),
     Denial("test coverage", ("coverage/", ".nyc_output/", ".pytest_cache/")),
     # Beyond the specification: other customary places of credentials.
-    Denial(
-        "more secrets",
-        (
-            ".ssh/", ".gnupg/", ".aws/", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.ppk",
-            "*.jks", "*.keystore", "*.kdbx", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
-            ".htpasswd", ".git-credentials", "credentials", "credentials.json", "*.tfstate",
-        ),
-        secret=True,
-        files_only=True,
-    ),
+    Denial("more secrets", (
+        ".ssh/", ".gnupg/", ".aws/", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.ppk",
+        "*.jks", "*.keystore", "*.kdbx", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
+        ".htpasswd", ".git-credentials", "credentials", "credentials.json", "*.tfstate"),
+        secret=True, files_only=True),
 )  # fmt: skip
 
 # Extensions of files that are never text, to save opening them. Content decides the rest.
@@ -159,14 +145,6 @@ class _Names:
         return None
 
 
-def _spell(name: str) -> tuple[str, ...]:
-    """The name as spelled and, where it differs, as displayed and as Windows would open it."""
-    if name.isascii() and name[-1:] not in (" ", "."):
-        return (name,)
-    # Windows drops trailing dots and spaces when it opens a file.
-    return name, clean_path(name).rstrip(" .")
-
-
 class Gate:
     """Compiled rules that decide about many names."""
 
@@ -182,24 +160,19 @@ class Gate:
             None if everything else [compile_glob(p, fold_case=fold) for p in rules.include]
         )
 
-    def find_denial(self, name: str, *, folder: bool) -> str | None:
+    def find_denial(self, name: str, *, folder: bool, secrets_only: bool = False) -> str | None:
         """The row of the deny list that matches a name ("*.pem (secrets)")."""
-        fold = self.rules.folds_case
-        for spelling in _spell(name):
+        spellings = [name]
+        if not name.isascii() or name[-1:] in (" ", "."):
+            # Windows drops trailing dots and spaces when it opens a file.
+            spellings.append(clean_path(name).rstrip(" ."))
+        for spelling in spellings:
             folded = spelling.casefold()
             found = self._secret[folder].find(folded)
-            found = found or self._plain[folder].find(folded if fold else spelling)
+            if not found and not secrets_only:
+                found = self._plain[folder].find(folded if self.rules.folds_case else spelling)
             if found:
                 return found
-        return None
-
-    def find_secret(self, path: str) -> str | None:
-        """The row of secrets that matches any name on the way to a file."""
-        *folders, name = path.split("/")
-        for kind, names in ((True, folders), (False, [name])):
-            for spelling in (spelling for each in names for spelling in _spell(each)):
-                if found := self._secret[kind].find(spelling.casefold()):
-                    return found
         return None
 
     def excludes(self, path: str, *, folder: bool) -> bool:
@@ -219,12 +192,14 @@ def compile_rules(rules: Rules) -> Gate:
     return Gate(rules)
 
 
-def find_denied(path: str, rules: Rules = Rules()) -> str | None:  # noqa: B008 - frozen
+def find_denied(path: str, rules: Rules | None = None, *, secrets_only: bool = False) -> str | None:
     """The row of the deny list that matches any name of a path."""
-    gate = compile_rules(rules)
-    *folders, name = path.split("/")
-    found = (gate.find_denial(each, folder=True) for each in folders)
-    return next(filter(None, found), None) or gate.find_denial(name, folder=False)
+    gate = compile_rules(rules or Rules())
+    names = path.split("/")
+    for left, name in zip(range(len(names) - 1, -1, -1), names, strict=True):
+        if found := gate.find_denial(name, folder=left > 0, secrets_only=secrets_only):
+            return found
+    return None
 
 
 def has_binary_suffix(name: str) -> bool:
@@ -251,8 +226,7 @@ _BATCH_CHARACTERS = 40_000
 """Keeps a combined expression within the memory limit of the engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     regex: str
     negated: bool
     folders_only: bool

@@ -177,21 +177,17 @@ def read_commit(repository: Repository) -> str:
         return _read(repository.shared / "reftable" / "tables.list")
     if not name.startswith("refs/") or ".." in name:
         return ""
-    commit = _read(repository.shared / name) or _find_packed(repository, name)
+    commit = _read(repository.shared / name)
+    if not commit:
+        packed = _read(repository.shared / "packed-refs", _MAX_PACKED_REFS_BYTES).splitlines()
+        rows = (line.partition(" ") for line in packed)
+        commit = next((found for found, _, named in rows if named == name), "")
     return f"{name} {commit}"
 
 
 def is_rewriting(repository: Repository) -> bool:
     """Whether a rebase or cherry-pick is in progress, so that HEAD is about to move again."""
     return any((repository.git / name).exists() for name in _REWRITE_FOLDERS)
-
-
-def _find_packed(repository: Repository, name: str) -> str:
-    for line in _read(repository.shared / "packed-refs", _MAX_PACKED_REFS_BYTES).splitlines():
-        commit, _, packed = line.partition(" ")
-        if packed == name:
-            return commit
-    return ""
 
 
 def _read(path: Path, limit: int = _MAX_FILE_BYTES) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.errors import FileMissing, FileNotAdmitted
-from sonde.policy.admit import REASONS, Rules, Source, compile_rules, has_binary_suffix
+from sonde.policy.admit import REASONS, Source, compile_rules, find_denied, has_binary_suffix
 from sonde.policy.roots import (
     OpenPath,
     clamp_mtime,
@@ -231,7 +231,7 @@ class ShownFile:
 
 def may_show(names: Sequence[str]) -> bool:
     """Whether no name on the way to a file is in the deny list's rows of secrets."""
-    return compile_rules(Rules()).find_secret("/".join(names)) is None
+    return find_denied("/".join(names), secrets_only=True) is None
 
 
 def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:

@@ -19,6 +19,7 @@ from sonde.policy.admit import (
     Rules,
     Scope,
     compile_rules,
+    find_denied,
     has_binary_suffix,
     open_scope,
 )
@@ -239,7 +240,7 @@ def walk_documents(root: Path, most_bytes: int) -> Iterator[ListedFile | Skipped
     gate = compile_rules(Rules())
     is_file = root.is_file()
     # a folder that the user names may be called `build`, never `.ssh`
-    denial = gate.find_secret(root.as_posix() + ("" if is_file else "/"))
+    denial = find_denied(root.as_posix() + ("" if is_file else "/"), secrets_only=True)
     if denial := denial or (gate.find_denial(root.name, folder=False) if is_file else None):
         yield Skipped(root.name, "denied", denial)
         return

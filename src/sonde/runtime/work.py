@@ -82,11 +82,7 @@ class WriterLock:
     """The right to write one index folder, or another right that its file name stands for."""
 
     def __init__(
-        self,
-        folder: Path,
-        name: str = "writer.lock",
-        *,
-        lock: Callable[[int], bool] = try_lock,
+        self, folder: Path, name: str = "writer.lock", *, lock: Callable[[int], bool] = try_lock
     ) -> None:
         self._path = folder / name
         self._lock = lock
@@ -107,7 +103,11 @@ class WriterLock:
         try:
             yield
         finally:
-            self._release()
+            self._depth -= 1
+            if self._depth == 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+            self._thread.release()
 
     def is_in_place(self) -> bool:
         """Whether the lock that is held still excludes others: a deleted file does not."""
@@ -162,10 +162,3 @@ class WriterLock:
             return os.path.samestat(os.fstat(descriptor), self._path.stat())
         except FileNotFoundError:
             return False
-
-    def _release(self) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-        self._thread.release()

@@ -36,19 +36,12 @@ _PLAIN = re.compile(r"[\w.-]+(/[\w.-]+)+")
 """A path from the root without special characters."""
 
 _POSIX: dict[str, tuple[tuple[int, int], ...]] = {
-    "alnum": ((48, 57), (65, 90), (97, 122)),
-    "alpha": ((65, 90), (97, 122)),
-    "blank": ((9, 9), (32, 32)),
-    "cntrl": ((0, 31), (127, 127)),
-    "digit": ((48, 57),),
-    "graph": ((33, 126),),
-    "lower": ((97, 122),),
-    "print": ((32, 126),),
-    "punct": ((33, 47), (58, 64), (91, 96), (123, 126)),
-    "space": ((9, 13), (32, 32)),
-    "upper": ((65, 90),),
-    "xdigit": ((48, 57), (65, 70), (97, 102)),
-}
+    "alnum": ((48, 57), (65, 90), (97, 122)), "alpha": ((65, 90), (97, 122)),
+    "blank": ((9, 9), (32, 32)), "cntrl": ((0, 31), (127, 127)), "digit": ((48, 57),),
+    "graph": ((33, 126),), "lower": ((97, 122),), "print": ((32, 126),),
+    "punct": ((33, 47), (58, 64), (91, 96), (123, 126)), "space": ((9, 13), (32, 32)),
+    "upper": ((65, 90),), "xdigit": ((48, 57), (65, 70), (97, 102)),
+}  # fmt: skip
 _SLASH = ord("/")
 # Zero-width characters, joiners, and the marks that change the direction of writing.
 _INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")

@@ -101,13 +101,8 @@ _DATA = {
 def _build_table() -> tuple[dict[str, Language], dict[str, Language]]:
     extensions: dict[str, Language] = {}
     names: dict[str, Language] = {}
-    groups: tuple[tuple[LanguageKind, dict[str, str]], ...] = (
-        ("code", _GRAMMARS),
-        ("code", _CODE),
-        ("docs", _DOCS),
-        ("data", _DATA),
-    )
-    for kind, group in groups:
+    kinds: tuple[LanguageKind, ...] = ("code", "code", "docs", "data")
+    for kind, group in zip(kinds, (_GRAMMARS, _CODE, _DOCS, _DATA), strict=True):
         for name, entries in group.items():
             language = Language(name, kind, name if group is _GRAMMARS else None)
             for entry in entries.split():

@@ -13,7 +13,6 @@ from sonde.text.formats import count_of, format_seconds
 
 if TYPE_CHECKING:
     from sonde.tools.shapes.rfc import ProjectsAnswer
-    from sonde.types import Findings
 
 
 _SKIP_REASONS = {
@@ -81,7 +80,7 @@ def run_store(session: Session) -> int:
         answer = convert_store(
             session.app.workspace, session.args.store, project=session.project, work=work
         )
-    session.print_answer(answer, [f"{session.out.paint('good', '✓')} {answer['message']}"])
+    session.print_done(answer, answer["message"])
     return FOUND
 
 
@@ -90,14 +89,9 @@ def run_export(session: Session) -> int:
     from sonde.projects.maintenance import export_chunks
 
     with session.working() as work:
-        answer = export_chunks(
-            session.app.workspace,
-            session.args.output,
-            session.project,
-            work=work,
-        )
-    message = escape_controls(answer["message"])
-    session.print_answer(answer, [f"{session.out.paint('good', '✓')} {message}"])
+        workspace = session.app.workspace
+        answer = export_chunks(workspace, session.args.output, session.project, work=work)
+    session.print_done(answer, answer["message"])
     return FOUND
 
 
@@ -140,16 +134,12 @@ def run_check(session: Session) -> int:
     with session.working() as work:
         findings = check_now(workspace, project, work, thorough=thorough)
     if session.args.json or not session.args.quiet:
-        line = f"{session.out.paint('good', '✓')} {_describe_check(findings)}"
-        session.print_answer(findings.as_dict(), [line])
+        counts = ((getattr(findings, name), words) for name, words in _REPAIRS.items())
+        repaired = ", ".join(f"{count:,} {words}" for count, words in counts if count)
+        line = f"{count_of(findings.files, 'file')} checked in {format_seconds(findings.seconds)}; "
+        line += f"repaired: {repaired}" if repaired else "nothing to repair"
+        session.print_done(findings.as_dict(), line)
     return FOUND
-
-
-def _describe_check(findings: Findings) -> str:
-    counts = ((getattr(findings, name), words) for name, words in _REPAIRS.items())
-    repaired = ", ".join(f"{count:,} {words}" for count, words in counts if count)
-    checked = f"{count_of(findings.files, 'file')} checked in {format_seconds(findings.seconds)}"
-    return f"{checked}; " + (f"repaired: {repaired}" if repaired else "nothing to repair")
 
 
 def run_status(session: Session) -> int:
@@ -204,11 +194,7 @@ def render_projects(answer: ProjectsAnswer, screen: Screen) -> Iterator[str]:
     ]
     widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     for path, *rest in rows:
-        cells = [
-            cell.rjust(width)
-            if cell[:1].isdigit() and index != len(rest) - 1
-            else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(rest, widths[1:], strict=True))
-        ]
+        *middle, last = zip(rest, widths[1:], strict=True)
+        cells = [c.rjust(width) if c[:1].isdigit() else c.ljust(width) for c, width in middle]
         padding = " " * (widths[0] - display_width(path))
-        yield f"{screen.paint('path', path)}{padding}  {'  '.join(cells)}".rstrip()
+        yield f"{screen.paint('path', path)}{padding}  {'  '.join((*cells, last[0]))}".rstrip()

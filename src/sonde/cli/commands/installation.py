@@ -63,7 +63,7 @@ def find_project_config(session: Session) -> Path | None:
 def list_settings(settings: Settings) -> Json:
     """Every setting with its value and its source."""
     return {
-        name: {"value": _plain(_mask(settings, name)), "source": settings.sources[name]}
+        name: {"value": _plain(settings, name), "source": settings.sources[name]}
         for name in ("home", *RULES)
     }
 
@@ -102,14 +102,13 @@ def _show(name: str, value: object) -> str:
     return escape_controls(shown) or "-"
 
 
-def _mask(settings: Settings, name: str) -> object:
-    value = getattr(settings, name)
+def _plain(settings: Settings, name: str) -> object:
+    """A value for JSON; a secret is not shown."""
+    value: object = getattr(settings, name)
     if name == "knowledge_store" and value != "sqlite":
         return "postgresql (set)"  # the address may hold a password
-    return "(set)" if name == "token" and value else value
-
-
-def _plain(value: object) -> object:
+    if name == "token" and value:
+        return "(set)"
     if isinstance(value, tuple):
         return list(value)
     return str(value) if isinstance(value, Path) else value
@@ -148,24 +147,17 @@ def run_users(session: Session) -> int:
         return FOUND
     ended = users.revoke(name)
     line = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
-    session.print_answer({"revoked": ended}, [f"{session.out.paint('good', '✓')} {line}"])
+    session.print_done({"revoked": ended}, line)
     return FOUND
 
 
 def _list(session: Session, users: Users) -> int:
-    rows = [
-        {
-            "user": key.user,
-            "id": key.id,
-            "created": show_time(key.created_at),
-            "revoked": show_time(key.revoked_at),
-        }
-        for key in users.list_keys()
-    ]
-    lines = []
-    for row in rows:
-        state = f"revoked {row['revoked']}" if row["revoked"] else f"since {row['created']}"
-        lines.append(escape_controls(f"{row['user']}  {row['id']}  {state}"))
+    rows, lines = [], []
+    for key in users.list_keys():
+        created, revoked = show_time(key.created_at), show_time(key.revoked_at)
+        rows.append({"user": key.user, "id": key.id, "created": created, "revoked": revoked})
+        state = f"revoked {revoked}" if revoked else f"since {created}"
+        lines.append(escape_controls(f"{key.user}  {key.id}  {state}"))
     session.print_answer({"keys": rows}, lines)
     if not rows:
         session.note("there are no keys yet; `sonde users add NAME` creates one")
@@ -286,20 +278,17 @@ def _check_index(session: Session) -> Iterator[Check]:
         f"{status['storageSize']}, updated {status['lastUpdated'] or 'never'}"
     )
     yield Check("index", found)
-    yield _check_writer(session)
+    try:
+        with session.opened.lock.held(wait_s=0):
+            writer = "no process is writing the index"
+    except IndexBusy:
+        writer = "another process is writing the index; searches still work"
+    yield Check("writer", writer)
     yield from _check_watches(session)
     for kind, store in session.opened.stores().items():
         broken = store.verify()
         advice = "Run `sonde reindex` to rebuild the index." if broken else ""
         yield Check(f"{kind} store", "; ".join(broken) or "sound", advice)
-
-
-def _check_writer(session: Session) -> Check:
-    try:
-        with session.opened.lock.held(wait_s=0):
-            return Check("writer", "no process is writing the index")
-    except IndexBusy:
-        return Check("writer", "another process is writing the index; searches still work")
 
 
 def _check_watches(session: Session) -> Iterator[Check]:
@@ -361,13 +350,10 @@ def _render_checks(checks: list[Check], settings: Settings | None, screen: Scree
             yield f"  {'':<{width}}  {screen.paint('warn', '→')} {escape_controls(check.advice)}"
     if settings is None:
         return
-    chosen = list(render_settings(settings, screen, chosen_only=True))
-    if chosen:
-        yield from (
-            "",
-            "Settings that are not at their default (`sonde config` lists all):",
-            *chosen,
-        )
+    if chosen := list(render_settings(settings, screen, chosen_only=True)):
+        yield ""
+        yield "Settings that are not at their default (`sonde config` lists all):"
+        yield from chosen
     if settings.warnings:
         yield ""
         yield from (f"{screen.paint('warn', '!')} {escape_controls(w)}" for w in settings.warnings)
