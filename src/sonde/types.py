@@ -379,7 +379,6 @@ class Status:
     """Languages chunked without a grammar -> number of files."""
     checks: Json = field(default_factory=dict)
     progress: Progress | None = None
-    """Of the indexing under way."""
     last_error: Json | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Reason -> number of files."""
