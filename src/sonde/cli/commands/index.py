@@ -36,9 +36,8 @@ def run_index(session: Session) -> int:
 
     session.choose_project(session.args.path)
     with session.working(lambda question: not question.startswith(_LARGE_PROJECT)) as work:
-        answer = create_index(
-            session.app, project=session.project, deep=session.args.deep, work=work
-        )
+        deep = session.args.deep
+        answer = create_index(session.app, project=session.project, deep=deep, work=work)
     if session.args.json:
         session.print_json(answer)
         return FOUND

@@ -237,10 +237,8 @@ def _check_home(home: Path) -> Check:
 
 
 def _check_models(session: Session) -> Iterator[Check]:
-    for label, embedder in (
-        ("static", session.app.workspace.static),
-        ("deep", session.app.workspace.deep),
-    ):
+    workspace = session.app.workspace
+    for label, embedder in (("static", workspace.static), ("deep", workspace.deep)):
         if embedder is None:
             yield Check(f"{label} model", f"off (embedding = {session.settings.embedding})")
             continue

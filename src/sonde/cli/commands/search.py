@@ -124,10 +124,9 @@ def _grep(session: Session, pattern: str, paths: Sequence[str], **options: Any) 
     from sonde.tools.code import grep
 
     below = tuple(session.inside(path) for path in paths)
+    options |= {"paths": below, "project": session.project}
     with session.working() as work:
-        return grep(
-            session.app, pattern, paths=below, project=session.project, work=work, **options
-        )
+        return grep(session.app, pattern, work=work, **options)
 
 
 def _print_grep(session: Session, answer: GrepAnswer, *, numbers: bool = True) -> int:
@@ -155,8 +154,7 @@ def run_files(session: Session) -> int:
     else:
         look = Style(session.out, session.show_path)
         session.print_lines(look.path(path) for path in answer["matches"])
-        hidden = answer["totalMatches"] - len(answer["matches"])
-        if hidden > 0:
+        if (hidden := answer["totalMatches"] - len(answer["matches"])) > 0:
             session.note(f"{hidden:,} more; see them with --limit {answer['totalMatches']}")
     return FOUND if answer["matches"] else NOTHING
 
