@@ -38,7 +38,7 @@ from load_clients import (
     overfill,
 )
 
-from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import WriterLock
 from sonde.stores.records import project_folder
 
 SOURCE = Path(__file__).resolve().parent.parent

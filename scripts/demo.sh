@@ -37,7 +37,7 @@ show 'Index the project' index
 show 'Ask a question' search 'how are cursors protected against forgery?' --limit 1
 show 'Name a symbol' search load_settings --limit 1
 show 'Read the docs' search 'which source of a setting wins, environment or config file?' --docs --limit 1
-show 'Match a pattern' grep 'class \w+\(CatalogError\)' src --limit 5
+show 'Match a pattern' grep 'class \w+\(CatalogError' src --limit 5
 show 'Bring in notes and documents' knowledge import docs/knowledge.md
 show 'Find them' knowledge search 'what happens when both sides change' --limit 1
 show 'See what takes the space' tree src/sonde --limit 3

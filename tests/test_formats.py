@@ -2,8 +2,7 @@
 
 import pytest
 
-from sonde.text.sizes import SizeStyle, count_of, format_bytes
-from sonde.text.times import format_age, format_seconds
+from sonde.text.formats import SizeStyle, count_of, format_age, format_bytes, format_seconds
 
 
 @pytest.mark.parametrize(

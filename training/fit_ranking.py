@@ -33,8 +33,7 @@ from sonde.policy.admit import Rules
 from sonde.ranking.features import FEATURES
 from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, DEEP
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.work import Work
+from sonde.runtime.work import Work, WriterLock
 from sonde.searching.evidence import gather_evidence
 from sonde.searching.search import DeepVectors, QueryVector, Search
 from sonde.stores.chunks.sqlite import SqliteChunkStore

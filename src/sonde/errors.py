@@ -22,6 +22,10 @@ class SondeError(Exception):
     user_message = "Something went wrong."
     next_action = "Run `sonde doctor` and look at the log."
 
+    def __init_subclass__(cls, code: str = "") -> None:
+        if code:
+            cls.code = code
+
     def __init__(
         self,
         detail: str = "",
@@ -48,319 +52,204 @@ class SondeError(Exception):
         } | ({"retryAfterSeconds": self.facts["seconds"]} if "seconds" in self.facts else {})
 
 
-class InvalidRequest(SondeError):
+# One table: an error's parent and code, its meaning, the user's message, and what to do about it.
+# fmt: off
+class InvalidRequest(SondeError, code="INVALID_REQUEST"):
     """The call is malformed, so the same call will fail again."""
-
-    code = "INVALID_REQUEST"
     user_message = "The request is not valid."
     next_action = "Correct the arguments and call again."
 
-
-class UnknownArgument(InvalidRequest):
+class UnknownArgument(InvalidRequest, code="UNKNOWN_ARGUMENT"):
     """The call names an argument, tool or setting that does not exist."""
 
-    code = "UNKNOWN_ARGUMENT"
-
-
-class EmptyQuery(InvalidRequest):
+class EmptyQuery(InvalidRequest, code="EMPTY_QUERY"):
     """The query has no words to search for."""
-
-    code = "EMPTY_QUERY"
     user_message = "The query is empty."
     next_action = "Pass the words or the question to search for in `query`."
 
-
-class BadCursor(InvalidRequest):
+class BadCursor(InvalidRequest, code="BAD_CURSOR"):
     """The cursor is truncated, expired, forged, or belongs to another query or caller."""
-
-    code = "BAD_CURSOR"
     user_message = "This cursor cannot be used."
     next_action = "Repeat the search without a cursor to get a fresh first page."
 
-
-class Refused(SondeError):
+class Refused(SondeError, code="REFUSED"):
     """The HTTP server refuses the request before it reads it."""
 
-    code = "REFUSED"
-
-
-class UnknownHost(Refused):
+class UnknownHost(Refused, code="UNKNOWN_HOST"):
     """The Host header names another machine, which is the mark of a DNS rebinding attack."""
-
-    code = "UNKNOWN_HOST"
     user_message = "This server does not answer under the name '{host}'."
     next_action = "Use the address it prints at start, or start it with --public-url."
 
-
-class ForeignOrigin(Refused):
+class ForeignOrigin(Refused, code="FOREIGN_ORIGIN"):
     """A page of another site tried to use this server through a user's browser."""
-
-    code = "FOREIGN_ORIGIN"
     user_message = "Requests from pages of other sites are refused."
     next_action = "Open the server's own address, or call it from outside a browser."
 
-
-class TokenRequired(Refused):
+class TokenRequired(Refused, code="TOKEN_REQUIRED"):
     """The request has no token, or an unknown one."""
-
-    code = "TOKEN_REQUIRED"
     user_message = "This server needs a valid token."
     next_action = "Send the header `Authorization: Bearer TOKEN`."
 
-
-class BodyTooLarge(Refused):
+class BodyTooLarge(Refused, code="BODY_TOO_LARGE"):
     """The request is larger than any call needs."""
-
-    code = "BODY_TOO_LARGE"
     user_message = "The request is larger than {most} bytes."
     next_action = "Split it into smaller requests."
 
-
-class TooManyRequests(Refused):
+class TooManyRequests(Refused, code="TOO_MANY_REQUESTS"):
     """The caller sent more requests than it may."""
-
-    code = "TOO_MANY_REQUESTS"
     user_message = "Too many requests."
     next_action = "Wait {seconds} s, then send requests more slowly."
 
-
-class NoSuchAddress(InvalidRequest):
+class NoSuchAddress(InvalidRequest, code="NO_SUCH_ADDRESS"):
     """The address does not exist, or its handle has expired."""
-
-    code = "NO_SUCH_ADDRESS"
     user_message = "There is nothing at '{address}'."
     next_action = "Use addresses exactly as answers return them; handles expire."
 
-
-class InternalFailure(SondeError):
+class InternalFailure(SondeError, code="SEARCH_FAILED"):
     """The search failed for an unexpected reason."""
-
-    code = "SEARCH_FAILED"
     user_message = "The search could not be completed."
     next_action = "Try again; if it happens again, run `sonde doctor`."
 
-
-class EmbeddingFailed(InternalFailure):
+class EmbeddingFailed(InternalFailure, code="EMBEDDING_FAILED"):
     """The embedding model or service could not turn a text into a vector."""
-
-    code = "EMBEDDING_FAILED"
     user_message = "The embedding model did not answer."
     next_action = "Search with mode=lexical, or run `sonde doctor`."
-
 
 class CatalogError(SondeError):
     """A foreseen failure with a code of its own."""
 
-
-class IndexNotFound(CatalogError):
+class IndexNotFound(CatalogError, code="INDEX_NOT_FOUND"):
     """The project has not been indexed."""
-
-    code = "INDEX_NOT_FOUND"
     user_message = "This project hasn't been indexed yet. Would you like to index it now?"
     next_action = "Call create_index, or run `sonde index` in the project."
 
-
-class DocsIndexNotFound(CatalogError):
+class DocsIndexNotFound(CatalogError, code="DOCS_INDEX_NOT_FOUND"):
     """The project has no documentation index."""
-
-    code = "DOCS_INDEX_NOT_FOUND"
     user_message = "No documentation has been indexed yet. Run create_index to index your project."
     next_action = "Call create_index with indexDocs on, or run `sonde index`."
 
-
-class IndexCorrupt(CatalogError):
+class IndexCorrupt(CatalogError, code="INDEX_CORRUPT"):
     """The stored index cannot be read."""
-
-    code = "INDEX_CORRUPT"
     user_message = "The search index seems corrupted. Rebuilding it now..."
     next_action = "Wait for the rebuild, or call reindex_project."
 
-
-class IndexTooNew(CatalogError):
+class IndexTooNew(CatalogError, code="INDEX_TOO_NEW"):
     """The index was written by a newer version of sonde."""
-
-    code = "INDEX_TOO_NEW"
     user_message = "This index was written by a newer version of sonde."
     next_action = "Upgrade sonde, or delete the index and create it again."
 
-
-class IndexBusy(CatalogError):
+class IndexBusy(CatalogError, code="INDEX_BUSY"):
     """Another process is writing this index."""
-
-    code = "INDEX_BUSY"
     user_message = "Another process is updating this index right now."
     next_action = "Searches still work. Try again in a moment."
 
-
-class ModelDownloadFailed(CatalogError):
+class ModelDownloadFailed(CatalogError, code="MODEL_DOWNLOAD_FAILED"):
     """A model that was requested by name could not be downloaded."""
-
-    code = "MODEL_DOWNLOAD_FAILED"
     user_message = (
         "Couldn't set up the search engine. Please check your internet connection and try again."
     )
     next_action = "Use the bundled model, or pass the path of a model folder."
 
-
-class FileLimitWarning(CatalogError):
+class FileLimitWarning(CatalogError, code="FILE_LIMIT_WARNING"):
     """The project has more files than the setting `maxFiles`."""
-
-    code = "FILE_LIMIT_WARNING"
     user_message = (
         "This project is very large ({count} files). Indexing may take several minutes. Continue?"
     )
     next_action = "Or narrow `include`/`exclude` in the project's config.json."
 
-
-class PermissionDenied(CatalogError):
+class PermissionDenied(CatalogError, code="PERMISSION_DENIED"):
     """The operating system refused access to a file or folder."""
-
-    code = "PERMISSION_DENIED"
     user_message = "Can't access some files in this project. Check folder permissions."
     next_action = "Give read access to the path named in the developer message."
 
-
-class DiskFull(CatalogError):
+class DiskFull(CatalogError, code="DISK_FULL"):
     """The disk has no space left for the index."""
-
-    code = "DISK_FULL"
     user_message = (
         "Not enough disk space to create the search index. Free up some space and try again."
     )
     next_action = "Free space or set SONDE_HOME to another disk; what was indexed before is intact."
 
-
-class OutOfMemory(CatalogError):
+class OutOfMemory(CatalogError, code="OUT_OF_MEMORY"):
     """Memory ran out even for one file at a time."""
-
-    code = "OUT_OF_MEMORY"
     user_message = "There is not enough memory to continue."
     next_action = "Free memory or raise the limit; what was indexed so far is kept."
 
-
-class FileMissing(CatalogError):
+class FileMissing(CatalogError, code="FILE_NOT_FOUND"):
     """The file does not exist in the project or in its index."""
-
-    code = "FILE_NOT_FOUND"
     user_message = "The file '{path}' doesn't exist or isn't indexed."
     next_action = "Look the name up with search_by_path."
 
-
-class EntryMissing(CatalogError):
+class EntryMissing(CatalogError, code="ENTRY_NOT_FOUND"):
     """The note, medium, conversation, character or prompt does not exist."""
-
-    code = "ENTRY_NOT_FOUND"
     user_message = "There is no {what} '{id}'."
     next_action = "Look it up with knowledge_search; every result has an id."
 
-
-class FileNotAdmitted(CatalogError):
+class FileNotAdmitted(CatalogError, code="FILE_NOT_INDEXABLE"):
     """The file exists but is not indexed: a secret, binary, ignored, excluded or too large."""
-
-    code = "FILE_NOT_INDEXABLE"
     user_message = "The file '{path}' is not indexed: {reason}."
     next_action = "Check `exclude` and `maxFileSize` in config.json; the deny list is fixed."
 
-
-class InvalidPattern(CatalogError):
+class InvalidPattern(CatalogError, code="INVALID_PATTERN"):
     """The glob or regular expression cannot be parsed."""
-
-    code = "INVALID_PATTERN"
     user_message = "The search pattern '{pattern}' is invalid. Please check the syntax."
     next_action = "Correct the pattern at the position named in the developer message."
 
-
-class ProjectNotDetected(CatalogError):
+class ProjectNotDetected(CatalogError, code="PROJECT_NOT_DETECTED"):
     """Neither the folder nor any above it has a marker of a project, such as `.git`."""
-
-    code = "PROJECT_NOT_DETECTED"
     user_message = "Could not detect project root. Please choose a directory."
     next_action = "Pass the project's folder, or start sonde inside it."
 
-
-class SymlinkNotAllowed(CatalogError):
+class SymlinkNotAllowed(CatalogError, code="SYMLINK_NOT_ALLOWED"):
     """The path leads through a symbolic link."""
-
-    code = "SYMLINK_NOT_ALLOWED"
     user_message = "Symbolic links are not allowed for security reasons."
     next_action = "Name the real file inside the project."
 
-
-class OutsideRoots(CatalogError):
+class OutsideRoots(CatalogError, code="OUTSIDE_ROOTS"):
     """The path leads out of the project."""
-
-    code = "OUTSIDE_ROOTS"
     user_message = "That path is outside the project."
     next_action = "Name a path inside the project, relative to its root."
 
-
-class HandleUnknown(CatalogError):
+class HandleUnknown(CatalogError, code="HANDLE_NOT_FOUND"):
     """The handle does not exist, has expired, or belongs to another user."""
-
-    code = "HANDLE_NOT_FOUND"
     user_message = "There is no {what} '{handle}'."
     next_action = "Use handles exactly as answers return them; list what exists, or start again."
 
-
-class NotScanned(CatalogError):
+class NotScanned(CatalogError, code="NOT_SCANNED"):
     """The folder may be scanned but has not been."""
-
-    code = "NOT_SCANNED"
     user_message = "'{path}' has not been scanned."
     next_action = "Call index with root='{path}', or run `sonde tree` there."
 
-
-class NodeMissing(CatalogError):
+class NodeMissing(CatalogError, code="NODE_NOT_FOUND"):
     """The scanned tree has no entry at this path."""
-
-    code = "NODE_NOT_FOUND"
     user_message = "There is no {what} '{path}' here."
     next_action = "List the folder above it with cd, or scan again with index."
 
-
-class StorageUnusable(CatalogError):
+class StorageUnusable(CatalogError, code="STORAGE_UNUSABLE"):
     """The folder of the indexes cannot be read or written."""
-
-    code = "STORAGE_UNUSABLE"
     user_message = "The folder where sonde keeps its indexes cannot be used."
     next_action = "Set SONDE_HOME to a folder you can write to."
 
-
-class MissingExtra(CatalogError):
+class MissingExtra(CatalogError, code="MISSING_EXTRA"):
     """The call needs an optional dependency that is not installed."""
-
-    code = "MISSING_EXTRA"
     user_message = "This needs an optional part of sonde that is not installed."
     next_action = "Install it: pip install 'sonde[{extra}]'."
 
-
-class ConfigUnreadable(CatalogError):
+class ConfigUnreadable(CatalogError, code="AGENT_CONFIG_UNREADABLE"):
     """An agent's configuration cannot be parsed, so it is not edited."""
-
-    code = "AGENT_CONFIG_UNREADABLE"
     user_message = "{path} cannot be parsed, so it was not changed."
     next_action = "Correct the file (`--verbose` says where), or add the server there yourself."
 
-
-class ConfigChanged(CatalogError):
+class ConfigChanged(CatalogError, code="AGENT_CONFIG_CHANGED"):
     """Another program changed an agent's configuration before it was written."""
-
-    code = "AGENT_CONFIG_CHANGED"
     user_message = "{path} was changed by another program, so nothing was written to it."
     next_action = "Run the command again to see the change against the file as it is now."
 
-
-class Cancelled(CatalogError):
+class Cancelled(CatalogError, code="CANCELLED"):
     """The user or the client cancelled the work."""
-
-    code = "CANCELLED"
     user_message = "The operation was cancelled. What was done so far is kept."
     next_action = "Start it again to continue where it stopped."
 
-
-class ConfirmationRequired(CatalogError):
+class ConfirmationRequired(CatalogError, code="CONFIRMATION_REQUIRED"):
     """The call changes or deletes data and must be confirmed first."""
-
-    code = "CONFIRMATION_REQUIRED"
     user_message = "{question}"
     next_action = "Repeat the call with confirm='{token}' within 2 minutes."

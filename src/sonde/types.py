@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 Json = dict[str, Any]
 """A JSON object whose keys are not fixed: a schema, a stored document, a client's parameters."""
@@ -15,8 +15,6 @@ Kind = Literal["code", "docs"]
 
 LOCAL = "local"
 """The user of a server that other machines cannot reach."""
-
-SymbolKind = Literal["type", "function", "value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class Symbol:
     """A name that a file defines, its kind and its line (`Client.send`, function, 12)."""
 
     name: str
-    kind: SymbolKind
+    kind: Literal["type", "function", "value"]
     line: int
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -98,6 +96,45 @@ class Chunk:
         return self._digest
 
 
+class ListedFile(NamedTuple):
+    """A file that may be indexed; `path` is relative to the root, with slashes."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file as it was when it was read; `hash` is the SHA-256 of its bytes, in hex."""
+
+    path: str
+    text: str
+    hash: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """A file's text as UTF-8, without a byte order mark, and the file's own size and time."""
+
+    path: str
+    data: bytes
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that is skipped, and why."""
+
+    path: str
+    reason: str
+    """A key of `policy.admit.REASONS`."""
+    detail: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class FileState:
     """An indexed file as of when it was read; `hash` is the SHA-256 of its bytes, in hex."""
@@ -113,8 +150,7 @@ class FileState:
     def stem(self) -> str:
         """The name up to its first dot or backtick, to compare with words of a query."""
         name = self.path.rpartition("/")[2]
-        head = name.lstrip(".").replace("`", ".").split(".")[0]
-        return head or name
+        return name.lstrip(".").replace("`", ".").split(".")[0] or name
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,18 +289,6 @@ class StoreCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
-    """Inconsistencies inside a store."""
-
-    files: frozenset[str] = frozenset()
-    """Files whose chunks, terms, names or trigrams differ from what was written."""
-    strays: int = 0
-    """Number of rows that belong to no file, and of wrong counters."""
-    vectors: int = 0
-    """Number of vectors that differ from what was written."""
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of long work."""
 
@@ -275,16 +299,6 @@ class Progress:
     rate: float | None = None
     """Units per second."""
     eta_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file or folder that is skipped, and why."""
-
-    path: str
-    reason: str
-    """A key of `policy.admit.REASONS`."""
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,38 +358,11 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
-class JobRecord:
-    """The stored state of a job; times are epoch milliseconds."""
-
-    id: str
-    kind: str
-    status: str
-    started_ms: int
-    owner: str = ""
-    """The user; empty if the job belongs to everyone who may use this installation."""
-    subject: str = ""
-    """The handle or path that it works on."""
-    finished_ms: int | None = None
-    stage: str = ""
-    done: int = 0
-    total: int | None = None
-    eta_s: float | None = None
-    report: Mapping[str, Any] | None = None
-    error: Mapping[str, Any] | None = None
-    process: str = ""
-    """Identifies the process that runs it."""
-    updated_ms: int = 0
-
-
-IndexState = Literal["ready", "incomplete", "indexing"]
-
-
-@dataclass(frozen=True, slots=True)
 class Status:
     """How large, fresh and complete an index is, and what was left out of it."""
 
     root: str
-    state: IndexState
+    state: Literal["ready", "incomplete", "indexing"]
     store: str
     code: StoreCounts
     docs: StoreCounts
@@ -392,7 +379,6 @@ class Status:
     """Languages chunked without a grammar -> number of files."""
     checks: Json = field(default_factory=dict)
     progress: Progress | None = None
-    """Of the indexing under way."""
     last_error: Json | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Reason -> number of files."""

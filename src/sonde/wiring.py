@@ -27,15 +27,13 @@ from sonde.indexing.sources import Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
 from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
-from sonde.policy.content import read_document
+from sonde.policy.read import read_document
 from sonde.policy.roots import resolve_inside
 from sonde.projects.project import Project, ProjectSettings
 from sonde.projects.workspace import Projects, Workspace
-from sonde.runtime.child import Child, serve_parent
 from sonde.runtime.jobs import Job, Jobs, JobStore
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.memory import require_memory, share_heap
-from sonde.runtime.work import Work, name_process
+from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
+from sonde.runtime.work import Work, WriterLock
 from sonde.settings import (
     CORTEX_FILE,
     Settings,

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.agents.json_edit import Malformed, drop, load, put
+from sonde.agents.json_edit import Malformed
+from sonde.agents.json_edit import drop_jsonc as drop
+from sonde.agents.json_edit import load_jsonc as load
+from sonde.agents.json_edit import put_jsonc as put
 
 ENTRY = {"command": "/opt/sonde", "args": ["mcp"], "env": {"A": "b"}}
 PLACE = ("servers", "sonde")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sonde.agents.machine import Machine, replace_config
-from sonde.agents.table import AGENTS
+from sonde.agents.configs import replace_config
+from sonde.agents.machine import AGENTS, Machine
 from sonde.errors import ConfigChanged
 
 from .conftest import Desk
@@ -311,7 +311,7 @@ def test_one_file_under_two_names_gets_one_section(desk: Desk) -> None:
 def test_the_guide_names_only_tools_that_exist() -> None:
     import re
 
-    from sonde.agents.plan import GUIDE
+    from sonde.agents.configs import GUIDE
     from sonde.tools import TOOLS
 
     named = set(re.findall(r"`([a-z]+_[a-z_]+)`", GUIDE)) - {"next_cursor"}

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.agents.json_edit import Malformed
-from sonde.agents.toml_edit import drop, load, put
+from sonde.agents.toml_edit import drop_toml as drop
+from sonde.agents.toml_edit import load_toml as load
+from sonde.agents.toml_edit import put_toml as put
 
 ENTRY = {"command": "/opt/sonde", "args": ["mcp"], "required": True, "env": {"A": "b"}}
 PLACE = ("mcp_servers", "sonde")

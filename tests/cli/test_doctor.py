@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sonde.cli.parse import COMMANDS, GLOBALS
-from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import WriterLock
 from sonde.settings import RULES
 
 from .conftest import Shell

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.cli.render import choose_window, find_opening, reaches
+from sonde.cli.commands.search import choose_window, find_opening, reaches
 from sonde.text.highlight import find_query_words
 
 

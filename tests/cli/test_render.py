@@ -1,15 +1,9 @@
 import re
 from typing import Any
 
-from sonde.cli.render import (
-    Style,
-    describe_search,
-    render_facts,
-    render_grep,
-    render_projects,
-    render_search,
-)
-from sonde.cli.terminal import Screen, display_width
+from sonde.cli.commands.index import render_projects
+from sonde.cli.commands.search import Style, describe_search, render_grep, render_search
+from sonde.cli.terminal import Screen, display_width, render_facts
 from sonde.text.highlight import find_query_words
 
 RESULT: dict[str, Any] = {

@@ -13,12 +13,11 @@ import numpy as np
 
 from sonde.stores.bm25 import K1, B, choose_terms, weigh_term
 from sonde.stores.chunks import lexicon
-from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Vectors
+from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
 from sonde.text.words import fold_name
 from sonde.types import (
     AllOf,
     Chunk,
-    Drift,
     FileState,
     Filter,
     Needs,

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from sonde.errors import IndexCorrupt, IndexTooNew
-from sonde.runtime.jobs import JobStore
-from sonde.runtime.work import name_process
+from sonde.runtime.jobs import JobRecord, JobStore
+from sonde.runtime.processes import name_process
 from sonde.stores.disk.base import DiskIndex, ResourceSet, SavedQuery, SavedStore, ShellSession
 from sonde.stores.disk.saved import SqliteSavedStore
 from sonde.stores.jobs import SqliteJobStore
-from sonde.types import JobRecord
 
 
 @pytest.fixture(params=[SqliteSavedStore])
@@ -119,7 +118,7 @@ def test_a_job_is_updated_in_place_and_its_end_can_be_asked_for(jobs: JobStore) 
 
 
 def test_a_job_whose_process_died_was_interrupted(jobs: JobStore) -> None:
-    code = "from sonde.runtime.work import name_process; print(name_process())"
+    code = "from sonde.runtime.processes import name_process; print(name_process())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     process = told.stdout.strip()
     jobs.put(JobRecord("dead", "scan", "running", 1, process=process, updated_ms=7))

@@ -22,8 +22,7 @@ from sonde.projects.check import check_soon
 from sonde.projects.maintenance import check_project
 from sonde.projects.project import Project
 from sonde.projects.update import update_project
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.work import Work
+from sonde.runtime.work import Work, WriterLock
 from sonde.text.words import index_terms
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index, get_index_status

@@ -16,7 +16,7 @@ from sonde.embedding.static import StaticEmbedder
 from sonde.errors import OutOfMemory
 from sonde.projects.maintenance import check_project
 from sonde.runtime.jobs import Jobs
-from sonde.runtime.memory import retry_in_halves
+from sonde.runtime.processes import retry_in_halves
 from sonde.runtime.work import Work
 from sonde.tools.index import create_index
 

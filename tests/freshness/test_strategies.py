@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 from sonde.errors import InvalidRequest
 from sonde.indexing.following import STRATEGIES, Strategy, make_strategy
 from sonde.indexing.sources import Tree
-from sonde.policy.git import find_hook, has_hook, install_hook, remove_hook
+from sonde.policy.changes import find_hook, has_hook, install_hook, remove_hook
 from sonde.projects.maintenance import choose_strategy, flush_index
 from sonde.runtime.work import Work
 from sonde.stores.records import load_dirty

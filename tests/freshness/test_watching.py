@@ -19,10 +19,9 @@ from tests.waiting import wait_until
 from sonde.app import App
 from sonde.indexing.following import Inbox, TreeWatch
 from sonde.indexing.sources import Tree
-from sonde.policy.watch import WatchFailed, find_silent_file_system
+from sonde.policy.changes import WatchFailed, find_silent_file_system
 from sonde.projects.follow import follow_project
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.work import Work
+from sonde.runtime.work import Work, WriterLock
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
 

@@ -15,11 +15,10 @@ from sonde.indexing.diff import compare_index
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.admit import Rules, Source
-from sonde.policy.read import FileContent
 from sonde.runtime.work import Work
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.stores.records import Refusals
-from sonde.types import IndexReport, Skipped
+from sonde.types import FileContent, IndexReport, Skipped
 
 
 class _RecordingReader(TreeReader):

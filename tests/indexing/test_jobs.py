@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from sonde.errors import Cancelled, DiskFull, OutOfMemory, SondeError
-from sonde.runtime.jobs import Jobs, start_thread
+from sonde.runtime.jobs import JobRecord, Jobs, start_thread
 from sonde.runtime.work import Work
 from sonde.stores.jobs import SqliteJobStore
-from sonde.types import JobRecord, Progress
+from sonde.types import Progress
 
 BOUND_S = 30.0
 

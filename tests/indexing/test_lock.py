@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from sonde.errors import Cancelled, IndexBusy, StorageUnusable
-from sonde.runtime.locks import WriterLock, try_lock
-from sonde.runtime.work import Work
+from sonde.runtime.work import Work, WriterLock, try_lock
 
 HOLD = """
 import sys
 from pathlib import Path
-from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import WriterLock
 with WriterLock(Path(sys.argv[1])).held():
     print("held", flush=True)
     sys.stdin.read()

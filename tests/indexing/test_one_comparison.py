@@ -11,11 +11,10 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.indexing.sources import Tree
-from sonde.policy.walk import ListedFile
 from sonde.projects.project import Project
 from sonde.projects.update import compare_project, update_changed, update_project
 from sonde.runtime.work import Work
-from sonde.types import Skipped
+from sonde.types import ListedFile, Skipped
 
 
 @dataclass(frozen=True)

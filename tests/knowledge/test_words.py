@@ -12,7 +12,7 @@ from tests.drawing import ANY, draw_list, draw_text
 from sonde.knowledge.ranking import read_knowledge_query
 from sonde.knowledge.retrieval import cut_excerpt
 from sonde.text.cuts import floor_boundary, is_boundary
-from sonde.text.times import read_day_end, read_time, show_time
+from sonde.text.formats import read_day_end, read_time, show_time
 from sonde.text.words import fold_text, index_text, query_terms, stem_word
 
 # from the tables of Porter's paper

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from sonde.errors import FileMissing
 from sonde.policy.admit import Rules, Source
 from sonde.policy.census import Census
-from sonde.policy.walk import ListedFile, walk_files
+from sonde.policy.walk import walk_files
+from sonde.types import ListedFile
 
 RULES = Rules(max_file_bytes=50, max_depth=3, exclude=("*.out",))
 NAMES = ("a", "b", "c.py", "d.txt", "e.out", ".env", ".gitignore", "node_modules", "x.png")

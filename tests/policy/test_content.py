@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sonde.errors import FileMissing, FileNotAdmitted, OutsideRoots
-from sonde.policy.content import digest_file, may_show, open_shown
+from sonde.policy.read import digest_file, may_show, open_shown
 
 MATERIAL = base64.b64encode(random.Random(3).randbytes(900)).decode()
 KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{MATERIAL}\n-----END RSA PRIVATE KEY-----\n"

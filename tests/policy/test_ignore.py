@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.trees import write_files
 
 from sonde.policy.admit import Patterns, Rules
-from sonde.policy.walk import ListedFile, check_path, walk_files
+from sonde.policy.walk import check_path, walk_files
+from sonde.types import ListedFile
 
 _FOLDERS = ("", "a", "a/b", "a/b/q", "ab", "b", "b/a", "x y", "a/x.d")
 _NAMES = ("a.txt", "ab.md", "Ab.md", "c", "-x", "f ", "#h", "!n", "[z]", "x\\y", "é.md", "b.txt")

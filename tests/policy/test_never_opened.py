@@ -22,7 +22,8 @@ import sys
 from pathlib import Path
 from sonde.policy.admit import Rules, Source
 from sonde.policy.read import FileReader
-from sonde.policy.walk import ListedFile, check_path, walk_files
+from sonde.policy.walk import check_path, walk_files
+from sonde.types import ListedFile
 root = Path(sys.argv[1])
 reader = FileReader(Source("", root, Rules()))
 for found in walk_files(root, Rules()):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
-from sonde.policy.read import FileContent, FileReader, decode_text
-from sonde.policy.walk import ListedFile, check_path
-from sonde.types import Skipped
+from sonde.policy.read import FileReader, decode_text
+from sonde.policy.walk import check_path
+from sonde.types import FileContent, ListedFile, Skipped
 
 RULES = Rules()
 

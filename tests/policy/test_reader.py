@@ -10,8 +10,8 @@ from tests.trees import write_files
 
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
-from sonde.policy.read import FileContent, FileReader, FileText
-from sonde.types import Skipped
+from sonde.policy.read import FileReader
+from sonde.types import FileContent, FileText, Skipped
 
 SECRET = "key = 'AKIAIOSFODNN7ZZQWERT'\n"
 FILES: dict[str, bytes] = {

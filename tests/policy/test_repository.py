@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.policy.git import find_repository, read_commit
+from sonde.policy.changes import find_repository, read_commit
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="named pipes")
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.errors import FileMissing, OutsideRoots, ProjectNotDetected, SymlinkNotAllowed
-from sonde.policy.roots import MARKERS, clean_path, detect_root, resolve_inside, split_inside
+from sonde.policy.roots import MARKERS, detect_root, resolve_inside, split_inside
+from sonde.text.globs import clean_path
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sonde.errors import FileMissing, InvalidPattern, OutsideRoots
 from sonde.policy.admit import REASONS, Rules
-from sonde.policy.walk import ListedFile, check_path, walk_files, walk_folders
-from sonde.types import Skipped
+from sonde.policy.walk import check_path, walk_files, walk_folders
+from sonde.types import ListedFile, Skipped
 
 
 def make_files(root: Path, *paths: str, text: str = "x") -> None:

@@ -64,7 +64,7 @@ OWN = {
     "int8 encoder run by onnxruntime": "embedding/onnx.py",
     "take apart an issue report with a stack trace": "ranking/report.py",
     "weights of the ranking features": "ranking/weights.py ranking/features.py",
-    "one writer per index across processes": "runtime/locks.py",
+    "one writer per index across processes": "runtime/work.py",
     "glob patterns to regular expressions": "text/globs.py",
     "WordPiece": "embedding/static.py",
     "LanceChunkStore": "stores/chunks/lance.py",

@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidPattern
-from sonde.policy.read import FileText
 from sonde.runtime.work import Work
 from sonde.searching.lines.grep import compile_pattern, grep_text
-from sonde.types import AllOf, Needs
+from sonde.types import AllOf, FileText, Needs
 
 
 def grep(

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlencode
 
-from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import WriterLock
 
 from .conftest import Server
 

@@ -162,12 +162,12 @@ class _Reader:
 _STEP = re.compile(r"\n([ \t]+)\S")
 
 
-def load(text: str) -> object:
+def load_jsonc(text: str) -> object:
     """The value of a text, which must not be modified; an empty text is an empty object."""
     return parse_jsonc(text).value if text.strip() else {}
 
 
-def put(text: str, path: tuple[str, ...], value: object) -> str:
+def put_jsonc(text: str, path: tuple[str, ...], value: object) -> str:
     """The text with the value at the path; an object is merged into the one that is there."""
     if not text.strip():
         text = "{}\n"
@@ -182,7 +182,7 @@ def put(text: str, path: tuple[str, ...], value: object) -> str:
         node = member.node
     if isinstance(value, dict) and isinstance(node.value, dict):
         for key, inner in value.items():
-            text = put(text, (*path, key), inner)
+            text = put_jsonc(text, (*path, key), inner)
         return text
     if json.dumps(node.value) == json.dumps(value):
         return text
@@ -190,7 +190,7 @@ def put(text: str, path: tuple[str, ...], value: object) -> str:
     return text[: node.start] + _render(value, text, indent) + text[node.end :]
 
 
-def drop(text: str, path: tuple[str, ...]) -> str:
+def drop_jsonc(text: str, path: tuple[str, ...]) -> str:
     """The text without the member at the path; unchanged if there is none."""
     if not text.strip():
         return text

@@ -14,7 +14,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"[ \t]*\[")
 
 
-def load(text: str) -> dict[str, object]:
+def load_toml(text: str) -> dict[str, object]:
     """The values of a text."""
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
@@ -22,15 +22,15 @@ def load(text: str) -> dict[str, object]:
         raise Malformed(str(error)) from error
 
 
-def put(text: str, path: tuple[str, ...], value: Mapping[str, object]) -> str:
+def put_toml(text: str, path: tuple[str, ...], value: Mapping[str, object]) -> str:
     """The text with the values merged into the table at the path."""
-    here: Any = load(text)
+    here: Any = load_toml(text)
     for key in path:
         here = _expect_table(here.get(key, {}), key)
     if not here:
         appended = _append(text, path, value)
         try:
-            load(appended)
+            load_toml(appended)
         except Malformed:
             return _put_inside(text, path, value)
         return appended
@@ -71,9 +71,9 @@ def _merge(table: Any, values: Mapping[str, object]) -> None:
         _merge(_expect_table(table[key], key), value)
 
 
-def drop(text: str, path: tuple[str, ...]) -> str:
+def drop_toml(text: str, path: tuple[str, ...]) -> str:
     """The text without the table at the path; unchanged if there is none."""
-    expected = load(text)
+    expected = load_toml(text)
     here: Any = expected
     for key in path[:-1]:
         here = _expect_table(here.get(key, {}), key)
@@ -82,7 +82,7 @@ def drop(text: str, path: tuple[str, ...]) -> str:
     del here[path[-1]]
     cut = _cut(text, path)
     try:
-        if _prune(load(cut)) == _prune(expected):
+        if _prune(load_toml(cut)) == _prune(expected):
             return cut
     except Malformed:
         pass

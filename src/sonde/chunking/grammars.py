@@ -7,7 +7,7 @@ import threading
 from functools import cache
 from typing import TYPE_CHECKING
 
-from sonde.runtime.memory import require_memory
+from sonde.runtime.processes import require_memory
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Parser, Tree

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -24,12 +24,12 @@ ACTIONS = ("import", "search", "get", "add", "edit", "delete", "export", "restor
 KNOWLEDGE = ("notes", "media", "chats", "characters", "prompts")
 
 
-@dataclass(frozen=True, slots=True)
 class Option:
     """One argument: the names and settings of argparse's `add_argument`."""
 
-    names: tuple[str, ...]
-    settings: Mapping[str, Any]
+    def __init__(self, *names: str, **settings: Any) -> None:
+        self.names = names
+        self.settings = settings
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -60,19 +60,11 @@ class Command:
     """Whether it needs embedding models; without, it starts sooner."""
 
 
-def _option(*names: str, **settings: Any) -> Option:
-    return Option(names, settings)
-
-
 def _flag(*names: str, about: str) -> Option:
-    return Option(names, {"action": "store_true", "help": about})
+    return Option(*names, action="store_true", help=about)
 
 
 def _number(*names: str, about: str, least: int = 1) -> Option:
-    return Option(names, {"type": _whole(least), "metavar": "N", "help": about})
-
-
-def _whole(least: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         value = int(text)
         if value < least:
@@ -80,34 +72,34 @@ def _whole(least: int) -> Callable[[str], int]:
         return value
 
     number.__name__ = "whole number"
-    return number
+    return Option(*names, type=number, metavar="N", help=about)
 
 
 GLOBALS = (
-    _option("-p", "--project", metavar="PATH", help="the project's folder (default: detected)"),
+    Option("-p", "--project", metavar="PATH", help="the project's folder (default: detected)"),
     _flag("--json", about="print the answer as JSON"),
     _flag("-y", "--yes", about="answer yes to every question"),
     _flag("-q", "--quiet", about="print results only: no progress, no notes"),
     _flag("--verbose", about="with errors, show the technical message too"),
-    _option("--color", choices=("auto", "always", "never"),
-            help="colour: auto (default), always or never"),
+    Option("--color", choices=("auto", "always", "never"),
+           help="colour: auto (default), always or never"),
 )  # fmt: skip
 _FULL = _flag("--full", about="show whole snippets and whole lines")
 
-_TOOLSETS = _option(
+_TOOLSETS = Option(
     "--toolsets", metavar="NAMES", help="tools to list: code,index,research (default) or all"
 )
 
 # fmt: off
 COMMANDS = (
     Command("index", "index a project, or bring its index up to date", "index:run_index", (
-        _option("path", nargs="?", metavar="PATH", help="the project (default: detected)"),
+        Option("path", nargs="?", metavar="PATH", help="the project (default: detected)"),
         _flag("--deep", about="compute the deeper vectors now; servers do it when idle"),
     ), "sonde index ~/code/app"),
     Command("search", "search by meaning and by words", "search:run_search", (
-        _option("query", nargs="+", metavar="QUERY", help="a question, words, or a name"),
-        _option("--path", metavar="P", help="only files under this folder"),
-        _option("--mode", choices=MODES, help="how to search (default: auto)"),
+        Option("query", nargs="+", metavar="QUERY", help="a question, words, or a name"),
+        Option("--path", metavar="P", help="only files under this folder"),
+        Option("--mode", choices=MODES, help="how to search (default: auto)"),
         _number("-n", "--limit", about="results (default: 10)"),
         _flag("--docs", about="search documentation instead of code"),
         _flag("--all-projects", about="search every indexed project"),
@@ -117,8 +109,8 @@ COMMANDS = (
         _FULL,
     ), "sonde search 'where are retries limited?' --path src/"),
     Command("grep", "find lines that match a regular expression", "search:run_grep", (
-        _option("pattern", metavar="PATTERN", help="a regular expression, as `rg` reads it"),
-        _option("paths", nargs="*", metavar="PATH", help="only in these files or folders"),
+        Option("pattern", metavar="PATTERN", help="a regular expression, as `rg` reads it"),
+        Option("paths", nargs="*", metavar="PATH", help="only in these files or folders"),
         _flag("-i", "--ignore-case", about="ignore letter case"),
         _flag("-w", "--word-regexp", about="match whole words only"),
         _flag("-F", "--fixed-strings", about="the pattern is plain text"),
@@ -129,47 +121,47 @@ COMMANDS = (
         _number("-A", "--after-context", about="lines after", least=0),
         _number("-B", "--before-context", about="lines before", least=0),
         _number("-C", "--context", about="lines around", least=0),
-        _option("-g", "--glob", action="append", metavar="GLOB",
-                help="only files that match; !GLOB leaves out; may be repeated"),
-        _option("-t", "--type", metavar="LANGUAGE", help="only files of this language"),
+        Option("-g", "--glob", action="append", metavar="GLOB",
+               help="only files that match; !GLOB leaves out; may be repeated"),
+        Option("-t", "--type", metavar="LANGUAGE", help="only files of this language"),
         _number("-m", "--max-count", about="matches in each file"),
         _number("--limit", about="matches in all"),
         _FULL,
     ), r"sonde grep -i 'def \w+_retry' src -t python", models=False),
     Command("files", "find files by name", "search:run_files", (
-        _option("glob", metavar="GLOB", help="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
+        Option("glob", metavar="GLOB", help="such as '**/auth*.ts' or 'src/**/*.{md,txt}'"),
         _number("-n", "--limit", about="matches (default: 20)"),
     ), "sonde files '**/test_*.py'"),
     Command("knowledge",
             "import, search, read and edit notes, media, chats, characters and prompts",
             "knowledge:run_knowledge", (
-        _option("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS)),
-        _option("arguments", nargs="*", default=[], metavar="ARGUMENT",
-                help="of import: a folder or file; of search: words; of get, edit and delete: an "
+        Option("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS)),
+        Option("arguments", nargs="*", default=[], metavar="ARGUMENT",
+               help="of import: a folder or file; of search: words; of get, edit and delete: an "
                 "address (notes://ID); of add: the text; of export and restore: a file"),
-        _option("--as", dest="source", choices=KNOWLEDGE,
-                help="import as, search in, or add to this source"),
-        _option("--title", metavar="TITLE", help="the title of what is added or changed"),
-        _option("--tags", metavar="A,B", help="its tags"),
+        Option("--as", dest="source", choices=KNOWLEDGE,
+               help="import as, search in, or add to this source"),
+        Option("--title", metavar="TITLE", help="the title of what is added or changed"),
+        Option("--tags", metavar="A,B", help="its tags"),
         _number("-n", "--limit", about="results (default: 10)"),
         _flag("--watch", about="after an import, keep following the folder"),
         _flag("--restore", about="with an import, restore entries deleted here"),
     ), "sonde knowledge import ~/Notes"),
     Command("tree", "scan a folder and show what takes the space", "disk:run_tree", (
-        _option("path", nargs="?", metavar="PATH", help="the folder (default: here)"),
+        Option("path", nargs="?", metavar="PATH", help="the folder (default: here)"),
         _number("-d", "--depth", about="levels shown (default: 1)"),
         _number("-n", "--limit", about="rows of each folder (10)"),
-        _option("--sort", choices=("size", "name", "modified"), help="order (default: size)"),
+        Option("--sort", choices=("size", "name", "modified"), help="order (default: size)"),
         _number("--max-depth", about="do not scan deeper"),
         _flag("--follow-symlinks", about="also count the targets of links"),
         _flag("--no-scan", about="show the last scan without scanning again"),
-        _option("--where", metavar="FILTER", help="find instead: 'size>10MB age>30d'"),
-        _option("--report", choices=REPORTS, metavar="NAME", help=", ".join(REPORTS)),
-        _option("--since", metavar="WHEN", help="growth since a date, or 7d (the default)"),
+        Option("--where", metavar="FILTER", help="find instead: 'size>10MB age>30d'"),
+        Option("--report", choices=REPORTS, metavar="NAME", help=", ".join(REPORTS)),
+        Option("--since", metavar="WHEN", help="growth since a date, or 7d (the default)"),
     ), "sonde tree ~/Downloads -d 2"),
     Command("setup", "add sonde to the configuration of your agents", "setup:run_setup", (
-        _option("agents", nargs="*", metavar="AGENT", help="which (default: those found)"),
-        _option("--scope", choices=("user", "project"), help="for all projects, or this one"),
+        Option("agents", nargs="*", metavar="AGENT", help="which (default: those found)"),
+        Option("--scope", choices=("user", "project"), help="for all projects, or this one"),
         _flag("--guide", about="also add a short section on sonde to the agents' instructions"),
         _flag("--remove", about="remove what setup added"),
         _flag("--dry-run", about="show what would change, and change nothing"),
@@ -177,25 +169,25 @@ COMMANDS = (
     Command("mcp", "serve agents: MCP over stdin and stdout", "serve:run_mcp", (_TOOLSETS,),
             "sonde mcp --toolsets all"),
     Command("serve", "serve agents and people over HTTP: MCP, REST and pages", "serve:run_serve", (
-        _option("--host", metavar="H", help="where to listen (default: 127.0.0.1)"),
+        Option("--host", metavar="H", help="where to listen (default: 127.0.0.1)"),
         _number("--port", about="port (default: 8420; 0: any)", least=0),
-        _option("--token", metavar="T", help="the token that clients must send; visible in `ps`"),
-        _option("--token-file", metavar="FILE", help="a file of lines `TOKEN` or `USER TOKEN`"),
-        _option("--public-url", metavar="URL", help="the server's address as clients see it"),
+        Option("--token", metavar="T", help="the token that clients must send; visible in `ps`"),
+        Option("--token-file", metavar="FILE", help="a file of lines `TOKEN` or `USER TOKEN`"),
+        Option("--public-url", metavar="URL", help="the server's address as clients see it"),
         _TOOLSETS,
     ), "sonde serve --port 8420"),
     Command("status", "show the state of the project's index", "index:run_status"),
     Command("projects", "list every indexed project", "index:run_projects"),
     Command("jobs", "list jobs, or stop one", "disk:run_jobs", (
         _number("-n", "--limit", about="jobs (default: 20)"),
-        _option("--stop", metavar="JOB", help="stop this job"),
+        Option("--stop", metavar="JOB", help="stop this job"),
     )),
-    Command("reindex", "rebuild the project's index", "index:run_reindex"),
-    Command("delete", "delete the project's index", "index:run_delete"),
-    Command("flush", "index pending changes now", "index:run_flush"),
+    Command("reindex", "rebuild the project's index", "index:run_verb"),
+    Command("delete", "delete the project's index", "index:run_verb"),
+    Command("flush", "index pending changes now", "index:run_verb"),
     Command("strategy", "show or choose when changes are indexed", "index:run_strategy", (
-        _option("strategy", nargs="?", choices=("realtime", "lazy", "git"),
-                help="at once, when idle or searched, or with each commit"),
+        Option("strategy", nargs="?", choices=("realtime", "lazy", "git"),
+               help="at once, when idle or searched, or with each commit"),
         _flag("--hook", about="install the post-commit hook without asking"),
         _flag("--no-hook", about="do not install it, and remove an existing one"),
     ), "sonde strategy git"),
@@ -203,32 +195,32 @@ COMMANDS = (
             "index:run_check", (
         _flag("--thorough", about="compare every word as well"),
     )),
-    Command("doctor", "check the installation and report problems", "doctor:run_doctor"),
-    Command("config", "show settings and where each came from", "config:run_config", (
-        _option("action", nargs="?", choices=("show", "path", "edit"), default="show",
-                help="show values (default), show file paths, or edit the project's file"),
+    Command("doctor", "check the installation and report problems", "installation:run_doctor"),
+    Command("config", "show settings and where each came from", "installation:run_config", (
+        Option("action", nargs="?", choices=("show", "path", "edit"), default="show",
+               help="show values (default), show file paths, or edit the project's file"),
     )),
     Command("store", "move the project's index to the other store", "index:run_store", (
-        _option("action", choices=("convert",), help="what to do"),
-        _option("store", choices=("sqlite", "lance"), help="the store to move to"),
+        Option("action", choices=("convert",), help="what to do"),
+        Option("store", choices=("sqlite", "lance"), help="the store to move to"),
     ), "sonde store convert lance"),
     Command("export", "write the project's views with their embeddings to chunk files",
             "index:run_export", (
-        _option("--format", choices=("cortex",), default="cortex", help="the layout: cortex"),
-        _option("-o", "--output", metavar="DIR", help="where (default: .cortex/chunks)"),
+        Option("--format", choices=("cortex",), default="cortex", help="the layout: cortex"),
+        Option("-o", "--output", metavar="DIR", help="where (default: .cortex/chunks)"),
     ), "sonde export --format cortex"),
     Command("embed", "serve the bundled embedding model: POST /embed on this machine",
             "serve:run_embed", (
-        _option("action", choices=("serve",), help="what to do"),
+        Option("action", choices=("serve",), help="what to do"),
         _number("--port", about="port (default: 8121; 0: any)", least=0),
     ), "sonde embed serve"),
     Command("users", "manage the users of `sonde serve`: create, list and revoke keys",
-            "config:run_users", (
-        _option("action", choices=("add", "list", "revoke"), help="what to do"),
-        _option("name", nargs="?", metavar="NAME", help="a user; to revoke, also a key's id"),
+            "installation:run_users", (
+        Option("action", choices=("add", "list", "revoke"), help="what to do"),
+        Option("name", nargs="?", metavar="NAME", help="a user; to revoke, also a key's id"),
     ), "sonde users add anna"),
     Command("completion", "print the completion script of a shell", "completion:run_completion", (
-        _option("shell", choices=SHELLS, help="which shell"),
+        Option("shell", choices=SHELLS, help="which shell"),
     ), 'eval "$(sonde completion bash)"'),
 )
 # fmt: on

@@ -67,17 +67,15 @@ class Session:
         settings = self.settings
         if not self._models:
             settings = replace(settings, embedding="none")
-        return build_app(settings, start=self._start(), tell=self.note)
-
-    def _start(self) -> Path:
         try:
-            return Path.cwd()
+            here = Path.cwd()
         except FileNotFoundError as error:
             raise ProjectNotDetected(
                 "the working directory is gone",
                 user_message="The current directory does not exist any more.",
                 next_action="Change to a folder that does.",
             ) from error
+        return build_app(settings, start=here, tell=self.note)
 
     def choose_project(self, path: str | None) -> None:
         """Work on the project at this path, if there is one, instead of that of --project."""
@@ -201,6 +199,10 @@ class Session:
     def flush(self) -> None:
         """Send what was printed so far."""
         sys.stdout.flush()
+
+    def print_done(self, answer: object, line: str) -> None:
+        """Print the answer of a command that succeeded."""
+        self.print_answer(answer, [f"{self.out.paint('good', '✓')} {escape_controls(line)}"])
 
     def print_json(self, answer: object) -> None:
         """Print the answer as JSON, on stdout."""

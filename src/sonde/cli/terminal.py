@@ -7,28 +7,21 @@ import re
 import sys
 import time
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Literal, Self, TextIO
 
+from sonde.text.formats import format_seconds
 from sonde.text.highlight import TextSpan
-from sonde.text.times import format_seconds
 from sonde.types import Progress
 
 ColorChoice = Literal["auto", "always", "never"]
 
 _STYLES = {
-    "path": "35",
-    "line": "32",
-    "match": "1;31",
-    "dim": "2",
-    "bold": "1",
-    "good": "32",
-    "bad": "31",
-    "warn": "33",
-    "bar": "36",
-}
+    "path": "35", "line": "32", "match": "1;31", "dim": "2", "bold": "1", "good": "32",
+    "bad": "31", "warn": "33", "bar": "36",
+}  # fmt: skip
 # C0 and C1 controls, and the marks that reorder text: shown, never obeyed.
 _UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _TAB_COLUMNS = 4
@@ -76,15 +69,11 @@ def open_screen(stream: TextIO, color: ColorChoice, environ: Mapping[str, str]) 
     if re.fullmatch("[1-9][0-9]{0,5}", columns):
         width = max(_MIN_COLUMNS, int(columns))
     elif tty:
-        width = max(_MIN_COLUMNS, _ask_width(stream))
+        width = _USUAL_COLUMNS
+        with suppress(OSError):
+            width = os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
+        width = max(_MIN_COLUMNS, width)
     return Screen(color == "always" or (color == "auto" and wanted), tty, width)
-
-
-def _ask_width(stream: TextIO) -> int:
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
-    except OSError:
-        return _USUAL_COLUMNS
 
 
 def escape_controls(text: str) -> str:
@@ -170,12 +159,7 @@ class ProgressLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.clear()
 
     def show(self, progress: Progress) -> None:
@@ -220,7 +204,46 @@ def describe_progress(progress: Progress) -> str:
 
 def draw_bar(share: float, width: int = _BAR_COLUMNS) -> str:
     """A bar filled to `share`, fine to an eighth of a cell."""
-    eighths = round(share * width * 8)
-    full, rest = divmod(eighths, 8)
+    full, rest = divmod(round(share * width * 8), 8)
     bar = "█" * full + (_EIGHTHS[rest] if rest else "")
     return f"▕{bar:<{width}}▏"
+
+
+def render_facts(facts: Mapping[str, object], screen: Screen, indent: str = "") -> Iterator[str]:
+    """An answer as aligned `Label  value` lines; nested values follow, indented."""
+    shown = {key: value for key, value in facts.items() if value or isinstance(value, int)}
+    width = max((len(_label(key)) for key in shown), default=0)
+    for key, value in shown.items():
+        label = screen.paint("dim", f"{_label(key):<{width}}")
+        if isinstance(value, Mapping):
+            yield f"{indent}{label}".rstrip()
+            yield from render_facts(value, screen, indent + "  ")
+        elif isinstance(value, list | tuple):
+            yield f"{indent}{label}".rstrip()
+            yield from (f"{indent}  {_show_item(item)}" for item in value)
+        else:
+            yield f"{indent}{label}  {_show_value(value)}"
+
+
+def _label(key: str) -> str:
+    """`totalFiles` -> `Total files`; anything but an identifier is kept."""
+    if not key.isidentifier():
+        return escape_controls(key)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", key).lower()
+    return words[:1].upper() + words[1:]
+
+
+def _show_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return escape_controls(str(value))
+
+
+def _show_item(item: object) -> str:
+    if isinstance(item, Mapping):
+        return "  ".join(_show_value(value) for value in item.values())
+    return _show_value(item)

@@ -13,10 +13,10 @@ from sonde.errors import NodeMissing, OutsideRoots
 from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path
 from sonde.projects.find import require_consent
-from sonde.runtime.jobs import Job, mint_handle
+from sonde.runtime.jobs import Job, JobRecord, mint_handle
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, DiskIndex, Node
-from sonde.types import Caller, JobRecord
+from sonde.types import Caller
 
 _INDEX_HANDLE_LENGTH = 8
 """Shorter than other handles: it is part of every node's."""

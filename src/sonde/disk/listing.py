@@ -13,9 +13,8 @@ from pathlib import Path
 from sonde.disk.scope import Place, list_node_names, miss_node
 from sonde.disk.trees import Disk, Page
 from sonde.errors import NodeMissing
-from sonde.policy.content import may_show, open_shown
 from sonde.policy.metadata import Facts, list_live, look_live
-from sonde.policy.read import decode_text
+from sonde.policy.read import decode_text, may_show, open_shown
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import FILE, PENDING, STATES, DiskIndex, Node, Sort
 from sonde.stores.disk.filters import KINDS

@@ -9,7 +9,7 @@ from pathlib import Path
 from sonde.disk.scope import show_tree_path
 from sonde.disk.trees import Disk, Page
 from sonde.errors import Cancelled, InvalidRequest, SondeError
-from sonde.policy.content import digest_file
+from sonde.policy.read import digest_file
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import (

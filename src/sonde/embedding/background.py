@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
 from sonde.errors import EmbeddingFailed
-from sonde.runtime.child import Child, serve_parent
+from sonde.runtime.processes import Child, serve_parent
 
 _LOWEST_PRIORITY = 19
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
 from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.errors import EmbeddingFailed
-from sonde.runtime.memory import trim_heap
+from sonde.runtime.processes import trim_heap
 
 OPENING, CLOSING = "<s>", "</s>"
 _SPACE = "\u0120"

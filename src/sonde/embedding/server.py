@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from sonde.embedding.base import Embedder, Mode, load_provider
 from sonde.embedding.services import is_loopback
 from sonde.errors import SondeError
-from sonde.runtime.locks import try_lock
+from sonde.runtime.work import try_lock
 
 PORT = 8121
 MAX_BODY_BYTES = 16 << 20

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sonde.indexing.sources import Tree
-from sonde.policy.walk import ListedFile
 from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import FileState, Kind, Progress, Skipped
+from sonde.types import FileState, Kind, ListedFile, Progress, Skipped
 
 EVERYTHING = "/"
 """Stands for the whole project among paths."""

@@ -20,14 +20,15 @@ from typing import ClassVar
 from sonde.indexing.diff import EVERYTHING
 from sonde.indexing.sources import Tree
 from sonde.policy.admit import GIT_FILE, OWN_FILE
-from sonde.policy.git import (
+from sonde.policy.changes import (
+    FolderWatch,
     Repository,
+    WatchFailed,
     find_repository,
     find_repository_around,
     is_rewriting,
     read_commit,
 )
-from sonde.policy.watch import FolderWatch, WatchFailed
 from sonde.stores.records import load_dirty, load_heads, save_dirty
 
 _BY_FOLDER = sys.platform == "linux"

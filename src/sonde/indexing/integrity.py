@@ -14,11 +14,9 @@ from sonde.embedding.base import Embedder
 from sonde.indexing.diff import Refusals, States, Stores, compare_index
 from sonde.indexing.pipeline import coverage_of, refine_vectors, update_index
 from sonde.indexing.sources import Tree
-from sonde.policy.walk import ListedFile
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.work import Work
+from sonde.runtime.work import Work, WriterLock
 from sonde.text.languages import language_of
-from sonde.types import FileState, Findings, Kind, Progress, Skipped
+from sonde.types import FileState, Findings, Kind, ListedFile, Progress, Skipped
 
 _REPORT_EVERY = 100
 

@@ -26,13 +26,20 @@ from sonde.indexing.preparing import (
     state_of,
 )
 from sonde.indexing.sources import Tree, TreeReader
-from sonde.policy.read import FileContent
-from sonde.policy.walk import ListedFile
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.memory import retry_in_halves
-from sonde.runtime.work import Work
+from sonde.runtime.processes import retry_in_halves
+from sonde.runtime.work import Work, WriterLock
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import Chunk, FileState, IndexReport, Kind, ParsedFile, Progress, Skipped
+from sonde.types import (
+    Chunk,
+    FileContent,
+    FileState,
+    IndexReport,
+    Kind,
+    ListedFile,
+    ParsedFile,
+    Progress,
+    Skipped,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

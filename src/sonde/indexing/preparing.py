@@ -19,10 +19,9 @@ from typing import Literal, Self
 
 from sonde.chunking.parse import parse_source
 from sonde.embedding.base import Embedder, Vectors, load_provider
-from sonde.policy.read import FileContent
-from sonde.runtime.child import Child, serve_parent
+from sonde.runtime.processes import Child, serve_parent
 from sonde.text.languages import language_of
-from sonde.types import FileState, Kind, ParsedFile
+from sonde.types import FileContent, FileState, Kind, ParsedFile
 
 
 @dataclass(frozen=True, slots=True)

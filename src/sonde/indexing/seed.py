@@ -9,10 +9,9 @@ from pathlib import Path
 
 from sonde.errors import SondeError
 from sonde.indexing.sources import Tree
-from sonde.policy.walk import ListedFile
 from sonde.runtime.work import Work
 from sonde.stores.records import Metadata, load_fingerprints, load_metadata
-from sonde.types import Skipped
+from sonde.types import ListedFile, Skipped
 
 _SAMPLE_FILES = 64
 """Files compared to estimate how much of another index can be reused."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal, Self
 
 from sonde.errors import InvalidRequest, OutsideRoots
-from sonde.policy.admit import Rules, Source, is_denied
-from sonde.policy.read import FileContent, FileReader, FileText
-from sonde.policy.walk import Checker, ListedFile, check_path, walk_files, walk_folders
-from sonde.types import Kind, Skipped
+from sonde.policy.admit import Rules, Source, find_denied
+from sonde.policy.read import FileReader
+from sonde.policy.walk import Checker, check_path, walk_files, walk_folders
+from sonde.types import FileContent, FileText, Kind, ListedFile, Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ class Tree:
                 return source.prefix
             if place.startswith(root.rstrip(os.sep) + os.sep):
                 below = place[len(root.rstrip(os.sep)) + 1 :].replace(os.sep, "/")
-                return None if is_denied(below, source.rules) else source.prefix + below
+                folder = below.rpartition("/")[0] + "/"
+                return None if find_denied(folder, source.rules) else source.prefix + below
         return None
 
     def locate(self, path: str) -> tuple[Source, str]:

@@ -12,11 +12,10 @@ from sonde.embedding.base import Embedder
 from sonde.indexing.diff import Stores
 from sonde.indexing.pipeline import embed_batch
 from sonde.indexing.sources import Tree
-from sonde.policy.read import FileContent
 from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.languages import language_of
-from sonde.types import FileState, Kind, ParsedFile, Progress, Symbol
+from sonde.types import FileContent, FileState, Kind, ParsedFile, Progress, Symbol
 
 _BATCH_FILES = 128
 _BATCH_CHARS = 1_000_000

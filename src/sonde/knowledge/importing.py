@@ -16,10 +16,11 @@ from sonde.knowledge.formats.chats import PEOPLE
 from sonde.knowledge.library import Refusal
 from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.ranking import embed_missing
-from sonde.policy.content import read_document, walk_documents
-from sonde.policy.walk import ListedFile as Listed
+from sonde.policy.read import read_document
+from sonde.policy.walk import walk_documents
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Place, Source
+from sonde.types import ListedFile as Listed
 from sonde.types import Progress, Skipped
 
 MAX_FILE_BYTES = 256 << 20

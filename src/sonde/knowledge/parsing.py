@@ -21,7 +21,7 @@ from typing import IO, Any
 from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.policy.secrets import redact_secrets
-from sonde.runtime.child import end_process, start_module
+from sonde.runtime.processes import end_process, start_module
 from sonde.stores.knowledge.base import Entry, Piece, Source
 from sonde.types import Skipped
 

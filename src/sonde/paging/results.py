@@ -12,7 +12,7 @@ from typing import Any
 
 from sonde.errors import BadCursor
 from sonde.paging.cursor import Cursor, decode_cursor, encode_cursor, hash_parameters
-from sonde.runtime.memory import trim_heap
+from sonde.runtime.processes import trim_heap
 
 TTL_S = 300.0
 """How long a ranking is kept after its last use, as documented."""

@@ -1,23 +1,27 @@
 """Which names are admitted: the fixed deny list, the user's rules, and ignore files.
 
 The deny list is matched against every name on the way to a file, as spelled and as displayed (see
-`roots.clean_path`), so that no invisible character lets one through. Secrets are matched in any
+`globs.clean_path`), so that no invisible character lets one through. Secrets are matched in any
 letter case everywhere, the rest where the file system folds case. Nothing overrides the list.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sonde.errors import InvalidPattern
-from sonde.policy.roots import Folder, clean_path
-from sonde.text.globs import Glob, compile_glob, compile_regex, translate_wildcards
+from sonde.text.globs import (
+    Glob,
+    clean_path,
+    compile_glob,
+    compile_regex,
+    translate_wildcards,
+)
 
 REASONS: Mapping[str, str] = {
     "denied": "it is on the fixed deny list",
@@ -76,37 +80,23 @@ class Denial:
 
 
 DENY_LIST = (
-    Denial(
-        "dependencies",
-        ("node_modules/", "jspm_packages/", "bower_components/", "vendor/", ".venv/", "venv/"),
-    ),
+    Denial("dependencies", (
+        "node_modules/", "jspm_packages/", "bower_components/", "vendor/", ".venv/", "venv/")),
     Denial("version control", (".git/", ".hg/", ".svn/", ".git")),
-    Denial(
-        "build artifacts",
-        ("dist/", "build/", "out/", "target/", "__pycache__/", ".next/", ".nuxt/"),
-    ),
+    Denial("build artifacts", (
+        "dist/", "build/", "out/", "target/", "__pycache__/", ".next/", ".nuxt/")),
     Denial("secrets", (".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx"), secret=True),
-    Denial(
-        "logs/locks",
-        (
-            "*.log", "*.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Gemfile.lock",
-            "poetry.lock",
-        ),
-        files_only=True,
-    ),
+    Denial("logs/locks", (
+        "*.log", "*.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Gemfile.lock",
+        "poetry.lock"), files_only=True),
     Denial("IDE config", (".idea/", ".vscode/", ".DS_Store", "*.swp", "*.swo")),
     Denial("test coverage", ("coverage/", ".nyc_output/", ".pytest_cache/")),
     # Beyond the specification: other customary places of credentials.
-    Denial(
-        "more secrets",
-        (
-            ".ssh/", ".gnupg/", ".aws/", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.ppk",
-            "*.jks", "*.keystore", "*.kdbx", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
-            ".htpasswd", ".git-credentials", "credentials", "credentials.json", "*.tfstate",
-        ),
-        secret=True,
-        files_only=True,
-    ),
+    Denial("more secrets", (
+        ".ssh/", ".gnupg/", ".aws/", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.ppk",
+        "*.jks", "*.keystore", "*.kdbx", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
+        ".htpasswd", ".git-credentials", "credentials", "credentials.json", "*.tfstate"),
+        secret=True, files_only=True),
 )  # fmt: skip
 
 # Extensions of files that are never text, to save opening them. Content decides the rest.
@@ -123,23 +113,35 @@ _BINARY_SUFFIXES = frozenset((
 ))  # fmt: skip
 
 
-class _Names(NamedTuple):
-    """Patterns, indexed to look a name up."""
+class _Names:
+    """Patterns of the deny list, indexed to look a name up."""
 
-    whole: dict[str, str]
-    suffixes: dict[str, str]
-    prefixes: dict[str, str]
-    tails: tuple[str, ...]
-    heads: tuple[str, ...]
+    def __init__(self, *, secret: bool, folder: bool, fold: bool = True) -> None:
+        self._whole: dict[str, str] = {}
+        self._suffixes: dict[str, str] = {}
+        self._prefixes: dict[str, str] = {}
+        for row in DENY_LIST:
+            for pattern in row.patterns if row.secret == secret else ():
+                if not (folder if pattern.endswith("/") else not (folder and row.files_only)):
+                    continue
+                why = f"{pattern} ({row.category})"
+                key = pattern.rstrip("/").casefold() if fold else pattern.rstrip("/")
+                if key.startswith("*"):
+                    self._suffixes.setdefault(key[1:], why)
+                elif key.endswith("*"):
+                    self._prefixes.setdefault(key[:-1], why)
+                else:
+                    self._whole.setdefault(key, why)
+        self._tails, self._heads = tuple(self._suffixes), tuple(self._prefixes)
 
     def find(self, name: str) -> str | None:
-        if name in self.whole:
-            return self.whole[name]
+        if name in self._whole:
+            return self._whole[name]
         # one test for all of them, as nearly every name matches none
-        if name.endswith(self.tails):
-            return next(why for suffix, why in self.suffixes.items() if name.endswith(suffix))
-        if name.startswith(self.heads):
-            return next(why for prefix, why in self.prefixes.items() if name.startswith(prefix))
+        if name.endswith(self._tails):
+            return next(why for suffix, why in self._suffixes.items() if name.endswith(suffix))
+        if name.startswith(self._heads):
+            return next(why for prefix, why in self._prefixes.items() if name.startswith(prefix))
         return None
 
 
@@ -148,37 +150,30 @@ class Gate:
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self._secret = {folder: _collect(secret=True, folder=folder) for folder in (False, True)}
-        self._plain = {
-            folder: _collect(secret=False, folder=folder, fold=rules.folds_case)
-            for folder in (False, True)
-        }
         fold = rules.folds_case
+        kinds = (False, True)
+        self._secret = {kind: _Names(secret=True, folder=kind) for kind in kinds}
+        self._plain = {kind: _Names(secret=False, folder=kind, fold=fold) for kind in kinds}
         self._exclude: list[Glob] = [compile_glob(p, fold_case=fold) for p in rules.exclude]
         everything = "**/*" in rules.include or "**" in rules.include or not rules.include
         self._include: list[Glob] | None = (
             None if everything else [compile_glob(p, fold_case=fold) for p in rules.include]
         )
 
-    def find_denial(self, name: str, *, folder: bool) -> str | None:
+    def find_denial(self, name: str, *, folder: bool, secrets_only: bool = False) -> str | None:
         """The row of the deny list that matches a name ("*.pem (secrets)")."""
-        found = self._look_up(name, folder=folder)
-        if found is None and not (name.isascii() and name[-1:] not in (" ", ".")):
+        spellings = [name]
+        if not name.isascii() or name[-1:] in (" ", "."):
             # Windows drops trailing dots and spaces when it opens a file.
-            found = self._look_up(clean_path(name).rstrip(" ."), folder=folder)
-        return found
-
-    def find_secret(self, path: str) -> str | None:
-        """The row of secrets that matches any name on the way to a file."""
-        *folders, name = path.split("/")
-        found = (self._secret[True].find(clean_path(each).casefold()) for each in folders)
-        return next(filter(None, found), None) or self._secret[False].find(name.casefold())
-
-    def _look_up(self, name: str, *, folder: bool) -> str | None:
-        folded = name.casefold()
-        return self._secret[folder].find(folded) or self._plain[folder].find(
-            folded if self.rules.folds_case else name
-        )
+            spellings.append(clean_path(name).rstrip(" ."))
+        for spelling in spellings:
+            folded = spelling.casefold()
+            found = self._secret[folder].find(folded)
+            if not found and not secrets_only:
+                found = self._plain[folder].find(folded if self.rules.folds_case else spelling)
+            if found:
+                return found
+        return None
 
     def excludes(self, path: str, *, folder: bool) -> bool:
         """Whether `exclude` matches this file, this folder, or everything in it."""
@@ -197,38 +192,14 @@ def compile_rules(rules: Rules) -> Gate:
     return Gate(rules)
 
 
-def find_denied(path: str, rules: Rules = Rules()) -> str | None:  # noqa: B008 - frozen
+def find_denied(path: str, rules: Rules | None = None, *, secrets_only: bool = False) -> str | None:
     """The row of the deny list that matches any name of a path."""
-    gate = compile_rules(rules)
-    *folders, name = path.split("/")
-    found = (gate.find_denial(each, folder=True) for each in folders)
-    return next(filter(None, found), None) or gate.find_denial(name, folder=False)
-
-
-def is_denied(path: str, rules: Rules) -> bool:
-    """Whether the deny list matches a folder on the way to a path. Does not access the disk."""
-    gate = compile_rules(rules)
-    return any(gate.find_denial(name, folder=True) for name in path.split("/")[:-1])
-
-
-def _collect(*, secret: bool, folder: bool, fold: bool = True) -> _Names:
-    whole: dict[str, str] = {}
-    suffixes: dict[str, str] = {}
-    prefixes: dict[str, str] = {}
-    for row in DENY_LIST:
-        for pattern in row.patterns if row.secret == secret else ():
-            applies = folder if pattern.endswith("/") else not (folder and row.files_only)
-            if not applies:
-                continue
-            why = f"{pattern} ({row.category})"
-            key = pattern.rstrip("/").casefold() if fold else pattern.rstrip("/")
-            if key.startswith("*"):
-                suffixes.setdefault(key[1:], why)
-            elif key.endswith("*"):
-                prefixes.setdefault(key[:-1], why)
-            else:
-                whole.setdefault(key, why)
-    return _Names(whole, suffixes, prefixes, tuple(suffixes), tuple(prefixes))
+    gate = compile_rules(rules or Rules())
+    names = path.split("/")
+    for left, name in zip(range(len(names) - 1, -1, -1), names, strict=True):
+        if found := gate.find_denial(name, folder=left > 0, secrets_only=secrets_only):
+            return found
+    return None
 
 
 def has_binary_suffix(name: str) -> bool:
@@ -255,8 +226,7 @@ _BATCH_CHARACTERS = 40_000
 """Keeps a combined expression within the memory limit of the engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     regex: str
     negated: bool
     folders_only: bool
@@ -350,25 +320,21 @@ class Scope:
 
 
 def open_scope(
-    above: Scope | None, folder: Folder, path: str, *, git: bool, fold_case: bool
+    above: Scope | None, path: str, rules: Rules, read_start: Callable[[str, int], bytes | None]
 ) -> Scope | None:
     """The scope of a folder from its ignore files; the scope above if it has none."""
-    own_patterns = _load_patterns(folder, OWN_FILE, fold_case=fold_case)
-    git_patterns = _load_patterns(folder, GIT_FILE, fold_case=fold_case) if git else None
-    if own_patterns is None and git_patterns is None:
+    own = _load_patterns(read_start(OWN_FILE, _IGNORE_FILE_BYTES), rules)
+    git = None
+    if rules.respect_gitignore:
+        git = _load_patterns(read_start(GIT_FILE, _IGNORE_FILE_BYTES), rules)
+    if own is None and git is None:
         return above
-    return Scope(above, len(path) + 1 if path else 0, git_patterns, own_patterns)
+    return Scope(above, len(path) + 1 if path else 0, git, own)
 
 
-def _load_patterns(folder: Folder, name: str, *, fold_case: bool) -> Patterns | None:
-    try:
-        descriptor, _ = folder.open_file(name)
-        with os.fdopen(descriptor, "rb") as file:
-            data = file.read(_IGNORE_FILE_BYTES)
-    except OSError:
-        # As in git, an ignore file that is a link or cannot be read has no effect.
-        return None
-    return _compile_patterns(data, fold_case=fold_case)
+def _load_patterns(data: bytes | None, rules: Rules) -> Patterns | None:
+    # As in git, an ignore file that is a link or cannot be read has no effect.
+    return None if data is None else _compile_patterns(data, fold_case=rules.folds_case)
 
 
 @lru_cache(maxsize=128)

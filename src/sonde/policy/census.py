@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from sonde.policy.admit import GIT_FILE, OWN_FILE, Scope, Source, compile_rules, open_scope
 from sonde.policy.roots import Folder, open_folder
-from sonde.policy.walk import ListedFile, judge_file, judge_name
+from sonde.policy.walk import judge_file, judge_name
+from sonde.types import ListedFile
 
 _SETTLE_NS = 2_000_000_000
 """A folder that changed less than this ago may change again without a new time: file systems
@@ -89,7 +90,11 @@ class _Count:
 
     def look(self) -> bool:
         """Update `entries`; whether anything changed."""
-        changed = self._find_root()
+        changed = False
+        base = f"{self._root.resolve()}{os.sep}"
+        if base != self._base:
+            # the root, the one place where a link is followed, leads elsewhere now: start over
+            self._base, self._known, self.entries, changed = base, {"": _Known("")}, {}, True
         self._listed = set[str]()
         waiting = [""]
         while waiting:
@@ -98,18 +103,14 @@ class _Count:
             if path not in self._listed:
                 moved = self._check_files(known) if self._is_listed(known) else None
                 if moved is None:
-                    moved = self._list_at(known)
+                    try:
+                        with open_folder(self._root, path.split("/")[:-1]) as folder:
+                            moved = self._list(known, folder)
+                    except OSError:
+                        moved = self._leave(known)
                 changed = changed or moved
             waiting += known.folders
         return changed
-
-    def _find_root(self) -> bool:
-        """Start over if the root, the one place where a link is followed, leads elsewhere now."""
-        base = f"{self._root.resolve()}{os.sep}"
-        if base == self._base:
-            return False
-        self._base, self._known, self.entries = base, {"": _Known("")}, {}
-        return True
 
     def _is_listed(self, known: _Known) -> bool:
         """Whether a folder has the same names and ignore files as when it was listed."""
@@ -147,14 +148,6 @@ class _Count:
         else:
             self.entries.pop(path, None)
 
-    def _list_at(self, known: _Known) -> bool:
-        """List a folder again; whether files in or below it changed."""
-        try:
-            with open_folder(self._root, known.path.split("/")[:-1]) as folder:
-                return self._list(known, folder)
-        except OSError:
-            return self._leave(known)
-
     def _leave(self, known: _Known) -> bool:
         """Treat a folder that cannot be read as empty; whether it had files."""
         had = self._known.get(known.path) is known and self._forget(known.path)
@@ -163,6 +156,7 @@ class _Count:
         return had
 
     def _list(self, known: _Known, folder: Folder) -> bool:
+        """List a folder again; whether files in or below it changed."""
         self._listed.add(known.path)
         before = {path: self.entries.pop(path, None) for path in known.files}
         children = set(known.folders)
@@ -184,19 +178,12 @@ class _Count:
 
     def _read(self, known: _Known, folder: Folder) -> list[_Known]:
         """Judge the entries of a folder; returns the folders in it that must be listed too."""
-        rules = self._rules
         entries = folder.scan()
         names = {entry.name for entry in entries} & {OWN_FILE, GIT_FILE}
         known.ignore_files = {name: _stamp_file(folder.look_at(name)) for name in names}
         known.scope = known.above
         if names:
-            known.scope = open_scope(
-                known.above,
-                folder,
-                known.path[:-1],
-                git=rules.respect_gitignore,
-                fold_case=rules.folds_case,
-            )
+            known.scope = open_scope(known.above, known.path[:-1], self._rules, folder.read_start)
         known.files, folders = {}, []
         for entry in entries:
             path = known.path + entry.name
@@ -213,16 +200,14 @@ class _Count:
             except OSError:
                 continue
         known.folders = tuple(folders)
-        return [child for path in folders if (child := self._meet(path, known.scope))]
-
-    def _meet(self, path: str, scope: Scope | None) -> _Known | None:
-        """The folder if it is new or if other ignore files apply in it than before."""
-        child = self._known.get(path)
-        if child and child.above == scope:
-            return None
-        child = self._known.setdefault(path, _Known(path))
-        child.above = scope
-        return child
+        changed = []
+        for path in folders:
+            child = self._known.get(path)
+            if child is None or child.above != known.scope:  # new, or under other ignore files
+                child = self._known.setdefault(path, _Known(path))
+                child.above = known.scope
+                changed.append(child)
+        return changed
 
     def _forget(self, path: str) -> bool:
         known = self._known.pop(path, None)

@@ -22,7 +22,11 @@ NodeKind = Literal["file", "directory", "symlink", "other"]
 _MAX_OPEN_FOLDERS = 64
 _BLOCK_BYTES = 512
 _COUNTS_BLOCKS = hasattr(os.stat_result, "st_blocks")
-_REGULAR, _DIRECTORY, _LINK, _FORMAT = stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, 0o170000
+_KINDS: dict[int, NodeKind] = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "symlink",
+}
 
 
 class Facts(NamedTuple):
@@ -50,12 +54,11 @@ class Descent:
 
     def enter(self, name: str) -> None:
         """Enter a folder; raises `OSError` if it is a link, missing or inaccessible."""
-        folder = self._top().enter(name)
-        self._push(name, folder)
+        self._push(name, self._top().enter(name))
 
     def follow(self, name: str, within: Sequence[Path]) -> Path:
         """Enter the target of a link and return its path; `OSError` if it is not below `within`."""
-        target = (self.root / self._place() / name).resolve(strict=True)
+        target = self.root.joinpath(*self._steps, name).resolve(strict=True)
         if not any(target.is_relative_to(above) for above in within):
             raise OSError(errno.EXDEV, "the link leads elsewhere", name)
         self._push(target, Folder(target))
@@ -94,12 +97,6 @@ class Descent:
                 folder.close()
         self._open = [None]
 
-    def _place(self) -> Path:
-        place = Path()
-        for step in self._steps:
-            place = place / step
-        return place
-
     def _push(self, step: str | Path, folder: Folder) -> None:
         self._steps.append(step)
         self._open.append(folder)
@@ -110,11 +107,9 @@ class Descent:
             self._open[-_MAX_OPEN_FOLDERS] = None
 
     def _top(self) -> Folder:
-        folder = self._open[-1]
-        return folder or self._reopen()
-
-    def _reopen(self) -> Folder:
-        """Open the current folder again from the root; it was closed on the way down."""
+        """The current folder, opened again from the root if it was closed on the way down."""
+        if self._open[-1]:
+            return self._open[-1]
         folder = open_root(self.root)
         for step in self._steps:
             with folder:
@@ -125,17 +120,9 @@ class Descent:
 
 def describe(name: str, found: os.stat_result) -> Facts:
     """The metadata of a name, from what the system returned."""
-    form = found.st_mode & _FORMAT
-    kind: NodeKind = "other"
-    if form == _REGULAR:
-        kind = "file"
-    elif form == _DIRECTORY:
-        kind = "directory"
-    elif form == _LINK:
-        kind = "symlink"
     return Facts(
         name,
-        kind,
+        _KINDS.get(stat.S_IFMT(found.st_mode), "other"),
         found.st_size,
         measure_blocks(found),
         found.st_mtime_ns // 1_000_000,

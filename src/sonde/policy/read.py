@@ -1,10 +1,13 @@
-"""Reading the files of a project to index or search them.
+"""Reading files: those of a project to index or search them, and those that a user names.
 
 A file on the deny list is never opened, not even to look at its first bytes. Each folder on the way
 and the file itself are opened without following links, so that what was checked is what is read.
-
 A file with more than one hard link is refused unless `Rules.hard_links` is set: another of its
 names may be outside the project or that of a secret, and the system does not say which.
+
+A file that is named to be shown, compared or imported may be binary, large or in a folder of
+dependencies, but the protection is the same: never a secret of the deny list, never through a link,
+never a file with several hard links, never text that contains a secret.
 """
 
 from __future__ import annotations
@@ -12,22 +15,30 @@ from __future__ import annotations
 import hashlib
 import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from pathlib import Path
 
-from sonde.policy.admit import Source, compile_rules, has_binary_suffix
+from sonde.errors import FileMissing, FileNotAdmitted
+from sonde.policy.admit import REASONS, Source, compile_rules, find_denied, has_binary_suffix
 from sonde.policy.roots import (
-    Folder,
+    OpenPath,
     clamp_mtime,
-    open_root,
+    open_below,
     show_path,
+    skip_reason,
     skip_unreadable,
     split_inside,
 )
 from sonde.policy.secrets import secret_in
-from sonde.types import Skipped
+from sonde.types import FileContent, FileText, Skipped
 
+_PART_BYTES = 1 << 20
+_OVERLAP_BYTES = 1 << 14
+"""Longer than any known secret, so that none is missed where two parts meet."""
+_MAX_VERDICTS = 1_000
+_VERDICTS: dict[tuple[int, int, int, int], bool] = {}
+"""Device, inode, size and time of a file -> whether it contains a secret."""
 SNIFFED_BYTES = 8192
 """A NUL among this many first bytes means that a file is binary, as in git."""
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
@@ -84,42 +95,18 @@ _SPECIAL_NAMES = frozenset(("", ".", ".."))
 """Names that need `split_inside`; a path without them is just its names."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileContent:
-    """A file as it was when it was read; `hash` is the SHA-256 of its bytes, in hex."""
-
-    path: str
-    text: str
-    hash: str
-    size: int
-    mtime_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileText:
-    """A file's text as UTF-8, without a byte order mark, and the file's own size and time."""
-
-    path: str
-    data: bytes
-    size: int
-    mtime_ns: int
-
-
-class FileReader:
-    """Reads files of one source, best in the order of their paths: folders stay open for the next
-    file. Use it in a `with`, and only for a moment.
+class FileReader(OpenPath):
+    """Reads files of one source, best in the order of their paths.
 
     Applies every rule that protects. Ignore files, `include` and `exclude` only choose files; they
     are left to `walk.check_path`.
     """
 
     def __init__(self, source: Source, *, read: Callable[[int, int], bytes] = os.read) -> None:
+        super().__init__(source.root)
         self._read_bytes = read
         self._source = source
         self._gate = compile_rules(source.rules)
-        self._names: list[str] = []
-        """Names on the way to the innermost open folder."""
-        self._open: list[Folder] = []
 
     def read(self, path: str) -> FileContent | Skipped:
         """The text of the file at this path below the source, or why it is skipped."""
@@ -154,12 +141,6 @@ class FileReader:
             return Skipped(named, "secret_content", secret)
         return FileText(named, text, len(data), facts.st_mtime_ns)
 
-    def close(self) -> None:
-        """Close every folder; the next read opens them again."""
-        self._names.clear()
-        while self._open:
-            self._open.pop().close()
-
     def _take(self, path: str) -> tuple[str, bytes, os.stat_result] | Skipped:
         """The file's name in the project, its bytes and its metadata."""
         names = path.split("/")
@@ -172,27 +153,18 @@ class FileReader:
             return Skipped(show_path(named), "bad_name")
         if not names:
             return Skipped(named, "folder")
-        self._leave(names)
+        self._leave(names[:-1])
         refusal = self._refuse(names)
         if refusal is not None:
             return Skipped(named, *refusal)
         try:
-            descriptor, facts = self._enter(names[:-1]).open_file(names[-1])
+            for name in names[len(self._names) : -1]:
+                self._enter(name)
+            descriptor, facts = self._innermost().open_file(names[-1])
         except OSError as error:
             return skip_unreadable(named, error)
         data = self._read_opened(named, descriptor, facts)
         return data if isinstance(data, Skipped) else (named, data, facts)
-
-    def _leave(self, names: list[str]) -> None:
-        """Close folders that are not on the way to these names."""
-        shared = 0
-        for one, other in zip(self._names, names[:-1], strict=False):
-            if one != other:
-                break
-            shared += 1
-        del self._names[shared:]
-        while len(self._open) > shared + 1:
-            self._open.pop().close()
 
     def _refuse(self, names: list[str]) -> tuple[str, str] | None:
         """Why the names are refused; those of open folders have passed."""
@@ -204,14 +176,6 @@ class FileReader:
         if len(names) - 1 > depth:
             return "too_deep", f"more than {depth} folders deep"
         return ("binary", "") if has_binary_suffix(names[-1]) else None
-
-    def _enter(self, folders: list[str]) -> Folder:
-        if not self._open:
-            self._open.append(open_root(self._source.root))
-        for name in folders[len(self._names) :]:
-            self._open.append(self._open[-1].enter(name))
-            self._names.append(name)
-        return self._open[-1]
 
     def _read_opened(self, path: str, descriptor: int, facts: os.stat_result) -> bytes | Skipped:
         """All bytes of an open file, or why it is skipped; closes it."""
@@ -241,8 +205,126 @@ class FileReader:
             limit -= len(part)
         return b"".join(parts)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """An open file; close it after use."""
+
+    descriptor: int
+    size: int
+    mtime_ns: int
+
+    def read(self, start: int, end: int) -> Iterator[bytes]:
+        """Its bytes from `start` to before `end`."""
+        os.lseek(self.descriptor, start, os.SEEK_SET)
+        while start < end:
+            part = os.read(self.descriptor, min(_PART_BYTES, end - start))
+            if not part:
+                return
+            start += len(part)
+            yield part
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self.descriptor)
+
+
+def may_show(names: Sequence[str]) -> bool:
+    """Whether no name on the way to a file is in the deny list's rows of secrets."""
+    return find_denied("/".join(names), secrets_only=True) is None
+
+
+def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
+    """Open a file below a root; raises `FileMissing`, or `FileNotAdmitted` if it may not be shown.
+
+    `look_inside` also refuses text that contains a secret.
+    """
+    names = split_inside(root, path)
+    shown = show_path("/".join(names))
+    if not names or not may_show(names):
+        raise _refuse_shown(shown, "denied" if names else "folder")
+    try:
+        descriptor, facts = open_below(root, names)
+    except OSError as error:
+        reason = skip_reason(error)
+        if reason == "missing":
+            raise FileMissing(f"{shown}: {error.strerror}", path=shown) from error
+        raise _refuse_shown(shown, reason) from error
+    file = ShownFile(descriptor, facts.st_size, facts.st_mtime_ns)
+    try:
+        if facts.st_nlink > 1:
+            raise _refuse_shown(shown, "hard_link")
+        identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        if look_inside and _contains_secret(file, identity):
+            raise _refuse_shown(shown, "secret_content")
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes, int, int]:
+    """SHA-256, size and time in ms of a file; `check` is called after every part."""
+    file = open_shown(root, path, look_inside=False)
+    try:
+        digest = hashlib.sha256()
+        for part in file.read(0, file.size):
+            digest.update(part)
+            check()
+        return digest.digest(), file.size, file.mtime_ns // 1_000_000
+    finally:
+        file.close()
+
+
+def _contains_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:
+    """Whether a text contains a secret; cached for as long as the file is the same."""
+    known = _VERDICTS.get(identity)
+    if known is None:
+        known = _search_secret(file)
+        while len(_VERDICTS) >= _MAX_VERDICTS:
+            _VERDICTS.pop(next(iter(_VERDICTS)), None)
+        _VERDICTS[identity] = known
+    return known
+
+
+def _search_secret(file: ShownFile) -> bool:
+    tail, encoding = b"", ""
+    for number, part in enumerate(file.read(0, file.size)):
+        if number == 0:
+            encoding = next((named for mark, named in MARKS if part.startswith(mark)), "")
+            if not encoding and decode_text(part[:SNIFFED_BYTES]) is None:
+                return False
+        data = tail + part
+        # a character that is cut in the middle hides nothing else
+        text = data.decode(encoding, "replace") if encoding else decode_text(data)
+        if text is None:
+            text = data.decode("latin-1")
+        if secret_in(text) is not None:
+            return True
+        tail = part[-_OVERLAP_BYTES:]
+    return False
+
+
+def _refuse_shown(path: str, reason: str) -> FileNotAdmitted:
+    return FileNotAdmitted(
+        f"{path}: {reason}",
+        user_message="'{path}' is not shown: {reason}.",
+        next_action="Secrets, links and files with several hard links are never opened.",
+        path=path,
+        reason=REASONS[reason],
+    )
+
+
+def read_document(root: Path, path: str, most_bytes: int) -> bytes | Skipped:
+    """The bytes of a file below a folder; `root` may be the file itself."""
+    base = root.parent if root.is_file() else root
+    names = split_inside(base, path)
+    try:
+        descriptor, facts = open_below(base, names)
+        with os.fdopen(descriptor, "rb") as file:
+            if facts.st_size > most_bytes:
+                return Skipped(path, "too_large", f"{facts.st_size} bytes")
+            data = file.read(most_bytes + 1)
+    except OSError as error:
+        return skip_unreadable(path, error)
+    return data if len(data) <= most_bytes else Skipped(path, "too_large", "grew while read")

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from sonde.errors import (
@@ -24,25 +23,18 @@ from sonde.errors import (
     ProjectNotDetected,
     SymlinkNotAllowed,
 )
+from sonde.text.globs import clean_path
 from sonde.types import Skipped
 
 MARKERS = (".git", "package.json", "pyproject.toml", "Cargo.toml", "go.mod")
-
-# Zero-width characters, joiners, and the marks that change the direction of writing.
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 _BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 # O_NONBLOCK: opening a FIFO that replaced a file must not wait for a writer.
-_FILE = (
-    os.O_RDONLY
-    | _NO_FOLLOW
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_FILE = os.O_RDONLY | _NO_FOLLOW
+for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
+    _FILE |= getattr(os, _flag, 0)
 _MAX_MTIME_NS = (1 << 63) - 1
 """The largest integer of a database."""
 
@@ -59,7 +51,9 @@ def detect_root(start: Path) -> Path:
     first = start.resolve()
     if first.is_file():
         first = first.parent
-    too_wide = {_home(), Path(first.anchor)} - {first}
+    too_wide = {Path(first.anchor)} - {first}
+    with suppress(RuntimeError, OSError):
+        too_wide |= {Path.home().resolve()} - {first}
     folders = [folder for folder in (first, *first.parents) if folder not in too_wide]
     for folder in folders:
         if os.path.lexists(folder / MARKERS[0]):
@@ -69,20 +63,6 @@ def detect_root(start: Path) -> Path:
         if any(os.path.isfile(folder / marker) for marker in MARKERS[1:]):  # noqa: PTH113
             return folder
     raise ProjectNotDetected(f"none of {', '.join(MARKERS)} in {first} or above", cwd=str(first))
-
-
-def _home() -> Path | None:
-    try:
-        return Path.home().resolve()
-    except (RuntimeError, OSError):
-        return None
-
-
-def clean_path(text: str) -> str:
-    """The path as a reader sees it: NFC, without zero-width characters and direction marks."""
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 def show_path(path: str) -> str:
@@ -153,9 +133,7 @@ class Folder:
     def enter(self, name: str) -> Folder:
         """The folder of that name in this one; raises `OSError` if it is a link."""
         try:
-            if self._descriptor is None:
-                return Folder(self._place / name)
-            return Folder(name, above=self._descriptor)
+            return Folder(self._at(name), above=self._descriptor)
         except NotADirectoryError:
             # Linux reports a link this way, too.
             if stat.S_ISLNK(self.look_at(name).st_mode):
@@ -164,26 +142,21 @@ class Folder:
 
     def scan(self) -> list[os.DirEntry[str]]:
         """Its entries in the order of names; they are valid until the folder is closed."""
-        where: int | Path = self._place if self._descriptor is None else self._descriptor
-        with os.scandir(where) as entries:
-            return sorted(entries, key=_name_of)
+        with os.scandir(self._place if self._descriptor is None else self._descriptor) as entries:
+            return sorted(entries, key=attrgetter("name"))
 
     def list_names(self) -> list[str]:
         """The names in it, unordered; cheaper than `scan` for huge folders."""
-        where: int | Path = self._place if self._descriptor is None else self._descriptor
-        return os.listdir(where)  # noqa: PTH208 - a descriptor is no path
+        place: int | Path = self._place if self._descriptor is None else self._descriptor
+        return os.listdir(place)  # noqa: PTH208 - a descriptor is no path
 
     def read_link(self, name: str) -> str:
         """The target of a link, as written."""
-        if self._descriptor is None:
-            return os.readlink(self._place / name)  # noqa: PTH115 - as it is written
-        return os.readlink(name, dir_fd=self._descriptor)
+        return os.readlink(self._at(name), dir_fd=self._descriptor)
 
     def look_at(self, name: str) -> os.stat_result:
         """The metadata of one name; of the link itself if it is one."""
-        if self._descriptor is None:
-            return (self._place / name).lstat()
-        return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def look_at_all(self, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
         """The metadata of many names; those that are gone or inaccessible are left out."""
@@ -206,16 +179,25 @@ class Folder:
         seen = self.look_at(name)
         if not stat.S_ISREG(seen.st_mode):
             raise OSError(_errno_of(seen.st_mode), "not a regular file", name)
-        if self._descriptor is None:
-            descriptor = os.open(self._place / name, _FILE)
-        else:
-            descriptor = os.open(name, _FILE, dir_fd=self._descriptor)
+        descriptor = os.open(self._at(name), _FILE, dir_fd=self._descriptor)
         facts = os.fstat(descriptor)
         same = self._descriptor is not None or os.path.samestat(seen, facts)
         if not (stat.S_ISREG(facts.st_mode) and same):
             os.close(descriptor)
             raise OSError(_errno_of(facts.st_mode), "replaced while it was opened", name)
         return descriptor, facts
+
+    def read_start(self, name: str, limit: int) -> bytes | None:
+        """The first bytes of a regular file in this folder; None if it cannot be read."""
+        try:
+            with os.fdopen(self.open_file(name)[0], "rb") as file:
+                return file.read(limit)
+        except OSError:
+            return None
+
+    def _at(self, name: str) -> str | Path:
+        """The path of a name, relative to the descriptor where there is one."""
+        return name if self._descriptor is not None else self._place / name
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -226,9 +208,53 @@ class Folder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class OpenPath:
+    """The folders from a root down to a file, which stay open for the next file near it.
+
+    Use it in a `with`, and only for a moment.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folders: list[Folder] = []
+        self._names: list[str] = []
+        """Names on the way to the innermost open folder."""
+
+    def close(self) -> None:
+        """Close every folder; the next use opens them again."""
+        self._names.clear()
+        while self._folders:
+            self._folders.pop().close()
+
+    def _leave(self, names: Sequence[str]) -> None:
+        """Close the folders that are not on the way to these names."""
+        shared = 0
+        for one, other in zip(self._names, names, strict=False):
+            if one != other:
+                break
+            shared += 1
+        del self._names[shared:]
+        while len(self._folders) > shared + 1:
+            self._folders.pop().close()
+
+    def _enter(self, name: str) -> None:
+        """Open a folder in the innermost one, and make it the innermost."""
+        self._folders.append(self._innermost().enter(name))
+        self._names.append(name)
+
+    def _innermost(self) -> Folder:
+        if not self._folders:
+            self._folders.append(open_root(self._root))
+        return self._folders[-1]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -280,10 +306,6 @@ def _errno_of(mode: int) -> int:
     if stat.S_ISLNK(mode):
         return errno.ELOOP
     return errno.EISDIR if stat.S_ISDIR(mode) else errno.ENXIO
-
-
-def _name_of(entry: os.DirEntry[str]) -> str:
-    return entry.name
 
 
 def clamp_mtime(facts: os.stat_result) -> int:

@@ -7,6 +7,7 @@ expire, and texts about them are full of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -68,6 +69,7 @@ _SHAPES = (
     _Shape("SendGrid key", ("SG.",), r"\bSG\.([A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43})"),
     _Shape("DigitalOcean token", ("dop_v1_",), r"\bdop_v1_([a-f0-9]{64})\b"),
 )
+_HINTS = "|".join(re.escape(hint) for shape in _SHAPES for hint in shape.hints).encode()
 _EXAMPLE_WORDS = (
     "example", "sample", "placeholder", "redacted", "dummy", "fake", "your", "test", "xxxx",
     "0000", "1234", "abcd",
@@ -101,7 +103,7 @@ def redact_secrets(text: str) -> tuple[str, int]:
 
 def _find_shapes(text: str) -> list[_Shape]:
     """The shapes that may occur in a text; one pass for all hints, as most files contain none."""
-    if _compile_hints().search(text.encode("utf-8", "replace")) is None:
+    if _compile(_HINTS).search(text.encode("utf-8", "replace")) is None:
         return []
     return [shape for shape in _SHAPES if any(hint in text for hint in shape.hints)]
 
@@ -110,25 +112,14 @@ def _find_values(shape: _Shape, text: str) -> Iterator[tuple[Any, int]]:
     """The matches of a shape that are not examples, and where the value of each ends."""
     for match in _compile(shape.regex).finditer(text):
         group = next(number for number, part in enumerate(match.groups(), 1) if part)
-        if not _is_example(match.group(group)):
+        value = match.group(group)
+        is_varied = len(set(value)) * 4 >= min(len(value), 64)
+        if is_varied and not any(word in value.lower() for word in _EXAMPLE_WORDS):
             yield match, match.end(group)
 
 
-def _is_example(value: str) -> bool:
-    folded = value.lower()
-    return len(set(value)) * 4 < min(len(value), 64) or any(w in folded for w in _EXAMPLE_WORDS)
-
-
 @cache
-def _compile(regex: str) -> Any:
+def _compile(regex: str | bytes) -> Any:
     import re2
 
     return re2.compile(regex)
-
-
-@cache
-def _compile_hints() -> Any:
-    import re2
-
-    hints = (re2.escape(hint) for shape in _SHAPES for hint in shape.hints)
-    return re2.compile("|".join(hints).encode())

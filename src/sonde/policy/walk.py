@@ -1,7 +1,7 @@
 """The files of a project that may be indexed, and why each other file may not.
 
 `walk_files` and `check_path` apply the same checks in the same order, so they agree: both admit a
-path or both skip it, for the same reason.
+path or both skip it, for the same reason. `walk_documents` lists files that a user names to import.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from sonde.policy.admit import (
     GIT_FILE,
@@ -20,30 +19,24 @@ from sonde.policy.admit import (
     Rules,
     Scope,
     compile_rules,
+    find_denied,
     has_binary_suffix,
     open_scope,
 )
 from sonde.policy.roots import (
     Folder,
+    OpenPath,
     clamp_mtime,
     open_root,
     show_path,
     skip_unreadable,
     split_inside,
 )
-from sonde.types import Skipped
+from sonde.types import ListedFile, Skipped
 
 
-class ListedFile(NamedTuple):
-    """A file that may be indexed; `path` is relative to the root, with slashes."""
-
-    path: str
-    size: int
-    mtime_ns: int
-
-
-class _Level(NamedTuple):
-    """A folder on the path of a walk."""
+class Level(NamedTuple):
+    """An open folder on the path of a walk, and its entries that are left."""
 
     folder: Folder
     prefix: str
@@ -73,30 +66,28 @@ def walk_folders(root: Path, rules: Rules) -> Iterator[str]:
 def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped | str]:
     """Files as `walk_files` yields them, preceded by the path of their folder."""
     gate = compile_rules(rules)
-    first = _open_under(root, under, gate)
-    levels = [first] if first else []
+    levels: list[Level] = []
     try:
-        if first:
-            yield first.prefix[:-1]
+        with Checker(root, rules) as start:
+            verdict = start.check(under)
+            if not (isinstance(verdict, Skipped) and verdict.reason == "folder"):
+                return
+            levels.append(start.take_level())
+        yield levels[0].prefix[:-1]
         while levels:
-            folder, prefix, scope, entries = levels[-1]
-            for entry in entries:
-                found = _judge_entry(entry, prefix + entry.name, gate, scope)
+            level = levels[-1]
+            for entry in level.entries:
+                path = level.prefix + entry.name
+                found = _judge_entry(entry, path, gate, level.scope)
                 if found is not None:
                     yield found
                     continue
                 try:
-                    inner = folder.enter(entry.name)
+                    levels.append(_open_level(level, entry.name, rules))
                 except OSError as error:
-                    yield skip_unreadable(prefix + entry.name, error)
+                    yield skip_unreadable(path, error)
                     continue
-                try:
-                    levels.append(_open_level(inner, f"{prefix}{entry.name}/", scope, rules))
-                except OSError as error:
-                    inner.close()
-                    yield skip_unreadable(prefix + entry.name, error)
-                    continue
-                yield prefix + entry.name
+                yield path
                 break
             else:
                 levels.pop().folder.close()
@@ -105,46 +96,20 @@ def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped
             level.folder.close()
 
 
-def _open_under(root: Path, under: str, gate: Gate) -> _Level | None:
-    """The folder to start in, if the walk from the root would reach it."""
-    scope: Scope | None = None
-    prefix = ""
-    names = split_inside(root, under)
-    folder = open_root(root)
-    try:
-        for name in names:
-            scope = _read_scope(folder, prefix[:-1], scope, gate.rules)
-            kind = name_mode_kind(folder.look_at(name).st_mode)
-            if kind != "folder" or judge_name(prefix + name, name, kind, gate, scope):
-                folder.close()
-                return None
-            inner = folder.enter(name)
-            folder.close()
-            folder, prefix = inner, f"{prefix}{name}/"
-        return _open_level(folder, prefix, scope, gate.rules)
-    except OSError:
-        folder.close()
-        if under:
-            return None
-        raise
-
-
 def check_path(root: Path, path: str, rules: Rules) -> ListedFile | Skipped:
     """The verdict of the walk on one path; raises `OutsideRoots` if it is not below the root."""
     with Checker(root, rules) as checker:
         return checker.check(path)
 
 
-class Checker:
-    """The verdict of the walk on single paths, best in their order: folders stay open for the next
-    path. Use it in a `with`, and only for a moment."""
+class Checker(OpenPath):
+    """The verdict of the walk on single paths, best in their order."""
 
     def __init__(self, root: Path, rules: Rules) -> None:
-        self._root = root
+        super().__init__(root)
         self._gate = compile_rules(rules)
-        self._names: list[str] = []
-        """Names on the way to the innermost open folder."""
-        self._open: list[tuple[Folder, Scope | None]] = []
+        self._scopes: list[Scope | None] = []
+        """Of each open folder."""
 
     def check(self, path: str) -> ListedFile | Skipped:
         """The verdict on one path; raises `OutsideRoots` if it is not below the root."""
@@ -153,63 +118,55 @@ class Checker:
             return Skipped(".", "folder")
         relative = "/".join(names)
         try:
-            if not self._open:
-                self._push(open_root(self._root), None)
             self._leave(names)
+            del self._scopes[len(self._names) + 1 :]
             return self._descend(names, relative)
         except OSError as error:
             return skip_unreadable(show_path(relative), error)
 
+    def take_level(self) -> Level:
+        """The folder that was checked last, the root at first; it is not closed with the others."""
+        folder, scope = self._find_scope()
+        entries = iter(folder.scan())
+        self._folders.pop()
+        return Level(folder, "".join(f"{name}/" for name in self._names), scope, entries)
+
     def _descend(self, names: tuple[str, ...], relative: str) -> ListedFile | Skipped:
         for index in range(len(self._names), len(names)):
-            folder, scope = self._open[-1]
+            folder, scope = self._find_scope()
             name, at = names[index], "/".join(names[: index + 1])
             facts = folder.look_at(name)
-            found = judge_name(at, name, name_mode_kind(facts.st_mode), self._gate, scope)
+            found = judge_name(at, name, _name_kind(facts.st_mode), self._gate, scope)
             if found is not None:
                 return Skipped(show_path(relative), found.reason, found.detail)
             if not stat.S_ISDIR(facts.st_mode):
                 last = index == len(names) - 1
                 return judge_file(at, facts, self._gate) if last else Skipped(relative, "missing")
-            inner = folder.enter(name)
-            self._names.append(name)
-            self._push(inner, scope)
-        self._open[-1][0].scan()
+            self._enter(name)
+        self._innermost().scan()
         return Skipped(relative, "folder")
 
-    def _push(self, folder: Folder, above: Scope | None) -> None:
-        scope = _read_scope(folder, "/".join(self._names), above, self._gate.rules)
-        self._open.append((folder, scope))
-
-    def _leave(self, names: tuple[str, ...]) -> None:
-        """Close folders that are not on the way to these names."""
-        shared = 0
-        while shared < len(self._names) and self._names[: shared + 1] == list(names[: shared + 1]):
-            shared += 1
-        while len(self._names) > shared:
-            self._names.pop()
-            self._open.pop()[0].close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        while self._open:
-            self._open.pop()[0].close()
+    def _find_scope(self) -> tuple[Folder, Scope | None]:
+        """The innermost open folder and its scope."""
+        folder = self._innermost()
+        if len(self._scopes) == len(self._names):
+            above = self._scopes[-1] if self._scopes else None
+            path = "/".join(self._names)
+            self._scopes.append(open_scope(above, path, self._gate.rules, folder.read_start))
+        return folder, self._scopes[-1]
 
 
-def _open_level(folder: Folder, prefix: str, scope: Scope | None, rules: Rules) -> _Level:
-    entries = folder.scan()
-    names = {entry.name for entry in entries}
-    if OWN_FILE in names or GIT_FILE in names:
-        scope = _read_scope(folder, prefix[:-1], scope, rules)
-    return _Level(folder, prefix, scope, iter(entries))
-
-
-def _read_scope(folder: Folder, path: str, above: Scope | None, rules: Rules) -> Scope | None:
-    return open_scope(above, folder, path, git=rules.respect_gitignore, fold_case=rules.folds_case)
+def _open_level(above: Level, name: str, rules: Rules) -> Level:
+    folder = above.folder.enter(name)
+    try:
+        entries = folder.scan()
+    except OSError:
+        folder.close()
+        raise
+    scope, prefix = above.scope, f"{above.prefix}{name}/"
+    if not {OWN_FILE, GIT_FILE}.isdisjoint(entry.name for entry in entries):
+        scope = open_scope(scope, prefix[:-1], rules, folder.read_start)
+    return Level(folder, prefix, scope, iter(entries))
 
 
 def _judge_entry(
@@ -263,10 +220,68 @@ def judge_file(path: str, facts: os.stat_result, gate: Gate) -> ListedFile | Ski
     return ListedFile(path, facts.st_size, clamp_mtime(facts))
 
 
-def name_mode_kind(mode: int) -> str:
+def _name_kind(mode: int) -> str:
     """file, folder, symlink or special."""
     if stat.S_ISDIR(mode):
         return "folder"
     if stat.S_ISLNK(mode):
         return "symlink"
     return "file" if stat.S_ISREG(mode) else "special"
+
+
+_MAX_DOCUMENT_DEPTH = 40
+
+
+def walk_documents(root: Path, most_bytes: int) -> Iterator[ListedFile | Skipped]:
+    """Every file below a folder in the order of names, or why it is skipped; or one file.
+
+    A user names it to import, so only the deny list and the size decide.
+    """
+    gate = compile_rules(Rules())
+    is_file = root.is_file()
+    # a folder that the user names may be called `build`, never `.ssh`
+    denial = find_denied(root.as_posix() + ("" if is_file else "/"), secrets_only=True)
+    if denial := denial or (gate.find_denial(root.name, folder=False) if is_file else None):
+        yield Skipped(root.name, "denied", denial)
+        return
+    if is_file:
+        yield _judge_document(root.name, root.stat(), most_bytes)
+        return
+    with open_root(root) as folder:
+        yield from _walk_documents(folder, "", most_bytes, 0)
+
+
+def _walk_documents(
+    folder: Folder, prefix: str, most_bytes: int, depth: int
+) -> Iterator[ListedFile | Skipped]:
+    gate = compile_rules(Rules())
+    for entry in folder.scan():
+        path = prefix + entry.name
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if show_path(entry.name) != entry.name:
+            yield Skipped(show_path(path), "bad_name")
+        elif denial := gate.find_denial(entry.name, folder=is_folder):
+            yield Skipped(path, "denied", denial)
+        elif entry.is_symlink():
+            yield Skipped(path, "symlink")
+        elif is_folder:
+            if entry.name.startswith(".") or depth >= _MAX_DOCUMENT_DEPTH:
+                continue
+            try:
+                with folder.enter(entry.name) as inner:
+                    yield from _walk_documents(inner, f"{path}/", most_bytes, depth + 1)
+            except OSError as error:
+                yield skip_unreadable(path, error)
+        else:
+            try:
+                yield _judge_document(path, entry.stat(follow_symlinks=False), most_bytes)
+            except OSError as error:
+                yield skip_unreadable(path, error)
+
+
+def _judge_document(path: str, facts: os.stat_result, most_bytes: int) -> ListedFile | Skipped:
+    if not stat.S_ISREG(facts.st_mode):
+        return Skipped(path, "special")
+    if facts.st_size > most_bytes:
+        return Skipped(path, "too_large", f"{facts.st_size} bytes")
+    return ListedFile(path, facts.st_size, facts.st_mtime_ns)

@@ -8,12 +8,11 @@ from itertools import islice
 
 from sonde.errors import FileMissing, FileNotAdmitted, IndexNotFound, InvalidRequest
 from sonde.policy.admit import REASONS
-from sonde.policy.walk import ListedFile
 from sonde.projects.find import find_project, indexed_project, known_roots
 from sonde.projects.project import Project
 from sonde.projects.update import repairing_corruption
 from sonde.projects.workspace import Workspace
-from sonde.types import Chunk, Skipped
+from sonde.types import Chunk, ListedFile, Skipped
 
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 

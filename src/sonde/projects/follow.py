@@ -29,8 +29,7 @@ from sonde.projects.leader import (
 from sonde.projects.project import Project
 from sonde.projects.update import IdleWork, index_job, update_changed, update_project
 from sonde.projects.workspace import Workspace
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.work import Work
+from sonde.runtime.work import Work, WriterLock
 from sonde.stores.files import read_json
 from sonde.stores.records import load_dirty, load_metadata
 

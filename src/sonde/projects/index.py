@@ -18,7 +18,7 @@ from sonde.errors import (
 )
 from sonde.indexing.diff import compare_tree
 from sonde.policy.admit import REASONS
-from sonde.policy.git import remove_hook
+from sonde.policy.changes import remove_hook
 from sonde.policy.roots import resolve_inside
 from sonde.projects.check import describe_checks
 from sonde.projects.find import known_roots, require_consent

@@ -27,7 +27,7 @@ from sonde.indexing.following import (
     make_strategy,
     name_touched,
 )
-from sonde.policy.watch import WatchFailed, find_silent_file_system
+from sonde.policy.changes import WatchFailed, find_silent_file_system
 from sonde.projects.check import check_if_due
 from sonde.projects.project import Project
 from sonde.projects.update import IdleWork, find_changes, update_changed

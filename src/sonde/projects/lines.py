@@ -9,15 +9,13 @@ from dataclasses import dataclass
 
 from sonde.errors import CatalogError, OutsideRoots
 from sonde.indexing.sources import Tree, TreeReader
-from sonde.policy.read import FileText
-from sonde.policy.walk import ListedFile
 from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.searching.filters import filter_paths, read_folder
 from sonde.searching.lines.candidates import CandidateFiles
 from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
 from sonde.text.languages import find_language, language_of
-from sonde.types import Needs, Skipped
+from sonde.types import FileText, ListedFile, Needs, Skipped
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from sonde.errors import EmbeddingFailed, IndexCorrupt, InvalidRequest, SondeErr
 from sonde.indexing.diff import compare_index
 from sonde.indexing.integrity import check_index
 from sonde.indexing.pipeline import update_index
-from sonde.policy.git import has_hook, install_hook, remove_hook
+from sonde.policy.changes import has_hook, install_hook, remove_hook
 from sonde.projects.check import is_thorough_due, record_check
 from sonde.projects.find import indexed_project
 from sonde.projects.project import Project

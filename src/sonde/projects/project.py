@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from sonde.embedding.base import Embedder
 from sonde.errors import IndexCorrupt
 from sonde.indexing.sources import Tree
-from sonde.runtime.locks import WriterLock
+from sonde.runtime.work import WriterLock
 from sonde.searching.lines.candidates import LineCandidates
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.database import translate_errors

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sonde.errors import FileMissing, PermissionDenied
-from sonde.policy.read import FileText
 from sonde.projects.search import present_hit
 from sonde.projects.workspace import Workspace
 from sonde.ranking.question import Question
 from sonde.searching.lines.grep import Expression
-from sonde.types import Hit, Span
+from sonde.types import FileText, Hit, Span
 
 _UNCUT = 1 << 30
 _MOST_COLUMNS = 10

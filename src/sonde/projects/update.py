@@ -15,13 +15,11 @@ from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, Sond
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
 from sonde.indexing.seed import seed_index
-from sonde.policy.read import FileContent
 from sonde.projects.project import Project
 from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.memory import trim_heap
-from sonde.runtime.work import Work
+from sonde.runtime.processes import trim_heap
+from sonde.runtime.work import Work, WriterLock
 from sonde.stores.records import (
     Metadata,
     load_metadata,
@@ -31,7 +29,7 @@ from sonde.stores.records import (
     save_refused,
     write_text,
 )
-from sonde.types import IndexReport
+from sonde.types import FileContent, IndexReport
 
 _RECORD_TIMES = 20
 """The records of an index are written whole; under constant edits, this many times as long as

@@ -14,8 +14,7 @@ from sonde.projects.follow import refresh
 from sonde.projects.project import Project
 from sonde.projects.update import reindex_stale_files, repairing_corruption, schedule_compaction
 from sonde.projects.workspace import Workspace
-from sonde.runtime.locks import WriterLock
-from sonde.runtime.work import Work
+from sonde.runtime.work import Work, WriterLock
 from sonde.searching.contexts import (
     SearchOptions,
     SearchResult,

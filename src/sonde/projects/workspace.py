@@ -10,8 +10,8 @@ from pathlib import Path
 from sonde.embedding.base import Embedder
 from sonde.paging.results import ResultSets
 from sonde.projects.project import Project
-from sonde.runtime.child import Child
 from sonde.runtime.jobs import Jobs
+from sonde.runtime.processes import Child
 
 FRESH_S = (0.5, 10.0)
 """How long an index counts as fresh: five times as long as comparing it took, within these bounds,

@@ -13,14 +13,15 @@ import secrets
 import sys
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from sonde.errors import Cancelled, HandleUnknown, OutOfMemory, SondeError
-from sonde.runtime.memory import trim_heap
+from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work
-from sonde.types import JobRecord, Progress
+from sonde.types import Progress
 
 HANDLE_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 """No letter that reads like another: handles are read aloud and typed."""
@@ -45,6 +46,30 @@ _RECENT_JOBS = 200
 """Finished jobs whose results stay in memory."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """The stored state of a job; times are epoch milliseconds."""
+
+    id: str
+    kind: str
+    status: str
+    started_ms: int
+    owner: str = ""
+    """The user; empty if the job belongs to everyone who may use this installation."""
+    subject: str = ""
+    """The handle or path that it works on."""
+    finished_ms: int | None = None
+    stage: str = ""
+    done: int = 0
+    total: int | None = None
+    eta_s: float | None = None
+    report: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+    process: str = ""
+    """Identifies the process that runs it."""
+    updated_ms: int = 0
 
 
 class JobStore(Protocol):
@@ -81,26 +106,24 @@ class Job:
         *,
         owner: str = "",
         subject: str = "",
-        save: Callable[[Job], bool] = lambda _job: False,
         process: str = "",
+        save: Callable[[Job], bool] = lambda _job: False,
         clock: Callable[[], float] = time.time,
         save_interval_s: float = _SAVE_INTERVAL_S,
     ) -> None:
-        self.id = mint_handle()
-        self.kind = kind
-        self.owner = owner
-        self.subject = subject
+        self.id, self.kind, self.subject = mint_handle(), kind, subject
         self.status: Status = "running"
         self.progress = Progress("starting")
-        self._clock = clock
-        self.started_at = clock()
-        self.finished_at: float | None = None
         self.result: Any = None
         self.error: SondeError | None = None
         self.called_off = False
-        self._save = save
-        self._save_interval_s = save_interval_s
-        self._process = process
+        started_ms = int(clock() * 1000)
+        self._began = JobRecord(
+            self.id, kind, "running", started_ms, owner, subject, process=process
+        )
+        self._finished_ms: int | None = None
+        self._save, self._save_interval_s = save, save_interval_s
+        self._clock = clock
         self._is_recorded = False
         self._next_save = time.monotonic() + _RECORD_AFTER_S
         self._function = function
@@ -138,17 +161,14 @@ class Job:
             log.exception("job %s (%s) failed", self.id, self.kind)
             self.error = SondeError(f"{type(error).__name__}: {error}")
         finally:
-            self._finish(status)
+            self.finish(status)
             if time.monotonic() - started > _RECORD_AFTER_S:
                 trim_heap()
 
-    def fail(self, error: SondeError) -> None:
-        """Finish without having started."""
-        self.error = error
-        self._finish("failed")
-
-    def _finish(self, status: Status) -> None:
-        self.finished_at = self._clock()
+    def finish(self, status: Status, error: SondeError | None = None) -> None:
+        """Record the end of the work."""
+        self.error = self.error or error
+        self._finished_ms = int(self._clock() * 1000)
         self.status = status
         try:
             if self._is_recorded or status == "failed":
@@ -207,21 +227,16 @@ class Job:
         if isinstance(self.result, Mapping):
             report = self.result
         progress = self.progress
-        return JobRecord(
-            id=self.id,
-            kind=self.kind,
+        return replace(
+            self._began,
             status=self.status,
-            started_ms=int(self.started_at * 1000),
-            owner=self.owner,
-            subject=self.subject,
-            finished_ms=int(self.finished_at * 1000) if self.finished_at else None,
+            finished_ms=self._finished_ms,
             stage=progress.stage,
             done=progress.done,
             total=progress.total,
             eta_s=progress.eta_s if self.status == "running" else None,
             report=report,
             error=self.error.as_dict() if self.error else None,
-            process=self._process,
             updated_ms=int(self._clock() * 1000),
         )
 
@@ -239,13 +254,13 @@ class Jobs:
         start: Callable[[Callable[[], None], str], None] = start_thread,
     ) -> None:
         self._open_store = open_store
-        self._process = process
-        self._clock = clock
-        self._save_interval_s = save_interval_s
         self._start = start
+        self._new_job = partial(
+            Job, process=process, save=self._save, clock=clock, save_interval_s=save_interval_s
+        )
         self._store: JobStore | None = None
         self._jobs: dict[str, Job] = {}
-        self._by_id: OrderedDict[str, Job] = OrderedDict()
+        self._by_id: dict[str, Job] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
 
@@ -268,18 +283,12 @@ class Jobs:
             running = self._jobs.get(key)
             if running and running.status == "running" and not running.called_off:
                 return running
-            job = Job(
-                kind,
-                function,
-                owner=owner,
-                subject=subject or key.partition(":")[2],
-                save=self._save,
-                process=self._process,
-                clock=self._clock,
-                save_interval_s=self._save_interval_s,
-            )
+            subject = subject or key.partition(":")[2]
+            job = self._new_job(kind, function, owner=owner, subject=subject)
             self._jobs[key] = self._by_id[job.id] = job
-            self._forget_old()
+            finished = [id_ for id_, old in self._by_id.items() if old.status != "running"]
+            for id_ in finished[: max(len(self._by_id) - _RECENT_JOBS, 0)]:
+                del self._by_id[id_]
         if lasting:
             job.save()
 
@@ -291,7 +300,7 @@ class Jobs:
         try:
             self._start(body, f"sonde-{kind}")
         except RuntimeError as error:
-            job.fail(OutOfMemory(str(error)))
+            job.finish("failed", OutOfMemory(str(error)))
             job.outcome()
         return job
 
@@ -321,8 +330,8 @@ class Jobs:
                 job.save()
         store = self._stored()
         if store is None:
-            newest = sorted(self._by_id.values(), key=lambda job: (-job.started_at, job.id))
-            return [job.record() for job in newest[:limit]]
+            records = [job.record() for job in self._by_id.values()]
+            return sorted(records, key=lambda record: (-record.started_ms, record.id))[:limit]
         return store.recent(limit, after)
 
     def stop(self, id_: str) -> bool:
@@ -374,10 +383,3 @@ class Jobs:
                     log.warning("jobs are not recorded: %s", error)
                     self._open_store = None
             return self._store
-
-    def _forget_old(self) -> None:
-        while len(self._by_id) > _RECENT_JOBS:
-            oldest = next((id_ for id_, job in self._by_id.items() if job.status != "running"), "")
-            if not oldest:
-                return
-            del self._by_id[oldest]

@@ -1,14 +1,24 @@
-"""Running work as it sees its caller: progress out, cancellation and consent in."""
+"""Running work as it sees its caller, and the locks that keep others from the same work.
+
+A lock is a file's: one writer and one watcher per index across threads and processes. It dies with
+the process that holds it.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from sonde.errors import Cancelled
+from sonde.errors import Cancelled, DiskFull, IndexBusy, PermissionDenied, StorageUnusable
 from sonde.types import Caller, Progress
+
+_POLL_S = 0.05
 
 
 class Work:
@@ -46,15 +56,109 @@ class Work:
             raise Cancelled("cancelled by the caller")
 
 
-def name_process() -> str:
-    """A name for this process that a later one with the same number does not share."""
-    return f"{os.getpid()}:{read_birth(os.getpid())}"
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file until it is closed here; false if another process holds it."""
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file until it is closed here; false if another process holds it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # any other error means that there are no locks here
+            return False
+        return True
 
 
-def read_birth(number: int) -> str:
-    """The start time of a process in ticks since boot; empty if it is gone, and outside Linux."""
-    try:
-        text = Path(f"/proc/{number}/stat").read_text(errors="replace")
-        return text.rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+class WriterLock:
+    """The right to write one index folder, or another right that its file name stands for."""
+
+    def __init__(
+        self, folder: Path, name: str = "writer.lock", *, lock: Callable[[int], bool] = try_lock
+    ) -> None:
+        self._path = folder / name
+        self._lock = lock
+        self._thread = threading.RLock()
+        self._depth = 0
+        self._descriptor = -1
+
+    @contextmanager
+    def held(self, work: Work | None = None, wait_s: float | None = None) -> Iterator[None]:
+        """Hold the lock for a block, waiting for it; `IndexBusy` after `wait_s`, None never."""
+        deadline = None if wait_s is None else time.monotonic() + wait_s
+        while not self._try():
+            if work:
+                work.check()
+            if deadline is not None and time.monotonic() >= deadline:
+                raise IndexBusy(f"{self._path} is held by another process")
+            time.sleep(_POLL_S)
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+            self._thread.release()
+
+    def is_in_place(self) -> bool:
+        """Whether the lock that is held still excludes others: a deleted file does not."""
+        return self._descriptor >= 0 and self._is_in_place(self._descriptor)
+
+    def _try(self) -> bool:
+        if not self._thread.acquire(blocking=False):
+            return False
+        try:
+            if self._depth == 0 and not self._lock_file():
+                self._thread.release()
+                return False
+        except BaseException:
+            self._thread.release()
+            raise
+        self._depth += 1
+        return True
+
+    def _lock_file(self) -> bool:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+            descriptor = os.open(self._path, flags, 0o600)
+            try:
+                if self._lock(descriptor) and self._is_in_place(descriptor):
+                    self._descriptor = descriptor
+            finally:
+                if self._descriptor != descriptor:
+                    os.close(descriptor)
+        except OSError as error:
+            raise self._explain(error) from error
+        return self._descriptor == descriptor
+
+    def _explain(self, error: OSError) -> Exception:
+        detail = f"{self._path}: {error}"
+        if error.errno == errno.ENOMEM:
+            return MemoryError(str(error))
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return DiskFull(detail)
+        if error.errno in (errno.EACCES, errno.EPERM):
+            return PermissionDenied(
+                detail,
+                user_message="There is no permission to use '{path}'.",
+                next_action="Give yourself access to it, or set SONDE_HOME to a folder of yours.",
+                path=error.filename or self._path,
+            )
+        return StorageUnusable(detail)
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        """Whether the locked file is still the one at this path."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._path.stat())
+        except FileNotFoundError:
+            return False

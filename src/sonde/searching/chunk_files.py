@@ -20,10 +20,10 @@ import numpy as np
 from sonde.chunking.tags import fold_tag
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, FileMissing, SondeError
-from sonde.policy.content import read_document, walk_documents
-from sonde.policy.walk import ListedFile
-from sonde.policy.watch import FolderWatch, WatchFailed
-from sonde.runtime.memory import trim_heap
+from sonde.policy.changes import FolderWatch, WatchFailed
+from sonde.policy.read import read_document
+from sonde.policy.walk import walk_documents
+from sonde.runtime.processes import trim_heap
 from sonde.searching.contexts import (
     ContextChunk,
     SearchOptions,
@@ -32,7 +32,7 @@ from sonde.searching.contexts import (
     count_pool,
     embed_query,
 )
-from sonde.types import Skipped
+from sonde.types import ListedFile, Skipped
 
 QUIET_MS = 500
 """Without events, after which the files are read again; writers take several writes."""

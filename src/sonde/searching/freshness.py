@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from sonde.policy.read import FileContent
-from sonde.policy.walk import ListedFile
-from sonde.types import FileState, Hit, Skipped, Span
+from sonde.types import FileContent, FileState, Hit, ListedFile, Skipped, Span
 
 CheckAll = Callable[[Collection[str]], Mapping[str, ListedFile | Skipped]]
 Read = Callable[[str], FileContent | Skipped]

@@ -10,9 +10,9 @@ from typing import Any
 
 import apsw
 
-from sonde.runtime.work import read_birth
+from sonde.runtime.jobs import JobRecord
+from sonde.runtime.processes import read_birth
 from sonde.stores.database import Database, Format, bind_text, read_row
-from sonde.types import JobRecord
 
 _APPLICATION_ID = 0x736E646A
 _MAX_JOBS = 500

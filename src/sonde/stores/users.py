@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import InvalidRequest, StorageUnusable
-from sonde.runtime.locks import try_lock
+from sonde.runtime.work import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

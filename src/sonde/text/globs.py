@@ -18,6 +18,7 @@ Matching is linear in the length of the path: patterns run on RE2. A pattern may
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,24 +36,31 @@ _PLAIN = re.compile(r"[\w.-]+(/[\w.-]+)+")
 """A path from the root without special characters."""
 
 _POSIX: dict[str, tuple[tuple[int, int], ...]] = {
-    "alnum": ((48, 57), (65, 90), (97, 122)),
-    "alpha": ((65, 90), (97, 122)),
-    "blank": ((9, 9), (32, 32)),
-    "cntrl": ((0, 31), (127, 127)),
-    "digit": ((48, 57),),
-    "graph": ((33, 126),),
-    "lower": ((97, 122),),
-    "print": ((32, 126),),
-    "punct": ((33, 47), (58, 64), (91, 96), (123, 126)),
-    "space": ((9, 13), (32, 32)),
-    "upper": ((65, 90),),
-    "xdigit": ((48, 57), (65, 70), (97, 102)),
-}
+    "alnum": ((48, 57), (65, 90), (97, 122)), "alpha": ((65, 90), (97, 122)),
+    "blank": ((9, 9), (32, 32)), "cntrl": ((0, 31), (127, 127)), "digit": ((48, 57),),
+    "graph": ((33, 126),), "lower": ((97, 122),), "print": ((32, 126),),
+    "punct": ((33, 47), (58, 64), (91, 96), (123, 126)), "space": ((9, 13), (32, 32)),
+    "upper": ((65, 90),), "xdigit": ((48, 57), (65, 70), (97, 102)),
+}  # fmt: skip
 _SLASH = ord("/")
+# Zero-width characters, joiners, and the marks that change the direction of writing.
+_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+def clean_path(text: str) -> str:
+    """The path as a reader sees it: NFC, without zero-width characters and direction marks."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
+
+
+_Kind = Literal["char", "slash", "star", "regex", "open", "comma", "close"]
+_WILDCARDS: dict[str, _Kind] = {"/": "slash", "*": "star", "?": "regex"}
+_BRACES: dict[str, _Kind] = {"{": "open", ",": "comma", "}": "close"}
 
 
 class _Token(NamedTuple):
-    kind: Literal["char", "slash", "star", "regex", "open", "comma", "close"]
+    kind: _Kind
     text: str
     at: int
 
@@ -151,25 +159,10 @@ def _read_tokens(pattern: str, *, braces: bool, limit: int = MAX_LENGTH) -> list
             escaped = _Token("regex", _quote(char), start)
             tokens.append(_Token("slash", char, start) if char == "/" else escaped)
         else:
-            tokens.append(_plain_token(char, start, braces=braces))
+            kind = (_BRACES if braces and char in _BRACES else _WILDCARDS).get(char, "char")
+            tokens.append(_Token(kind, "[^/]" if char == "?" else char, start))
         at += 1
     return tokens
-
-
-def _plain_token(char: str, at: int, *, braces: bool) -> _Token:
-    if char == "/":
-        return _Token("slash", char, at)
-    if char == "*":
-        return _Token("star", char, at)
-    if char == "?":
-        return _Token("regex", "[^/]", at)
-    if braces and char == "{":
-        return _Token("open", char, at)
-    if braces and char == "}":
-        return _Token("close", char, at)
-    if braces and char == ",":
-        return _Token("comma", char, at)
-    return _Token("char", char, at)
 
 
 def _read_class(pattern: str, start: int) -> tuple[str, int]:

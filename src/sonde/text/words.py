@@ -157,10 +157,7 @@ def index_text(text: str) -> list[str]:
 def query_terms(word: str) -> list[str]:
     """The terms that look up a word of a query; `x*` stands for every term that begins with x."""
 
-    def look_up(run: str) -> list[str]:
-        return _pair_letters(run) or [f"{run}*"]
-
-    return _split_prose(word, look_up)
+    return _split_prose(word, lambda run: _pair_letters(run) or [f"{run}*"])
 
 
 def fold_text(text: str) -> str:
@@ -286,7 +283,10 @@ def stem_word(word: str) -> str:
     """The Porter stem of a lower-case English word; one or two letters stay as they are."""
     if len(word) < 3:
         return word
-    word = _cut_plural(word)
+    if word.endswith(("sses", "ies")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
     word = _cut_past(word)
     if word.endswith("y") and _HAS_VOWEL.search(word[:-1]):
         word = word[:-1] + "i"
@@ -294,12 +294,6 @@ def stem_word(word: str) -> str:
     word = _replace_ending(word, _STEP_3)
     word = _cut_suffix(word)
     return _cut_last(word)
-
-
-def _cut_plural(word: str) -> str:
-    if word.endswith(("sses", "ies")):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
 def _cut_past(word: str) -> str:

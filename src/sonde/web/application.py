@@ -27,7 +27,7 @@ from sonde.mcp.calls import Calls, Closable, LazyApp
 from sonde.mcp.http import McpOverHttp, McpOverSocket
 from sonde.mcp.listing import Listing
 from sonde.mcp.server import begin_soon, build_server
-from sonde.runtime.memory import trim_heap
+from sonde.runtime.processes import trim_heap
 from sonde.version import __version__
 from sonde.web.guard import MAX_BODY_BYTES, Access, Guard, is_exposed
 from sonde.web.metrics import Meter, Metrics

@@ -20,7 +20,7 @@ from sonde.app import App
 from sonde.disk.scope import find_node
 from sonde.errors import HandleUnknown, NodeMissing
 from sonde.mcp.calls import SCOPE_CALLER, dump_answer
-from sonde.policy.content import ShownFile, open_shown
+from sonde.policy.read import ShownFile, open_shown
 from sonde.runtime.work import Work
 from sonde.tools.job_routes import read_job
 from sonde.types import Caller, Json

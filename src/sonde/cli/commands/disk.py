@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
-from sonde.text.sizes import count_of, format_bytes
-from sonde.text.times import format_seconds
+from sonde.text.formats import count_of, format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from sonde.disk.reports import DiskReport

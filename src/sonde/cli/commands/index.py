@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sonde.cli.parse import FOUND, NOTHING
-from sonde.cli.render import render_facts, render_projects
 from sonde.cli.session import Session
-from sonde.cli.terminal import escape_controls
+from sonde.cli.terminal import Screen, display_width, escape_controls, render_facts
 from sonde.errors import FileLimitWarning
-from sonde.text.sizes import count_of
-from sonde.text.times import format_seconds
+from sonde.text.formats import count_of, format_seconds
 
 if TYPE_CHECKING:
-    from sonde.types import Findings
+    from sonde.tools.shapes.rfc import ProjectsAnswer
 
 
 _SKIP_REASONS = {
@@ -38,9 +36,8 @@ def run_index(session: Session) -> int:
 
     session.choose_project(session.args.path)
     with session.working(lambda question: not question.startswith(_LARGE_PROJECT)) as work:
-        answer = create_index(
-            session.app, project=session.project, deep=session.args.deep, work=work
-        )
+        deep = session.args.deep
+        answer = create_index(session.app, project=session.project, deep=deep, work=work)
     if session.args.json:
         session.print_json(answer)
         return FOUND
@@ -58,18 +55,20 @@ def run_index(session: Session) -> int:
     return FOUND
 
 
-def run_reindex(session: Session) -> int:
-    """Rebuild the index, once confirmed."""
-    from sonde.tools.index import reindex_project
+def run_verb(session: Session) -> int:
+    """Rebuild or delete the index, once confirmed, or index pending changes."""
+    from sonde.projects.maintenance import flush_index
+    from sonde.tools.index import delete_index, reindex_project
 
-    return _run_plain(session, reindex_project)
-
-
-def run_delete(session: Session) -> int:
-    """Delete the index, once confirmed."""
-    from sonde.tools.index import delete_index
-
-    return _run_plain(session, delete_index)
+    verbs: dict[str, Callable[..., Mapping[str, object]]] = {
+        "reindex": reindex_project,
+        "delete": delete_index,
+        "flush": lambda app, **given: flush_index(app.workspace, **given),
+    }
+    with session.working() as work:
+        answer = verbs[session.args.command](session.app, project=session.project, work=work)
+    session.print_answer(answer, render_facts(answer, session.out))
+    return FOUND
 
 
 def run_store(session: Session) -> int:
@@ -80,7 +79,7 @@ def run_store(session: Session) -> int:
         answer = convert_store(
             session.app.workspace, session.args.store, project=session.project, work=work
         )
-    session.print_answer(answer, [f"{session.out.paint('good', '✓')} {answer['message']}"])
+    session.print_done(answer, answer["message"])
     return FOUND
 
 
@@ -89,14 +88,9 @@ def run_export(session: Session) -> int:
     from sonde.projects.maintenance import export_chunks
 
     with session.working() as work:
-        answer = export_chunks(
-            session.app.workspace,
-            session.args.output,
-            session.project,
-            work=work,
-        )
-    message = escape_controls(answer["message"])
-    session.print_answer(answer, [f"{session.out.paint('good', '✓')} {message}"])
+        workspace = session.app.workspace
+        answer = export_chunks(workspace, session.args.output, session.project, work=work)
+    session.print_done(answer, answer["message"])
     return FOUND
 
 
@@ -139,33 +133,23 @@ def run_check(session: Session) -> int:
     with session.working() as work:
         findings = check_now(workspace, project, work, thorough=thorough)
     if session.args.json or not session.args.quiet:
-        line = f"{session.out.paint('good', '✓')} {_describe_check(findings)}"
-        session.print_answer(findings.as_dict(), [line])
+        counts = ((getattr(findings, name), words) for name, words in _REPAIRS.items())
+        repaired = ", ".join(f"{count:,} {words}" for count, words in counts if count)
+        line = f"{count_of(findings.files, 'file')} checked in {format_seconds(findings.seconds)}; "
+        line += f"repaired: {repaired}" if repaired else "nothing to repair"
+        session.print_done(findings.as_dict(), line)
     return FOUND
-
-
-def _describe_check(findings: Findings) -> str:
-    counts = ((getattr(findings, name), words) for name, words in _REPAIRS.items())
-    repaired = ", ".join(f"{count:,} {words}" for count, words in counts if count)
-    checked = f"{count_of(findings.files, 'file')} checked in {format_seconds(findings.seconds)}"
-    return f"{checked}; " + (f"repaired: {repaired}" if repaired else "nothing to repair")
-
-
-def run_flush(session: Session) -> int:
-    """Index pending changes."""
-    from sonde.projects.maintenance import flush_index
-
-    return _run_plain(session, lambda app, **given: flush_index(app.workspace, **given))
 
 
 def run_status(session: Session) -> int:
     """Show the state of the index."""
     from sonde.tools.index import get_index_status
 
-    if session.args.json:
-        return _run_plain(session, get_index_status)
     with session.working() as work:
         answer = get_index_status(session.app, project=session.project, work=work)
+    if session.args.json:
+        session.print_json(answer)
+        return FOUND
     shown: Mapping[str, object] = {**answer}
     if checks := answer["details"].get("integrity"):
         repaired = sum(checks.get("repaired", {}).values()) or "nothing"
@@ -182,13 +166,6 @@ def run_status(session: Session) -> int:
     return FOUND
 
 
-def _run_plain(session: Session, verb: Callable[..., Mapping[str, object]]) -> int:
-    with session.working() as work:
-        answer = verb(session.app, project=session.project, work=work)
-    session.print_answer(answer, render_facts(answer, session.out))
-    return FOUND
-
-
 def run_projects(session: Session) -> int:
     """List every indexed project of this machine."""
     from sonde.tools.index import list_projects
@@ -199,3 +176,24 @@ def run_projects(session: Session) -> int:
     if not answer["projects"] and not session.args.json:
         session.note("no project is indexed yet; run `sonde index` in one")
     return FOUND if answer["projects"] else NOTHING
+
+
+def render_projects(answer: ProjectsAnswer, screen: Screen) -> Iterator[str]:
+    """One line per project: path, status, counts, size, last update."""
+    rows = [
+        (
+            escape_controls(project["projectPath"]),
+            str(project.get("status", "")),
+            f"{project.get('totalFiles', 0):,} files",
+            f"{project.get('totalChunks', 0):,} chunks",
+            str(project.get("storageSize", "")),
+            str(project.get("lastUpdated") or "never"),
+        )
+        for project in answer["projects"]
+    ]
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    for path, *rest in rows:
+        *middle, last = zip(rest, widths[1:], strict=True)
+        cells = [c.rjust(width) if c[:1].isdigit() else c.ljust(width) for c, width in middle]
+        padding = " " * (widths[0] - display_width(path))
+        yield f"{screen.paint('path', path)}{padding}  {'  '.join((*cells, last[0]))}".rstrip()

@@ -235,9 +235,9 @@ def _restore(session: Session) -> int:
 
 
 def _status(session: Session) -> int:
-    from sonde.cli.render import render_facts
+    from sonde.cli.terminal import render_facts
     from sonde.knowledge.editing import count_knowledge
-    from sonde.text.sizes import format_bytes
+    from sonde.text.formats import format_bytes
 
     counts = count_knowledge(session.app.knowledge, work=Work())
     if session.args.json:

@@ -1,21 +1,31 @@
-"""The commands that search: search, grep, files."""
+"""The commands that search: search, grep, files; and their answers as lines for people."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from sonde.cli.parse import FOUND, NOTHING
-from sonde.cli.render import Style, describe_search, render_grep, render_search
 from sonde.cli.session import Session
+from sonde.cli.terminal import Screen, cut_line, display_width, escape_controls, prepare_line
 from sonde.errors import InvalidRequest
-from sonde.text.highlight import find_query_words
+from sonde.text.formats import count_of
+from sonde.text.highlight import Finder, TextSpan, find_query_words, join_parts
+from sonde.types import HitRow
 
 if TYPE_CHECKING:
-    from sonde.tools.shapes.rfc import GrepAnswer
+    from sonde.tools.shapes.rfc import GrepAnswer, SearchAnswer
 
-
+SNIPPET_LINES = 10
+"""A screen shows three results of this height."""
+LEAD_LINES = 2
+"""Shown above the first line with a match."""
+_HEAD_ENDS = (")", "]", "{")
+"""How a line begins that ends the head of a definition, not the definition itself."""
 _MAX_LINES = 100_000
 """Of a grep without --limit: more than anybody reads, and still little memory."""
 _TERMINAL_TOKENS = 20_000
@@ -38,7 +48,8 @@ def run_search(session: Session) -> int:
             top_k=args.limit or 10,
             project=project,
             mode=args.mode or "auto",
-            path=_read_path(session, args.path),
+            # across projects, a path is relative to each of them
+            path=args.path if args.all_projects or not args.path else session.inside(args.path),
             max_tokens=args.max_tokens or (None if args.json else _TERMINAL_TOKENS),
             explain=args.explain,
             work=work,
@@ -50,11 +61,6 @@ def run_search(session: Session) -> int:
         session.print_lines(render_search(answer, look, find_query_words(query)))
         session.note(" · ".join(describe_search(answer)))
     return FOUND if answer["results"] else NOTHING
-
-
-def _read_path(session: Session, path: str | None) -> str | None:
-    """A path as typed here; across projects it is relative to each of them."""
-    return path if not path or session.args.all_projects else session.inside(path)
 
 
 def _search_lines(session: Session, pattern: str) -> int:
@@ -118,10 +124,9 @@ def _grep(session: Session, pattern: str, paths: Sequence[str], **options: Any) 
     from sonde.tools.code import grep
 
     below = tuple(session.inside(path) for path in paths)
+    options |= {"paths": below, "project": session.project}
     with session.working() as work:
-        return grep(
-            session.app, pattern, paths=below, project=session.project, work=work, **options
-        )
+        return grep(session.app, pattern, work=work, **options)
 
 
 def _print_grep(session: Session, answer: GrepAnswer, *, numbers: bool = True) -> int:
@@ -149,7 +154,170 @@ def run_files(session: Session) -> int:
     else:
         look = Style(session.out, session.show_path)
         session.print_lines(look.path(path) for path in answer["matches"])
-        hidden = answer["totalMatches"] - len(answer["matches"])
-        if hidden > 0:
+        if (hidden := answer["totalMatches"] - len(answer["matches"])) > 0:
             session.note(f"{hidden:,} more; see them with --limit {answer['totalMatches']}")
     return FOUND if answer["matches"] else NOTHING
+
+
+def choose_window(
+    lines: Sequence[str], find: Finder, size: int, opening: int | None = None
+) -> tuple[int, int]:
+    """The first run of at most `size` lines with the most distinct words of the query, moved so
+    that the first match is near its top; the line at `opening` counts as one more word."""
+    last = len(lines) - size
+    if last <= 0:
+        return 0, len(lines)
+    found = [{line[a:b].lower() for a, b in find(line)} for line in lines]
+    if opening is not None:
+        found[opening].add("")
+    runs = [set().union(*found[start : start + size]) for start in range(last + 1)]
+    start = max(range(last + 1), key=lambda index: (len(runs[index]), -index))
+    first = next((index for index in range(start, start + size) if found[index]), start)
+    if opening is not None and start <= opening < start + size:
+        whole = max(0, min(opening - LEAD_LINES, last))
+        first = opening if len(runs[whole]) == len(runs[start]) else first
+    start = max(start, min(first - LEAD_LINES, last))
+    while start < last and not lines[start].strip():
+        start += 1
+    return start, start + size
+
+
+def find_opening(lines: Sequence[str], symbol: str) -> int | None:
+    """The index of the line in which the definition of a symbol begins; None if not among these."""
+    name = symbol.rpartition(".")[2]
+    return next((at for at, line in enumerate(lines) if name and name in line), None)
+
+
+def reaches(lines: Sequence[str], opening: int, at: int) -> bool:
+    """Whether the block that begins at `opening` extends to line `at`, judged by indentation."""
+    depth = _measure_indent(lines[opening])
+    return opening <= at and all(
+        _measure_indent(line) > depth or line.lstrip()[:1] in _HEAD_ENDS
+        for line in lines[opening + 1 : at + 1]
+        if line.strip()
+    )
+
+
+def _measure_indent(line: str) -> int:
+    return len(line.expandtabs()) - len(line.expandtabs().lstrip())
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How results are printed: the screen, the spelling of paths, how much of each."""
+
+    screen: Screen
+    show_path: Callable[[str, str | None], str] = lambda path, _project: path
+    full: bool = False
+    scores: bool = False
+
+    def path(self, path: str, project: str | None = None) -> str:
+        """A path relative to the working directory; its controls are escaped on a terminal."""
+        shown = self.show_path(path, project)
+        return self.screen.paint("path", escape_controls(shown) if self.screen.tty else shown)
+
+    def cut(self, text: str, spans: Sequence[TextSpan], taken: int) -> str:
+        """A line of a file with its matches marked, cut to the width left of `taken`."""
+        shown, moved = prepare_line(text, spans)
+        width = None if self.full or self.screen.width is None else self.screen.width - taken
+        return self.screen.mark(cut_line(shown, width), moved)
+
+
+def render_search(answer: SearchAnswer, look: Style, find: Finder) -> Iterator[str]:
+    """Each result: its place, then the lines that match best."""
+    for index, row in enumerate(answer["results"]):
+        if index:
+            yield ""
+        lines, symbol = row["text"].removesuffix("\n").split("\n"), row.get("symbol", "")
+        opening = find_opening(lines, symbol)
+        size = len(lines) if look.full else SNIPPET_LINES
+        start, end = choose_window(lines, find, size, opening)
+        if opening is not None and not start <= opening < end:
+            best = next((at for at in range(start, end) if find(lines[at])), start)
+            # a chunk may hold several definitions: the name of another one misleads
+            symbol = symbol if reaches(lines, opening, best) else ""
+        yield _render_place(row, look, symbol)
+        gutter = len(str(row["startLine"] + len(lines) - 1))
+        for at in range(start, end):
+            number = look.screen.paint("dim", f"  {row['startLine'] + at:>{gutter}} │ ")
+            line = lines[at].removesuffix("\r")
+            yield (number + look.cut(line, join_parts(line, find(line)), gutter + 5)).rstrip()
+        if hidden := len(lines) - (end - start):
+            yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮ {count_of(hidden, 'more line')}")
+        for name, value in row.get("why", {}).items():
+            yield look.screen.paint("dim", f"    {value:+8.3f}  {escape_controls(name)}")
+
+
+def _render_place(row: HitRow, look: Style, symbol: str) -> str:
+    paint, start, end = look.screen.paint, row["startLine"], row["endLine"]
+    lines = str(start) if start == end else f"{start}-{end}"
+    parts = [f"{look.path(row['path'], row.get('project'))}:{paint('line', lines)}"]
+    if symbol:
+        parts.append(paint("bold", escape_controls(symbol)))
+    if look.scores:
+        parts.append(paint("dim", f"{row['score']:.3f}"))
+    if row.get("stale"):
+        parts.append(paint("warn", "(the file changed since)"))
+    return "  ".join(parts)
+
+
+def describe_search(answer: SearchAnswer) -> list[str]:
+    """Notes on the results: how many, how fresh, what was cut."""
+    shown, total = len(answer["results"]), answer["totalResults"]
+    count = f"{shown}" if shown == total else f"{shown} of {total}"
+    notes = [f"{count} result{'' if total == 1 else 's'} in {answer['searchTimeMs']} ms"]
+    if answer.get("truncated"):
+        notes.append("cut to the size limit; see more with --max-tokens or --limit")
+    metadata = answer["metadata"]
+    if metadata.get("freshness") == "indexing":
+        notes.append("indexing goes on; more may be found in a moment")
+    if note := metadata.get("note"):
+        notes.append(escape_controls(note))
+    return notes
+
+
+_Line = tuple[str, Sequence[TextSpan] | None]
+"""The text of a line and its matches; None marks a line that is only context."""
+
+
+def render_grep(answer: GrepAnswer, look: Style, *, heading: bool, numbers: bool) -> Iterator[str]:
+    """Matching lines as grep prints them; grouped under their file on a terminal."""
+    files = groupby(answer["matches"], key=lambda match: match["path"])
+    for index, (path, matches) in enumerate(files):
+        context = False
+        lines: dict[int, _Line] = {}
+        for match in matches:
+            line = match["line"]
+            before, after = match.get("before", ()), match.get("after", ())
+            context |= bool(before or after)
+            for number, text in enumerate((*before, None, *after), line - len(before)):
+                if text is not None:
+                    lines.setdefault(number, (text, None))
+            lines[line] = (match["text"], [(start, end) for start, end in match["spans"]])
+        if index and (heading or context):
+            yield "" if heading else "--"
+        if heading:
+            yield look.path(path)
+        prefix = "" if heading else look.path(path)
+        yield from _render_lines(dict(sorted(lines.items())), prefix, look, numbers)
+
+
+def _render_lines(
+    lines: Mapping[int, _Line], prefix: str, look: Style, numbers: bool
+) -> Iterator[str]:
+    previous: int | None = None
+    context = any(spans is None for _, spans in lines.values())
+    plain = display_width(re.sub("\x1b\\[[0-9;]*m", "", prefix))
+    for number, (text, spans) in lines.items():
+        if context and previous is not None and number > previous + 1:
+            yield look.screen.paint("dim", "--")
+        previous = number
+        mark = "-" if spans is None else ":"
+        head = f"{prefix}{mark}" if prefix else ""
+        if numbers:
+            head += look.screen.paint("line", str(number)) + mark
+        taken = plain + len(mark) * bool(prefix) + (len(str(number)) + 1) * numbers
+        if look.screen.tty or look.screen.color:
+            yield head + look.cut(text, spans or (), taken)
+        else:
+            yield head + text

@@ -49,35 +49,20 @@ def run_serve(session: Session) -> int:
     from sonde.web.guard import Access
     from sonde.web.pages.table import PAGES
 
-    args = session.args
-    settings = _read_settings(
-        session,
-        host=args.host,
-        port=args.port,
-        token=args.token,
-        token_file=args.token_file,
-        public_url=args.public_url,
-    )
+    options = ("host", "port", "token", "token_file", "public_url")
+    settings = _read_settings(session, **{name: getattr(session.args, name) for name in options})
     file = Path(settings.token_file).expanduser() if settings.token_file else None
+    users = Users(settings.home / "users.json")
     access = Access(
         host=settings.host,
         port=settings.port,
-        tokens=Keyring(
-            load_tokens(settings.token or None, file),
-            Users(settings.home / "users.json"),
-            _find_issuer(settings),
-        ),
+        tokens=Keyring(load_tokens(settings.token or None, file), users, _find_issuer(settings)),
         public_url=settings.public_url,
         rate_limit=settings.rate_limit,
     )
     check_access(access)
-    app = build_application(
-        _open_later(session, settings),
-        _make_listing(settings),
-        access,
-        pages=PAGES,
-        begin=_begin,
-    )
+    open_app, listing = _open_later(session, settings), _make_listing(settings)
+    app = build_application(open_app, listing, access, pages=PAGES, begin=_begin)
 
     def announce(address: str) -> None:
         address = settings.public_url.rstrip("/") or address
@@ -174,8 +159,7 @@ def run_embed(session: Session) -> int:
         ) from error
     with server:
         facts = {"url": server.address, "model": embedder.name, "dimensions": embedder.dimensions}
-        line = f"{embedder.name} at {server.address}  (Ctrl-C ends it)"
-        session.print_answer(facts, [line])
+        session.print_answer(facts, [f"{embedder.name} at {server.address}  (Ctrl-C ends it)"])
         session.flush()
         try:
             server.serve_forever()

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from sonde.agents.machine import Machine, Scope, find_launch
-from sonde.agents.plan import Change, plan_entry, plan_guide
-from sonde.agents.table import AGENTS, Agent
+from sonde.agents.configs import Change, plan_entry, plan_guide
+from sonde.agents.machine import AGENTS, Agent, Machine, Scope, find_launch
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
@@ -76,9 +75,8 @@ def run_setup(session: Session) -> int:
     pending = [step for step in steps if step.is_pending]
     can_ask = session.prompt.is_interactive() and not args.json
     if pending and not args.dry_run and not (session.settings.assume_yes or can_ask):
-        if not args.json:
-            for step in pending:
-                session.print_lines(_render_step(session, step))
+        for step in () if args.json else pending:
+            session.print_lines(_render_step(session, step))
         question = f"This changes {len(pending)} file{'s' if len(pending) > 1 else ''}."
         raise ConfirmationRequired("nobody to ask", question=question, token="--yes")  # noqa: S106
     steps = [_apply(session, step, backups) for step in steps]

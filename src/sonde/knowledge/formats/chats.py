@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sonde.knowledge.formats import File, RefusedFormat, load_json, make_chat, read_html
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import Entry, Piece
-from sonde.text.times import read_time
+from sonde.text.formats import read_time
 
 PEOPLE = "users.json"
 _MARK = re.compile(r"<([@#!]?)([^<>|]*+)(?:\|([^<>]*+))?>")

@@ -26,7 +26,7 @@ from sonde.knowledge.formats import (
 )
 from sonde.knowledge.formats.notes import split_front
 from sonde.stores.knowledge.base import Entry
-from sonde.text.times import read_time
+from sonde.text.formats import read_time
 
 T = TypeVar("T")
 

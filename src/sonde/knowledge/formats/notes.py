@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from sonde.knowledge.formats import File, RefusedFormat, make_entry, parse_xml, read_html
 from sonde.stores.knowledge.base import Entry
-from sonde.text.times import read_time
+from sonde.text.formats import read_time
 
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _PROPERTY = re.compile(r"\A(?:[ \t]*[\w-]+:: .*\n)+")

@@ -20,7 +20,7 @@ from typing import Any
 from sonde.knowledge.formats import File, RefusedFormat, load_json, make_fields
 from sonde.knowledge.formats.notes import front_matter_to_json, load_yaml, split_front
 from sonde.stores.knowledge.base import Entry
-from sonde.text.times import read_time
+from sonde.text.formats import read_time
 
 _NAMES = {
     "name": ("name", "title", "act", "id", "prompt_name"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from sonde.knowledge.formats import File, RefusedFormat, load_json, make_chat, read_lines
 from sonde.stores.knowledge.base import Entry, Piece
-from sonde.text.times import read_time
+from sonde.text.formats import read_time
 
 _CUE = re.compile(
     r"(?:(\d{1,6}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})[ \t]*+-->[ \t]*+"

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from sonde.policy.admit import Source
 from sonde.policy.census import Census
-from sonde.policy.walk import ListedFile
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.records import load_refused, stamp_refused
-from sonde.types import Needs
+from sonde.types import ListedFile, Needs
 
 _SETTLED_NS = 2_000_000_000
 """A file written so lately may change again without its time showing it, so it is read."""

@@ -15,12 +15,11 @@ from itertools import islice
 from typing import Any, NotRequired, TypedDict
 
 from sonde.errors import InvalidPattern
-from sonde.policy.read import FileText
 from sonde.runtime.work import Work
 from sonde.searching.lines.pattern import Node, parse_pattern, spell_literal
 from sonde.searching.lines.stepping import Stepper
 from sonde.searching.lines.translate import enclose_word, list_assertions, list_needs, write_re2
-from sonde.types import Needs
+from sonde.types import FileText, Needs
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 _MOST_MEMORY_BYTES = 64 << 20

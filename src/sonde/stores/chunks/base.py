@@ -6,17 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sonde.types import (
-    Chunk,
-    Drift,
-    FileState,
-    Filter,
-    Needs,
-    ParsedFile,
-    Scored,
-    StoreCounts,
-    Symbol,
-)
+from sonde.types import Chunk, FileState, Filter, Needs, ParsedFile, Scored, StoreCounts, Symbol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +41,18 @@ class ChunkLimits:
 
 
 LIMITS = ChunkLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Inconsistencies inside a store."""
+
+    files: frozenset[str] = frozenset()
+    """Files whose chunks, terms, names or trigrams differ from what was written."""
+    strays: int = 0
+    """Number of rows that belong to no file, and of wrong counters."""
+    vectors: int = 0
+    """Number of vectors that differ from what was written."""
 
 
 class ChunkStore(Protocol):

@@ -19,7 +19,7 @@ import numpy as np
 
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks import tables
-from sonde.stores.chunks.base import LIMITS, ChunkLimits, Vectors
+from sonde.stores.chunks.base import LIMITS, ChunkLimits, Drift, Vectors
 from sonde.stores.chunks.lance_tables import (
     RFC_DIMENSIONS,
     ChunkRows,
@@ -30,7 +30,7 @@ from sonde.stores.chunks.lance_tables import (
     translate_lance,
 )
 from sonde.stores.chunks.sqlite import ChunkIndex
-from sonde.types import Chunk, Drift, Kind, ParsedFile
+from sonde.types import Chunk, Kind, ParsedFile
 
 _MERGES_AFTER_WRITE = 2
 """Merges after the last write: one for what it replaced, one for what that merge replaced."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from sonde.errors import IndexCorrupt, SondeError
 from sonde.stores.chunks import integrity, tables
-from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Vectors
+from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
 from sonde.stores.chunks.lexical import LexicalIndex, count_term, order_ties
 from sonde.stores.chunks.lexicon import forget_terms
 from sonde.stores.chunks.vectors import VectorIndex
@@ -25,7 +25,6 @@ from sonde.stores.files import measure_folder
 from sonde.stores.vectors import VectorFile, VectorRows, delete_strays
 from sonde.types import (
     Chunk,
-    Drift,
     FileState,
     Filter,
     Kind,

@@ -28,7 +28,7 @@ from sonde.stores.knowledge.base import (
     Piece,
     Source,
 )
-from sonde.text.times import read_day_end, read_time, show_time
+from sonde.text.formats import read_day_end, read_time, show_time
 from sonde.tools.schema import Param, bind
 from sonde.tools.tool import read_arguments
 from sonde.values import invalid_value

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from sonde.searching.lines.grep import LineRow
-from sonde.text.sizes import format_bytes
-from sonde.text.times import format_seconds
+from sonde.text.formats import format_bytes, format_seconds
 from sonde.types import HitRow, IndexReport, Json, ProjectSummary, Status, StoreCounts
 
 

@@ -10,10 +10,11 @@ from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 from sonde.disk.scope import measure_json, shorten_path, shorten_text
 from sonde.paging.budget import fit_page
 from sonde.policy.roots import show_path
+from sonde.runtime.jobs import JobRecord
 from sonde.stores.disk.base import Plan
-from sonde.text.sizes import format_bytes
+from sonde.text.formats import format_bytes
 from sonde.tools.schema import Param
-from sonde.types import Caller, JobRecord, Json
+from sonde.types import Caller, Json
 
 MAX_ANSWER_BYTES = 4_000
 """Of one answer, as minified JSON."""

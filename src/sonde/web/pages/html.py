@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from sonde.errors import NoSuchAddress, SondeError, TokenRequired
-from sonde.text.times import format_age
+from sonde.text.formats import format_age
 from sonde.tools.route import Content
 from sonde.web.errors import shape_error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.disk.scope import find_home_folder
-from sonde.text.sizes import count_of, format_bytes
+from sonde.text.formats import count_of, format_bytes
 from sonde.web.pages.endpoints import show_button
 from sonde.web.pages.html import Markup, link_to, show_age, tag
 

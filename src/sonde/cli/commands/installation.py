@@ -1,28 +1,167 @@
-"""`sonde doctor`: check the installation, the index and the agents, and report problems."""
+"""The installation: `sonde config` shows its settings, `sonde users` keeps the keys of its server,
+`sonde doctor` checks it and reports problems."""
 
 from __future__ import annotations
 
 import platform
+import shlex
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sonde.cli.commands.config import find_project_config, list_settings, render_settings
-from sonde.cli.parse import FAILED, FOUND
+from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
-from sonde.cli.terminal import Screen, escape_controls
-from sonde.errors import IndexBusy, IndexNotFound, SondeError
+from sonde.cli.terminal import Screen, display_width, escape_controls
+from sonde.errors import (
+    IndexBusy,
+    IndexNotFound,
+    InvalidRequest,
+    ProjectNotDetected,
+    SondeError,
+)
 from sonde.policy.roots import MARKERS
-from sonde.settings import Settings, apply_project_config
-from sonde.text.sizes import format_bytes
+from sonde.settings import RULES, Settings, apply_project_config
+from sonde.stores.users import Users
+from sonde.text.formats import count_of, format_bytes, show_time
+from sonde.types import Json
 
+_VALUE_COLUMNS = 32
+"""Longer values push their source to the right."""
 _MIN_FREE_BYTES = 200 * 1024 * 1024
 """Room for the index of a large project while it is rewritten."""
 _USUAL_WATCHES = 524_288
 """What distributions that raise the limit of inotify set it to."""
+
+
+def run_config(session: Session) -> int:
+    """Show settings or the paths of their files, or open the project's file in an editor."""
+    user = session.settings.home / "config.json"
+    project = find_project_config(session)
+    if session.args.action == "edit":
+        return _edit(session, project)
+    files = {"project": str(project) if project else None, "user": str(user)}
+    settings = apply_project_config(session.settings, project) if project else session.settings
+    if session.args.action == "path":
+        session.print_answer(files, (path for path in files.values() if path))
+        return FOUND
+    answer = {"settings": list_settings(settings), "files": files}
+    session.print_answer(answer, render_settings(settings, session.out))
+    for warning in settings.warnings:
+        session.note(escape_controls(warning), "warn")
+    return FOUND
+
+
+def find_project_config(session: Session) -> Path | None:
+    """The config.json of the project around here, if there is a project."""
+    return session.opened.folder / "config.json" if session.is_inside_project() else None
+
+
+def list_settings(settings: Settings) -> Json:
+    """Every setting with its value and its source."""
+    return {
+        name: {"value": _plain(settings, name), "source": settings.sources[name]}
+        for name in ("home", *RULES)
+    }
+
+
+def render_settings(
+    settings: Settings, screen: Screen, *, chosen_only: bool = False
+) -> Iterator[str]:
+    """One line per setting: its name in config.json, value, source; chosen ones stand out."""
+    rows = [
+        (_spell(name), _show(name, row["value"]), row["source"])
+        for name, row in list_settings(settings).items()
+        if not chosen_only or row["source"] != "default"
+    ]
+    widths = [max((display_width(row[column]) for row in rows), default=0) for column in (0, 1)]
+    for name, value, source in rows:
+        chosen = source != "default"
+        label = screen.paint("bold" if chosen else "dim", f"{name:<{widths[0]}}")
+        padding = " " * (min(widths[1], _VALUE_COLUMNS) - display_width(value))
+        shown = screen.paint("good" if chosen else "dim", escape_controls(source))
+        yield f"{label}  {value}{padding}  {shown}"
+
+
+def _spell(name: str) -> str:
+    """A setting's name in config.json, or in the environment if it is only read there."""
+    return (RULES[name].key if name in RULES else "") or f"SONDE_{name.upper()}"
+
+
+def _show(name: str, value: object) -> str:
+    """A value as config.json spells it."""
+    if name == "max_file_size" and isinstance(value, int):
+        whole, unit = (value >> 20, "MB") if value % (1 << 20) == 0 else (value / 1024, "KB")
+        return f"{whole:g}{unit}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return escape_controls(shown) or "-"
+
+
+def _plain(settings: Settings, name: str) -> object:
+    """A value for JSON; a secret is not shown."""
+    value: object = getattr(settings, name)
+    if name == "knowledge_store" and value != "sqlite":
+        return "postgresql (set)"  # the address may hold a password
+    if name == "token" and value:
+        return "(set)"
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def _edit(session: Session, project: Path | None) -> int:
+    if project is None:
+        raise ProjectNotDetected("`config edit` needs a project")
+    if not project.exists():
+        raise IndexNotFound(f"{project} is written with the first index")
+    editor = session.environ.get("VISUAL") or session.environ.get("EDITOR")
+    if not editor or not session.prompt.is_interactive():
+        session.print_lines([str(project)])
+        session.note("edit this file; the next command reads it")
+        return FOUND
+    return subprocess.run([*shlex.split(editor), str(project)], check=False).returncode
+
+
+def run_users(session: Session) -> int:
+    """Create a key, list all, or revoke those of a user."""
+    users = Users(session.settings.home / "users.json")
+    action, name = session.args.action, session.args.name
+    if action == "list":
+        return _list(session, users)
+    if not name:
+        raise InvalidRequest(
+            f"users {action} without a name",
+            user_message="Whom? Name a user.",
+            next_action=f"Run `sonde users {action} NAME`.",
+        )
+    if action == "add":
+        key, secret = users.add_key(name)
+        session.print_answer({"user": key.user, "id": key.id, "key": secret}, [secret])
+        if not session.args.json:
+            session.note(f"The key of {name}; it is shown this once. Send it as a bearer token.")
+        return FOUND
+    ended = users.revoke(name)
+    line = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
+    session.print_done({"revoked": ended}, line)
+    return FOUND
+
+
+def _list(session: Session, users: Users) -> int:
+    rows, lines = [], []
+    for key in users.list_keys():
+        created, revoked = show_time(key.created_at), show_time(key.revoked_at)
+        rows.append({"user": key.user, "id": key.id, "created": created, "revoked": revoked})
+        state = f"revoked {revoked}" if revoked else f"since {created}"
+        lines.append(escape_controls(f"{key.user}  {key.id}  {state}"))
+    session.print_answer({"keys": rows}, lines)
+    if not rows:
+        session.note("there are no keys yet; `sonde users add NAME` creates one")
+    return FOUND if rows else NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +189,7 @@ def run_doctor(session: Session) -> int:
         "settings": list_settings(settings) if settings else {},
         "warnings": list(settings.warnings) if settings else [],
     }
-    session.print_answer(answer, _render(checks, settings, session.out))
+    session.print_answer(answer, _render_checks(checks, settings, session.out))
     return FOUND if healthy else FAILED
 
 
@@ -98,10 +237,8 @@ def _check_home(home: Path) -> Check:
 
 
 def _check_models(session: Session) -> Iterator[Check]:
-    for label, embedder in (
-        ("static", session.app.workspace.static),
-        ("deep", session.app.workspace.deep),
-    ):
+    workspace = session.app.workspace
+    for label, embedder in (("static", workspace.static), ("deep", workspace.deep)):
         if embedder is None:
             yield Check(f"{label} model", f"off (embedding = {session.settings.embedding})")
             continue
@@ -139,20 +276,17 @@ def _check_index(session: Session) -> Iterator[Check]:
         f"{status['storageSize']}, updated {status['lastUpdated'] or 'never'}"
     )
     yield Check("index", found)
-    yield _check_writer(session)
+    try:
+        with session.opened.lock.held(wait_s=0):
+            writer = "no process is writing the index"
+    except IndexBusy:
+        writer = "another process is writing the index; searches still work"
+    yield Check("writer", writer)
     yield from _check_watches(session)
     for kind, store in session.opened.stores().items():
         broken = store.verify()
         advice = "Run `sonde reindex` to rebuild the index." if broken else ""
         yield Check(f"{kind} store", "; ".join(broken) or "sound", advice)
-
-
-def _check_writer(session: Session) -> Check:
-    try:
-        with session.opened.lock.held(wait_s=0):
-            return Check("writer", "no process is writing the index")
-    except IndexBusy:
-        return Check("writer", "another process is writing the index; searches still work")
 
 
 def _check_watches(session: Session) -> Iterator[Check]:
@@ -170,7 +304,8 @@ def _check_watches(session: Session) -> Iterator[Check]:
 
 def _check_agents(session: Session) -> Iterator[Check]:
     """An agent that is not set up is no problem; one that starts a missing program is."""
-    from sonde.agents.machine import Machine, find_setups
+    from sonde.agents.configs import find_setups
+    from sonde.agents.machine import Machine
 
     machine = Machine(Path.home(), session.environ)
     project = session.opened.root if session.is_inside_project() else None
@@ -204,7 +339,7 @@ def _settings_here(session: Session) -> Settings | None:
     return apply_project_config(settings, path) if path else settings
 
 
-def _render(checks: list[Check], settings: Settings | None, screen: Screen) -> Iterator[str]:
+def _render_checks(checks: list[Check], settings: Settings | None, screen: Screen) -> Iterator[str]:
     width = max(len(check.name) for check in checks)
     for check in checks:
         mark = screen.paint("good", "✓") if check.ok else screen.paint("bad", "✗")
@@ -213,13 +348,10 @@ def _render(checks: list[Check], settings: Settings | None, screen: Screen) -> I
             yield f"  {'':<{width}}  {screen.paint('warn', '→')} {escape_controls(check.advice)}"
     if settings is None:
         return
-    chosen = list(render_settings(settings, screen, chosen_only=True))
-    if chosen:
-        yield from (
-            "",
-            "Settings that are not at their default (`sonde config` lists all):",
-            *chosen,
-        )
+    if chosen := list(render_settings(settings, screen, chosen_only=True)):
+        yield ""
+        yield "Settings that are not at their default (`sonde config` lists all):"
+        yield from chosen
     if settings.warnings:
         yield ""
         yield from (f"{screen.paint('warn', '!')} {escape_controls(w)}" for w in settings.warnings)
