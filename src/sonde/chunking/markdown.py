@@ -12,7 +12,9 @@ from functools import cache
 
 from sonde.chunking.packing import (
     ENTER,
+    HEADER_CHARS,
     JOIN,
+    PATH_CHARS,
     TARGET,
     WHOLE,
     Breaks,
@@ -22,8 +24,6 @@ from sonde.chunking.packing import (
 )
 from sonde.types import Chunk
 
-_HEADER_CHARS = 299
-_PATH_CHARS = 140
 _MARKS = {
     "markdown": rb"^ {0,3}(?P<mark>#{1,6})[ \t]+(?P<title>[^\n]*)",
     "asciidoc": rb"^(?P<mark>={1,6})[ \t]+(?P<title>[^\n]*)",
@@ -139,6 +139,6 @@ def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
         trail = sections[index].trail
         if not trail and index + 1 < len(sections) and sections[index + 1].start < end:
             trail = sections[index + 1].trail
-        place = path[-_PATH_CHARS:]
-        headers.append(f"{place}\n{' > '.join(trail)}"[:_HEADER_CHARS] if trail else place)
+        place = path[-PATH_CHARS:]
+        headers.append(f"{place}\n{' > '.join(trail)}"[:HEADER_CHARS] if trail else place)
     return cut_bytes(path, data, cuts, headers, [""] * len(cuts))
