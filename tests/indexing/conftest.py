@@ -18,7 +18,7 @@ from sonde.policy.admit import Rules, Source
 from sonde.policy.read import FileContent
 from sonde.runtime.work import Work
 from sonde.stores.chunks.sqlite import SqliteChunkStore
-from sonde.stores.records import Refusals
+from sonde.stores.files import Refusals
 from sonde.types import IndexReport, Skipped
 
 

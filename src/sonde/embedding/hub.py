@@ -64,13 +64,12 @@ def is_hub_name(text: str) -> bool:
 
 def find_cached(name: str, folder: Path, cache: Path | None) -> Path | None:
     """The folder of a model that was downloaded before, by us or by Hugging Face's own tools."""
-    owner, _, model = name.partition("/")
-    ours = folder / f"{owner}--{model}"
-    if ours.is_dir():
-        return ours
-    theirs = cache / f"models--{owner}--{model}" if cache else None
-    if theirs is None:
+    plain = name.replace("/", "--")
+    if (folder / plain).is_dir():
+        return folder / plain
+    if cache is None:
         return None
+    theirs = cache / f"models--{plain}"
     try:
         revision = (theirs / "refs" / "main").read_text().strip()
     except (OSError, ValueError):
@@ -86,10 +85,12 @@ def fetch_model(
     """Download and check a model. Returns its folder; raises `ModelDownloadFailed`."""
     if not is_hub_name(name):
         raise InvalidRequest(f"{name!r} is no name of a model", user_message="Name a model: a/b.")
-    owner, _, model = name.partition("/")
-    place = folder / f"{owner}--{model}"
-    beside = folder / f".{owner}--{model}-{os.getpid()}-{time.monotonic_ns()}"
-    _remove_abandoned(folder, f".{owner}--{model}-*")
+    plain = name.replace("/", "--")
+    place, beside = folder / plain, folder / f".{plain}-{os.getpid()}-{time.monotonic_ns()}"
+    for left in folder.glob(f".{plain}-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
     try:
         about = json.loads(
             _try(lambda: _read(f"{hub}/api/models/{quote(name)}?blobs=true"), pause_s)
@@ -114,14 +115,6 @@ def fetch_model(
         shutil.rmtree(beside, ignore_errors=True)
     report("Done! Model cached for future use.")
     return place
-
-
-def _remove_abandoned(folder: Path, pattern: str) -> None:
-    """Remove partial downloads that were killed."""
-    for left in folder.glob(pattern):
-        with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > _ABANDONED_S:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 def _choose_files(about: Mapping[str, Any]) -> tuple[str, Sequence[_File]]:
@@ -196,10 +189,8 @@ def _save(address: str, target: Path, file: _File, show: Callable[[int], None]) 
             git.update(part)
             out.write(part)
             show(len(part))
-    if file.sha256:
-        fits = whole.hexdigest() == file.sha256
-    else:
-        fits = bool(file.blob) and git.hexdigest() == file.blob
+    digest = whole if file.sha256 else git
+    fits = digest.hexdigest() == (file.sha256 or file.blob)
     if size != file.size or not fits:
         show(-size)
         raise _BrokenError(f"{file.path}: the checksum does not fit")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +99,17 @@ class _Recipe:
     """How texts become vectors, as the files configure it."""
 
     def __init__(self, place: Path) -> None:
-        for module in _read_list(place / "modules.json"):
+        modules = _read_json(place / "modules.json", list)
+        for module in (one for one in modules if isinstance(one, dict)):
             kind = str(module.get("type", "")).rpartition(".")[2]
             if kind not in _KNOWN_MODULES:
                 raise _refuse(place, f"modules.json asks for {kind}, which is not known here")
-        self._by_first = _reads_first_token(place)
+        pooling = _read_json(place / "1_Pooling" / "config.json").items()
+        modes = {key for key, on in pooling if key.startswith("pooling_mode") and on is True}
+        if modes - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:
+            raise _refuse(place, f"it pools by {', '.join(sorted(modes))}, which is not known here")
+        self._by_first = modes == {"pooling_mode_cls_token"}
+        """Whether the model pools by its first token instead of the mean."""
         prompts = _read_json(place / "config_sentence_transformers.json").get("prompts") or {}
         self._prompts: dict[Mode, str] = {
             "query": str(prompts.get("query") or ""),
@@ -111,7 +117,10 @@ class _Recipe:
         }
         self._tokenizer = _open_tokenizer(place)
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(_find_length(place))
+        length = _read_json(place / "sentence_bert_config.json").get("max_seq_length")
+        length = length or _read_json(place / "tokenizer_config.json").get("model_max_length")
+        usable = isinstance(length, int) and 2 < length <= _MAX_TOKENS
+        self._tokenizer.enable_truncation(length if usable else _DEFAULT_TOKENS)
 
     def encode(self, texts: Sequence[str], mode: Mode) -> list[list[int]]:
         """The tokens of each text, including the special ones."""
@@ -135,24 +144,6 @@ class _Recipe:
         weights = mask[:, :, None].astype(np.float32)
         mean: Vectors = (states * weights).sum(1) / np.maximum(weights.sum(1), 1e-9)
         return mean
-
-
-def _reads_first_token(place: Path) -> bool:
-    """Whether the model pools by its first token instead of the mean."""
-    pooling = _read_json(place / "1_Pooling" / "config.json")
-    modes = {
-        key for key, value in pooling.items() if key.startswith("pooling_mode") and value is True
-    }
-    if modes - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:
-        raise _refuse(place, f"it pools by {', '.join(sorted(modes))}, which is not known here")
-    return modes == {"pooling_mode_cls_token"}
-
-
-def _find_length(place: Path) -> int:
-    length = _read_json(place / "sentence_bert_config.json").get("max_seq_length")
-    length = length or _read_json(place / "tokenizer_config.json").get("model_max_length")
-    usable = isinstance(length, int) and 2 < length <= _MAX_TOKENS
-    return int(length) if usable else _DEFAULT_TOKENS  # type: ignore[arg-type]
 
 
 def _open_tokenizer(place: Path) -> Any:
@@ -192,23 +183,15 @@ def _identify(place: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _read_json(path: Path) -> Mapping[str, Any]:
-    found = _load_json(path)
-    return found if isinstance(found, dict) else {}
-
-
-def _read_list(path: Path) -> list[Mapping[str, Any]]:
-    found = _load_json(path)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _load_json(path: Path) -> Any:
+def _read_json(path: Path, kind: type = dict) -> Any:
+    """The value of this kind in a file; an empty one if it is missing or of another kind."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        found = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        return None
+        found = None
     except (OSError, ValueError) as error:
         raise _refuse(path, str(error)) from error
+    return found if isinstance(found, kind) else kind()
 
 
 def _refuse(place: Path, why: str) -> EmbeddingFailed:

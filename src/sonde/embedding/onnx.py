@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
-from sonde.embedding.models import BUNDLED, read_vocabulary
+from sonde.embedding.static import BUNDLED, read_vocabulary
 from sonde.errors import EmbeddingFailed
 from sonde.runtime.memory import trim_heap
 
@@ -250,12 +250,5 @@ def run_session(session: Any, inputs: Mapping[str, NDArray[np.int64]]) -> list[V
 def _runtime_errors() -> tuple[type[Exception], ...]:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    return (
-        OSError,
-        state.Fail,
-        state.InvalidArgument,
-        state.InvalidGraph,
-        state.InvalidProtobuf,
-        state.NoSuchFile,
-        state.RuntimeException,
-    )
+    graph = (state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile)
+    return (OSError, state.Fail, state.RuntimeException, *graph)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from itertools import chain
 
@@ -14,12 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.embedding.base import Mode, Vectors
-from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
 from sonde.text.words import REMEMBERED, find_words, split_identifier
 
+BUNDLED: Traversable = files("sonde.embedding") / "models"
+"""The weights, installed from a wheel or not."""
 UNKNOWN = "[UNK]"
 _LONGEST_WORD = 100
 _INNER = "##"
+
+
+def read_vocabulary(folder: Traversable, name: str) -> tuple[str, ...]:
+    """The pieces, in the order of their ids."""
+    return tuple((folder / name).read_text("utf-8").split("\n")[:-1])
+
+
+def map_array(folder: Traversable, name: str) -> NDArray[np.generic]:
+    """An array of a folder, memory-mapped where it lies in a real file."""
+    with as_file(folder / name) as path:
+        array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
 
 
 class _Table:

@@ -11,7 +11,7 @@ from sonde.errors import SondeError
 from sonde.indexing.sources import Tree
 from sonde.policy.walk import ListedFile
 from sonde.runtime.work import Work
-from sonde.stores.records import Metadata, load_fingerprints, load_metadata
+from sonde.stores.files import Metadata, load_fingerprints, load_metadata
 from sonde.types import Skipped
 
 _SAMPLE_FILES = 64
@@ -41,7 +41,7 @@ def seed_index(folder: Path, tree: Tree, work: Work, *, store: str, recipe: str)
             break
     if best is None:
         return None
-    from sonde.stores.chunks.copying import copy_stores  # numpy is slow to import
+    from sonde.stores.chunks.integrity import copy_stores  # numpy is slow to import
 
     try:
         copied = copy_stores(best, folder, store)

@@ -31,8 +31,7 @@ from sonde.projects.update import IdleWork, index_job, update_changed, update_pr
 from sonde.projects.workspace import Workspace
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
-from sonde.stores.files import read_json
-from sonde.stores.records import load_dirty, load_metadata
+from sonde.stores.files import load_dirty, load_metadata, read_json
 
 _MAX_COMPARED_FILES = 20_000
 """Beyond this many files a one-shot command answers from the index as it is."""

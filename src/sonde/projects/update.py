@@ -22,7 +22,7 @@ from sonde.runtime.jobs import Job
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.memory import trim_heap
 from sonde.runtime.work import Work
-from sonde.stores.records import (
+from sonde.stores.files import (
     Metadata,
     load_metadata,
     load_refused,

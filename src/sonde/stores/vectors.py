@@ -61,7 +61,7 @@ class VectorRows(Protocol):
         """The current checksum of each of these slots; None where nothing can be read."""
 
     def count_rows(self) -> int:
-        """How many slots are used."""
+        """How many slots are used, including torn ones at the end."""
 
     def count_complete(self) -> int:
         """How many slots can be read."""
@@ -132,14 +132,10 @@ class SlotIndex:
         length = float(np.linalg.norm(query))
         if not length or limit < 1:
             return []
-        inside = self.slots != NO_SLOT
-        if allowed is not None:
-            inside &= allowed
-        ids, slots = self.ids, self.slots
-        if not inside.all():
-            ids, slots = ids[inside], slots[inside]
-        places, scores = find(query / np.float32(length), slots, limit)
-        return list(zip(ids[places].tolist(), scores.tolist(), strict=True))
+        silent = self.slots == NO_SLOT
+        heard = self.drop(silent if allowed is None else silent | ~allowed)
+        places, scores = find(query / np.float32(length), heard.slots, limit)
+        return list(zip(heard.ids[places].tolist(), scores.tolist(), strict=True))
 
     def drop(self, gone: Mask) -> SlotIndex:
         """Without these ids."""
@@ -178,18 +174,12 @@ class VectorFile:
     """
 
     def __init__(self, path: Path, dimensions: int) -> None:
-        self.path = path.with_suffix(".i8")
+        self.path, self.bits_path = path.with_suffix(".i8"), path.with_suffix(".bits")
         self.dimensions = dimensions
-        self._words = -(-dimensions // 64)
+        self._width, self._words = dimensions + _SCALE_BYTES, -(-dimensions // 64)
         self._lock = threading.Lock()
-        self._width = dimensions + _SCALE_BYTES
         self._rows = np.empty((0, self._width), np.int8)
         self._bits = np.empty((0, self._words), np.uint64)
-
-    @property
-    def bits_path(self) -> Path:
-        """The file with the sign bits."""
-        return self.path.with_suffix(".bits")
 
     def append(self, vectors: Vectors) -> tuple[int, list[int]]:
         rows, bits = quantize(vectors), pack_signs(vectors)
@@ -204,12 +194,10 @@ class VectorFile:
         return first, _sum_rows(rows, bits)
 
     def count_rows(self) -> int:
-        """How many rows are used, including torn ones at the end."""
         sizes = ((self.path, self._width), (self.bits_path, self._words * 8))
         return max(-(-_measure(path) // width) for path, width in sizes)
 
     def count_complete(self) -> int:
-        """How many rows are whole in both files."""
         rows, bits = _measure(self.path), _measure(self.bits_path)
         return min(rows // self._width, bits // (self._words * 8))
 
@@ -330,11 +318,9 @@ def _measure(path: Path) -> int:
 
 def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignore[type-arg]
     count = _measure(path) // (width * kind.itemsize)
-    return (
-        np.memmap(path, kind, mode="r", shape=(count, width))
-        if count
-        else np.empty((0, width), kind)
-    )
+    if not count:
+        return np.empty((0, width), kind)
+    return np.memmap(path, kind, mode="r", shape=(count, width))
 
 
 def delete_strays(folder: Path, named: Collection[str]) -> None:

@@ -16,19 +16,13 @@ from sonde.stores.chunks.base import Vectors
 from sonde.stores.chunks.lexical import Ranges, contains
 from sonde.stores.chunks.tables import LOGGED, advance_state, read_state
 from sonde.stores.database import Value, read_number
-from sonde.stores.vectors import (
-    OpenRows,
-    SlotIndex,
-    Slots,
-    VectorRows,
-    copy_rows,
-    index_slots,
-)
+from sonde.stores.vectors import OpenRows, SlotIndex, Slots, VectorRows, copy_rows, index_slots
 
 _CHECKED_AT_ONCE = 8_192
 _WASTED = 0.25
 """The share of unused rows from which a vector file is rewritten."""
 
+_MODELS = "SELECT id, name, file, dimensions FROM models"
 _PAIR = "SELECT c.id, CASE WHEN v.speaks THEN v.slot ELSE -1 END"
 # the order of the joins is given: chunk rows are long, their index by digest is not
 _OF_CHUNK = (
@@ -133,9 +127,12 @@ class VectorIndex:
             raise ValueError(f"{len(digests)} digests but {len(rows)} vectors")
         if not len(rows):
             return
-        found = self._find_model(connection, model) or self._add_model(
-            connection, model, rows.shape[1]
-        )
+        found = self._find_model(connection, model)
+        if found is None:
+            file, target = self._create_rows(connection, model, rows.shape[1])
+            query = "INSERT INTO models (name, dimensions, file) VALUES (?, ?, ?)"
+            connection.execute(query, (model, rows.shape[1], file))
+            found = _Model(connection.last_insert_rowid(), model, target)
         if rows.shape[1] != found.rows.dimensions:
             raise ValueError(f"{model} has {found.rows.dimensions} dimensions, not {rows.shape[1]}")
         first, sums = found.rows.append(rows)
@@ -194,11 +191,9 @@ class VectorIndex:
 
     def count_damaged(self, connection: apsw.Connection) -> dict[str, int]:
         """How many vectors of each model are not as they were written."""
-        counted = {
-            model.name: len(_find_damaged(connection, model))
-            for model in self._list_models(connection)
-        }
-        return {name: count for name, count in counted.items() if count}
+        models = self._list_models(connection)
+        damaged = {model.name: _find_damaged(connection, model) for model in models}
+        return {name: len(digests) for name, digests in damaged.items() if digests}
 
     def clear(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget every vector; returns files to delete after the commit."""
@@ -217,20 +212,12 @@ class VectorIndex:
         return {str(file) for (file,) in connection.execute("SELECT file FROM models")}
 
     def _list_models(self, connection: apsw.Connection) -> list[_Model]:
-        names = connection.execute("SELECT name FROM models").fetchall()
-        found = [self._find_model(connection, str(name)) for (name,) in names]
-        return [model for model in found if model]
+        rows: list[tuple[int, str, str, int]] = list(connection.execute(_MODELS))
+        return [_Model(id_, name, self._rows.open(file, size)) for id_, name, file, size in rows]
 
     def _find_model(self, connection: apsw.Connection, name: str) -> _Model | None:
-        query = "SELECT id, dimensions, file FROM models WHERE name = ?"
-        row = connection.execute(query, (name,)).fetchone()
-        return _Model(row[0], name, self._rows.open(row[2], row[1])) if row else None
-
-    def _add_model(self, connection: apsw.Connection, name: str, dimensions: int) -> _Model:
-        file, rows = self._create_rows(connection, name, dimensions)
-        query = "INSERT INTO models (name, dimensions, file) VALUES (?, ?, ?)"
-        connection.execute(query, (name, dimensions, file))
-        return _Model(connection.last_insert_rowid(), name, rows)
+        row = connection.execute(f"{_MODELS} WHERE name = ?", (name,)).fetchone()
+        return _Model(row[0], name, self._rows.open(row[2], row[3])) if row else None
 
     def _create_rows(
         self, connection: apsw.Connection, model: str, dimensions: int
