@@ -153,7 +153,7 @@ def _file_roots(settings: Settings, start: Path) -> tuple[Path, ...]:
 
 def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
     """The user's model: a folder, or a name on the hub."""
-    from sonde.embedding.hub import is_hub_name
+    from sonde.embedding.model import is_hub_name
 
     text = settings.embedding_model
     path = _expand_home(text)

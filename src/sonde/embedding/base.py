@@ -105,7 +105,7 @@ class BackgroundEmbedder:
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
         with self._lock:
             try:
-                self._child = self._child or Child("sonde.embedding.base")
+                self._child = self._child or Child(__name__)
                 vectors: Vectors = self._child.ask((list(texts), mode), self._check)
             except MemoryError:
                 raise

@@ -50,13 +50,20 @@ def upgrade_database(connection: apsw.Connection, path: Path, form: Format) -> N
     """Bring a database to the newest version, or refuse it when it is newer or not ours."""
     if _read_version(connection, path, form) == form.version:
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _transact(connection):
         # another process may have done it while this one waited
         for step in form.steps[_read_version(connection, path, form) :]:
             connection.execute(step) if isinstance(step, str) else step(connection)
         connection.pragma("application_id", form.application_id)
         connection.pragma("user_version", form.version)
+
+
+@contextlib.contextmanager
+def _transact(connection: apsw.Connection) -> Iterator[None]:
+    """A writing transaction, rolled back if an error is raised."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -88,16 +95,12 @@ def freeze(path: Path, version: int, reason: SondeError) -> Frozen:
     """How to read a database that cannot be written; raises the reason if it cannot be read."""
     state = _read_file_state(path)
     for immutable in (False, True):
-        try:
-            connection = connect_frozen(path, immutable=immutable)
-            try:
-                usable = connection.pragma("user_version") == version
-            finally:
-                connection.close()
-        except apsw.Error:
-            continue
-        if usable:
-            return Frozen(reason, immutable, state)
+        with (
+            contextlib.suppress(apsw.Error),
+            contextlib.closing(connect_frozen(path, immutable=immutable)) as connection,
+        ):
+            if connection.pragma("user_version") == version:
+                return Frozen(reason, immutable, state)
     raise reason
 
 
@@ -217,14 +220,8 @@ class Database:
         """The writing connection in a transaction, rolled back if an error is raised."""
         with self._writing, translate_errors(self.path):
             writer = self._take_writer()
-            writer.execute("BEGIN IMMEDIATE")
-            try:
+            with _transact(writer):
                 yield writer
-                writer.execute("COMMIT")
-            except BaseException:
-                if writer.in_transaction:
-                    writer.execute("ROLLBACK")
-                raise
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[list[tuple[str, Sequence[Value]]]]:

@@ -13,9 +13,9 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sonde.errors import DiskFull, IndexTooNew, PermissionDenied, SondeError, StorageUnusable
 from sonde.types import FileState, IndexReport, Kind, StoreCounts
@@ -30,6 +30,7 @@ _CODE_COUNTS = ("totalFiles", "totalChunks", "storageSizeBytes")
 _DOCS_COUNTS = ("totalDocs", "totalDocChunks", "docsStorageSizeBytes")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
+T = TypeVar("T")
 Json = Mapping[str, object]
 """An object of a JSON file, before it is checked."""
 Refusals = dict[str, tuple[int, int, str]]
@@ -118,17 +119,13 @@ def write_text(path: Path, text: str) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise
-        _flush_folder(path.parent)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename durable, on systems that can open a folder."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        # the rename is durable only then, on systems that can open a folder
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -206,22 +203,17 @@ class Metadata:
         generation: int | None = None,
     ) -> Metadata:
         """A copy after an indexing run; arguments that are None keep their value."""
-        changed = replace(
-            self,
-            code=code,
-            docs=docs,
-            last_full_index=full_index or self.last_full_index,
-            last_incremental_update=incremental or self.last_incremental_update,
-            last_docs_index=full_index or incremental or self.last_docs_index,
-            generation=self.generation if generation is None else generation,
-        )
-        if report is None:
-            return changed
-        examples = tuple(
-            {"path": each.path, "reason": each.reason, "detail": each.detail}
-            for each in report.examples
-        )
-        return replace(changed, skipped=dict(report.skipped), skipped_examples=examples)
+        given: dict[str, Any] = {
+            "last_full_index": full_index,
+            "last_incremental_update": incremental,
+            "last_docs_index": full_index or incremental,
+            "generation": generation,
+        }
+        if report:
+            given["skipped"] = dict(report.skipped)
+            given["skipped_examples"] = tuple(asdict(each) for each in report.examples)
+        known = {key: value for key, value in given.items() if value is not None}
+        return replace(self, code=code, docs=docs, **known)
 
 
 def _drop_progress(value: Json) -> Json:
@@ -261,31 +253,31 @@ def load_metadata(folder: Path) -> Metadata | None:
     """The contents of `metadata.json`, upgraded from an older format; None if there are none."""
     path = folder / "metadata.json"
     value = read_json(path)
-    if not isinstance(value, dict) or not _text(value, "projectPath"):
+    if not isinstance(value, dict) or not _get(value, "projectPath", str):
         return None
     found = _number(value, "formatVersion")
-    major = (_text(value, "version") or "").split(".")[0]
+    major = _get(value, "version", str).split(".")[0]
     by_version = int(major) if major.isascii() and major.isdigit() else 0
     refuse_newer(path, max(found, by_version), len(_STEPS))
     for step in _STEPS[found:]:
         value = step(value)
-    skipped = _table(value, "skipped")
+    skipped = _get(value, "skipped", dict)
     metadata = Metadata(
-        project_path=_text(value, "projectPath") or "",
-        created_at=_text(value, "createdAt") or "",
-        store=_text(value, "store") or "sqlite",
-        recipe=_text(value, "recipe") or "",
-        last_full_index=_text(value, "lastFullIndex"),
-        last_incremental_update=_text(value, "lastIncrementalUpdate"),
-        last_docs_index=_text(value, "lastDocsIndex"),
+        project_path=_get(value, "projectPath", str),
+        created_at=_get(value, "createdAt", str),
+        store=_get(value, "store", str) or "sqlite",
+        recipe=_get(value, "recipe", str),
+        last_full_index=_get(value, "lastFullIndex", str) or None,
+        last_incremental_update=_get(value, "lastIncrementalUpdate", str) or None,
+        last_docs_index=_get(value, "lastDocsIndex", str) or None,
         code=_counts(value, "stats", _CODE_COUNTS),
         docs=_counts(value, "docsStats", _DOCS_COUNTS),
         generation=_number(value, "generation"),
-        models=tuple(each for each in _list(value, "models") if isinstance(each, str)),
+        models=tuple(each for each in _get(value, "models", list) if isinstance(each, str)),
         skipped={reason: _number(skipped, reason) for reason in skipped},
         skipped_examples=tuple(
             {str(key): str(text) for key, text in each.items()}
-            for each in _list(value, "skippedExamples")
+            for each in _get(value, "skippedExamples", list)
             if isinstance(each, dict)
         ),
     )
@@ -320,13 +312,13 @@ def save_dirty(
 def load_dirty(folder: Path) -> set[str]:
     """The files that wait to be indexed."""
     value = _load_versioned(folder / "dirty-files.json")
-    return {each for each in _list(value, "files") if isinstance(each, str) and each}
+    return {each for each in _get(value, "files", list) if isinstance(each, str) and each}
 
 
 def load_heads(folder: Path) -> dict[str, str]:
     """Repository -> its commit when its files were last indexed."""
     value = read_json(folder / "dirty-files.json")
-    heads = _table(value, "heads") if isinstance(value, dict) else {}
+    heads = _get(value, "heads", dict) if isinstance(value, dict) else {}
     return {name: head for name, head in heads.items() if isinstance(head, str)}
 
 
@@ -339,7 +331,7 @@ def save_refused(folder: Path, refused: Refusals) -> None:
 def load_refused(folder: Path) -> Refusals:
     """The files that need not be read again while their size and time are the same."""
     found: Refusals = {}
-    for name, fact in _table(_load_versioned(folder / "refused-files.json"), "files").items():
+    for name, fact in _get(_load_versioned(folder / "refused-files.json"), "files", dict).items():
         match fact:
             case [int(size), int(time), str(reason)]:
                 found[name] = (size, time, reason)
@@ -364,9 +356,10 @@ def _load_versioned(path: Path) -> Json:
     return value
 
 
-def _text(value: Json, key: str) -> str | None:
+def _get(value: Json, key: str, kind: type[T]) -> T:
+    """The value of a key if it is of this kind, else an empty one."""
     found = value.get(key)
-    return found if isinstance(found, str) and found else None
+    return found if isinstance(found, kind) else kind()
 
 
 def _number(value: Json, key: str) -> int:
@@ -374,15 +367,5 @@ def _number(value: Json, key: str) -> int:
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
-def _list(value: Json, key: str) -> list[object]:
-    found = value.get(key)
-    return found if isinstance(found, list) else []
-
-
-def _table(value: Json, key: str) -> Json:
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
-
-
 def _counts(value: Json, key: str, names: Sequence[str]) -> StoreCounts:
-    return StoreCounts(*(_number(_table(value, key), name) for name in names))
+    return StoreCounts(*(_number(_get(value, key, dict), name) for name in names))

@@ -12,7 +12,7 @@ import hashlib
 import os
 import threading
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -321,13 +321,6 @@ def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignor
     if not count:
         return np.empty((0, width), kind)
     return np.memmap(path, kind, mode="r", shape=(count, width))
-
-
-def delete_strays(folder: Path, named: Collection[str]) -> None:
-    """Remove vector files that no database names (left by a crash)."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.stem not in named and path.suffix in (".i8", ".bits"):
-            path.unlink(missing_ok=True)
 
 
 def pack_rows(vectors: Vectors) -> list[bytes]:

@@ -59,11 +59,8 @@ _COUNTERS = {
 
 def find_strays(connection: apsw.Connection) -> dict[str, list[int]]:
     """Rows that belong to no file, by table."""
-    found = {
-        table: [int(key) for (key,) in connection.execute(query)]
-        for table, query in _STRAYS.items()
-    }
-    return {table: keys for table, keys in found.items() if keys}
+    found = {table: list(connection.execute(query)) for table, query in _STRAYS.items()}
+    return {table: [int(key) for (key,) in rows] for table, rows in found.items() if rows}
 
 
 def find_incomplete(connection: apsw.Connection) -> set[str]:
@@ -78,9 +75,8 @@ def find_miscounts(connection: apsw.Connection) -> dict[str, int]:
     return {key: n for key, n in right.items() if read_number(connection, query, (key,)) != n}
 
 
-def remove_strays(connection: apsw.Connection) -> int:
-    """Delete rows that belong to no file and correct the counters. Returns how many."""
-    removed = 0
+def remove_strays(connection: apsw.Connection) -> None:
+    """Delete rows that belong to no file and correct the counters."""
     # words of a chunk that is itself deleted here become strays only then
     while strays := find_strays(connection):
         for table, keys in strays.items():
@@ -89,7 +85,6 @@ def remove_strays(connection: apsw.Connection) -> int:
                 f"DELETE FROM {table} WHERE {column} = ?",  # noqa: S608 - our own names
                 [(key,) for key in keys],
             )
-            removed += len(keys)
         generation = read_state(connection, "generation")
         connection.executemany(
             "INSERT INTO removed VALUES (?, ?, 1)",
@@ -97,8 +92,6 @@ def remove_strays(connection: apsw.Connection) -> int:
         )
     for key, value in find_miscounts(connection).items():
         connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
-        removed += 1
-    return removed
 
 
 def list_contradictions(connection: apsw.Connection) -> list[str]:
@@ -184,12 +177,11 @@ def _read_block(connection: apsw.Connection, after: int) -> Iterator[_Stored]:
         stored = _Stored(row)
         where = f"{tables.OF_FILES} WHERE f.id = ? ORDER BY c.id"
         stored.chunks = list(tables.select_chunks(connection, where, (stored.id,)))
-        rows = connection.execute(
+        digests = (
             "SELECT digest FROM files AS f JOIN chunks AS c ON c.id >= f.first_chunk"
-            " AND c.id < f.first_chunk + f.chunk_count WHERE f.id = ? ORDER BY c.id",
-            (stored.id,),
+            " AND c.id < f.first_chunk + f.chunk_count WHERE f.id = ? ORDER BY c.id"
         )
-        stored.digests = [bytes(digest) for (digest,) in rows]
+        stored.digests = [bytes(each) for (each,) in connection.execute(digests, (stored.id,))]
         yield stored
 
 

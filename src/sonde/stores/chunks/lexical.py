@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.stores.chunks import lexicon
+from sonde.stores.chunks.base import ChunkLimits
 from sonde.stores.chunks.tables import read_state, select_files
 from sonde.stores.database import read_stored_text
 from sonde.types import Filter, Scored
@@ -48,14 +49,10 @@ State = tuple[int, int]
 
 
 class LexicalIndex:
-    """Ranks by words; caches how common words are and which chunks a filter allows.
+    """Ranks by words; caches how common words are and which chunks a filter allows."""
 
-    `postings`: matches a query may touch before its commonest words are left out.
-    `rare_times`: the rarest terms are tried alone where they find this many times the limit.
-    """
-
-    def __init__(self, postings: float, rare_times: int) -> None:
-        self._postings, self._rare_times = postings, rare_times
+    def __init__(self, limits: ChunkLimits) -> None:
+        self._limits = limits
         self._lock = threading.Lock()
         self._counts: dict[str, tuple[int, State]] = {}
         self._counted_at = 0
@@ -67,7 +64,7 @@ class LexicalIndex:
         """The best chunks for these terms among those allowed."""
         counts = self._recall_counts(connection, lexicon.list_query_terms(terms))
         allowed = self.allow(connection, where)
-        kept = lexicon.choose_terms(counts, self._postings)
+        kept = lexicon.choose_terms(counts, self._limits.postings)
         if allowed is None and (best := self._rank_by_rarest(connection, kept, limit)):
             return best
         ranked = _rank(connection, kept, limit, allowed)
@@ -131,9 +128,8 @@ class LexicalIndex:
         """
         state = _read_state(connection)
         counts = {term: self._count_now(connection, term, state) for term in terms}
-        rare, common = lexicon.split_rarest(
-            counts, state[1], self._rare_times * limit, _COMMON_TIMES
-        )
+        least = self._limits.rare_times * limit
+        rare, common = lexicon.split_rarest(counts, state[1], least, _COMMON_TIMES)
         if not rare or limit < 1:
             return []
         found = dict(connection.execute(_ALL, (lexicon.spell_match(rare),)))

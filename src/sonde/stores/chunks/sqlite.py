@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from sonde.stores.chunks.tables import read_state
 from sonde.stores.chunks.vectors import VectorIndex
 from sonde.stores.database import Database, bind_text, read_number, read_stored_text
 from sonde.stores.files import measure_folder
-from sonde.stores.vectors import VectorFile, VectorRows, delete_strays
+from sonde.stores.vectors import VectorFile, VectorRows
 from sonde.text.words import fold_name
 from sonde.types import (
     Chunk,
@@ -71,8 +72,8 @@ class ChunkIndex:
     ) -> None:
         self._folder = folder
         self._database = Database(path, tables.CHUNK_FORMAT, limits.spare_pages)
-        self._words = LexicalIndex(limits.postings, limits.rare_times)
-        self._vectors = VectorIndex(open_rows, limits.spare_rows)
+        self._words = LexicalIndex(limits)
+        self._vectors = VectorIndex(open_rows, limits)
         self._dropping = threading.Lock()
 
     def generation(self) -> int:
@@ -103,15 +104,10 @@ class ChunkIndex:
             tables.write_files(connection, files)
 
     def touch(self, states: Sequence[FileState]) -> None:
+        columns = "hash = ?, size = ?, mtime_ns = ?, language = ?, kind = ?"
+        rows = [(*astuple(state)[1:], bind_text(state.path)) for state in states]
         with self._change() as connection:
-            connection.executemany(
-                "UPDATE files SET hash = ?, size = ?, mtime_ns = ?, language = ?, kind = ?"
-                " WHERE path = ?",
-                [
-                    (s.hash, s.size, s.mtime_ns, s.language, s.kind, bind_text(s.path))
-                    for s in states
-                ],
-            )
+            connection.executemany(f"UPDATE files SET {columns} WHERE path = ?", rows)  # noqa: S608
 
     def remove(self, paths: Collection[str]) -> None:
         with self._change() as connection:
@@ -356,5 +352,9 @@ class SqliteChunkStore(ChunkIndex):
         super().__init__(folder / f"{stem}.db", vectors, open_rows, limits)
 
     def _reclaim(self) -> None:
+        """Remove vector files that a crash left, which the database does not name."""
         with self._database.write() as connection:
-            delete_strays(self._folder, self._vectors.list_named(connection))
+            named = self._vectors.list_named(connection)
+            for path in self._folder.glob("*"):
+                if path.stem not in named and path.suffix in (".i8", ".bits"):
+                    path.unlink(missing_ok=True)

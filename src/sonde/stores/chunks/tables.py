@@ -8,6 +8,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
+from operator import attrgetter
 from typing import NamedTuple
 
 import apsw
@@ -16,6 +17,7 @@ from sonde.stores.chunks import lexicon
 from sonde.stores.database import Format, Value, bind_text, read_number, read_stored_text
 from sonde.types import Chunk, ParsedFile, Span
 
+_place_of = attrgetter("start_line", "end_line", "start_byte", "end_byte")
 LOGGED = 1_000
 """For how many generations removed chunks are logged."""
 
@@ -149,7 +151,11 @@ def write_files(
         file_id = _insert_file(connection, file, chunks, next_chunk)
         words = file.words or lexicon.list_file_terms(file)
         for chunk, terms in zip(chunks, words.chunks, strict=True):
-            chunk_rows.append(_make_row(chunk, next_chunk, file_id, keep_text))
+            header, text = bind_text(chunk.header), bind_text(chunk.text)
+            if not keep_text and isinstance(header, str) and isinstance(text, str):
+                header = text = ""
+            bound = (chunk.digest, bind_text(chunk.symbol), header, text)
+            chunk_rows.append((next_chunk, file_id, *_place_of(chunk.span), *bound))
             term_rows.append((next_chunk, *terms))
             written.append((next_chunk, chunk, file.state.hash))
             next_chunk += 1
@@ -193,22 +199,10 @@ def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
     """A checksum of a file's rows, with digests in place of texts."""
     seal = zlib.crc32(symbols.encode())
     for chunk in chunks:
-        span = chunk.span
-        numbers = struct.pack("<4q", span.start_line, span.end_line, span.start_byte, span.end_byte)
+        numbers = struct.pack("<4q", *_place_of(chunk.span))
         symbol = chunk.symbol.encode("utf-8", "surrogatepass")
         seal = zlib.crc32(b"".join((numbers, chunk.digest, symbol)), seal)
     return seal
-
-
-def _make_row(chunk: Chunk, chunk_id: int, file_id: int, keep_text: bool) -> tuple[Value, ...]:
-    span = chunk.span
-    header, text = bind_text(chunk.header), bind_text(chunk.text)
-    if not keep_text and isinstance(header, str) and isinstance(text, str):
-        header = text = ""
-    return (
-        chunk_id, file_id, span.start_line, span.end_line, span.start_byte, span.end_byte,
-        chunk.digest, bind_text(chunk.symbol), header, text,
-    )  # fmt: skip
 
 
 def delete_files(connection: apsw.Connection, paths: Iterable[str]) -> None:

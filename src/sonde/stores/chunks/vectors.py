@@ -12,7 +12,7 @@ import apsw
 import numpy as np
 
 from sonde.errors import IndexCorrupt
-from sonde.stores.chunks.base import Vectors
+from sonde.stores.chunks.base import ChunkLimits, Vectors
 from sonde.stores.chunks.lexical import Ranges, contains
 from sonde.stores.chunks.tables import LOGGED, advance_state, read_state
 from sonde.stores.database import Value, read_number
@@ -57,14 +57,11 @@ class _Snapshot:
 
 
 class VectorIndex:
-    """The vectors of one chunk database; caches the slots of its chunks.
+    """The vectors of one chunk database; caches the slots of its chunks."""
 
-    `spare_rows`: unused rows beyond the number of chunks that are not worth a compaction.
-    """
-
-    def __init__(self, open_rows: Callable[[str, int], VectorRows], spare_rows: int) -> None:
+    def __init__(self, open_rows: Callable[[str, int], VectorRows], limits: ChunkLimits) -> None:
         self._rows = OpenRows(open_rows)
-        self._spare_rows = spare_rows
+        self._limits = limits
         self._lock = threading.Lock()
         self._snapshots: dict[str, _Snapshot] = {}
 
@@ -166,7 +163,7 @@ class VectorIndex:
 
     def is_wasteful(self, connection: apsw.Connection) -> bool:
         """Whether a compaction would rewrite a vector file, by a cheap estimate."""
-        needed = read_state(connection, "chunks") + self._spare_rows
+        needed = read_state(connection, "chunks") + self._limits.spare_rows
         return any(
             model.rows.count_rows() * (1 - _WASTED) > needed
             for model in self._list_models(connection)
@@ -278,21 +275,17 @@ def _update_snapshot(
         # slots that a truncated file has lost are left out; they are written again
         index = select(_ALL, model.id, complete)
         return _Snapshot(generation, model, index, next_chunk, min(next_slot, complete))
+    query = "SELECT first, first + count FROM removed WHERE generation >= ? ORDER BY first"
+    rows = connection.execute(query, (known.generation,)).fetchall()
+    removed = contains(np.array(rows, np.int64).reshape(-1, 2), known.index.ids)
     # new vectors of known chunks, then new chunks
     since = f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot >= ? AND c.id < ?"
     index = (
-        _drop_removed(connection, known)
+        known.index.drop(removed)
         .merge(select(since, model.id, known.next_slot, known.next_chunk))
         .merge(select(f"{_OF_CHUNK} WHERE c.id >= ?", model.id, known.next_chunk))
     )
     return _Snapshot(generation, model, index, next_chunk, next_slot)
-
-
-def _drop_removed(connection: apsw.Connection, known: _Snapshot) -> SlotIndex:
-    query = "SELECT first, first + count FROM removed WHERE generation >= ? ORDER BY first"
-    rows = connection.execute(query, (known.generation,)).fetchall()
-    ranges = np.array(rows, np.int64).reshape(-1, 2)
-    return known.index.drop(contains(ranges, known.index.ids))
 
 
 def _list_slots(connection: apsw.Connection, model: _Model) -> Slots:
