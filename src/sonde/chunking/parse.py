@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
@@ -129,25 +129,22 @@ _LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature
 _DEFINING = frozenset({"type", "function", "scope", "call"})
 
 
+@dataclass(slots=True)
 class _Level:
     """One container on the way down: its remaining children, and what it is."""
 
-    __slots__ = ("first", "large", "nodes")
-
-    def __init__(self, node: Node, *, large: bool, first: bool) -> None:
-        self.nodes = iter(node.named_children)
-        self.large = large
-        self.first = first
-        """True until the first definition in a type was seen."""
+    nodes: Iterator[Node]
+    large: bool
+    first: bool
+    """True until the first definition in a type was seen."""
 
 
+@dataclass(slots=True)
 class _Lead:
     """Comments and attributes that belong to what follows them without a blank line."""
 
-    __slots__ = ("end", "start")
-
-    def __init__(self) -> None:
-        self.start = self.end = -1
+    start: int = -1
+    end: int = -1
 
     def locate(self, node: Node, data: bytes) -> int:
         """The start of the stretch that `node` belongs to, -1 if it begins inside a line."""
@@ -166,7 +163,7 @@ def find_breaks(root: Node, data: bytes, grammar: str) -> Breaks:
     """Borders between siblings, descending only into what is too large for one chunk."""
     roles = roles_of(grammar)
     breaks, lead = Breaks(), _Lead()
-    stack = [_Level(root, large=False, first=False)]
+    stack = [_Level(iter(root.named_children), large=False, first=False)]
     while stack:
         level = stack[-1]
         node = next(level.nodes, None)
@@ -187,7 +184,7 @@ def find_breaks(root: Node, data: bytes, grammar: str) -> Breaks:
             level.first = level.first and not defines
         if large and data.find(b"\n", start, end) >= 0:
             first = role == "type" or (role == "through" and level.first)
-            stack.append(_Level(node, large=defines, first=first))
+            stack.append(_Level(iter(node.named_children), large=defines, first=first))
     return breaks
 
 

@@ -76,11 +76,7 @@ _TABLE: dict[str, dict[str, str]] = {
         "function": "function_definition",
         "value": "assignment",
     },
-    "ruby": {
-        "type": "class module",
-        "function": "method singleton_method",
-        "value": "assignment",
-    },
+    "ruby": {"type": "class module", "function": "method singleton_method", "value": "assignment"},
     "rust": {
         "type": "struct_item enum_item union_item trait_item type_item mod_item associated_type",
         "function": "function_item function_signature_item macro_definition",

@@ -134,10 +134,7 @@ def find_body(node: Node) -> Node | None:
         body = found.child_by_field_name("body") if found else None
         if body is not None:
             return body
-    for child in node.named_children:
-        if _BODY.match(child.type):
-            return child
-    return None
+    return next((child for child in node.named_children if _BODY.match(child.type)), None)
 
 
 def _end_docstring(body: Node, end: int) -> int:

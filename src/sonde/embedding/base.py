@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from sonde.errors import EmbeddingFailed, InvalidRequest
 from sonde.runtime.child import Child, serve_parent
@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Vectors = NDArray[np.float32]
-else:
-    Vectors = object  # numpy is loaded on first use: listing tools does not need it
-
-
+# quoted, since numpy is loaded on first use: listing tools does not need it
+Vectors: TypeAlias = "NDArray[np.float32]"
 Mode = Literal["query", "passage"]
 DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-4", 384
 """Of the bundled deep model, in whichever process it runs; a new model gets the next number."""

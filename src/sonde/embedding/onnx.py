@@ -51,9 +51,6 @@ class BytePairs:
         self._ids: Mapping[str, int] = {piece: i for i, piece in enumerate(vocabulary)}
         self._cache: dict[str, tuple[int, ...]] = {}
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
     def id_of(self, piece: str) -> int:
         """The number of one piece of the vocabulary."""
         return self._ids[piece]

@@ -80,9 +80,7 @@ class EmbeddingServer(ThreadingHTTPServer):
 
 
 class _RefusedError(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+    """A status and a message."""
 
 
 class _Exchange(BaseHTTPRequestHandler):
@@ -108,7 +106,7 @@ class _Exchange(BaseHTTPRequestHandler):
             self._check()
             status, body = 200, make()
         except _RefusedError as error:
-            status, body = error.status, {"error": str(error)}
+            status, body = error.args[0], {"error": error.args[1]}
             self.close_connection = True  # what is left of the body is not read
         except SondeError as error:
             status, body = 503, {"error": error.user_message}

@@ -27,6 +27,8 @@ from sonde.types import Scored
 
 Ids = NDArray[np.int64]
 Slots = NDArray[np.int64]
+Ranges = NDArray[np.int64]
+"""Rows of (first id, end), ascending and disjoint."""
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int8]
 Signs = NDArray[np.uint64]
@@ -158,6 +160,15 @@ def index_slots(pairs: Iterable[int]) -> SlotIndex:
     table = np.fromiter(pairs, np.int64).reshape(-1, 2)
     order = np.argsort(table[:, 0])
     return SlotIndex(table[order, 0], table[order, 1])
+
+
+def contains(ranges: Ranges, ids: Ids) -> Mask:
+    """Which of these ids lie in one of the ranges, none of which is empty."""
+    if not len(ranges):
+        return np.zeros(len(ids), np.bool_)
+    place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
+    inside: Mask = (place >= 0) & (ids < ranges[place, 1])
+    return inside
 
 
 def rank_ids(nearest: Sequence[tuple[int, float]], limit: int) -> list[Scored]:

@@ -10,16 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
 
 from sonde.stores.chunks import lexicon
 from sonde.stores.chunks.base import ChunkLimits
 from sonde.stores.chunks.tables import read_state, select_files
 from sonde.stores.database import read_stored_text
+from sonde.stores.vectors import Ranges, contains
 from sonde.types import Filter, Scored
-
-Ranges = NDArray[np.int64]
-"""Rows of (first chunk id, end), ascending and disjoint."""
 
 _FILTERED_IN_SQL = 5_000
 """Up to this many allowed chunks the query names them; beyond, it ranks all and filters here."""
@@ -150,15 +147,6 @@ def count_term(connection: apsw.Connection, term: str) -> int:
     """How many chunks hold a term."""
     row = connection.execute("SELECT doc FROM lex_terms WHERE term = ?", (term,)).fetchone()
     return int(row[0]) if row else 0
-
-
-def contains(ranges: Ranges, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of these ids lie in one of the ranges, none of which is empty."""
-    if not len(ranges):
-        return np.zeros(len(ids), np.bool_)
-    place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
-    inside: NDArray[np.bool_] = (place >= 0) & (ids < ranges[place, 1])
-    return inside
 
 
 def order_ties(

@@ -13,10 +13,18 @@ import numpy as np
 
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import ChunkLimits, Vectors
-from sonde.stores.chunks.lexical import Ranges, contains
 from sonde.stores.chunks.tables import LOGGED, advance_state, read_state
 from sonde.stores.database import Value, read_number
-from sonde.stores.vectors import OpenRows, SlotIndex, Slots, VectorRows, copy_rows, index_slots
+from sonde.stores.vectors import (
+    OpenRows,
+    Ranges,
+    SlotIndex,
+    Slots,
+    VectorRows,
+    contains,
+    copy_rows,
+    index_slots,
+)
 
 _CHECKED_AT_ONCE = 8_192
 _WASTED = 0.25
