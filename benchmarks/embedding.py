@@ -16,9 +16,8 @@ import time
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
-from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.embedding.onnx import BytePairs, OnnxEmbedder
-from sonde.embedding.static import StaticEmbedder
+from sonde.embedding.static import BUNDLED, StaticEmbedder, read_vocabulary
 
 SOURCE = Path(__file__).parents[1] / "src"
 

@@ -217,8 +217,8 @@ def measure_peaks(w: Weights, passages: list[str], vocabulary: Path) -> Peaks:
     """Runs the fp32 graph and keeps the largest input of every product that is smoothed."""
     import onnxruntime
 
-    from sonde.embedding.models import read_vocabulary
     from sonde.embedding.onnx import CLOSING, OPENING, BytePairs
+    from sonde.embedding.static import read_vocabulary
 
     model = build(w, quantised=False)
     inputs = {

@@ -27,8 +27,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from evaluate import place, read_chunks
 
-from sonde.embedding.models import read_vocabulary
 from sonde.embedding.onnx import CLOSING, OPENING, BytePairs
+from sonde.embedding.static import read_vocabulary
 from sonde.text.words import split_identifier
 
 QUERY, LONG_QUERY, PASSAGE, MEASURED_PASSAGE = 64, 128, 192, 256

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sonde.app import App
 from sonde.disk.trees import Disk
-from sonde.embedding.background import BackgroundEmbedder
-from sonde.embedding.base import Embedder, load_provider
+from sonde.embedding.base import BackgroundEmbedder, Embedder, load_provider
 from sonde.errors import (
     InvalidRequest,
     OutOfMemory,
@@ -44,8 +43,8 @@ from sonde.settings import (
 )
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
+from sonde.stores.files import project_folder
 from sonde.stores.knowledge.base import KnowledgeStore
-from sonde.stores.records import project_folder
 from sonde.stores.users import USER_NAME, load_signing_key
 from sonde.text.globs import match_any
 from sonde.types import Findings, Kind, Progress, Skipped
@@ -152,7 +151,7 @@ def _file_roots(settings: Settings, start: Path) -> tuple[Path, ...]:
 
 def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
     """The user's model: a folder, or a name on the hub."""
-    from sonde.embedding.hub import is_hub_name
+    from sonde.embedding.model import is_hub_name
 
     text = settings.embedding_model
     path = _expand_home(text)

@@ -11,9 +11,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from sonde.stores.bm25 import K1, B, choose_terms, weigh_term
 from sonde.stores.chunks import lexicon
 from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
+from sonde.stores.chunks.lexicon import K1, B, choose_terms, weigh_term
 from sonde.text.words import fold_name
 from sonde.types import (
     AllOf,
@@ -155,7 +155,9 @@ class MemoryChunkStore:
         """How many files import each of these."""
         wanted = set(map(fold_name, stems))
         counted = Counter(
-            name for file in self._files.values() for name in lexicon.list_imports(file)
+            name
+            for file in self._files.values()
+            for name in {fold_name(name) for name in file.imports} - {""}
         )
         return {name: counted[name] for name in wanted if counted[name]}
 

@@ -17,13 +17,12 @@ from tests.embedding.model_folders import write_graph, write_tokenizer
 from tests.loopback import running
 
 from sonde.embedding import onnx
-from sonde.embedding.background import BackgroundEmbedder
-from sonde.embedding.base import DEEP_NAME, PROVIDERS, Embedder, load_provider
+from sonde.embedding.base import DEEP_NAME, PROVIDERS, BackgroundEmbedder, Embedder, load_provider
 from sonde.embedding.local import LocalEmbedder
 from sonde.embedding.model import ModelEmbedder
-from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
 from sonde.embedding.server import EmbeddingServer
 from sonde.embedding.services import EndpointEmbedder, OpenAIEmbedder
+from sonde.embedding.static import BUNDLED, map_array, read_vocabulary
 
 TEXTS = [
     "def read_file(path):\n    with open(path) as file:\n        return file.read()",

@@ -15,14 +15,14 @@ import pytest
 from tests.processes import is_running
 from tests.waiting import wait_until
 
-from sonde.embedding.background import BackgroundEmbedder
+from sonde.embedding.base import BackgroundEmbedder
 from sonde.errors import Cancelled, EmbeddingFailed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 LONG = ["def read(path):\n    return open(path).read()\n" * 40] * 200
 
 PARENT = """
-from sonde.embedding.background import BackgroundEmbedder
+from sonde.embedding.base import BackgroundEmbedder
 embedder = BackgroundEmbedder(lambda: None)
 while True:
     embedder.embed(["a text"], "passage")
@@ -33,7 +33,7 @@ while True:
 def find_child(parent: int) -> int:
     for task in Path(f"/proc/{parent}/task").glob("*/children"):
         for number in task.read_text().split():
-            if b"sonde.embedding.background" in Path(f"/proc/{number}/cmdline").read_bytes():
+            if b"sonde.embedding.base" in Path(f"/proc/{number}/cmdline").read_bytes():
                 return int(number)
     return 0
 

@@ -13,8 +13,8 @@ from tests.drawing import ANY, draw_text
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
-from sonde.embedding.models import BUNDLED, read_vocabulary
 from sonde.embedding.onnx import BytePairs, list_bytes
+from sonde.embedding.static import BUNDLED, read_vocabulary
 
 UNLIMITED = 1_000_000
 SPACE = "\u0120"

@@ -15,8 +15,7 @@ import pytest
 from tests.embedding.model_folders import write_model
 from tests.loopback import Exchange, LoopbackServer, running
 
-from sonde.embedding.hub import fetch_model, find_cached, is_hub_name
-from sonde.embedding.model import ModelEmbedder
+from sonde.embedding.model import ModelEmbedder, fetch_model, find_cached, is_hub_name
 from sonde.errors import InvalidRequest, ModelDownloadFailed
 
 NAME, REVISION = "someone/toy-model", "0123456789abcdef0123456789abcdef01234567"

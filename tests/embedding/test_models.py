@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
 from sonde.embedding.onnx import OnnxEmbedder
+from sonde.embedding.static import BUNDLED, map_array, read_vocabulary
 
 MEGABYTE = 1_000_000
 REFERENCE_TEXTS = [

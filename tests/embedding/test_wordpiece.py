@@ -9,8 +9,7 @@ from tests.drawing import ANY, draw_text
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece as ReferenceWordPiece
 
-from sonde.embedding.models import BUNDLED, read_vocabulary
-from sonde.embedding.static import WordPiece
+from sonde.embedding.static import BUNDLED, WordPiece, read_vocabulary
 from sonde.text.words import find_words, split_identifier
 
 

@@ -18,7 +18,7 @@ from sonde.indexing.sources import Tree
 from sonde.policy.changes import find_hook, has_hook, install_hook, remove_hook
 from sonde.projects.maintenance import choose_strategy, flush_index
 from sonde.runtime.work import Work
-from sonde.stores.records import load_dirty
+from sonde.stores.files import load_dirty
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index
 

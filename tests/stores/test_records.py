@@ -11,10 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import IndexTooNew, StorageUnusable
-from sonde.stores import records
+from sonde.stores import files
 from sonde.stores.chunks.sqlite import SqliteChunkStore
-from sonde.stores.files import read_json, write_json
-from sonde.stores.records import Metadata, load_metadata, project_folder, save_metadata
+from sonde.stores.files import (
+    Metadata,
+    load_metadata,
+    project_folder,
+    read_json,
+    save_metadata,
+    write_json,
+    write_text,
+)
 from sonde.types import FileState, IndexReport, Skipped, StoreCounts
 
 HASH = "ab" * 32
@@ -147,30 +154,30 @@ class TestFingerprints:
         states = {
             path: FileState(path, HASH, 1, 1, "python", "code") for path in ("b.py", "ü\udcff.py")
         }
-        records.save_fingerprints(tmp_path, "code", states)
+        files.save_fingerprints(tmp_path, "code", states)
         assert json.loads((tmp_path / "fingerprints.json").read_text()) == dict.fromkeys(
             states, HASH
         )
-        assert records.load_fingerprints(tmp_path, "code") == dict.fromkeys(states, HASH)
-        assert records.load_fingerprints(tmp_path, "docs") == {}
+        assert files.load_fingerprints(tmp_path, "code") == dict.fromkeys(states, HASH)
+        assert files.load_fingerprints(tmp_path, "docs") == {}
 
     def test_what_is_no_hash_is_left_out(self, tmp_path):
         write_json(
             tmp_path / "docs-fingerprints.json", {"a": HASH, "b": "zz", "c": 5, "": HASH, "d": None}
         )
-        assert records.load_fingerprints(tmp_path, "docs") == {"a": HASH}
+        assert files.load_fingerprints(tmp_path, "docs") == {"a": HASH}
 
 
 class TestDirtyFiles:
     def test_they_survive_a_restart(self, tmp_path):
-        assert records.load_dirty(tmp_path) == set()
-        records.save_dirty(tmp_path, {"b.py", "a.py"})
-        assert records.load_dirty(tmp_path) == {"a.py", "b.py"}
+        assert files.load_dirty(tmp_path) == set()
+        files.save_dirty(tmp_path, {"b.py", "a.py"})
+        assert files.load_dirty(tmp_path) == {"a.py", "b.py"}
 
     def test_newer_ones_are_refused(self, tmp_path):
         write_json(tmp_path / "dirty-files.json", {"formatVersion": 9, "files": []})
         with pytest.raises(IndexTooNew):
-            records.load_dirty(tmp_path)
+            files.load_dirty(tmp_path)
 
 
 class TestJson:
@@ -199,7 +206,7 @@ class TestJson:
         with pytest.raises(TypeError):
             write_json(tmp_path / "x.json", {"bad": object()})
         with pytest.raises(UnicodeEncodeError):
-            records.write_text(tmp_path / "x.json", "\ud800")
+            write_text(tmp_path / "x.json", "\ud800")
         assert read_json(tmp_path / "x.json") == {"kept": True}
         assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
 

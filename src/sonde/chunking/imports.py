@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache, partial
 from typing import Literal
 
 _Form = Literal["file", "name", "path"]
@@ -60,21 +61,15 @@ _PATTERNS: dict[str, tuple[_Form, str]] = {
     ),
     "zig": ("file", r'@import\(\s{0,20}"([^"\n]{1,300})"'),
 }
-for _same, _as in (
-    ("cpp", "c"),
-    ("objective-c", "c"),
-    ("typescript", "javascript"),
-    ("vue", "javascript"),
-    ("svelte", "javascript"),
-    ("astro", "javascript"),
-    ("groovy", "java"),
-    ("scss", "css"),
-    ("sass", "css"),
-    ("less", "css"),
+for _as, _same in (
+    ("c", "cpp objective-c"),
+    ("javascript", "typescript vue svelte astro"),
+    ("java", "groovy"),
+    ("css", "scss sass less"),
 ):
-    _PATTERNS[_same] = _PATTERNS[_as]
+    _PATTERNS |= dict.fromkeys(_same.split(), _PATTERNS[_as])
 
-_compiled: dict[str, re.Pattern[str]] = {}
+_compile = cache(partial(re.compile, flags=re.MULTILINE))
 _ALIAS = re.compile(r"\bas\s+\w+|=>\s*\w+|(?:#|//|--)[^\n]*")
 _NAME = re.compile(r"[\w$]+(?:(?:\.|::|\\|/|-)[\w$]+)*")
 _PART = re.compile(r"\.|::|\\|/")
@@ -106,18 +101,12 @@ def find_imports(text: str, language: str) -> tuple[str, ...]:
     if language not in _PATTERNS:
         return ()
     how, source = _PATTERNS[language]
-    pattern = _compiled.get(language)
-    if pattern is None:
-        pattern = _compiled[language] = re.compile(source, re.MULTILINE)
     found: dict[str, None] = {}
-    for match in pattern.finditer(text):
-        for captured in match.groups():
-            if captured:
-                for name in _names_in(captured, how):
-                    folded = _SEPARATOR.sub("", name).lower()
-                    if folded:
-                        found[folded] = None
-    return tuple(found)
+    for match in _compile(source).finditer(text):
+        for captured in filter(None, match.groups()):
+            for name in _names_in(captured, how):
+                found[_SEPARATOR.sub("", name).lower()] = None
+    return tuple(filter(None, found))
 
 
 def count_imports(text: str, language: str) -> int:
@@ -125,7 +114,7 @@ def count_imports(text: str, language: str) -> int:
     if language not in _PATTERNS:
         return 0
     found: set[str] = set()
-    for match in re.finditer(_PATTERNS[language][1], text, re.MULTILINE):
+    for match in _compile(_PATTERNS[language][1]).finditer(text):
         captured = next((group for group in match.groups() if group), "")
         plain = _ALIAS.sub(" ", captured)
         if language == "python" and not match[1]:

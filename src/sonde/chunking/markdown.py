@@ -7,12 +7,15 @@ to the target, larger ones are cut between paragraphs, never inside fenced code 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from sonde.chunking.packing import (
     ENTER,
+    HEADER_CHARS,
     JOIN,
+    PATH_CHARS,
     TARGET,
     WHOLE,
     Breaks,
@@ -22,8 +25,6 @@ from sonde.chunking.packing import (
 )
 from sonde.types import Chunk
 
-_HEADER_CHARS = 299
-_PATH_CHARS = 140
 _MARKS = {
     "markdown": rb"^ {0,3}(?P<mark>#{1,6})[ \t]+(?P<title>[^\n]*)",
     "asciidoc": rb"^(?P<mark>={1,6})[ \t]+(?P<title>[^\n]*)",
@@ -50,14 +51,6 @@ class Section:
     trail: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Document:
-    """The sections of a text in order, and its fenced code blocks."""
-
-    sections: list[Section]
-    fences: list[tuple[int, int]]
-
-
 @cache
 def _pattern_for(language: str) -> re.Pattern[bytes]:
     title = _SETEXT if language == "markdown" else _UNDERLINED
@@ -80,9 +73,10 @@ def _level_of(groups: dict[str, bytes | None], styles: list[tuple[bytes, bool]])
     return styles.index(style) + 1
 
 
-def read_sections(data: bytes, language: str) -> Document:
-    """The headings of a text, except those in fenced code and front matter."""
-    document = Document([Section(0, 0, ())], [])
+def read_sections(data: bytes, language: str) -> tuple[list[Section], list[tuple[int, int]]]:
+    """The sections of a text, by headings outside fenced code and front matter; its fenced code."""
+    sections = [Section(0, 0, ())]
+    fences: list[tuple[int, int]] = []
     titles: list[tuple[int, str]] = []
     styles: list[tuple[bytes, bool]] = []
     opened: tuple[int, bytes] | None = None
@@ -93,7 +87,7 @@ def read_sections(data: bytes, language: str) -> Document:
         fence = groups.get("fence")
         if opened:
             if fence and fence.startswith(opened[1]):
-                document.fences.append((opened[0], match.end()))
+                fences.append((opened[0], match.end()))
                 opened = None
         elif fence:
             opened = (match.start(), fence)
@@ -101,14 +95,15 @@ def read_sections(data: bytes, language: str) -> Document:
             title = (groups.get("title") or groups["text"] or b"").decode("utf-8", "replace")
             titles = [*(one for one in titles if one[0] < level), (level, title.strip("# \t\r"))]
             trail = tuple(name for _, name in titles)
-            document.sections.append(Section(match.start(), level, trail))
-    return document
+            sections.append(Section(match.start(), level, trail))
+    return sections, fences
 
 
-def _find_breaks(data: bytes, document: Document) -> Breaks:
+def _find_breaks(
+    data: bytes, sections: Sequence[Section], fences: Sequence[tuple[int, int]]
+) -> Breaks:
     breaks = Breaks()
     base = begun = 0
-    sections = document.sections
     for one, end in zip(sections, [*(s.start for s in sections[1:]), len(data)], strict=True):
         # A section above the one that began the current chunk has another parent.
         leaves = one.level < base
@@ -117,7 +112,7 @@ def _find_breaks(data: bytes, document: Document) -> Breaks:
             base, begun = one.level, one.start
         if end - one.start > WHOLE:
             at = one.start
-            for start, stop in document.fences:
+            for start, stop in fences:
                 if at <= start < end and stop - start <= WHOLE:
                     add_paragraphs(breaks, data, at, start)
                     at = stop
@@ -128,9 +123,8 @@ def _find_breaks(data: bytes, document: Document) -> Breaks:
 
 def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
     """Cut a document at its headings; each chunk's header is the path and its trail."""
-    document = read_sections(data, language)
-    sections = document.sections
-    cuts = pack_breaks(_find_breaks(data, document), data)
+    sections, fences = read_sections(data, language)
+    cuts = pack_breaks(_find_breaks(data, sections, fences), data)
     headers: list[str] = []
     index = 0
     for cut, end in zip(cuts, [*cuts[1:], len(data)], strict=True):
@@ -139,6 +133,6 @@ def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
         trail = sections[index].trail
         if not trail and index + 1 < len(sections) and sections[index + 1].start < end:
             trail = sections[index + 1].trail
-        place = path[-_PATH_CHARS:]
-        headers.append(f"{place}\n{' > '.join(trail)}"[:_HEADER_CHARS] if trail else place)
+        place = path[-PATH_CHARS:]
+        headers.append(f"{place}\n{' > '.join(trail)}"[:HEADER_CHARS] if trail else place)
     return cut_bytes(path, data, cuts, headers, [""] * len(cuts))

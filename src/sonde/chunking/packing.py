@@ -18,6 +18,8 @@ _SLIVER_BYTES = 250
 """Smaller pieces join a neighbour."""
 _HEADER_BYTES = 400
 """The opening of a type is cut from its first member from this size on."""
+HEADER_CHARS, PATH_CHARS = 299, 140
+"""The longest header of a chunk, and how much of a path it shows."""
 
 JOIN, MEMBER, ENTER, LEAVE = range(4)
 """Kinds of breaks: between neighbours, before a first member, into or out of a large piece."""
@@ -100,13 +102,6 @@ def add_paragraphs(breaks: Breaks, data: bytes, start: int, end: int) -> None:
         breaks.add(match.end())
 
 
-def pack_lines(data: bytes) -> list[int]:
-    """Cuts of a text of unknown structure: paragraphs packed, large ones cut at lines."""
-    breaks = Breaks()
-    add_paragraphs(breaks, data, 0, len(data))
-    return pack_breaks(breaks, data)
-
-
 @dataclass(frozen=True, slots=True)
 class Splitting:
     """The size of a piece, its overlap with the next, and the separators to cut at, best first."""
@@ -177,12 +172,16 @@ def split_text(path: str, text: str, kind: Kind) -> list[Chunk]:
     return chunks
 
 
+def cut_plain(path: str, data: bytes, header: str) -> list[Chunk]:
+    """Chunks of a text of unknown structure: paragraphs packed, large ones cut at lines."""
+    breaks = Breaks()
+    add_paragraphs(breaks, data, 0, len(data))
+    cuts = pack_breaks(breaks, data)
+    return cut_bytes(path, data, cuts, [header] * len(cuts), [""] * len(cuts))
+
+
 def cut_bytes(
-    path: str,
-    data: bytes,
-    cuts: Sequence[int],
-    headers: Sequence[str],
-    symbols: Sequence[str],
+    path: str, data: bytes, cuts: Sequence[int], headers: Sequence[str], symbols: Sequence[str]
 ) -> list[Chunk]:
     """Chunks from where each begins (a byte offset, the first being 0); they partition `data`."""
     chunks: list[Chunk] = []

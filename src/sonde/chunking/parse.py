@@ -1,37 +1,126 @@
-"""A file's text -> chunks, symbols, imports and tags, by syntax, headings or lines."""
+"""A file's text -> chunks, symbols, imports and tags, by syntax, headings or lines.
+
+Parsers are loaded on first use and cached per thread.
+"""
 
 from __future__ import annotations
 
+import importlib
 import re
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import find_imports
+from sonde.chunking.markdown import chunk_document
 from sonde.chunking.packing import (
     ENTER,
+    HEADER_CHARS,
     JOIN,
     MEMBER,
+    PATH_CHARS,
     TARGET,
     WHOLE,
     Breaks,
     cut_bytes,
+    cut_plain,
     encode,
     pack_breaks,
-    pack_lines,
     split_text,
 )
-from sonde.chunking.symbols import Definition, Outline, find_definitions, roles_of
+from sonde.chunking.symbols import Definition, find_definitions, list_symbols, roles_of
 from sonde.chunking.tags import find_tags
+from sonde.runtime.processes import require_memory
 from sonde.text.languages import language_of
 from sonde.types import Chunk, Kind, Symbol
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Language, Node, Parser, Tree
+
+_MODULES = {
+    "csharp": ("tree_sitter_c_sharp", "language"),
+    "php": ("tree_sitter_php", "language_php"),
+    "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
+}
+_MAX_PARSED_BYTES = 1024 * 1024
+_MEAN_LINE_BYTES = 400
+"""Minified and generated sources have longer lines than this on average."""
+_STRIDE, _BLOCK, _PERIOD, _RUN = 512, 64, 16, 600
+_READ_BYTES, _MAX_READS = 128, 100
+"""The parser reads a source in pieces of this size, each at most this often on average; code
+usually needs two or three reads, the worst of 6,000 files seventeen."""
+_BASE_MEMORY, _MEMORY_PER_BYTE = 24 << 20, 100
+"""Upper bound of the memory for a grammar and a parse, in total and per byte of the source."""
+
+_parsers = threading.local()
 
 
-_HEADER_CHARS = 299
-_PATH_CHARS = 140
+@cache
+def load_language(grammar: str) -> Language:
+    """The compiled grammar of that name."""
+    from tree_sitter import Language
+
+    module, function = _MODULES.get(grammar, (f"tree_sitter_{grammar}", "language"))
+    return Language(getattr(importlib.import_module(module), function)())
+
+
+def _parser_for(grammar: str) -> Parser:
+    known: Parser | None = getattr(_parsers, grammar, None)
+    if known is None:
+        from tree_sitter import Parser
+
+        known = Parser(load_language(grammar))
+        setattr(_parsers, grammar, known)
+    return known
+
+
+def _repeats(data: bytes) -> bool:
+    """Whether a long stretch repeats one short token.
+
+    Error recovery takes quadratic time and more on such text (8 kB can take a minute), and
+    the way to stop a parse, the progress callback of tree-sitter 0.26, crashes the process.
+    """
+    for at in range(0, len(data) - _BLOCK - _PERIOD, _STRIDE):
+        block = data[at : at + _BLOCK]
+        for period in range(1, _PERIOD + 1):
+            if block == data[at + period : at + period + _BLOCK] and not block.isspace():
+                low = max(0, at - _STRIDE)
+                window = data[low : at + _RUN + _STRIDE]
+                unit = block[:period] * (_RUN // period)
+                if unit in window:
+                    return True
+    return False
+
+
+def parse_tree(grammar: str, data: bytes) -> Tree | None:
+    """The syntax tree of a source, with or without errors; None for a source that is huge, minified
+    or one token repeated, or would take too long. Raises `MemoryError` where it may not suffice.
+    """
+    sane = min(_MAX_PARSED_BYTES, _MEAN_LINE_BYTES * (data.count(b"\n") + 2))
+    if len(data) > sane or _repeats(data):
+        return None
+    require_memory(_BASE_MEMORY + _MEMORY_PER_BYTE * len(data))
+    left = _MAX_READS * (len(data) // _READ_BYTES + _MAX_READS)
+
+    def read(offset: int, _: object) -> bytes:
+        # the number of reads measures the effort, equally on every machine
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            return b""  # as if the source ended
+        end = offset + _READ_BYTES
+        # never inside a character: the parser crashes if the source ends after its first half
+        while end < len(data) and data[end] & 0xC0 == 0x80 and end > offset + _READ_BYTES - 3:
+            end -= 1
+        return data[offset:end]
+
+    tree = _parser_for(grammar).parse(read)
+    return tree if left > 0 else None
+
+
 _SIGNATURE_CHARS = 100
 _MAX_INDENT = 400
 """Bytes searched for the start of a line; what is indented further is not a line of its own."""
@@ -40,37 +129,29 @@ _LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature
 _DEFINING = frozenset({"type", "function", "scope", "call"})
 
 
-def _line_start(data: bytes, offset: int) -> int:
-    """The start of the line if only blanks precede `offset` on it, otherwise -1."""
-    start = data.rfind(b"\n", max(0, offset - _MAX_INDENT), offset) + 1
-    if not start and offset > _MAX_INDENT:
-        return -1
-    return start if not data[start:offset].strip() else -1
-
-
+@dataclass(slots=True)
 class _Level:
     """One container on the way down: its remaining children, and what it is."""
 
-    __slots__ = ("first", "large", "nodes")
-
-    def __init__(self, node: Node, *, large: bool, first: bool) -> None:
-        self.nodes = iter(node.named_children)
-        self.large = large
-        self.first = first
-        """True until the first definition in a type was seen."""
+    nodes: Iterator[Node]
+    large: bool
+    first: bool
+    """True until the first definition in a type was seen."""
 
 
+@dataclass(slots=True)
 class _Lead:
     """Comments and attributes that belong to what follows them without a blank line."""
 
-    __slots__ = ("end", "start")
-
-    def __init__(self) -> None:
-        self.start = self.end = -1
+    start: int = -1
+    end: int = -1
 
     def locate(self, node: Node, data: bytes) -> int:
         """The start of the stretch that `node` belongs to, -1 if it begins inside a line."""
-        at = _line_start(data, node.start_byte)
+        offset = node.start_byte
+        at = data.rfind(b"\n", max(0, offset - _MAX_INDENT), offset) + 1
+        if (not at and offset > _MAX_INDENT) or data[at:offset].strip():
+            at = -1
         if at >= 0 and self.start >= 0 and data.count(b"\n", self.end, node.start_byte) <= 1:
             at = self.start
         leads = at >= 0 and node.end_byte - at <= WHOLE and _LEADING.search(node.type)
@@ -82,7 +163,7 @@ def find_breaks(root: Node, data: bytes, grammar: str) -> Breaks:
     """Borders between siblings, descending only into what is too large for one chunk."""
     roles = roles_of(grammar)
     breaks, lead = Breaks(), _Lead()
-    stack = [_Level(root, large=False, first=False)]
+    stack = [_Level(iter(root.named_children), large=False, first=False)]
     while stack:
         level = stack[-1]
         node = next(level.nodes, None)
@@ -103,7 +184,7 @@ def find_breaks(root: Node, data: bytes, grammar: str) -> Breaks:
             level.first = level.first and not defines
         if large and data.find(b"\n", start, end) >= 0:
             first = role == "type" or (role == "through" and level.first)
-            stack.append(_Level(node, large=defines, first=first))
+            stack.append(_Level(iter(node.named_children), large=defines, first=first))
     return breaks
 
 
@@ -123,13 +204,12 @@ def _signature(one: Definition, data: bytes) -> str:
 
 
 def label_cuts(
-    path: str, data: bytes, cuts: list[int], outline: Outline
+    path: str, data: bytes, cuts: list[int], definitions: Sequence[Definition]
 ) -> tuple[list[str], list[str]]:
     """For each chunk its header (path, enclosing scopes) and the symbol it opens."""
     headers: list[str] = []
     symbols: list[str] = []
-    definitions = outline.definitions
-    place = path[-_PATH_CHARS:]
+    place = path[-PATH_CHARS:]
     scopes_open: list[Definition] = []
     at = 0
     ends = [*cuts[1:], len(data)]
@@ -149,7 +229,7 @@ def label_cuts(
             if one.role == "value":
                 symbol = symbol or one.name
         scopes = [_signature(one, data) for one in scopes_open[-3:]]
-        headers.append("\n".join([place, *scopes])[:_HEADER_CHARS])
+        headers.append("\n".join([place, *scopes])[:HEADER_CHARS])
         symbols.append(symbol)
     return headers, symbols
 
@@ -158,13 +238,12 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
     """Cut a source at its definitions. Returns its chunks and symbols."""
     tree = parse_tree(grammar, data)
     if tree is None:
-        cuts = pack_lines(data)
-        return cut_bytes(path, data, cuts, [path[-_PATH_CHARS:]] * len(cuts), [""] * len(cuts)), ()
+        return cut_plain(path, data, path[-PATH_CHARS:]), ()
     root = tree.root_node
-    outline = find_definitions(root, data, grammar)
+    found = find_definitions(root, data, grammar)
     cuts = pack_breaks(find_breaks(root, data, grammar), data) if len(data) > TARGET else [0]
-    headers, symbols = label_cuts(path, data, cuts, outline)
-    return cut_bytes(path, data, cuts, headers, symbols), outline.symbols(data)
+    headers, symbols = label_cuts(path, data, cuts, found)
+    return cut_bytes(path, data, cuts, headers, symbols), list_symbols(found, data)
 
 
 VERSION = 2
@@ -199,12 +278,9 @@ def parse_source(
         chunks, symbols = chunk_code(path, data, language.grammar)
     elif kind == "docs" or language.kind == "docs":
         tags = find_tags(text, language.name)
-        from sonde.chunking.markdown import chunk_document
-
         chunks = chunk_document(path, data, language.name)
     else:
-        cuts = pack_lines(data)
-        chunks = cut_bytes(path, data, cuts, [path[-_PATH_CHARS:]] * len(cuts), [""] * len(cuts))
+        chunks = cut_plain(path, data, path[-PATH_CHARS:])
     if method == "recursive":
         chunks = split_text(path, text, kind)
     return Parsed(tuple(chunks[:MAX_CHUNKS]), symbols, imports, len(chunks) > MAX_CHUNKS, tags)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -75,11 +76,7 @@ _TABLE: dict[str, dict[str, str]] = {
         "function": "function_definition",
         "value": "assignment",
     },
-    "ruby": {
-        "type": "class module",
-        "function": "method singleton_method",
-        "value": "assignment",
-    },
+    "ruby": {"type": "class module", "function": "method singleton_method", "value": "assignment"},
     "rust": {
         "type": "struct_item enum_item union_item trait_item type_item mod_item associated_type",
         "function": "function_item function_signature_item macro_definition",
@@ -152,28 +149,20 @@ class Definition:
     node: Node
 
 
-@dataclass(slots=True)
-class Outline:
-    """The definitions of one file in document order."""
-
-    definitions: list[Definition] = field(default_factory=list)
-
-    def symbols(self, data: bytes) -> tuple[Symbol, ...]:
-        """The names a file defines; equations of one function count once."""
-        found: list[Symbol] = []
-        last = ""
-        # Lines are counted here: `Node.start_point` of tree-sitter 0.26 crashes the process.
-        line, counted = 1, 0
-        for one in self.definitions:
-            if one.name == last:
-                continue
-            role = one.role
-            if role == "type" or role == "function" or role == "value":
-                last = one.name
-                line += data.count(b"\n", counted, one.start)
-                counted = one.start
-                found.append(Symbol(one.name, role, line))
-        return tuple(found)
+def list_symbols(definitions: Sequence[Definition], data: bytes) -> tuple[Symbol, ...]:
+    """The names a file defines; equations of one function count once."""
+    found: list[Symbol] = []
+    last = ""
+    # Lines are counted here: `Node.start_point` of tree-sitter 0.26 crashes the process.
+    line, counted = 1, 0
+    for one in definitions:
+        role = one.role
+        if one.name != last and (role == "type" or role == "function" or role == "value"):
+            last = one.name
+            line += data.count(b"\n", counted, one.start)
+            counted = one.start
+            found.append(Symbol(one.name, role, line))
+    return tuple(found)
 
 
 @cache
@@ -205,11 +194,7 @@ def _name_of(node: Node, data: bytes) -> str:
         return _clean_name(_read(target, data)) if target else ""
     found = node
     for _ in range(10):
-        inner = None
-        for name in _NAME_FIELDS:
-            inner = found.child_by_field_name(name)
-            if inner is not None:
-                break
+        inner = next(filter(None, map(found.child_by_field_name, _NAME_FIELDS)), None)
         if inner is None:
             break
         found = inner
@@ -244,10 +229,10 @@ def _role_of_value(node: Node, data: bytes) -> Role | None:
     return "value"
 
 
-def find_definitions(root: Node, data: bytes, grammar: str) -> Outline:
-    """Every definition outside function bodies, qualified by the types around it."""
+def find_definitions(root: Node, data: bytes, grammar: str) -> list[Definition]:
+    """Every definition outside function bodies, in order, qualified by the types around it."""
     roles = roles_of(grammar)
-    outline = Outline()
+    definitions: list[Definition] = []
     members = grammar in _MEMBER_VALUES
     stack: list[tuple[Node, str]] = [(root, "")]
     while stack:
@@ -272,11 +257,11 @@ def find_definitions(root: Node, data: bytes, grammar: str) -> Outline:
                 name = match[2].decode("utf-8", "replace")
             one = _define(node, role, prefix, name or _name_of(node, data), data)
             if one:
-                outline.definitions.append(one)
+                definitions.append(one)
             if role in ("type", "scope") and node.type != "type_definition":
                 stack.append((node, one.name if one else prefix))
-    outline.definitions.sort(key=lambda one: (one.start, -one.end))
-    return outline
+    definitions.sort(key=lambda one: (one.start, -one.end))
+    return definitions
 
 
 def _declares_only(node: Node) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable, Iterator
 
 from sonde.text.languages import language_of
 from sonde.types import Kind
@@ -43,6 +42,7 @@ _HASHTAG = re.compile(
 _BEGUN = re.compile(r"#[^\W\d_]")
 _TAG_LINE = re.compile(r"^(?:[ \t]*(?:[-*][ \t]+)?#[^\W\d_][\w/-]*[,;]?)+[ \t\r]*$")
 _COLOUR = re.compile(r"[0-9a-f]{3}|[0-9a-f]{6}|[0-9a-f]{8}|(?=\D*\d)[0-9a-f]{4}")
+_MARKUP = frozenset("markdown rst asciidoc org text textile wiki".split())
 _DIRECTIVES = frozenset(
     "define elif else endif endregion error if ifdef ifndef import include line pragma region "
     "undef warning using".split()
@@ -86,21 +86,16 @@ def _read_front(front: re.Match[str] | None) -> Iterator[str]:
         return
     if front["mark"] == "+++":
         try:
-            yield from _list_toml(tomllib.loads(front["body"].replace("\r\n", "\n")))
+            table = tomllib.loads(front["body"].replace("\r\n", "\n"))
         except (tomllib.TOMLDecodeError, RecursionError):
             return
+        inner = table.get("taxonomies")
+        for source in (table, inner if isinstance(inner, dict) else {}):
+            for value in map(source.get, _KEYS):
+                items = value if isinstance(value, list) else [value]
+                yield from (item for item in items if isinstance(item, str))
     else:
         yield from _list_yaml(front["body"])
-
-
-def _list_toml(table: Mapping[str, object]) -> Iterator[str]:
-    inner = table.get("taxonomies")
-    for source in (table, inner if isinstance(inner, dict) else {}):
-        for key in _KEYS:
-            value = source.get(key)
-            for item in value if isinstance(value, list) else [value]:
-                if isinstance(item, str):
-                    yield item
 
 
 def _list_yaml(body: str) -> Iterator[str]:
@@ -136,11 +131,6 @@ def _unquote(item: str) -> str:
     return _COMMENT.sub("", item).strip()
 
 
-@cache
-def _knows_markup(language: str) -> bool:
-    return language in ("markdown", "rst", "asciidoc", "org", "text", "textile", "wiki")
-
-
 def _drop_indented(text: str) -> str:
     """The text without indented code blocks; indented parts of lists stay."""
     kept: list[str] = []
@@ -159,7 +149,7 @@ def _drop_indented(text: str) -> str:
 
 
 def _find_hashtags(text: str, language: str) -> Iterator[str]:
-    if not _knows_markup(language) or not _BEGUN.search(text):
+    if language not in _MARKUP or not _BEGUN.search(text):
         return  # removing code never joins a hash and a letter
     prose = _CODE.sub(lambda match: "\n" * match[0].count("\n") or "¬", text)
     if language == "rst":

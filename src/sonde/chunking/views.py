@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
-from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_bytes, encode, pack_lines
+from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_plain, encode
+from sonde.chunking.parse import parse_tree
 from sonde.chunking.symbols import Definition, find_definitions
 from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
@@ -77,14 +77,11 @@ def write_overview(
     for title, entries in (("Types", types), ("Functions", functions)):
         if entries:
             count = f" ({len(entries)})" if len(entries) > _MAX_ENTRIES else ""
-            rows = "\n".join(map(_write_entry, entries[:_MAX_ENTRIES]))
-            parts.append(f"{title}:{count}\n{rows}")
+            rows = [f"{title}:{count}"]
+            for name, kind, first, last in entries[:_MAX_ENTRIES]:
+                rows.append(f"  - {name}{f' ({kind})' if kind else ''} (lines {first}-{last})")
+            parts.append("\n".join(rows))
     return "\n\n".join(parts)
-
-
-def _write_entry(entry: OverviewEntry) -> str:
-    kind = f" ({entry.kind})" if entry.kind else ""
-    return f"  - {entry.name}{kind} (lines {entry.start_line}-{entry.end_line})"
 
 
 def read_overview(text: str) -> dict[str, str | int]:
@@ -92,12 +89,12 @@ def read_overview(text: str) -> dict[str, str | int]:
     found = _READ.match(text)
     if found is None:
         return {}
-    counts = {
-        "types_count": int(found["types"] or 0) or (found["type_rows"] or "").count("  - "),
-        "functions_count": int(found["functions"] or 0)
-        or (found["function_rows"] or "").count("  - "),
-    }
-    return {"package": found["package"], "imports_count": int(found["imports"])} | counts
+    read: dict[str, str | int] = {"package": found["package"]}
+    read["imports_count"] = int(found["imports"])
+    for kind in ("type", "function"):
+        rows = found[f"{kind}_rows"] or ""
+        read[f"{kind}s_count"] = int(found[f"{kind}s"] or 0) or rows.count("  - ")
+    return read
 
 
 _COMMENT_LINE = re.compile(
@@ -137,10 +134,7 @@ def find_body(node: Node) -> Node | None:
         body = found.child_by_field_name("body") if found else None
         if body is not None:
             return body
-    for child in node.named_children:
-        if _BODY.match(child.type):
-            return child
-    return None
+    return next((child for child in node.named_children if _BODY.match(child.type)), None)
 
 
 def _end_docstring(body: Node, end: int) -> int:
@@ -220,6 +214,10 @@ def derive_views(path: str, text: str, kind: Kind) -> list[View]:
         return []  # chunk files are views already
     language = language_of(path)
     data = encode(text)
+
+    def view_plain(type_: ViewType, data: bytes) -> list[View]:
+        return [View(type_, chunk) for chunk in cut_plain(path, data, path)[:_MAX_PLAIN_CHUNKS]]
+
     if path.endswith(".ipynb"):
         views = [View("documentation", chunk) for chunk in _cut_notebook(path, text)]
     elif kind == "docs" or language.kind == "docs":
@@ -229,22 +227,14 @@ def derive_views(path: str, text: str, kind: Kind) -> list[View]:
         views = list(_view_code(path, text, data, language, tree))
     elif _ENV.search(path):
         # a sample of settings: their names, never their values
-        views = list(_cut_plain("data", path, encode(_ASSIGNED.sub(r"\1", text))))
+        views = view_plain("data", encode(_ASSIGNED.sub(r"\1", text)))
     elif language.name in _NO_VIEW:
         views = []
     elif language.name in _CONFIG or language.kind == "data":
-        views = list(_cut_plain("data", path, data))
+        views = view_plain("data", data)
     else:
-        views = list(_cut_plain("definitions", path, data))
+        views = view_plain("definitions", data)
     return views[:_MAX_VIEWS]
-
-
-def _cut_plain(type_: ViewType, path: str, data: bytes) -> Iterator[View]:
-    cuts = pack_lines(data)
-    for chunk in cut_bytes(path, data, cuts, [path] * len(cuts), [""] * len(cuts))[
-        :_MAX_PLAIN_CHUNKS
-    ]:
-        yield View(type_, chunk)
 
 
 def _cut_notebook(path: str, text: str) -> list[Chunk]:
@@ -274,7 +264,7 @@ class _Lines:
 def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree) -> Iterator[View]:
     lines = _Lines(data)
     root, grammar = tree.root_node, language.grammar or ""
-    found = _drop_repeats(find_definitions(root, data, grammar).definitions, grammar)
+    found = _drop_repeats(find_definitions(root, data, grammar), grammar)
 
     def make(type_: ViewType, start: int, end: int, title: str, symbol: str = "") -> View:
         piece = data[start:end].decode("utf-8", "replace")
@@ -290,7 +280,8 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
         place = lines.span(one.start, one.end)
         kind = name_kind(one.node) if one.role == "type" else ""
         listed[one.role].append(OverviewEntry(one.name, kind, place.start_line, place.end_line))
-        holds = _holds(functions, one)
+        inner = bisect.bisect_right(functions, one.start)
+        holds = inner < len(functions) and functions[inner] < one.end
         start, end = cut_signature(one, data, holds_functions=holds)
         title = f"{path} {one.name}"
         views.append(make("definitions", max(start, ends), end, title, one.name))
@@ -299,15 +290,14 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
         if kind == "enum" and one.end - one.start <= MAX_BYTES:
             views.append(make("data", max(start, ends), one.end, title, one.name))
         ends = end if not holds else ends
+    package = find_package(path, text, language.name)
     imports = count_imports(text, language.name)
-    overview = write_overview(
-        find_package(path, text, language.name), imports, listed["type"], listed["function"]
-    )
+    overview = write_overview(package, imports, listed["type"], listed["function"])
     whole = lines.span(0, len(data))
     yield View("symbols", Chunk(path, overview, whole, f"{path} symbols"))
     end = min(_end_opening(root), MAX_BYTES)
     opening = data[:end].decode("utf-8", "ignore")
-    if _is_prose(opening):
+    if len(opening) > _LONG_COMMENT and not _LICENCE.search(opening):
         place = lines.span(0, len(encode(opening)))
         yield View("documentation", Chunk(path, opening, place, path))
     yield from views
@@ -327,11 +317,6 @@ def _drop_repeats(found: Sequence[Definition], grammar: str) -> list[Definition]
     return kept
 
 
-def _holds(functions: Sequence[int], one: Definition) -> bool:
-    at = bisect.bisect_right(functions, one.start)
-    return at < len(functions) and functions[at] < one.end
-
-
 def _end_opening(root: Node) -> int:
     """The end of the comments or the string that open a file."""
     end = 0
@@ -343,11 +328,6 @@ def _end_opening(root: Node) -> int:
             break
         end = node.end_byte
     return end
-
-
-def _is_prose(text: str) -> bool:
-    """Whether the opening of a file is documentation, not a licence."""
-    return len(text) > _LONG_COMMENT and not _LICENCE.search(text)
 
 
 def _pack_values(found: Sequence[Definition], data: bytes) -> Iterator[tuple[int, int, str]]:

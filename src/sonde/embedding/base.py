@@ -1,30 +1,28 @@
-"""The protocol of an embedder, the providers by name, and the identity of remote models."""
+"""The protocol of an embedder, the providers by name, and the deep one in a process of its own."""
 
 from __future__ import annotations
 
-import json
 import os
+import sys
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from sonde.errors import EmbeddingFailed, InvalidRequest
+from sonde.runtime.processes import Child, serve_parent
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Vectors = NDArray[np.float32]
-else:
-    Vectors = object  # numpy is loaded on first use: listing tools does not need it
-
-
+# quoted, since numpy is loaded on first use: listing tools does not need it
+Vectors: TypeAlias = "NDArray[np.float32]"
 Mode = Literal["query", "passage"]
 DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-4", 384
 """Of the bundled deep model, in whichever process it runs; a new model gets the next number."""
+_LOWEST_PRIORITY = 19
 
 
 class Embedder(Protocol):
@@ -86,49 +84,45 @@ def load_provider(name: str, /, **options: Any) -> Embedder:
     return provider
 
 
-class Identity:
-    """The name of a service's vectors, learned from its answers and kept in the file `place`."""
+class BackgroundEmbedder:
+    """The deep model in a process of lowest priority, for work in the background.
 
-    def __init__(self, base: str, model: str, place: Path | None) -> None:
-        self._base, self._model, self._place = base, model, place
-        self._lock = threading.Lock()
-        self._suffix: str | None = None
+    It starts with the first text; `check`, which may raise, is called while it works. A thread of
+    lowest priority would not do: while it holds the interpreter, the model's lock or the writer's,
+    every other thread waits for as long as other programs keep it from running.
+    """
 
-    @property
-    def name(self) -> str:
-        """Identifies the vectors, as far as is known without a request."""
+    name, dimensions, is_loaded = DEEP_NAME, DEEP_DIMENSIONS, False
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+        self._lock = threading.RLock()
+        self._child: Child | None = None
+
+    def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
         with self._lock:
-            if self._suffix is None:
-                self._suffix = self._load().get(self._base, "")
-            return self._base + self._suffix
+            try:
+                self._child = self._child or Child(__name__)
+                vectors: Vectors = self._child.ask((list(texts), mode), self._check)
+            except MemoryError:
+                raise
+            except (OSError, EOFError, RuntimeError) as error:
+                self.close()
+                raise EmbeddingFailed(f"the process that embeds failed: {error!r}") from error
+            except BaseException:
+                self.close()
+                raise
+        return vectors
 
-    def learn(self, models: Collection[str], dimensions: int) -> None:
-        """Record the models named in a service's answers."""
-        if len(models) > 1:
-            raise EmbeddingFailed(f"the service changed its model: {', '.join(sorted(models))}")
-        (model,) = models or ("",)
-        other = f"={model}" if model and model != self._model else ""
-        suffix = f"{other}@{dimensions}"
-        if self.name == self._base + suffix:
-            return
+    def close(self) -> None:
         with self._lock:
-            self._suffix = suffix
-            self._save({**self._load(), self._base: suffix})
+            if self._child:
+                self._child.end()
+                self._child = None
 
-    def _load(self) -> dict[str, str]:
-        try:
-            found = json.loads(self._place.read_text("utf-8")) if self._place else {}
-        except (OSError, ValueError):
-            return {}
-        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
-    def _save(self, known: dict[str, str]) -> None:
-        if self._place is None:
-            return
-        temporary = self._place.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-        try:
-            self._place.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(known, indent=1, sort_keys=True), "utf-8")
-            temporary.replace(self._place)
-        except OSError:
-            temporary.unlink(missing_ok=True)  # then only this process knows it
+if __name__ == "__main__":
+    if sys.platform != "win32":
+        os.setpriority(os.PRIO_PROCESS, 0, _LOWEST_PRIORITY)  # inherited by the model's threads
+    _model = load_provider("deep")
+    serve_parent(lambda asked: _model.embed(*asked))

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
@@ -53,26 +54,21 @@ class LocalEmbedder:
         python: str = sys.executable,
     ) -> None:
         self._folder, self._idle_s = folder, idle_s
+        self._log = folder / f"{DEEP_NAME}.log"
         self._proof_s, self._python = proof_s, python
         self._starting = threading.Lock()
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
-        """One unit row per text, in order."""
-
-        def send(batch: list[str]) -> Sequence[Sequence[float]]:
-            rows: Sequence[Sequence[float]] = self._send({"texts": batch, "mode": mode}, mode)
-            return rows
-
-        return embed_in_batches(texts, DEEP_DIMENSIONS, send)
+        return embed_in_batches(texts, DEEP_DIMENSIONS, partial(self._send, mode))
 
     def close(self) -> None:
         """Does nothing: other servers use the process; it ends when idle."""
 
-    def _send(self, body: Mapping[str, object], mode: Mode) -> Any:
+    def _send(self, mode: Mode, batch: list[str]) -> Any:
         why = ""
         for _ in range(_TRIES):
             try:
-                return self._exchange(body, mode)["embeddings"]
+                return self._exchange({"texts": batch, "mode": mode}, mode)["embeddings"]
             except _GoneError as error:
                 why = str(error)
                 self._start()
@@ -104,7 +100,11 @@ class LocalEmbedder:
     def _connect(self) -> Iterator[tuple[HTTPConnection, str]]:
         """A connection on which the process has proved itself, and its token; `_GoneError` if
         there is none."""
-        port, token = self._find()
+        try:
+            facts = json.loads(place_of(self._folder, DEEP_NAME).read_text())
+            port, token = int(facts["port"]), str(facts["token"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _GoneError(f"{type(error).__name__}: {error}") from error
         connection = HTTPConnection("127.0.0.1", port, timeout=self._proof_s)
         try:
             nonce = secrets.token_hex(16)
@@ -119,13 +119,6 @@ class LocalEmbedder:
         finally:
             connection.close()
 
-    def _find(self) -> tuple[int, str]:
-        try:
-            facts = json.loads(place_of(self._folder, DEEP_NAME).read_text())
-            return int(facts["port"]), str(facts["token"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise _GoneError(f"{type(error).__name__}: {error}") from error
-
     def _start(self) -> None:
         """Start the process, unless it is there, and wait until it listens."""
         with self._starting:
@@ -136,8 +129,10 @@ class LocalEmbedder:
                 ended = process is not None and process.poll() is not None
                 crashes += bool(ended and process and process.returncode)
                 if time.monotonic() > deadline or crashes == _TRIES:
+                    log = self._log.read_text(errors="replace") if self._log.exists() else ""
+                    last = log.strip().rpartition("\n")[2]
                     raise EmbeddingFailed(
-                        f"the embedding process did not start: {self._read_log()}",
+                        f"the embedding process did not start: {last}",
                         user_message="The shared embedding process does not start.",
                         next_action="Run `sonde doctor`, or set `embedding` to 'auto'.",
                     )
@@ -170,17 +165,6 @@ class LocalEmbedder:
                 return True
         except _GoneError:
             return False
-
-    @property
-    def _log(self) -> Path:
-        return self._folder / f"{DEEP_NAME}.log"
-
-    def _read_log(self) -> str:
-        try:
-            lines = self._log.read_text(errors="replace").strip().splitlines()
-        except OSError:
-            return ""
-        return lines[-1] if lines else ""
 
 
 def _read_answer(connection: HTTPConnection) -> tuple[int, Mapping[str, Any]]:

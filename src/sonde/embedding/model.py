@@ -1,25 +1,56 @@
 """The user's own model: a folder in the layout of sentence-transformers, with an ONNX graph.
 
+A model that is named is downloaded from a hub, once: files are checked against the hub's checksums
+(SHA-256, or Git's for small ones), and the folder is moved into place only when it is complete.
+
 It reads `onnx/model.onnx` or `model.onnx`, `tokenizer.json` or `vocab.txt`, and the pooling, length
 and prompts that the JSON files beside them configure. Unknown modules are refused.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import re
+import shutil
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import urlopen
 
 import numpy as np
 
 from sonde.embedding.base import Mode, Vectors, make_units
-from sonde.embedding.hub import GRAPHS, HUB, Report, fetch_model, find_cached
 from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, plan_batches, run_session
-from sonde.errors import EmbeddingFailed, MissingExtra
+from sonde.embedding.services import MALFORMED
+from sonde.errors import EmbeddingFailed, InvalidRequest, MissingExtra, ModelDownloadFailed
 
+HUB = "https://huggingface.co"
+GRAPHS = ("onnx/model.onnx", "model.onnx")
+_SMALL = (
+    "config.json", "modules.json", "sentence_bert_config.json", "tokenizer.json",
+    "tokenizer_config.json", "vocab.txt", "config_sentence_transformers.json",
+    "1_Pooling/config.json",
+)  # fmt: skip
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+_REVISION = re.compile(r"[0-9a-f]{7,64}")
+_MAX_MODEL_BYTES = 4 << 30
+_READ_AT_ONCE = 1 << 18
+_TIMEOUT_S = 30.0
+_TRIES = 3
+_PROGRESS_STEPS = 10
+_ABANDONED_S = 24 * 3600.0
+"""A partial download older than this was killed."""
+
+Report = Callable[[str], None]
 _DEFAULT_TOKENS, _MAX_TOKENS = 512, 8_192
 """Tokens of a text that are read: where the model says nothing, and at most."""
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -99,11 +130,17 @@ class _Recipe:
     """How texts become vectors, as the files configure it."""
 
     def __init__(self, place: Path) -> None:
-        for module in _read_list(place / "modules.json"):
+        modules = _read_json(place / "modules.json", list)
+        for module in (one for one in modules if isinstance(one, dict)):
             kind = str(module.get("type", "")).rpartition(".")[2]
             if kind not in _KNOWN_MODULES:
                 raise _refuse(place, f"modules.json asks for {kind}, which is not known here")
-        self._by_first = _reads_first_token(place)
+        pooling = _read_json(place / "1_Pooling" / "config.json").items()
+        modes = {key for key, on in pooling if key.startswith("pooling_mode") and on is True}
+        if modes - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:
+            raise _refuse(place, f"it pools by {', '.join(sorted(modes))}, which is not known here")
+        self._by_first = modes == {"pooling_mode_cls_token"}
+        """Whether the model pools by its first token instead of the mean."""
         prompts = _read_json(place / "config_sentence_transformers.json").get("prompts") or {}
         self._prompts: dict[Mode, str] = {
             "query": str(prompts.get("query") or ""),
@@ -111,7 +148,10 @@ class _Recipe:
         }
         self._tokenizer = _open_tokenizer(place)
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(_find_length(place))
+        length = _read_json(place / "sentence_bert_config.json").get("max_seq_length")
+        length = length or _read_json(place / "tokenizer_config.json").get("model_max_length")
+        usable = isinstance(length, int) and 2 < length <= _MAX_TOKENS
+        self._tokenizer.enable_truncation(length if usable else _DEFAULT_TOKENS)
 
     def encode(self, texts: Sequence[str], mode: Mode) -> list[list[int]]:
         """The tokens of each text, including the special ones."""
@@ -135,24 +175,6 @@ class _Recipe:
         weights = mask[:, :, None].astype(np.float32)
         mean: Vectors = (states * weights).sum(1) / np.maximum(weights.sum(1), 1e-9)
         return mean
-
-
-def _reads_first_token(place: Path) -> bool:
-    """Whether the model pools by its first token instead of the mean."""
-    pooling = _read_json(place / "1_Pooling" / "config.json")
-    modes = {
-        key for key, value in pooling.items() if key.startswith("pooling_mode") and value is True
-    }
-    if modes - {"pooling_mode_cls_token", "pooling_mode_mean_tokens"} or len(modes) > 1:
-        raise _refuse(place, f"it pools by {', '.join(sorted(modes))}, which is not known here")
-    return modes == {"pooling_mode_cls_token"}
-
-
-def _find_length(place: Path) -> int:
-    length = _read_json(place / "sentence_bert_config.json").get("max_seq_length")
-    length = length or _read_json(place / "tokenizer_config.json").get("model_max_length")
-    usable = isinstance(length, int) and 2 < length <= _MAX_TOKENS
-    return int(length) if usable else _DEFAULT_TOKENS  # type: ignore[arg-type]
 
 
 def _open_tokenizer(place: Path) -> Any:
@@ -192,23 +214,15 @@ def _identify(place: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _read_json(path: Path) -> Mapping[str, Any]:
-    found = _load_json(path)
-    return found if isinstance(found, dict) else {}
-
-
-def _read_list(path: Path) -> list[Mapping[str, Any]]:
-    found = _load_json(path)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _load_json(path: Path) -> Any:
+def _read_json(path: Path, kind: type = dict) -> Any:
+    """The value of this kind in a file; an empty one if it is missing or of another kind."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        found = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        return None
+        found = None
     except (OSError, ValueError) as error:
         raise _refuse(path, str(error)) from error
+    return found if isinstance(found, kind) else kind()
 
 
 def _refuse(place: Path, why: str) -> EmbeddingFailed:
@@ -217,3 +231,154 @@ def _refuse(place: Path, why: str) -> EmbeddingFailed:
         user_message="The embedding model cannot be used.",
         next_action="Set `embeddingModel` to a sentence-transformers folder with an ONNX file.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    size: int
+    sha256: str
+    blob: str
+
+
+class _BrokenError(Exception):
+    """The answer is not what the hub announced."""
+
+
+def is_hub_name(text: str) -> bool:
+    """Whether this is `owner/model`, not a path."""
+    return bool(_NAME.fullmatch(text)) and ".." not in text
+
+
+def find_cached(name: str, folder: Path, cache: Path | None) -> Path | None:
+    """The folder of a model that was downloaded before, by us or by Hugging Face's own tools."""
+    plain = name.replace("/", "--")
+    if (folder / plain).is_dir():
+        return folder / plain
+    if cache is None:
+        return None
+    theirs = cache / f"models--{plain}"
+    try:
+        revision = (theirs / "refs" / "main").read_text().strip()
+    except (OSError, ValueError):
+        return None
+    found = theirs / "snapshots" / revision
+    whole = _REVISION.fullmatch(revision) and any((found / graph).is_file() for graph in GRAPHS)
+    return found if whole and (found / "tokenizer.json").is_file() else None
+
+
+def fetch_model(
+    name: str, folder: Path, report: Report, hub: str = HUB, pause_s: float = 1.0
+) -> Path:
+    """Download and check a model. Returns its folder; raises `ModelDownloadFailed`."""
+    if not is_hub_name(name):
+        raise InvalidRequest(f"{name!r} is no name of a model", user_message="Name a model: a/b.")
+    plain = name.replace("/", "--")
+    place, beside = folder / plain, folder / f".{plain}-{os.getpid()}-{time.monotonic_ns()}"
+    for left in folder.glob(f".{plain}-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
+    try:
+        about = json.loads(
+            _try(lambda: _read(f"{hub}/api/models/{quote(name)}?blobs=true"), pause_s)
+        )
+        revision, files = _choose_files(about)
+        total = sum(file.size for file in files)
+        report(f"Downloading embedding model... (one-time, ~{max(1, round(total / 1e6))}MB)")
+        show = _count(total, report)
+        for file in files:
+            address = f"{hub}/{quote(name)}/resolve/{revision}/{quote(file.path)}"
+            target = beside / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _try(lambda at=address, to=target, one=file: _save(at, to, one, show), pause_s)  # type: ignore[misc]
+        try:
+            beside.rename(place)
+        except OSError:
+            if not place.is_dir():  # else another process was faster
+                raise
+    except (OSError, HTTPException, *MALFORMED, _BrokenError) as error:
+        raise ModelDownloadFailed(f"{type(error).__name__}: {error}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    report("Done! Model cached for future use.")
+    return place
+
+
+def _choose_files(about: Mapping[str, Any]) -> tuple[str, Sequence[_File]]:
+    """The revision, and the files of it that embedding needs."""
+    revision = str(about["sha"])
+    if not _REVISION.fullmatch(revision):
+        raise _BrokenError("the hub names no revision")
+    known: dict[str, _File] = {}
+    for row in about["siblings"]:
+        lfs = row.get("lfs") or {}
+        size = int(lfs.get("size") or row.get("size") or 0)
+        path = str(row["rfilename"])
+        known[path] = _File(path, size, str(lfs.get("sha256") or ""), str(row.get("blobId") or ""))
+    graph = next((path for path in GRAPHS if path in known), None)
+    if graph is None:
+        raise _BrokenError("the model has no ONNX file (onnx/model.onnx)")
+    if "tokenizer.json" not in known and "vocab.txt" not in known:
+        raise _BrokenError("the model has neither tokenizer.json nor vocab.txt")
+    chosen = [known[path] for path in (graph, f"{graph}_data", *_SMALL) if path in known]
+    if sum(file.size for file in chosen) > _MAX_MODEL_BYTES:
+        raise _BrokenError("the model is over 4 GB")
+    return revision, chosen
+
+
+def _count(total: int, report: Report) -> Callable[[int], None]:
+    done, shown = 0, 0
+
+    def show(more: int) -> None:
+        nonlocal done, shown
+        done += more
+        step = min(_PROGRESS_STEPS, _PROGRESS_STEPS * done // max(total, 1))
+        if shown < step < _PROGRESS_STEPS:
+            report(f"Downloading embedding model... {100 * step // _PROGRESS_STEPS} %")
+        shown = max(shown, step)
+
+    return show
+
+
+def _try(do: Callable[[], Any], pause_s: float) -> Any:
+    for attempt in range(_TRIES):
+        try:
+            return do()
+        except HTTPError as error:
+            error.close()
+            if error.code < 500 and error.code != 429:
+                raise
+            last: Exception = error
+        except (OSError, HTTPException, _BrokenError) as error:
+            last = error
+        if attempt + 1 < _TRIES:
+            time.sleep(pause_s * 2**attempt)
+    raise last
+
+
+def _read(address: str) -> bytes:
+    with urlopen(address, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - the rule wants http(s)
+        data: bytes = answer.read(64 << 20)
+    return data
+
+
+def _save(address: str, target: Path, file: _File, show: Callable[[int], None]) -> None:
+    """Download a file and check its size and checksum."""
+    whole = hashlib.sha256()
+    git = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
+    size = 0
+    with urlopen(address, timeout=_TIMEOUT_S) as answer, target.open("wb") as out:  # noqa: S310
+        while part := answer.read(_READ_AT_ONCE):
+            size += len(part)
+            if size > file.size:
+                raise _BrokenError(f"{file.path}: more than {file.size} bytes came")
+            whole.update(part)
+            git.update(part)
+            out.write(part)
+            show(len(part))
+    digest = whole if file.sha256 else git
+    fits = digest.hexdigest() == (file.sha256 or file.blob)
+    if size != file.size or not fits:
+        show(-size)
+        raise _BrokenError(f"{file.path}: the checksum does not fit")

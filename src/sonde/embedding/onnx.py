@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
-from sonde.embedding.models import BUNDLED, read_vocabulary
+from sonde.embedding.static import BUNDLED, read_vocabulary
 from sonde.errors import EmbeddingFailed
 from sonde.runtime.processes import trim_heap
 
@@ -50,9 +50,6 @@ class BytePairs:
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._ids: Mapping[str, int] = {piece: i for i, piece in enumerate(vocabulary)}
         self._cache: dict[str, tuple[int, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self._ids)
 
     def id_of(self, piece: str) -> int:
         """The number of one piece of the vocabulary."""
@@ -250,12 +247,5 @@ def run_session(session: Any, inputs: Mapping[str, NDArray[np.int64]]) -> list[V
 def _runtime_errors() -> tuple[type[Exception], ...]:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    return (
-        OSError,
-        state.Fail,
-        state.InvalidArgument,
-        state.InvalidGraph,
-        state.InvalidProtobuf,
-        state.NoSuchFile,
-        state.RuntimeException,
-    )
+    graph = (state.InvalidArgument, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile)
+    return (OSError, state.Fail, state.RuntimeException, *graph)

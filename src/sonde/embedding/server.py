@@ -80,9 +80,7 @@ class EmbeddingServer(ThreadingHTTPServer):
 
 
 class _RefusedError(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+    """A status and a message."""
 
 
 class _Exchange(BaseHTTPRequestHandler):
@@ -108,7 +106,7 @@ class _Exchange(BaseHTTPRequestHandler):
             self._check()
             status, body = 200, make()
         except _RefusedError as error:
-            status, body = error.status, {"error": str(error)}
+            status, body = error.args[0], {"error": error.args[1]}
             self.close_connection = True  # what is left of the body is not read
         except SondeError as error:
             status, body = 503, {"error": error.user_message}
@@ -148,12 +146,8 @@ class _Exchange(BaseHTTPRequestHandler):
         with self.server.working():
             texts, mode = self._read_request()
             embedder = self.server.embedder
-            vectors = embedder.embed(texts, mode)
-            return {
-                "embeddings": vectors.tolist(),
-                "dimensions": embedder.dimensions,
-                "model": embedder.name,
-            }
+            rows = embedder.embed(texts, mode).tolist()
+        return {"embeddings": rows, "dimensions": embedder.dimensions, "model": embedder.name}
 
     def _read_request(self) -> tuple[list[str], Mode]:
         length = self.headers.get("Content-Length", "")
@@ -165,8 +159,8 @@ class _Exchange(BaseHTTPRequestHandler):
             body = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError):
             raise _RefusedError(400, "the body is not JSON") from None
-        texts = body.get("texts") if isinstance(body, dict) else None
-        mode = body.get("mode", "query") if isinstance(body, dict) else None
+        asked = body if isinstance(body, dict) else {}
+        texts, mode = asked.get("texts"), asked.get("mode", "query")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise _RefusedError(400, "`texts` must be a list of strings")
         if len(texts) > MAX_TEXTS:
@@ -194,7 +188,12 @@ def serve_until_idle(folder: Path, idle_s: float) -> bool:
             serving = threading.Thread(target=server.serve_forever, args=(0.05,))
             serving.start()
             try:
-                _announce(place, {"port": server.server_port, "token": server.token})
+                temporary = place.with_suffix(f".{os.getpid()}")
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                facts = {"port": server.server_port, "token": server.token, "pid": os.getpid()}
+                with os.fdopen(descriptor, "w") as file:
+                    json.dump(facts, file)
+                temporary.replace(place)
                 waiting = threading.Event()
                 while (left := idle_s - server.idle_s) > 0:
                     waiting.wait(left)
@@ -205,14 +204,6 @@ def serve_until_idle(folder: Path, idle_s: float) -> bool:
         return True
     finally:
         os.close(lock)
-
-
-def _announce(place: Path, facts: dict[str, object]) -> None:
-    temporary = place.with_suffix(f".{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump({**facts, "pid": os.getpid()}, file)
-    temporary.replace(place)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ proxies are not used for this machine itself. No error repeats what was sent.
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from ipaddress import ip_address
@@ -21,7 +23,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from sonde.embedding.base import Identity, Mode, Vectors, make_units
+from sonde.embedding.base import Mode, Vectors, make_units
 from sonde.errors import EmbeddingFailed
 
 _MAX_ANSWER_BYTES = 256 << 20
@@ -62,13 +64,6 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def show_address(address: str) -> str:
-    """A URL without anything that could be a secret."""
-    parts = urlsplit(address)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
-
-
 def post_json(
     address: str, body: Mapping[str, object], headers: Mapping[str, str], patience: Patience
 ) -> Any:
@@ -91,7 +86,8 @@ def post_json(
         except HTTPError as error:
             with error:
                 what = f"HTTP {error.code}{_read_code(error, headers)}"
-            pause = _read_pause(error) or pause
+                with suppress(ValueError, AttributeError):
+                    pause = max(0.0, float(error.headers.get("Retry-After") or 0)) or pause
             if error.code not in _RETRIED or attempt == patience.tries:
                 raise _fail(address, what, error.code) from None
         except (OSError, HTTPException) as error:
@@ -153,14 +149,6 @@ def _plan_batches(texts: Sequence[str]) -> Iterator[list[int]]:
         yield batch
 
 
-def _read_pause(error: HTTPError) -> float:
-    """The pause that the service asks for, in seconds."""
-    try:
-        return max(0.0, float(error.headers.get("Retry-After") or 0))
-    except (ValueError, AttributeError):
-        return 0.0
-
-
 def _read_code(error: HTTPError, sent: Mapping[str, str]) -> str:
     """The error code of an answer; its message could repeat parts of a key."""
     try:
@@ -180,11 +168,61 @@ def _fail(address: str, what: str, status: int = 0) -> EmbeddingFailed:
         404: "Correct `embeddingEndpoint` or `embeddingModel`.",
         429: "Wait a moment, or check the account's limits.",
     }
+    parts = urlsplit(address)  # shown without anything that could be a secret
+    port = f":{parts.port}" if parts.port else ""
     return EmbeddingFailed(
-        f"{show_address(address)}: {what}",
+        f"{parts.scheme}://{parts.hostname}{port}{parts.path}: {what}",
         user_message="The embedding service did not answer.",
         next_action=actions.get(status, "Start it, or correct `embeddingEndpoint`."),
     )
+
+
+class Identity:
+    """The name of a service's vectors, learned from its answers and kept in the file `place`."""
+
+    def __init__(self, base: str, model: str, place: Path | None) -> None:
+        self._base, self._model, self._place = base, model, place
+        self._lock = threading.Lock()
+        self._suffix: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Identifies the vectors, as far as is known without a request."""
+        with self._lock:
+            if self._suffix is None:
+                self._suffix = self._load().get(self._base, "")
+            return self._base + self._suffix
+
+    def learn(self, models: Collection[str], dimensions: int) -> None:
+        """Record the models named in a service's answers."""
+        if len(models) > 1:
+            raise EmbeddingFailed(f"the service changed its model: {', '.join(sorted(models))}")
+        (model,) = models or ("",)
+        other = f"={model}" if model and model != self._model else ""
+        suffix = f"{other}@{dimensions}"
+        if self.name == self._base + suffix:
+            return
+        with self._lock:
+            self._suffix = suffix
+            self._save({**self._load(), self._base: suffix})
+
+    def _load(self) -> dict[str, str]:
+        try:
+            found = json.loads(self._place.read_text("utf-8")) if self._place else {}
+        except (OSError, ValueError):
+            return {}
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+    def _save(self, known: dict[str, str]) -> None:
+        if self._place is None:
+            return
+        temporary = self._place.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        try:
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(known, indent=1, sort_keys=True), "utf-8")
+            temporary.replace(self._place)
+        except OSError:
+            temporary.unlink(missing_ok=True)  # then only this process knows it
 
 
 class EndpointEmbedder:
@@ -205,9 +243,9 @@ class EndpointEmbedder:
         place: Path | None = None,
         patience: Mapping[Mode, Patience] = PATIENCE,
     ) -> None:
-        self._address, self._dimensions = address, dimensions
+        self._address, self._dimensions, self._model = address, dimensions, model
         self._identity = Identity(name, model, place) if name else None
-        self._model, self._patience = model, patience
+        self._patience = patience
 
     @property
     def name(self) -> str:
@@ -218,16 +256,7 @@ class EndpointEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
-        models: set[str] = set()
-
-        def send(batch: list[str]) -> Sequence[Sequence[float]]:
-            body = {"texts": batch, "mode": mode}
-            answer = post_json(self._address, body, {}, self._patience[mode])
-            models.add(str(answer.get("model") or ""))
-            rows: Sequence[Sequence[float]] = answer["embeddings"]
-            return rows
-
-        vectors = embed_in_batches(texts, self._dimensions, send)
+        vectors, models = self._send(texts, mode, self._dimensions)
         if self._model and models - {self._model, ""}:
             raise EmbeddingFailed(
                 f"the service embeds with {', '.join(sorted(models))}, not with {self._model}",
@@ -241,6 +270,23 @@ class EndpointEmbedder:
     def close(self) -> None:
         """Holds nothing."""
 
+    def _send(self, texts: Sequence[str], mode: Mode, dimensions: int) -> tuple[Vectors, set[str]]:
+        """The vectors of all texts, and the models that the answers name."""
+        models: set[str] = set()
+
+        def send(batch: list[str]) -> Sequence[Sequence[float]]:
+            answer, rows = self._ask(batch, mode)
+            models.add(str(answer.get("model") or ""))
+            return rows
+
+        return embed_in_batches(texts, dimensions, send), models
+
+    def _ask(self, batch: list[str], mode: Mode) -> tuple[Any, Sequence[Sequence[float]]]:
+        """The service's answer, and the vectors in it."""
+        body = {"texts": batch, "mode": mode}
+        answer = post_json(self._address, body, {}, self._patience[mode])
+        return answer, answer["embeddings"]
+
 
 ADDRESS = "https://api.openai.com/v1"
 MODEL = "text-embedding-3-small"
@@ -248,13 +294,11 @@ _MAX_TEXT_CHARS = 16_000
 """Characters sent of a text: within 8,191 tokens for nearly all texts."""
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(EndpointEmbedder):
     """An `Embedder` behind an OpenAI-compatible address.
 
     The key is read for each request and stored nowhere.
     """
-
-    is_loaded = False
 
     def __init__(
         self,
@@ -266,18 +310,13 @@ class OpenAIEmbedder:
         patience: Mapping[Mode, Patience] = PATIENCE,
     ) -> None:
         base = address.rstrip("/")
-        self._address = base if base.endswith("/embeddings") else f"{base}/embeddings"
-        self._model, self._asked_dimensions = model, dimensions
-        self._read_key, self._patience = read_key, patience
-        self._dimensions = dimensions
-        base = f"openai:{urlsplit(self._address).netloc}/{model}"
+        address = base if base.endswith("/embeddings") else f"{base}/embeddings"
         # the same name at another host, or cut to another size, may be another model
-        self._identity = Identity(f"{base}@{dimensions}" if dimensions else base, model, place)
+        cut = f"@{dimensions}" if dimensions else ""
+        name = f"openai:{urlsplit(address).netloc}/{model}{cut}"
+        super().__init__(address, dimensions, name, model, place, patience)
+        self._asked_dimensions, self._read_key = dimensions, read_key
         self._lock = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        return self._identity.name
 
     @property
     def dimensions(self) -> int:
@@ -287,33 +326,27 @@ class OpenAIEmbedder:
             return self._dimensions
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:
-        models: set[str] = set()
-
-        def send(batch: list[str]) -> Sequence[Sequence[float]]:
-            body: dict[str, object] = {
-                "model": self._model,
-                "input": [text[:_MAX_TEXT_CHARS] for text in batch],
-                "encoding_format": "float",
-            }
-            if self._asked_dimensions:
-                body["dimensions"] = self._asked_dimensions
-            key = self._read_key()
-            headers = {"Authorization": f"Bearer {key}"} if key else {}
-            answer = post_json(self._address, body, headers, self._patience[mode])
-            models.add(str(answer.get("model") or ""))
-            rows = {int(row["index"]): row["embedding"] for row in answer["data"]}
-            if sorted(rows) != list(range(len(batch))):
-                raise EmbeddingFailed(f"{len(batch)} texts were sent, {len(rows)} vectors came")
-            return [rows[at] for at in range(len(batch))]
-
         known = self._asked_dimensions
         if not known and not any(text.strip() for text in texts):
             known = self.dimensions
-        vectors = embed_in_batches(texts, known, send)
-        if models:
+        vectors, models = self._send(texts, mode, known)
+        if self._identity and models:
             self._dimensions = vectors.shape[1]
             self._identity.learn(models, self._dimensions)
         return vectors
 
-    def close(self) -> None:
-        """Holds nothing."""
+    def _ask(self, batch: list[str], mode: Mode) -> tuple[Any, Sequence[Sequence[float]]]:
+        body: dict[str, object] = {
+            "model": self._model,
+            "input": [text[:_MAX_TEXT_CHARS] for text in batch],
+            "encoding_format": "float",
+        }
+        if self._asked_dimensions:
+            body["dimensions"] = self._asked_dimensions
+        key = self._read_key()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        answer = post_json(self._address, body, headers, self._patience[mode])
+        rows = {int(row["index"]): row["embedding"] for row in answer["data"]}
+        if sorted(rows) != list(range(len(batch))):
+            raise EmbeddingFailed(f"{len(batch)} texts were sent, {len(rows)} vectors came")
+        return answer, [rows[at] for at in range(len(batch))]

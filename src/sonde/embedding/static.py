@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from itertools import chain
 
@@ -14,23 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.embedding.base import Mode, Vectors
-from sonde.embedding.models import BUNDLED, map_array, read_vocabulary
 from sonde.text.words import REMEMBERED, find_words, split_identifier
 
+BUNDLED: Traversable = files("sonde.embedding") / "models"
+"""The weights, installed from a wheel or not."""
 UNKNOWN = "[UNK]"
 _LONGEST_WORD = 100
 _INNER = "##"
 
 
-class _Table:
-    """Pieces for one kind of position, and the longest of them by first letter."""
+def read_vocabulary(folder: Traversable, name: str) -> tuple[str, ...]:
+    """The pieces, in the order of their ids."""
+    return tuple((folder / name).read_text("utf-8").split("\n")[:-1])
 
-    def __init__(self, ids: dict[str, int]) -> None:
-        self.ids = ids
-        self.longest: dict[str, int] = {}
-        for piece in ids:
-            letter = piece[:1]
-            self.longest[letter] = max(len(piece), self.longest.get(letter, 0))
+
+def map_array(folder: Traversable, name: str) -> NDArray[np.generic]:
+    """An array of a folder, memory-mapped where it lies in a real file."""
+    with as_file(folder / name) as path:
+        array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
 
 
 class WordPiece:
@@ -40,8 +43,9 @@ class WordPiece:
         ids = {piece: i for i, piece in enumerate(vocabulary)}
         self.unknown = ids[UNKNOWN]
         cut = len(_INNER)
-        self._first = _Table(ids)
-        self._inner = _Table({p[cut:]: i for p, i in ids.items() if p.startswith(_INNER)})
+        self._first = _measure_pieces(ids)
+        inner = {piece[cut:]: i for piece, i in ids.items() if piece.startswith(_INNER)}
+        self._inner = _measure_pieces(inner)
 
     def split_word(self, word: str) -> tuple[int, ...]:
         """The pieces of one lower-case word; the unknown piece alone if some part is none."""
@@ -49,19 +53,27 @@ class WordPiece:
             return (self.unknown,)
         ids: list[int] = []
         start, end = 0, len(word)
-        table = self._first
+        known, longest = self._first
         while start < end:
-            reach = min(end, start + table.longest.get(word[start], 0))
+            reach = min(end, start + longest.get(word[start], 0))
             for stop in range(reach, start, -1):
-                piece = table.ids.get(word[start:stop])
+                piece = known.get(word[start:stop])
                 if piece is not None:
                     ids.append(piece)
                     start = stop
                     break
             else:
                 return (self.unknown,)
-            table = self._inner
+            known, longest = self._inner
         return tuple(ids)
+
+
+def _measure_pieces(ids: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Pieces for one kind of position, and the length of the longest by first letter."""
+    longest: dict[str, int] = {}
+    for piece in ids:
+        longest[piece[:1]] = max(len(piece), longest.get(piece[:1], 0))
+    return ids, longest
 
 
 NAME = "sonde-static-1"
@@ -107,22 +119,16 @@ class Pieces(dict[str, tuple[int, ...]]):
 class StaticEmbedder:
     """Loads on first use: 8 MB of rows stay in the file, memory-mapped."""
 
+    dimensions = DIMENSIONS
+
     def __init__(self, folder: Traversable = BUNDLED, name: str = NAME) -> None:
-        self._folder, self._name = folder, name
+        self._folder, self.name = folder, name
         self._lock = threading.Lock()
         self._loaded: tuple[Pieces, NDArray[np.int8], NDArray[np.float32]] | None = None
 
     @property
     def is_loaded(self) -> bool:
         return self._loaded is not None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def dimensions(self) -> int:
-        return DIMENSIONS
 
     def embed(self, texts: Sequence[str], mode: Mode) -> Vectors:  # noqa: ARG002
         pieces, rows, scales = self._load()

@@ -29,7 +29,7 @@ from sonde.policy.changes import (
     is_rewriting,
     read_commit,
 )
-from sonde.stores.records import load_dirty, load_heads, save_dirty
+from sonde.stores.files import load_dirty, load_heads, save_dirty
 
 _BY_FOLDER = sys.platform == "linux"
 """On Linux each folder costs one of a limited number of watches, so only folders whose files may

@@ -10,7 +10,7 @@ from pathlib import Path
 from sonde.errors import SondeError
 from sonde.indexing.sources import Tree
 from sonde.runtime.work import Work
-from sonde.stores.records import Metadata, load_fingerprints, load_metadata
+from sonde.stores.files import Metadata, load_fingerprints, load_metadata
 from sonde.types import ListedFile, Skipped
 
 _SAMPLE_FILES = 64
@@ -40,7 +40,7 @@ def seed_index(folder: Path, tree: Tree, work: Work, *, store: str, recipe: str)
             break
     if best is None:
         return None
-    from sonde.stores.chunks.copying import copy_stores  # numpy is slow to import
+    from sonde.stores.chunks.integrity import copy_stores  # numpy is slow to import
 
     try:
         copied = copy_stores(best, folder, store)

@@ -21,7 +21,7 @@ from sonde.policy.roots import detect_root
 from sonde.projects.project import Project
 from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work
-from sonde.stores.records import load_metadata, project_folder, read_json
+from sonde.stores.files import load_metadata, project_folder, read_json
 
 ALL = "all"
 _CONSENT_S = 120

@@ -30,8 +30,7 @@ from sonde.projects.project import Project
 from sonde.projects.update import IdleWork, index_job, update_changed, update_project
 from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work, WriterLock
-from sonde.stores.files import read_json
-from sonde.stores.records import load_dirty, load_metadata
+from sonde.stores.files import load_dirty, load_metadata, read_json
 
 _MAX_COMPARED_FILES = 20_000
 """Beyond this many files a one-shot command answers from the index as it is."""

@@ -36,7 +36,7 @@ from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
 from sonde.stores.database import translate_errors
-from sonde.stores.records import Metadata, load_metadata, measure_folder, project_folder
+from sonde.stores.files import Metadata, load_metadata, measure_folder, project_folder
 from sonde.text.languages import language_of
 from sonde.types import FileState, IndexReport, ProjectSummary, Skipped, Status
 

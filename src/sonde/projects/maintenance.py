@@ -35,7 +35,7 @@ from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work
 from sonde.searching.contexts import show_view, split_view
 from sonde.stores.chunks.base import ChunkStore
-from sonde.stores.records import (
+from sonde.stores.files import (
     load_fingerprints,
     load_heads,
     load_metadata,

@@ -20,7 +20,7 @@ from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work, WriterLock
-from sonde.stores.records import (
+from sonde.stores.files import (
     Metadata,
     load_metadata,
     load_refused,

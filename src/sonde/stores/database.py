@@ -25,7 +25,8 @@ from sonde.errors import (
 from sonde.stores.files import refuse_newer, report_full, report_unusable, translate_os_errors
 
 Value = str | int | float | bytes | None
-Step = Callable[[apsw.Connection], None]
+Step = str | Callable[[apsw.Connection], None]
+"""SQL, or what runs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Format:
 
     @property
     def version(self) -> int:
-        """The newest version, which is what a new file gets."""
+        """The newest version."""
         return len(self.steps)
 
 
@@ -49,13 +50,20 @@ def upgrade_database(connection: apsw.Connection, path: Path, form: Format) -> N
     """Bring a database to the newest version, or refuse it when it is newer or not ours."""
     if _read_version(connection, path, form) == form.version:
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _transact(connection):
         # another process may have done it while this one waited
         for step in form.steps[_read_version(connection, path, form) :]:
-            step(connection)
+            connection.execute(step) if isinstance(step, str) else step(connection)
         connection.pragma("application_id", form.application_id)
         connection.pragma("user_version", form.version)
+
+
+@contextlib.contextmanager
+def _transact(connection: apsw.Connection) -> Iterator[None]:
+    """A writing transaction, rolled back if an error is raised."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -66,14 +74,12 @@ def upgrade_database(connection: apsw.Connection, path: Path, form: Format) -> N
 def _read_version(connection: apsw.Connection, path: Path, form: Format) -> int:
     application = connection.pragma("application_id")
     version = int(connection.pragma("user_version"))
-    if application != form.application_id and (application or _has_tables(connection)):
+    if application != form.application_id and (
+        application or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+    ):
         raise IndexCorrupt(f"{path} is a database of another program")
     refuse_newer(path, version, form.version)
     return version
-
-
-def _has_tables(connection: apsw.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +90,17 @@ class Frozen:
     immutable: bool
     state: object
 
-    def has_changed(self, path: Path) -> bool:
-        """Whether another process was able to write since."""
-        return self.state != _read_file_state(path)
-
 
 def freeze(path: Path, version: int, reason: SondeError) -> Frozen:
     """How to read a database that cannot be written; raises the reason if it cannot be read."""
     state = _read_file_state(path)
     for immutable in (False, True):
-        try:
-            connection = connect_frozen(path, immutable=immutable)
-            try:
-                usable = connection.pragma("user_version") == version
-            finally:
-                connection.close()
-        except apsw.Error:
-            continue
-        if usable:
-            return Frozen(reason, immutable, state)
+        with (
+            contextlib.suppress(apsw.Error),
+            contextlib.closing(connect_frozen(path, immutable=immutable)) as connection,
+        ):
+            if connection.pragma("user_version") == version:
+                return Frozen(reason, immutable, state)
     raise reason
 
 
@@ -115,8 +113,9 @@ def connect_frozen(path: Path, *, immutable: bool) -> apsw.Connection:
     return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def _read_file_state(path: Path) -> object:
-    facts: list[object] = []
+def _read_file_state(path: Path) -> list[tuple[int, int]]:
+    """Time and size of the database and of its log."""
+    facts = []
     for each in (path, Path(f"{path}-wal")):
         try:
             found = each.stat()
@@ -196,8 +195,8 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """A connection that sees one committed state throughout."""
-        if self._frozen and self._frozen.has_changed(self.path):
-            self._thaw()
+        if self._frozen and self._frozen.state != _read_file_state(self.path):
+            self._thaw()  # another process was able to write since
         with translate_errors(self.path):
             connection = self._take_reader()
             ran = getattr(self._traced, "list", None)
@@ -221,14 +220,8 @@ class Database:
         """The writing connection in a transaction, rolled back if an error is raised."""
         with self._writing, translate_errors(self.path):
             writer = self._take_writer()
-            writer.execute("BEGIN IMMEDIATE")
-            try:
+            with _transact(writer):
                 yield writer
-                writer.execute("COMMIT")
-            except BaseException:
-                if writer.in_transaction:
-                    writer.execute("ROLLBACK")
-                raise
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[list[tuple[str, Sequence[Value]]]]:
@@ -269,18 +262,12 @@ class Database:
 
     def measure_bytes(self) -> int:
         """The size of the database on disk, including its log."""
-        size = 0
-        for suffix in ("", "-wal"):
-            with contextlib.suppress(OSError):
-                size += Path(f"{self.path}{suffix}").stat().st_size
-        return size
+        return sum(size for _, size in _read_file_state(self.path))
 
     def is_wasteful(self) -> bool:
         """Whether a large part of the file is unused pages."""
         with self.read() as connection:
-            free, pages = (
-                int(connection.pragma(name)) for name in ("freelist_count", "page_count")
-            )
+            free, pages = (int(connection.pragma(n)) for n in ("freelist_count", "page_count"))
         return free > max(self._spare_pages, pages * _WASTED)
 
     def check(self) -> list[str]:

@@ -8,8 +8,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from sonde.runtime.jobs import JobRecord
 from sonde.runtime.processes import read_birth
 from sonde.stores.database import Database, Format, bind_text, read_row
@@ -23,29 +21,25 @@ _DEAD_MS = 24 * 3_600_000
 """A running job this long without an update may be pruned."""
 
 _COLUMNS = tuple(each.name for each in fields(JobRecord))
-
-
-def _create(connection: apsw.Connection) -> None:
-    connection.execute("""
-        CREATE TABLE jobs (
-            id TEXT PRIMARY KEY, kind TEXT NOT NULL, status TEXT NOT NULL,
-            started_ms INTEGER NOT NULL, owner NOT NULL, subject NOT NULL, finished_ms INTEGER,
-            stage NOT NULL, done INTEGER NOT NULL, total INTEGER, eta_s REAL, report TEXT,
-            error TEXT, process TEXT NOT NULL, updated_ms INTEGER NOT NULL,
-            ended INTEGER NOT NULL DEFAULT 0
-        );
-        CREATE INDEX jobs_by_start ON jobs(started_ms);
-    """)
-
-
-FORMAT = Format(_APPLICATION_ID, (_create,))
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM jobs"  # noqa: S608 - our own names
+_SCHEMA = """
+    CREATE TABLE jobs (
+        id TEXT PRIMARY KEY, kind TEXT NOT NULL, status TEXT NOT NULL,
+        started_ms INTEGER NOT NULL, owner NOT NULL, subject NOT NULL, finished_ms INTEGER,
+        stage NOT NULL, done INTEGER NOT NULL, total INTEGER, eta_s REAL, report TEXT,
+        error TEXT, process TEXT NOT NULL, updated_ms INTEGER NOT NULL,
+        ended INTEGER NOT NULL DEFAULT 0
+    );
+    CREATE INDEX jobs_by_start ON jobs(started_ms);
+"""
+_FORMAT = Format(_APPLICATION_ID, (_SCHEMA,))
 
 
 class SqliteJobStore:
     """The state of long work; see `JobStore`."""
 
     def __init__(self, path: Path, *, max_jobs: int = _MAX_JOBS) -> None:
-        self._database = Database(path, FORMAT)
+        self._database = Database(path, _FORMAT)
         self._max_jobs = max_jobs
 
     def put(self, record: JobRecord) -> bool:
@@ -71,21 +65,15 @@ class SqliteJobStore:
     def get(self, id_: str) -> JobRecord | None:
         """One job; `interrupted` if its process has died."""
         with self._database.read() as db:
-            row = db.execute(
-                f"SELECT {', '.join(_COLUMNS)} FROM jobs WHERE id = ?",  # noqa: S608
-                (bind_text(id_),),
-            ).fetchone()
+            row = db.execute(f"{_SELECT} WHERE id = ?", (bind_text(id_),)).fetchone()
         return _settle(_to_record(row)) if row else None
 
     def recent(self, limit: int, after: tuple[int, str] | None = None) -> list[JobRecord]:
         """Jobs, newest first."""
         later = "WHERE (-started_ms, id) > (?, ?)" if after else ""
         with self._database.read() as db:
-            found = db.execute(
-                f"SELECT {', '.join(_COLUMNS)} FROM jobs {later} "  # noqa: S608
-                "ORDER BY -started_ms, id LIMIT ?",
-                (*(after or ()), limit),
-            ).fetchall()
+            query = f"{_SELECT} {later} ORDER BY -started_ms, id LIMIT ?"
+            found = db.execute(query, (*(after or ()), limit)).fetchall()
         return [_settle(_to_record(row)) for row in found]
 
     def cancel(self, id_: str) -> bool:
@@ -103,16 +91,14 @@ class SqliteJobStore:
 
 def _settle(record: JobRecord) -> JobRecord:
     """A running job whose process is gone was interrupted."""
-    if record.status != "running" or _is_alive(record):
+    number, _, birth = record.process.partition(":")
+    if record.status != "running" or (
+        read_birth(int(number)) == birth
+        if birth
+        else time.time() * 1000 - record.updated_ms < _SILENT_MS
+    ):
         return record
     return replace(record, status="interrupted", finished_ms=record.updated_ms, eta_s=None)
-
-
-def _is_alive(record: JobRecord) -> bool:
-    number, _, birth = record.process.partition(":")
-    if birth:
-        return read_birth(int(number)) == birth
-    return time.time() * 1000 - record.updated_ms < _SILENT_MS
 
 
 def _to_column(value: Any) -> Any:

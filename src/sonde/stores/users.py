@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,27 +72,20 @@ class Users:
     def revoke(self, name: str) -> int:
         """Revoke a user, or one key by its id. Returns how many keys ended."""
         with self._locked():
-            return self._revoke(name)
-
-    def _revoke(self, name: str) -> int:
-        ended = [key for key in self._keys if key.revoked_at is None and name in (key.id, key.user)]
-        now = _now()
-        is_key = any(key.id == name for key in self._keys)
-        if not is_key and USER_NAME.fullmatch(name):
-            self._shut_out[name] = now  # ends tokens that others signed for this user, too
-        elif not ended:
-            raise InvalidRequest(
-                f"{name!r}",
-                user_message="There is no user and no key '{name}'.",
-                next_action="See `sonde users list`.",
-                name=name,
-            )
-        keys = [
-            Key(key.id, key.user, key.digest, key.created_at, now) if key in ended else key
-            for key in self._keys
-        ]
-        self._save(keys)
-        return len(ended)
+            active = [key for key in self._keys if key.revoked_at is None]
+            ended = [key for key in active if name in (key.id, key.user)]
+            now = _now()
+            if all(key.id != name for key in self._keys) and USER_NAME.fullmatch(name):
+                self._shut_out[name] = now  # ends tokens that others signed for this user, too
+            elif not ended:
+                raise InvalidRequest(
+                    f"{name!r}",
+                    user_message="There is no user and no key '{name}'.",
+                    next_action="See `sonde users list`.",
+                    name=name,
+                )
+            self._save([replace(k, revoked_at=now) if k in ended else k for k in self._keys])
+            return len(ended)
 
     def find_user(self, token: str) -> str | None:
         """The user of a valid key."""
@@ -142,12 +135,8 @@ class Users:
         self._stamp = stamp
 
     def _save(self, keys: list[Key]) -> None:
-        body = {
-            "format": _FORMAT,
-            "keys": [asdict(key) for key in keys],
-            "shutOut": self._shut_out,
-        }
-        write_json(self._path, body)
+        rows = [asdict(key) for key in keys]
+        write_json(self._path, {"format": _FORMAT, "keys": rows, "shutOut": self._shut_out})
         self._path.chmod(0o600)
         self._stamp = None
         self._refresh()
@@ -180,9 +169,8 @@ def load_signing_key(home: Path, link: Callable[[Path, Path], None] = os.link) -
                 file.write(fresh)
             with suppress(OSError):
                 link(temporary, path)  # of two processes that start together, one wins
-            if not _read_key(
-                path
-            ):  # torn, when an empty key would let anyone sign; or no links here
+            # torn, when an empty key would let anyone sign; or no links here
+            if not _read_key(path):
                 temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

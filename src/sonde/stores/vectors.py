@@ -12,7 +12,7 @@ import hashlib
 import os
 import threading
 import zlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,8 @@ from sonde.types import Scored
 
 Ids = NDArray[np.int64]
 Slots = NDArray[np.int64]
+Ranges = NDArray[np.int64]
+"""Rows of (first id, end), ascending and disjoint."""
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int8]
 Signs = NDArray[np.uint64]
@@ -61,7 +63,7 @@ class VectorRows(Protocol):
         """The current checksum of each of these slots; None where nothing can be read."""
 
     def count_rows(self) -> int:
-        """How many slots are used."""
+        """How many slots are used, including torn ones at the end."""
 
     def count_complete(self) -> int:
         """How many slots can be read."""
@@ -132,14 +134,10 @@ class SlotIndex:
         length = float(np.linalg.norm(query))
         if not length or limit < 1:
             return []
-        inside = self.slots != NO_SLOT
-        if allowed is not None:
-            inside &= allowed
-        ids, slots = self.ids, self.slots
-        if not inside.all():
-            ids, slots = ids[inside], slots[inside]
-        places, scores = find(query / np.float32(length), slots, limit)
-        return list(zip(ids[places].tolist(), scores.tolist(), strict=True))
+        silent = self.slots == NO_SLOT
+        heard = self.drop(silent if allowed is None else silent | ~allowed)
+        places, scores = find(query / np.float32(length), heard.slots, limit)
+        return list(zip(heard.ids[places].tolist(), scores.tolist(), strict=True))
 
     def drop(self, gone: Mask) -> SlotIndex:
         """Without these ids."""
@@ -164,6 +162,15 @@ def index_slots(pairs: Iterable[int]) -> SlotIndex:
     return SlotIndex(table[order, 0], table[order, 1])
 
 
+def contains(ranges: Ranges, ids: Ids) -> Mask:
+    """Which of these ids lie in one of the ranges, none of which is empty."""
+    if not len(ranges):
+        return np.zeros(len(ids), np.bool_)
+    place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
+    inside: Mask = (place >= 0) & (ids < ranges[place, 1])
+    return inside
+
+
 def rank_ids(nearest: Sequence[tuple[int, float]], limit: int) -> list[Scored]:
     """The best of these by score, then id."""
     ordered = sorted(nearest, key=lambda pair: (-pair[1], pair[0]))
@@ -178,18 +185,12 @@ class VectorFile:
     """
 
     def __init__(self, path: Path, dimensions: int) -> None:
-        self.path = path.with_suffix(".i8")
+        self.path, self.bits_path = path.with_suffix(".i8"), path.with_suffix(".bits")
         self.dimensions = dimensions
-        self._words = -(-dimensions // 64)
+        self._width, self._words = dimensions + _SCALE_BYTES, -(-dimensions // 64)
         self._lock = threading.Lock()
-        self._width = dimensions + _SCALE_BYTES
         self._rows = np.empty((0, self._width), np.int8)
         self._bits = np.empty((0, self._words), np.uint64)
-
-    @property
-    def bits_path(self) -> Path:
-        """The file with the sign bits."""
-        return self.path.with_suffix(".bits")
 
     def append(self, vectors: Vectors) -> tuple[int, list[int]]:
         rows, bits = quantize(vectors), pack_signs(vectors)
@@ -204,12 +205,10 @@ class VectorFile:
         return first, _sum_rows(rows, bits)
 
     def count_rows(self) -> int:
-        """How many rows are used, including torn ones at the end."""
         sizes = ((self.path, self._width), (self.bits_path, self._words * 8))
         return max(-(-_measure(path) // width) for path, width in sizes)
 
     def count_complete(self) -> int:
-        """How many rows are whole in both files."""
         rows, bits = _measure(self.path), _measure(self.bits_path)
         return min(rows // self._width, bits // (self._words * 8))
 
@@ -330,18 +329,9 @@ def _measure(path: Path) -> int:
 
 def _map_rows(path: Path, kind: np.dtype, width: int) -> NDArray:  # type: ignore[type-arg]
     count = _measure(path) // (width * kind.itemsize)
-    return (
-        np.memmap(path, kind, mode="r", shape=(count, width))
-        if count
-        else np.empty((0, width), kind)
-    )
-
-
-def delete_strays(folder: Path, named: Collection[str]) -> None:
-    """Remove vector files that no database names (left by a crash)."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.stem not in named and path.suffix in (".i8", ".bits"):
-            path.unlink(missing_ok=True)
+    if not count:
+        return np.empty((0, width), kind)
+    return np.memmap(path, kind, mode="r", shape=(count, width))
 
 
 def pack_rows(vectors: Vectors) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from sonde.types import Chunk, FileState, Filter, Needs, ParsedFile, Scored, StoreCounts, Symbol
 
@@ -12,11 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Vectors = NDArray[np.float32]
-else:
-    Vectors = object  # numpy is loaded on first use: listing tools does not need it
-
-
+# quoted, since numpy is loaded on first use: listing tools does not need it
+Vectors: TypeAlias = "NDArray[np.float32]"
 EVERYTHING = Filter()
 
 

@@ -1,4 +1,4 @@
-"""Consistency of a chunk index: files, chunks, words, names and trigrams.
+"""Consistency of a chunk index: files, chunks, words, names and trigrams; and copies of its stores.
 
 Every block is a short read of its own, so that a writer's log can shrink meanwhile. That works
 because the id of a chunk is never reused: what was read of it stays true.
@@ -6,25 +6,32 @@ because the id of a chunk is never reused: what was read of it stays true.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from sonde.errors import IndexCorrupt, SondeError
 from sonde.stores.chunks import lexicon, tables
-from sonde.stores.chunks.tables import read_state
-from sonde.stores.database import read_number, read_stored_text
+from sonde.stores.chunks.tables import CHUNK_FORMAT, read_state
+from sonde.stores.database import read_number, read_stored_text, translate_errors
 from sonde.types import Chunk, FileState, ParsedFile, Symbol
 
 Read = Callable[[], AbstractContextManager[apsw.Connection]]
 Check = Callable[[], None]
 Complete = Callable[[list[Chunk]], list[Chunk]]
 _FILES_AT_ONCE, _TERMS_AT_ONCE = 256, 2_000
+_STEMS = ("index", "docs")
+_COPY_ATTEMPTS = 3
 
 _OUTSIDE = (
     "NOT EXISTS (SELECT 1 FROM files AS f WHERE f.id = c.file_id AND c.id >= f.first_chunk"
@@ -52,11 +59,8 @@ _COUNTERS = {
 
 def find_strays(connection: apsw.Connection) -> dict[str, list[int]]:
     """Rows that belong to no file, by table."""
-    found = {
-        table: [int(key) for (key,) in connection.execute(query)]
-        for table, query in _STRAYS.items()
-    }
-    return {table: keys for table, keys in found.items() if keys}
+    found = {table: list(connection.execute(query)) for table, query in _STRAYS.items()}
+    return {table: [int(key) for (key,) in rows] for table, rows in found.items() if rows}
 
 
 def find_incomplete(connection: apsw.Connection) -> set[str]:
@@ -71,9 +75,8 @@ def find_miscounts(connection: apsw.Connection) -> dict[str, int]:
     return {key: n for key, n in right.items() if read_number(connection, query, (key,)) != n}
 
 
-def remove_strays(connection: apsw.Connection) -> int:
-    """Delete rows that belong to no file and correct the counters. Returns how many."""
-    removed = 0
+def remove_strays(connection: apsw.Connection) -> None:
+    """Delete rows that belong to no file and correct the counters."""
     # words of a chunk that is itself deleted here become strays only then
     while strays := find_strays(connection):
         for table, keys in strays.items():
@@ -82,7 +85,6 @@ def remove_strays(connection: apsw.Connection) -> int:
                 f"DELETE FROM {table} WHERE {column} = ?",  # noqa: S608 - our own names
                 [(key,) for key in keys],
             )
-            removed += len(keys)
         generation = read_state(connection, "generation")
         connection.executemany(
             "INSERT INTO removed VALUES (?, ?, 1)",
@@ -90,8 +92,6 @@ def remove_strays(connection: apsw.Connection) -> int:
         )
     for key, value in find_miscounts(connection).items():
         connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
-        removed += 1
-    return removed
 
 
 def list_contradictions(connection: apsw.Connection) -> list[str]:
@@ -152,7 +152,7 @@ class _Stored:
         if not known:
             return
         # a file that was replaced since the words were read has other chunks under its id
-        if known["files"].first_of(self.id) == self.first:
+        if known["files"].sum_of(self.id) == self.first:
             named = ParsedFile(self.file.state, tuple(chunks), _parse_symbols(self.symbols))
             held = lexicon.list_file_grams(named).split()
             yield known["grams"], [(self.id, sums.add(held))]
@@ -177,12 +177,11 @@ def _read_block(connection: apsw.Connection, after: int) -> Iterator[_Stored]:
         stored = _Stored(row)
         where = f"{tables.OF_FILES} WHERE f.id = ? ORDER BY c.id"
         stored.chunks = list(tables.select_chunks(connection, where, (stored.id,)))
-        rows = connection.execute(
+        digests = (
             "SELECT digest FROM files AS f JOIN chunks AS c ON c.id >= f.first_chunk"
-            " AND c.id < f.first_chunk + f.chunk_count WHERE f.id = ? ORDER BY c.id",
-            (stored.id,),
+            " AND c.id < f.first_chunk + f.chunk_count WHERE f.id = ? ORDER BY c.id"
         )
-        stored.digests = [bytes(digest) for (digest,) in rows]
+        stored.digests = [bytes(each) for (each,) in connection.execute(digests, (stored.id,))]
         yield stored
 
 
@@ -202,12 +201,9 @@ class _WordSums:
 
     def agrees(self, key: int, expected: int) -> bool:
         """Whether a row has the expected sum; rows that came later are not checked."""
-        place = int(np.searchsorted(self._ids, key))
-        if place == len(self._ids) or self._ids[place] != key:
-            return True
-        return int(self._sums[place]) == expected
+        return self.sum_of(key) in (None, expected)
 
-    def first_of(self, key: int) -> int | None:
+    def sum_of(self, key: int) -> int | None:
         """The sum of one row; None for an unknown row."""
         place = int(np.searchsorted(self._ids, key))
         known = place < len(self._ids) and self._ids[place] == key
@@ -240,31 +236,94 @@ def _walk_words(
     where = "WHERE col = ?" if column else ""
     # the rows of a word come together, so that nothing has to be sorted
     query = f"SELECT term, json_group_array(doc) FROM temp.{view} {where} GROUP BY term"  # noqa: S608
-    words: list[int] = []
-    rows: list[NDArray[np.int64]] = []
-    for term, docs in connection.execute(query, (column,) if column else ()):
-        words.append(zlib.crc32(read_stored_text(term).encode("utf-8", "surrogatepass")))
-        rows.append(np.array(json.loads(docs), np.int64))
-        if len(words) >= _TERMS_AT_ONCE:
-            yield _spread(words, rows)
-            words, rows = [], []
-    if words:
-        yield _spread(words, rows)
+    found = (
+        (_sum_word(read_stored_text(term)), np.array(json.loads(docs), np.int64))
+        for term, docs in connection.execute(query, (column,) if column else ())
+    )
+    while block := list(itertools.islice(found, _TERMS_AT_ONCE)):
+        words, rows = zip(*block, strict=True)
+        yield np.repeat(np.array(words, np.float64), list(map(len, rows))), np.concatenate(rows)
 
 
-def _spread(
-    words: list[int], rows: list[NDArray[np.int64]]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    return np.repeat(np.array(words, np.float64), [len(r) for r in rows]), np.concatenate(rows)
+def _sum_word(word: str) -> int:
+    return zlib.crc32(word.encode("utf-8", "surrogatepass"))
 
 
 class _Checksums(dict[str, int]):
     """The checksum of each word; a cache."""
 
     def __missing__(self, word: str) -> int:
-        self[word] = value = zlib.crc32(word.encode("utf-8", "surrogatepass"))
+        self[word] = value = _sum_word(word)
         return value
 
     def add(self, words: Iterable[str]) -> int:
         """The sum over these words."""
         return sum(map(self.__getitem__, words))
+
+
+def copy_stores(source: Path, target: Path, name: str) -> bool:
+    """Copy both stores of a backend into a folder that has none.
+
+    Returns false when there is nothing to copy, or it keeps changing. Modification times are
+    reset, because the files of the copy are others, which must be read before they are trusted.
+    """
+    suffixes = (".db", ".vectors") if name == "sqlite" else (".lance.db", ".lancedb")
+    if any((target / f"{stem}{suffixes[0]}").exists() for stem in _STEMS):
+        return False
+    temporary = target / "seed.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        with translate_errors(target):
+            temporary.mkdir(parents=True)
+            whole = all(_copy_store(source, temporary, stem, *suffixes) for stem in _STEMS)
+            # databases last: files without one are ignored
+            for suffix in reversed(suffixes) if whole else ():
+                for made in (temporary / f"{stem}{suffix}" for stem in _STEMS):
+                    if made.exists():
+                        shutil.rmtree(target / made.name, ignore_errors=True)
+                        made.replace(target / made.name)
+        return whole
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _copy_store(source: Path, target: Path, stem: str, database: str, vectors: str) -> bool:
+    """Copy one store; retried if it was changed meanwhile."""
+    path, copied = source / f"{stem}{database}", target / f"{stem}{database}"
+    if not path.is_file():
+        return False
+    for _ in range(_COPY_ATTEMPTS):
+        try:
+            with translate_errors(path):
+                generation = _copy_database(path, copied)
+                folder, copied_folder = (each / f"{stem}{vectors}" for each in (source, target))
+                shutil.rmtree(copied_folder, ignore_errors=True)
+                if folder.is_dir():
+                    shutil.copytree(folder, copied_folder, copy_function=shutil.copyfile)
+                with contextlib.closing(_open_readonly(path)) as connection:
+                    if read_state(connection, "generation") == generation:
+                        return True
+        except SondeError:
+            continue  # something was moved or removed in between
+    return False
+
+
+def _copy_database(source: Path, target: Path) -> int:
+    target.unlink(missing_ok=True)
+    with (
+        contextlib.closing(_open_readonly(source)) as original,
+        contextlib.closing(apsw.Connection(str(target))) as copy,
+    ):
+        with copy.backup("main", original, "main") as backup:
+            backup.step()
+        if copy.pragma("application_id") != CHUNK_FORMAT.application_id or (
+            copy.pragma("user_version") != CHUNK_FORMAT.version
+        ):
+            raise IndexCorrupt(f"{source} has another format")
+        copy.execute("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL")
+        copy.execute("UPDATE files SET mtime_ns = 0")
+        return read_state(copy, "generation")
+
+
+def _open_readonly(path: Path) -> apsw.Connection:
+    return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)

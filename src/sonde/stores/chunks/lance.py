@@ -9,8 +9,9 @@ Writers to Lance hold SQLite's write lock, so that a merge never meets another w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,14 @@ from sonde.stores.chunks.lance_tables import (
     LanceVectors,
     connect,
     list_tables,
-    optimize_table,
+    name_among,
     translate_lance,
 )
 from sonde.stores.chunks.sqlite import ChunkIndex
 from sonde.types import Chunk, Kind, ParsedFile
 
+_NAMES = {"code": ("index", "project_docs"), "docs": ("docs", "project_docs_prose")}
+"""The stem of the files, and the table of chunks."""
 _MERGES_AFTER_WRITE = 2
 """Merges after the last write: one for what it replaced, one for what that merge replaced."""
 
@@ -46,17 +49,14 @@ class LanceChunkStore(ChunkIndex):
         limits: ChunkLimits = LIMITS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        stem, table = (
-            ("index", "project_docs") if kind == "code" else ("docs", "project_docs_prose")
-        )
+        stem, table = _NAMES[kind]
         path = folder / f"{stem}.lancedb"
         lance = connect(path)
-        super().__init__(
-            folder / f"{stem}.lance.db",
-            path,
-            lambda name, size: LanceVectors(lance, name, size, path),
-            limits,
-        )
+
+        def open_rows(name: str, size: int) -> LanceVectors:
+            return LanceVectors(lance, name, size, path)
+
+        super().__init__(folder / f"{stem}.lance.db", path, open_rows, limits)
         self._lance, self._limits, self._clock = lance, limits, clock
         self._rows = ChunkRows(lance, table, path)
         self._wrote_at, self._merges_due = 0.0, 0
@@ -66,10 +66,10 @@ class LanceChunkStore(ChunkIndex):
         with self._change() as connection:
             self._drop_unnumbered(connection)
             old = list(tables.select_files(connection, [f.state.path for f in files]))
-            tables.write_files(connection, files, keep_text=False)
-            added = self._number_chunks(connection, files)
+            added = tables.write_files(connection, files, keep_text=False)
             if added:
-                self._rows.add(added, self._recall_vectors(connection, [c for c, _ in added]))
+                known = self._recall_vectors(connection, {id_: c.digest for id_, c, _ in added})
+                self._rows.add(added, known)
         self._delete_rows(old)
         self._clean = True
         self._note_write()
@@ -103,19 +103,22 @@ class LanceChunkStore(ChunkIndex):
         if self._merges_due and self._clock() - self._wrote_at >= self._limits.quiet_s:
             self._reclaim()
             self._wrote_at, self._merges_due = self._clock(), self._merges_due - 1
-        elif self._count_fragments() >= self._limits.max_fragments:
+            return
+        with translate_lance(self._folder):
+            found = [table.stats()["fragment_stats"]["num_fragments"] for table in self._tables()]
+        if max(found) >= self._limits.max_fragments:
             self._reclaim()
 
     def verify(self) -> list[str]:
         broken = super().verify()
         with self._database.read() as connection:
-            lost = len(self._find_lost(connection))
+            lost = len(_list_needed(connection) - self._rows.list_ids())
         return [*broken, f"chunks without a row in LanceDB: {lost}"] if lost else broken
 
     def find_drift(self, check: Callable[[], None], *, thorough: bool) -> Drift:
         drift = super().find_drift(check, thorough=thorough)
         with self._database.read() as connection:
-            strays = len(self._rows.list_ids() - self._list_needed(connection))
+            strays = len(self._rows.list_ids() - _list_needed(connection))
         return replace(drift, strays=drift.strays + strays)
 
     def drop_broken(self) -> None:
@@ -123,55 +126,27 @@ class LanceChunkStore(ChunkIndex):
         with self._database.write() as connection:
             self._sweep(connection)
 
-    def _list_needed(self, connection: apsw.Connection) -> set[int]:
-        return {key for (key,) in connection.execute("SELECT id FROM chunks")}
-
-    def _find_lost(self, connection: apsw.Connection) -> set[int]:
-        return self._list_needed(connection) - self._rows.list_ids()
-
     def _complete(self, chunks: list[Chunk]) -> list[Chunk]:
         found = self._complete_known(chunks)
         if len(found) < len(chunks):
             # rows go after the commit that drops their chunks: one that is still needed is lost
             gone = {chunk.id for chunk in chunks} - {chunk.id for chunk in found}
             with self._database.read() as connection:
-                if gone & self._list_needed(connection):
+                if gone & _list_needed(connection):
                     raise IndexCorrupt(f"LanceDB read error - {self._folder} has lost rows")
         return found
 
     def _complete_known(self, chunks: list[Chunk]) -> list[Chunk]:
-        textless = [chunk.id for chunk in chunks if not chunk.text]
-        texts = self._rows.read(textless)
-        return [
-            chunk
-            if chunk.text
-            else replace(chunk, header=texts[chunk.id][0], text=texts[chunk.id][1])
-            for chunk in chunks
-            if chunk.text or chunk.id in texts
-        ]
-
-    def _number_chunks(
-        self, connection: apsw.Connection, files: Sequence[ParsedFile]
-    ) -> list[tuple[Chunk, str]]:
-        """The chunks as they were stored, each with the hash of its file."""
-        latest = {file.state.path: file for file in files}
-        numbered = []
-        for path, file in latest.items():
-            for stored in tables.select_files(connection, [path]):
-                ordered = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
-                numbered += [
-                    (replace(chunk, id=stored.first + place), file.state.hash)
-                    for place, chunk in enumerate(ordered)
-                ]
-        return numbered
+        stored = self._rows.read([chunk.id for chunk in chunks if not chunk.text])
+        known = [chunk for chunk in chunks if chunk.text or chunk.id in stored]
+        return [replace(chunk, **stored.get(chunk.id, {})) for chunk in known]
 
     def _recall_vectors(
-        self, connection: apsw.Connection, chunks: Sequence[Chunk]
+        self, connection: apsw.Connection, digest_of: Mapping[int, bytes]
     ) -> dict[bytes, Vectors]:
         """Vectors of the RFC's size that are already known for these chunks."""
         query = "SELECT name FROM models WHERE dimensions = ? ORDER BY id"
         names = [str(name) for (name,) in connection.execute(query, (RFC_DIMENSIONS,))]
-        digest_of = {chunk.id: chunk.digest for chunk in chunks}
         return {
             digest_of[key]: vector
             for name in names
@@ -179,13 +154,10 @@ class LanceChunkStore(ChunkIndex):
         }
 
     def _delete_rows(self, files: Sequence[tables.StoredFile]) -> None:
-        ranges = [
-            f"(chunk >= {file.first} AND chunk < {file.first + file.size})"
-            for file in files
-            if file.size
-        ]
-        if ranges:
+        ends = [(file.first, file.first + file.size) for file in files if file.size]
+        if ends:
             with self._database.write():
+                ranges = (f"(chunk >= {first} AND chunk < {end})" for first, end in ends)
                 self._rows.delete(" OR ".join(ranges))
 
     def _drop_unnumbered(self, connection: apsw.Connection) -> None:
@@ -196,9 +168,9 @@ class LanceChunkStore(ChunkIndex):
 
     def _sweep(self, connection: apsw.Connection) -> None:
         self._drop_unnumbered(connection)
-        stray = self._rows.list_ids() - self._list_needed(connection)
+        stray = self._rows.list_ids() - _list_needed(connection)
         if stray:
-            self._rows.delete(f"chunk IN ({', '.join(map(str, stray))})")
+            self._rows.delete(name_among("chunk", stray))
         with translate_lance(self._folder):
             for name in list_tables(self._lance) - self._vectors.list_named(connection):
                 if name.startswith("vectors-"):
@@ -207,19 +179,19 @@ class LanceChunkStore(ChunkIndex):
     def _note_write(self) -> None:
         self._wrote_at, self._merges_due = self._clock(), _MERGES_AFTER_WRITE
 
-    def _count_fragments(self) -> int:
-        with translate_lance(self._folder):
-            found = [table.stats()["fragment_stats"]["num_fragments"] for table in self._tables()]
-        return int(max(found))
-
     def _reclaim(self) -> None:
-        """Merge small fragments; writers wait for it, readers do not."""
+        """Merge small fragments and drop old versions; writers wait for it, readers do not."""
+        kept = timedelta(seconds=self._limits.kept_versions_s)
         with self._database.write(), translate_lance(self._folder):
             for table in self._tables():
-                optimize_table(table, self._limits.kept_versions_s)
+                table.optimize(cleanup_older_than=kept, delete_unverified=True)
 
     def _tables(self) -> list[Any]:
         with self._database.read() as connection:
             # a model whose vectors are all gone has a name but no table
             named = self._vectors.list_named(connection) & list_tables(self._lance)
         return [self._rows.table, *map(self._lance.open_table, named)]
+
+
+def _list_needed(connection: apsw.Connection) -> set[int]:
+    return {key for (key,) in connection.execute("SELECT id FROM chunks")}

@@ -7,7 +7,7 @@ import os
 import threading
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,11 @@ from sonde.types import Chunk
 
 RFC_DIMENSIONS = 384
 """The size of the vector column that the RFC documents."""
+_COLUMNS = (
+    *("id", "path", "text", "vector", "start_line", "end_line", "content_hash"),
+    *("chunk", "header", "symbol", "digest"),
+)
+"""The RFC's columns of a chunk, and ours after them."""
 _SPARE_RESULTS = 64
 """Results fetched beyond the limit, because the last ones may tie."""
 _MIN_THREADS = 4
@@ -59,64 +64,45 @@ def list_tables(database: Any) -> set[str]:
     return set(database.list_tables().tables)
 
 
-def optimize_table(table: Any, kept_s: float) -> None:
-    """Merge fragments and drop old versions; queries may run meanwhile, writers must not."""
-    table.optimize(cleanup_older_than=timedelta(seconds=kept_s), delete_unverified=True)
-
-
 class ChunkRows:
-    """The table of chunks: the RFC's columns, and ours after them."""
+    """The table of chunks."""
 
     def __init__(self, database: Any, name: str, path: Path) -> None:
         import pyarrow as pa
 
         self._path = path
-        self._schema = pa.schema(
-            [
-                ("id", pa.string()),
-                ("path", pa.string()),
-                ("text", pa.string()),
-                ("vector", pa.list_(pa.float32(), RFC_DIMENSIONS)),
-                ("start_line", pa.int32()),
-                ("end_line", pa.int32()),
-                ("content_hash", pa.string()),
-                ("chunk", pa.int64()),
-                ("header", pa.string()),
-                ("symbol", pa.string()),
-                ("digest", pa.string()),
-            ]
-        )
+        kinds = {"start_line": pa.int32(), "end_line": pa.int32(), "chunk": pa.int64()}
+        kinds["vector"] = pa.list_(pa.float32(), RFC_DIMENSIONS)
+        self._schema = pa.schema([(each, kinds.get(each, pa.string())) for each in _COLUMNS])
         with translate_lance(path):
             self.table = database.create_table(name, schema=self._schema, exist_ok=True)
 
-    def add(self, chunks: Sequence[tuple[Chunk, str]], vectors: Mapping[bytes, Vectors]) -> None:
-        """Append chunks, each with the hash of its file, and the vectors that are known."""
+    def add(
+        self, added: Sequence[tuple[int, Chunk, str]], vectors: Mapping[bytes, Vectors]
+    ) -> None:
+        """Append chunks, as `write_files` returns them, and the vectors that are known."""
         import pyarrow as pa
 
+        ids, chunks, hashes = zip(*added, strict=True)
         rows = np.zeros((len(chunks), RFC_DIMENSIONS), np.float32)
-        for place, (chunk, _) in enumerate(chunks):
+        for place, chunk in enumerate(chunks):
             rows[place] = vectors.get(chunk.digest, 0.0)
-        columns = {
-            "id": [str(uuid.uuid4()) for _ in chunks],
-            "path": [replace_invalid(chunk.path) for chunk, _ in chunks],
-            "text": [replace_invalid(chunk.text) for chunk, _ in chunks],
-            "vector": pack_vectors(rows),
-            "start_line": [chunk.span.start_line for chunk, _ in chunks],
-            "end_line": [chunk.span.end_line for chunk, _ in chunks],
-            "content_hash": [file_hash for _, file_hash in chunks],
-            "chunk": [chunk.id for chunk, _ in chunks],
-            "header": [replace_invalid(chunk.header) for chunk, _ in chunks],
-            "symbol": [replace_invalid(chunk.symbol) for chunk, _ in chunks],
-            "digest": [chunk.digest.hex() for chunk, _ in chunks],
-        }
+        columns: dict[str, Any] = {"vector": pack_vectors(rows), "chunk": ids}
+        columns |= {"id": [str(uuid.uuid4()) for _ in chunks], "content_hash": hashes}
+        columns["digest"] = [chunk.digest.hex() for chunk in chunks]
+        for name in ("start_line", "end_line"):
+            columns[name] = [getattr(chunk.span, name) for chunk in chunks]
+        for name in ("path", "text", "header", "symbol"):
+            texts = (getattr(chunk, name) for chunk in chunks)
+            columns[name] = [text.encode("utf-8", "replace").decode() for text in texts]
         with translate_lance(self._path):
             self.table.add(pa.table(columns, schema=self._schema))
 
     def put_vectors(self, vectors: Mapping[bytes, Vectors]) -> None:
         """Fill the RFC's vector column of the chunks with these digests, in one commit."""
-        wanted = ", ".join(f"'{digest.hex()}'" for digest in vectors)
+        wanted = name_among("digest", [f"'{digest.hex()}'" for digest in vectors])
         with translate_lance(self._path):
-            found = self.table.search().where(f"digest IN ({wanted})").limit(None).to_arrow()
+            found = self.table.search().where(wanted).limit(None).to_arrow()
             if not found.num_rows:
                 return
             rows = np.stack([vectors[bytes.fromhex(d)] for d in found["digest"].to_pylist()])
@@ -124,16 +110,14 @@ class ChunkRows:
             filled = found.set_column(place, self._schema.field("vector"), pack_vectors(rows))
             self.table.merge_insert("id").when_matched_update_all().execute(filled)
 
-    def read(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+    def read(self, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """The header and text of each of these chunks."""
         if not ids:
             return {}
-        wanted = ", ".join(map(str, ids))
         with translate_lance(self._path):
-            query = self.table.search().where(f"chunk IN ({wanted})")
-            found = query.select(["chunk", "header", "text"]).limit(None).to_arrow().to_pydict()
-        texts = zip(found["header"], found["text"], strict=True)
-        return dict(zip(found["chunk"], texts, strict=True))
+            query = self.table.search().where(name_among("chunk", ids))
+            found = query.select(["chunk", "header", "text"]).limit(None).to_arrow().to_pylist()
+        return {row.pop("chunk"): row for row in found}
 
     def list_ids(self) -> set[int]:
         """The ids of all chunks that have a row."""
@@ -184,19 +168,17 @@ class LanceVectors:
         rows = self._select(slots)
         if len(rows) < len(set(slots.tolist())):
             raise IndexCorrupt(f"{self._path} lacks vectors that the database names")
-        return np.array([rows[slot] for slot in slots.tolist()], np.float32).reshape(
-            -1, self.dimensions
-        )
+        vectors = np.array([rows[slot] for slot in slots.tolist()], np.float32)
+        return vectors.reshape(-1, self.dimensions)
 
     def _select(self, slots: Slots) -> dict[int, Vectors]:
         if not len(slots):
             return {}
-        wanted = ", ".join(map(str, slots.tolist()))
         with translate_lance(self._path):
             table = self._open()
             if table is None:
                 return {}
-            query = table.search().where(f"slot IN ({wanted})")
+            query = table.search().where(name_among("slot", slots.tolist()))
             found = query.select(["slot", "vector"]).limit(None).to_arrow()
         rows = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.dimensions)
         return dict(zip(found["slot"].to_pylist(), rows, strict=True))
@@ -238,8 +220,7 @@ class LanceVectors:
                 return np.empty(0, np.int64), np.empty(0, np.float32)
             search = table.search(query, vector_column_name="vector").distance_type("dot")
             if slots is not None:
-                among = ", ".join(map(str, slots.tolist()))
-                search = search.where(f"slot IN ({among})", prefilter=True)
+                search = search.where(name_among("slot", slots.tolist()), prefilter=True)
             found = search.select(["slot", "_distance"]).limit(limit).to_arrow()
         # its distance by dot product is one minus the cosine of unit vectors
         return found["slot"].to_numpy(), np.float32(1.0) - found["_distance"].to_numpy()
@@ -255,14 +236,14 @@ class LanceVectors:
             return self._opened
 
 
+def name_among(column: str, values: Iterable[object]) -> str:
+    """The condition that a column holds one of these values."""
+    return f"{column} IN ({', '.join(map(str, values))})"
+
+
 def pack_vectors(rows: Vectors) -> Any:
     """Rows as a column of fixed-size lists."""
     import pyarrow as pa
 
     flat = pa.array(np.ascontiguousarray(rows, np.float32).reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
-
-
-def replace_invalid(text: str) -> str:
-    """The text with invalid Unicode replaced."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -6,20 +6,17 @@ import itertools
 import json
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
 
-from sonde.stores.bm25 import bound_term, choose_terms, spell_match, split_rarest
 from sonde.stores.chunks import lexicon
+from sonde.stores.chunks.base import ChunkLimits
 from sonde.stores.chunks.tables import read_state, select_files
-from sonde.stores.database import Value, read_stored_text
+from sonde.stores.database import read_stored_text
+from sonde.stores.vectors import Ranges, contains
 from sonde.types import Filter, Scored
-
-Ranges = NDArray[np.int64]
-"""Rows of (first chunk id, end), ascending and disjoint."""
 
 _FILTERED_IN_SQL = 5_000
 """Up to this many allowed chunks the query names them; beyond, it ranks all and filters here."""
@@ -49,14 +46,10 @@ State = tuple[int, int]
 
 
 class LexicalIndex:
-    """Ranks by words; caches how common words are and which chunks a filter allows.
+    """Ranks by words; caches how common words are and which chunks a filter allows."""
 
-    `postings`: matches a query may touch before its commonest words are left out.
-    `rare_times`: the rarest terms are tried alone where they find this many times the limit.
-    """
-
-    def __init__(self, postings: float, rare_times: int) -> None:
-        self._postings, self._rare_times = postings, rare_times
+    def __init__(self, limits: ChunkLimits) -> None:
+        self._limits = limits
         self._lock = threading.Lock()
         self._counts: dict[str, tuple[int, State]] = {}
         self._counted_at = 0
@@ -68,12 +61,12 @@ class LexicalIndex:
         """The best chunks for these terms among those allowed."""
         counts = self._recall_counts(connection, lexicon.list_query_terms(terms))
         allowed = self.allow(connection, where)
-        kept = choose_terms(counts, self._postings)
+        kept = lexicon.choose_terms(counts, self._limits.postings)
         if allowed is None and (best := self._rank_by_rarest(connection, kept, limit)):
             return best
         ranked = _rank(connection, kept, limit, allowed)
         if allowed is not None and len(ranked) < limit:
-            every = choose_terms(counts, float("inf"))
+            every = lexicon.choose_terms(counts, float("inf"))
             if every != kept:
                 ranked = _rank(connection, every, limit, allowed)
         return ranked
@@ -132,14 +125,15 @@ class LexicalIndex:
         """
         state = _read_state(connection)
         counts = {term: self._count_now(connection, term, state) for term in terms}
-        rare, common = split_rarest(counts, state[1], self._rare_times * limit, _COMMON_TIMES)
+        least = self._limits.rare_times * limit
+        rare, common = lexicon.split_rarest(counts, state[1], least, _COMMON_TIMES)
         if not rare or limit < 1:
             return []
-        found = dict(_select_scores(connection, _ALL, (spell_match(rare),)))
-        both = f"({spell_match(rare)}) AND ({spell_match(common)})"
-        found.update(_select_scores(connection, _ALL, (both,)))
+        found = dict(connection.execute(_ALL, (lexicon.spell_match(rare),)))
+        both = f"({lexicon.spell_match(rare)}) AND ({lexicon.spell_match(common)})"
+        found.update(connection.execute(_ALL, (both,)))
         ranking = sorted(found.items(), key=lambda pair: -pair[1])
-        bound = sum(bound_term(counts[term], state[1]) for term in common)
+        bound = sum(lexicon.bound_term(counts[term], state[1]) for term in common)
         if len(ranking) < limit or ranking[limit - 1][1] < bound:
             return []
         return order_ties(connection, _take_best(ranking, limit), limit)
@@ -155,34 +149,21 @@ def count_term(connection: apsw.Connection, term: str) -> int:
     return int(row[0]) if row else 0
 
 
-def contains(ranges: Ranges, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of these ids lie in one of the ranges, none of which is empty."""
-    if not len(ranges):
-        return np.zeros(len(ids), np.bool_)
-    place = np.searchsorted(ranges[:, 0], ids, side="right") - 1
-    inside: NDArray[np.bool_] = (place >= 0) & (ids < ranges[place, 1])
-    return inside
-
-
 def order_ties(
     connection: apsw.Connection, scored: Sequence[tuple[int, float]], limit: int
 ) -> list[Scored]:
     """The best of these by score, then path, then place in the file."""
     counts = Counter(score for _, score in scored)
     if len(counts) < len(scored):
-        path_of = read_paths(connection, [key for key, score in scored if counts[score] > 1])
+        query = (
+            "SELECT c.id, f.path FROM json_each(?) JOIN chunks AS c ON c.id = value"
+            " JOIN files AS f ON f.id = c.file_id"
+        )
+        tied = json.dumps([key for key, score in scored if counts[score] > 1])
+        rows = connection.execute(query, (tied,))
+        path_of = {key: read_stored_text(path) for key, path in rows}
         scored = sorted(scored, key=lambda pair: (-pair[1], path_of.get(pair[0], ""), pair[0]))
     return [Scored(key, score) for key, score in scored[:limit]]
-
-
-def read_paths(connection: apsw.Connection, ids: Collection[int]) -> Mapping[int, str]:
-    """The path of each of these chunks."""
-    query = (
-        "SELECT c.id, f.path FROM json_each(?) JOIN chunks AS c ON c.id = value"
-        " JOIN files AS f ON f.id = c.file_id"
-    )
-    rows = connection.execute(query, (json.dumps(list(ids)),))
-    return {key: read_stored_text(path) for key, path in rows}
 
 
 def _rank(
@@ -190,7 +171,7 @@ def _rank(
 ) -> list[Scored]:
     if not terms or limit < 1 or (allowed is not None and not allowed.size):
         return []
-    best = _take_best(_walk_ranking(connection, spell_match(terms), allowed, limit), limit)
+    best = _take_best(_walk_ranking(connection, lexicon.spell_match(terms), allowed, limit), limit)
     return order_ties(connection, best, limit)
 
 
@@ -210,25 +191,18 @@ def _walk_ranking(
     """Chunk ids and scores, best first."""
     if allowed is None:
         # the first rows are cheaper than all of them
-        top = list(_select_scores(connection, _FIRST, (query, limit + _SPARE_RESULTS)))
+        top = list(connection.execute(_FIRST, (query, limit + _SPARE_RESULTS)))
         if len(top) < limit + _SPARE_RESULTS or top[-1][1] != top[limit - 1][1]:
             yield from top
             return
     elif int((allowed[:, 1] - allowed[:, 0]).sum()) <= _FILTERED_IN_SQL:
         ids = [key for first, end in allowed.tolist() for key in range(first, end)]
-        yield from _select_scores(connection, _AMONG, (query, ids[0], ids[-1], json.dumps(ids)))
+        yield from connection.execute(_AMONG, (query, ids[0], ids[-1], json.dumps(ids)))
         return
-    rows = _select_scores(connection, _ALL, (query,))
+    rows = iter(connection.execute(_ALL, (query,)))
     while block := list(itertools.islice(rows, _FETCHED_AT_ONCE)):
         if allowed is None:
             yield from block
             continue
         inside = contains(allowed, np.array([key for key, _ in block], np.int64))
         yield from itertools.compress(block, inside.tolist())
-
-
-def _select_scores(
-    connection: apsw.Connection, query: str, values: tuple[Value, ...]
-) -> Iterator[tuple[int, float]]:
-    rows: Iterator[tuple[int, float]] = iter(connection.execute(query, values))
-    return rows

@@ -1,5 +1,8 @@
-"""The words, names and trigrams under which chunks and files are indexed, in every backend.
+"""The words, names and trigrams under which every backend indexes chunks and files, and how much a
+word weighs.
 
+Rare words say most about a chunk or piece and cost least to look up, so queries begin with them.
+What a common word can add to a score is bounded: often its matches need not be ranked at all.
 A trigram is three neighbouring bytes of the case-folded text, hashed into a small set of short
 words, so that a regular expression is tried only on files that can match. A file may seem to hold
 a trigram it does not hold, never the other way round.
@@ -7,15 +10,16 @@ a trigram it does not hold, never the other way round.
 
 from __future__ import annotations
 
+import math
 import re
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sonde.stores.bm25 import MAX_COUNTED_TERMS
 from sonde.text.words import (
     REMEMBERED,
     find_symbols,
@@ -27,6 +31,13 @@ from sonde.text.words import (
     unique,
 )
 from sonde.types import AllOf, Chunk, FileWords, Needs, ParsedFile
+
+K1, B = 1.2, 0.75
+"""The parameters of FTS5's bm25(), which other backends reproduce."""
+MIN_IDF = 1e-6
+"""The weight of a word in more than half of all rows, as in FTS5."""
+MAX_COUNTED_TERMS, MAX_RANKED_TERMS = 512, 64
+"""How many different words of one query are looked up, and how many of these rank."""
 
 WEIGHTS = (2.0, 3.0, 1.0)
 """How much a word counts in a chunk's path, in the name it defines, and in its text."""
@@ -104,18 +115,13 @@ def list_names(file: ParsedFile) -> set[str]:
     return names - {""}
 
 
-def list_imports(file: ParsedFile) -> set[str]:
-    """The folded names of what a file imports."""
-    return {fold_name(name) for name in file.imports} - {""}
-
-
 def list_file_terms(file: ParsedFile) -> FileWords:
     """All words under which a file is found."""
     chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
     return FileWords(
         chunks=tuple(map(describe_chunk, chunks)),
         names=" ".join(sorted(list_names(file))),
-        imports=" ".join(sorted(list_imports(file))),
+        imports=" ".join(sorted({fold_name(name) for name in file.imports} - {""})),
         grams=list_file_grams(file),
     )
 
@@ -141,12 +147,9 @@ def spell_grams(texts: Sequence[str]) -> str:
     """The words of all grams of these texts, each once, separated by spaces."""
     if not texts:
         return ""
-    codes = _hash_grams(texts[0]) if len(texts) == 1 else _hash_each(texts)
+    each = [_hash_grams(text) for text in texts]
+    codes = each[0] if len(each) == 1 else np.unique(np.concatenate(each))
     return _word_table()[codes].tobytes().decode("ascii")
-
-
-def _hash_each(texts: Sequence[str]) -> NDArray[np.intp]:
-    return np.unique(np.concatenate([_hash_grams(text) for text in texts]))
 
 
 def list_file_grams(file: ParsedFile) -> str:
@@ -192,3 +195,54 @@ def _spell_needs(needs: Needs) -> str:
         return " AND ".join(f"({part})" for part in dict.fromkeys(parts) if part)
     # one that excludes nothing, and all of them together exclude nothing
     return " OR ".join(f"({part})" for part in dict.fromkeys(parts)) if all(parts) else ""
+
+
+def weigh_term(holders: int, total: int) -> float:
+    """The inverse document frequency of a term that `holders` of `total` rows hold."""
+    idf = math.log((max(total - holders, 0) + 0.5) / (holders + 0.5))
+    return idf if idf > 0 else MIN_IDF
+
+
+def bound_term(holders: int, total: int) -> float:
+    """An upper bound of what such a term adds to any score, however often a row holds it."""
+    return weigh_term(holders, total) * (K1 + 1.0)
+
+
+def order_terms(counts: Mapping[str, int]) -> list[str]:
+    """The terms that rank, rarest first; terms that nothing holds are left out."""
+    held = (term for term in counts if counts[term] > 0)
+    return sorted(held, key=lambda term: counts[term])[:MAX_RANKED_TERMS]
+
+
+def take_within(order: Sequence[str], counts: Mapping[str, int], postings: float) -> list[str]:
+    """The first of these terms whose matches together stay within `postings`."""
+    touched = accumulate(counts.get(term, 0) for term in order)
+    return [term for term, sum_ in zip(order, touched, strict=True) if sum_ <= postings]
+
+
+def choose_terms(counts: Mapping[str, int], postings: float) -> list[str]:
+    """The rarest known terms whose matches stay within `postings`, at least one."""
+    order = order_terms(counts)
+    return take_within(order, counts, postings) or order[:1]
+
+
+def split_rarest(
+    counts: Mapping[str, int], total: int, least: int, times: float
+) -> tuple[list[str], list[str]]:
+    """The fewest of the rarest terms that together find `least` rows and can score more than
+    all others, which find `times` as many; no terms where there is no such split."""
+    terms = sorted(counts, key=lambda term: counts[term])
+    for size in range(1, len(terms)):
+        rare, common = terms[:size], terms[size:]
+        found = sum(counts[term] for term in rare)
+        if found * times > sum(counts[term] for term in common):
+            break
+        most, others = (sum(bound_term(counts[t], total) for t in ts) for ts in (rare, common))
+        if found >= least and most > others:
+            return rare, common
+    return [], terms
+
+
+def spell_match(terms: Iterable[str], operator: str = "OR") -> str:
+    """An FTS5 query for these terms."""
+    return f" {operator} ".join(f'"{term}"' for term in terms)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 import numpy as np
@@ -18,11 +20,13 @@ from sonde.errors import IndexCorrupt, SondeError
 from sonde.stores.chunks import integrity, tables
 from sonde.stores.chunks.base import EVERYTHING, LIMITS, ChunkLimits, Drift, Vectors
 from sonde.stores.chunks.lexical import LexicalIndex, count_term, order_ties
-from sonde.stores.chunks.lexicon import forget_terms
+from sonde.stores.chunks.lexicon import forget_terms, spell_gram_query, spell_match
+from sonde.stores.chunks.tables import read_state
 from sonde.stores.chunks.vectors import VectorIndex
-from sonde.stores.database import Database, read_number
+from sonde.stores.database import Database, bind_text, read_number, read_stored_text
 from sonde.stores.files import measure_folder
-from sonde.stores.vectors import VectorFile, VectorRows, delete_strays
+from sonde.stores.vectors import VectorFile, VectorRows
+from sonde.text.words import fold_name
 from sonde.types import (
     Chunk,
     FileState,
@@ -37,6 +41,14 @@ from sonde.types import (
 
 R = TypeVar("R")
 _log = logging.getLogger(__name__)
+_STATES = "SELECT path, hash, size, mtime_ns, language, kind FROM files"
+_STATES_AMONG = f"{_STATES} WHERE path IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own
+_MERGE_WORDS = (
+    "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
+    " INSERT INTO names (names, rank) VALUES ('merge', 500);"
+    " INSERT INTO grams (grams, rank) VALUES ('merge', 2000)"
+)
+"""Merges segments of the word indexes, a bounded number of pages."""
 _WITHOUT_VECTOR = (
     "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.digest = c.digest"
     " AND v.model_id = (SELECT id FROM models WHERE name = ?) AND v.slot < ?)"
@@ -59,43 +71,51 @@ class ChunkIndex:
     ) -> None:
         self._folder = folder
         self._database = Database(path, tables.CHUNK_FORMAT, limits.spare_pages)
-        self._words = LexicalIndex(limits.postings, limits.rare_times)
-        self._vectors = VectorIndex(open_rows, limits.spare_rows)
+        self._words = LexicalIndex(limits)
+        self._vectors = VectorIndex(open_rows, limits)
         self._dropping = threading.Lock()
 
     def generation(self) -> int:
         with self._database.read() as connection:
-            return tables.read_state(connection, "generation")
+            return read_state(connection, "generation")
 
     def counts(self) -> StoreCounts:
         with self._database.read() as connection:
             files = read_number(connection, "SELECT count(*) FROM files")
-            chunks = tables.count_chunks(connection)
+            chunks = read_state(connection, "chunks")
         size = self._database.measure_bytes() + measure_folder(self._folder)
         return StoreCounts(files=files, chunks=chunks, bytes=size)
 
     def files(self, paths: Collection[str] | None = None) -> Mapping[str, FileState]:
         with self._database.read() as connection:
-            return tables.read_files(connection, paths)
+            if paths is None:
+                rows: Iterable[tuple[Any, ...]] = connection.execute(_STATES)
+            else:
+                bound = [bind_text(path) for path in paths]
+                valid = json.dumps([path for path in bound if isinstance(path, str)])
+                others = [(path,) for path in bound if not isinstance(path, str)]
+                alone = connection.executemany(f"{_STATES} WHERE path = ?", others)
+                rows = itertools.chain(connection.execute(_STATES_AMONG, (valid,)), alone)
+            return {(path := read_stored_text(row[0])): FileState(path, *row[1:]) for row in rows}
 
     def replace(self, files: Sequence[ParsedFile]) -> None:
         with self._change() as connection:
             tables.write_files(connection, files)
 
     def touch(self, states: Sequence[FileState]) -> None:
+        columns = "hash = ?, size = ?, mtime_ns = ?, language = ?, kind = ?"
+        rows = [(*astuple(state)[1:], bind_text(state.path)) for state in states]
         with self._change() as connection:
-            tables.update_states(connection, states)
+            connection.executemany(f"UPDATE files SET {columns} WHERE path = ?", rows)  # noqa: S608
 
     def remove(self, paths: Collection[str]) -> None:
         with self._change() as connection:
             tables.delete_files(connection, paths)
 
     def clear(self) -> None:
-        with self._change() as connection:
+        with self._freeing() as (connection, unused):
             tables.delete_everything(connection)
-            unused = self._vectors.clear(connection)
-        for file in unused:
-            file.delete()
+            unused += self._vectors.clear(connection)
 
     def chunks(self, ids: Sequence[int]) -> list[Chunk]:
         condition = "WHERE c.id IN (SELECT value FROM json_each(?))"
@@ -113,20 +133,39 @@ class ChunkIndex:
         return []
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
+        defined = {}
+        query = "SELECT symbols FROM files WHERE path = ?"
         with self._database.read() as connection:
-            return tables.read_symbols(connection, paths)
+            for path in paths:
+                for (symbols,) in connection.execute(query, (bind_text(path),)):
+                    defined[path] = list(itertools.starmap(Symbol, json.loads(str(symbols))))
+        return defined
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
+        query = "SELECT path, tags FROM files WHERE tags <> ''"
         with self._database.read() as connection:
-            return tables.read_tags(connection)
+            return {
+                read_stored_text(path): tuple(json.loads(str(tags)))
+                for path, tags in connection.execute(query)
+            }
 
     def paths_named(self, names: Collection[str]) -> set[str]:
+        folded = sorted({fold_name(name) for name in names} - {""})
+        if not folded:
+            return set()
+        query = "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ?"
+        wanted = f"known : ({spell_match(folded)})"
         with self._database.read() as connection:
-            return tables.find_named(connection, names)
+            return {read_stored_text(path) for (path,) in connection.execute(query, (wanted,))}
 
     def importers(self, stems: Collection[str]) -> Mapping[str, int]:
+        query = "SELECT count(*) FROM names WHERE names MATCH ?"
         with self._database.read() as connection:
-            return tables.count_importers(connection, stems)
+            counted = {
+                stem: read_number(connection, query, (f'imports : "{stem}"',))
+                for stem in {fold_name(stem) for stem in stems} - {""}
+            }
+        return {stem: count for stem, count in counted.items() if count}
 
     def lexical(self, terms: Sequence[str], limit: int, where: Filter = EVERYTHING) -> list[Scored]:
         with self._database.read() as connection:
@@ -137,8 +176,15 @@ class ChunkIndex:
             return {term: count_term(connection, term) for term in terms}
 
     def trigram_candidates(self, needs: Needs, where: Filter = EVERYTHING) -> set[str]:
+        wanted = spell_gram_query(needs)
+        query = (
+            "SELECT path FROM grams JOIN files ON files.id = grams.rowid WHERE grams MATCH ?"
+            if wanted
+            else "SELECT path FROM files"
+        )
         with self._database.read() as connection:
-            found = set(tables.find_grams(connection, needs))
+            rows = connection.execute(query, (wanted,) if wanted else ())
+            found = {read_stored_text(path) for (path,) in rows}
         return found if where.paths is None else found & where.paths
 
     def dense(
@@ -176,7 +222,7 @@ class ChunkIndex:
 
     def coverage(self, model: str) -> tuple[int, int]:
         with self._database.read() as connection:
-            return self._vectors.count(connection, model), tables.count_chunks(connection)
+            return self._vectors.count(connection, model), read_state(connection, "chunks")
 
     def models(self) -> list[str]:
         query = (
@@ -187,12 +233,10 @@ class ChunkIndex:
             return [str(name) for (name,) in connection.execute(query)]
 
     def compact(self) -> None:
-        with self._change() as connection:
+        with self._freeing() as (connection, unused):
             self._sweep(connection)
-            unused = self._vectors.compact(connection)
-            tables.merge_words(connection)
-        for file in unused:
-            file.delete()
+            unused += self._vectors.compact(connection)
+            connection.execute(_MERGE_WORDS)
         self._reclaim()
         self._database.shrink()
 
@@ -234,11 +278,9 @@ class ChunkIndex:
         return Drift(files=frozenset(files), strays=strays, vectors=damaged)
 
     def drop_broken(self) -> None:
-        with self._change() as connection:
+        with self._freeing() as (connection, unused):
             integrity.remove_strays(connection)
-            unused = self._vectors.drop_damaged(connection)
-        for file in unused:
-            file.delete()
+            unused += self._vectors.drop_damaged(connection)
 
     def close(self) -> None:
         self._database.close()
@@ -257,7 +299,7 @@ class ChunkIndex:
                 return read(connection)
         except IndexCorrupt as error:
             with self._database.read() as connection:
-                tables.read_state(connection, "generation")  # raises if all of the index is corrupt
+                read_state(connection, "generation")  # raises if all of the index is corrupt
             _log.warning("searching without vectors: %s", error)
         return nothing
 
@@ -286,6 +328,15 @@ class ChunkIndex:
             yield connection
             tables.advance_state(connection, "generation")
 
+    @contextmanager
+    def _freeing(self) -> Iterator[tuple[apsw.Connection, list[VectorRows]]]:
+        """A change; rows of vectors that are added to the list are deleted after its commit."""
+        unused: list[VectorRows] = []
+        with self._change() as connection:
+            yield connection, unused
+        for rows in unused:
+            rows.delete()
+
 
 class SqliteChunkStore(ChunkIndex):
     """A `ChunkStore` in one SQLite file and a folder of vectors."""
@@ -293,13 +344,16 @@ class SqliteChunkStore(ChunkIndex):
     def __init__(self, folder: Path, kind: Kind, limits: ChunkLimits = LIMITS) -> None:
         stem = "index" if kind == "code" else "docs"
         vectors = folder / f"{stem}.vectors"
-        super().__init__(
-            folder / f"{stem}.db",
-            vectors,
-            lambda name, size: VectorFile(vectors / name, size),
-            limits,
-        )
+
+        def open_rows(name: str, size: int) -> VectorFile:
+            return VectorFile(vectors / name, size)
+
+        super().__init__(folder / f"{stem}.db", vectors, open_rows, limits)
 
     def _reclaim(self) -> None:
+        """Remove vector files that a crash left, which the database does not name."""
         with self._database.write() as connection:
-            delete_strays(self._folder, self._vectors.list_named(connection))
+            named = self._vectors.list_named(connection)
+            for path in self._folder.glob("*"):
+                if path.stem not in named and path.suffix in (".i8", ".bits"):
+                    path.unlink(missing_ok=True)

@@ -6,16 +6,18 @@ import itertools
 import json
 import struct
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
+from operator import attrgetter
+from typing import NamedTuple
 
 import apsw
 
 from sonde.stores.chunks import lexicon
 from sonde.stores.database import Format, Value, bind_text, read_number, read_stored_text
-from sonde.text.words import fold_name
-from sonde.types import Chunk, FileState, Needs, ParsedFile, Span, Symbol
+from sonde.types import Chunk, ParsedFile, Span
 
+_place_of = attrgetter("start_line", "end_line", "start_byte", "end_byte")
 LOGGED = 1_000
 """For how many generations removed chunks are logged."""
 
@@ -84,23 +86,10 @@ SELECT
 FROM chunks AS c JOIN files AS f ON f.id = c.file_id;
 """
 
-
-def _create_tables(connection: apsw.Connection) -> None:
-    connection.execute(_SCHEMA)
-
-
-def _add_checksums(connection: apsw.Connection) -> None:
-    """Older rows have none; they are checked in every other way."""
-    connection.execute(
-        "ALTER TABLE files ADD COLUMN seal INTEGER; ALTER TABLE vectors ADD COLUMN sum INTEGER"
-    )
-
-
-def _add_tags(connection: apsw.Connection) -> None:
-    connection.execute("ALTER TABLE files ADD COLUMN tags TEXT NOT NULL DEFAULT ''")
-
-
-CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_create_tables, _add_checksums, _add_tags))
+_CHECKSUMS = "ALTER TABLE files ADD COLUMN seal INTEGER; ALTER TABLE vectors ADD COLUMN sum INTEGER"
+"""Older rows have none; they are checked in every other way."""
+_TAGS = "ALTER TABLE files ADD COLUMN tags TEXT NOT NULL DEFAULT ''"
+CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_SCHEMA, _CHECKSUMS, _TAGS))
 
 
 def read_state(connection: apsw.Connection, key: str) -> int:
@@ -112,11 +101,6 @@ def advance_state(connection: apsw.Connection, key: str, by: int = 1) -> int:
     """Advance a counter. Returns its previous value."""
     query = "UPDATE state SET value = value + ? WHERE key = ? RETURNING value"
     return read_number(connection, query, (by, key)) - by
-
-
-def count_chunks(connection: apsw.Connection) -> int:
-    """How many chunks there are."""
-    return read_state(connection, "chunks")
 
 
 class StoredFile(NamedTuple):
@@ -146,9 +130,10 @@ def select_files(connection: apsw.Connection, paths: Iterable[str]) -> Iterator[
 
 def write_files(
     connection: apsw.Connection, files: Sequence[ParsedFile], *, keep_text: bool = True
-) -> None:
+) -> list[tuple[int, Chunk, str]]:
     """Store files with their words, names and trigrams, replacing their predecessors.
 
+    Returns the chunks, each with its id and the hash of its file.
     Without `keep_text`, texts are stored elsewhere, except those that are not valid Unicode.
     """
     latest = {file.state.path: file for file in files}
@@ -160,13 +145,19 @@ def write_files(
     term_rows: list[tuple[Value, ...]] = []
     name_rows: list[tuple[Value, ...]] = []
     gram_rows: list[tuple[Value, ...]] = []
+    written: list[tuple[int, Chunk, str]] = []
     for file in latest.values():
         chunks = sorted(file.chunks, key=lambda chunk: chunk.span.start_byte)
         file_id = _insert_file(connection, file, chunks, next_chunk)
         words = file.words or lexicon.list_file_terms(file)
         for chunk, terms in zip(chunks, words.chunks, strict=True):
-            chunk_rows.append(_make_row(chunk, next_chunk, file_id, keep_text))
+            header, text = bind_text(chunk.header), bind_text(chunk.text)
+            if not keep_text and isinstance(header, str) and isinstance(text, str):
+                header = text = ""
+            bound = (chunk.digest, bind_text(chunk.symbol), header, text)
+            chunk_rows.append((next_chunk, file_id, *_place_of(chunk.span), *bound))
             term_rows.append((next_chunk, *terms))
+            written.append((next_chunk, chunk, file.state.hash))
             next_chunk += 1
         name_rows.append((file_id, words.names, words.imports))
         gram_rows.append((file_id, words.grams))
@@ -180,6 +171,7 @@ def write_files(
     )
     connection.executemany("INSERT INTO names (rowid, known, imports) VALUES (?, ?, ?)", name_rows)
     connection.executemany("INSERT INTO grams (rowid, held) VALUES (?, ?)", gram_rows)
+    return written
 
 
 def _insert_file(
@@ -192,13 +184,9 @@ def _insert_file(
         " chunk_count, symbols, seal, tags) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             bind_text(state.path),
-            state.hash,
-            state.size,
-            state.mtime_ns,
-            state.language,
-            state.kind,
+            *astuple(state)[1:],
             first_chunk,
-            len(file.chunks),
+            len(chunks),
             symbols,
             seal_file(symbols, chunks),
             json.dumps(file.tags) if file.tags else "",
@@ -211,22 +199,10 @@ def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
     """A checksum of a file's rows, with digests in place of texts."""
     seal = zlib.crc32(symbols.encode())
     for chunk in chunks:
-        span = chunk.span
-        numbers = struct.pack("<4q", span.start_line, span.end_line, span.start_byte, span.end_byte)
+        numbers = struct.pack("<4q", *_place_of(chunk.span))
         symbol = chunk.symbol.encode("utf-8", "surrogatepass")
         seal = zlib.crc32(b"".join((numbers, chunk.digest, symbol)), seal)
     return seal
-
-
-def _make_row(chunk: Chunk, chunk_id: int, file_id: int, keep_text: bool) -> tuple[Value, ...]:
-    span = chunk.span
-    header, text = bind_text(chunk.header), bind_text(chunk.text)
-    if not keep_text and isinstance(header, str) and isinstance(text, str):
-        header = text = ""
-    return (
-        chunk_id, file_id, span.start_line, span.end_line, span.start_byte, span.end_byte,
-        chunk.digest, bind_text(chunk.symbol), header, text,
-    )  # fmt: skip
 
 
 def delete_files(connection: apsw.Connection, paths: Iterable[str]) -> None:
@@ -263,43 +239,6 @@ def delete_everything(connection: apsw.Connection) -> None:
     connection.execute("INSERT INTO removed VALUES (?, 0, ?)", (generation, end))
 
 
-def merge_words(connection: apsw.Connection) -> None:
-    """Merge segments of the word indexes, a bounded number of pages."""
-    connection.execute(
-        "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
-        " INSERT INTO names (names, rank) VALUES ('merge', 500);"
-        " INSERT INTO grams (grams, rank) VALUES ('merge', 2000)"
-    )
-
-
-_STATES = "SELECT path, hash, size, mtime_ns, language, kind FROM files"
-_AMONG = "WHERE path IN (SELECT value FROM json_each(?))"
-
-
-def read_files(
-    connection: apsw.Connection, paths: Collection[str] | None = None
-) -> dict[str, FileState]:
-    """The state of every file, or of those stored among these."""
-    if paths is None:
-        rows: Iterable[tuple[Any, ...]] = connection.execute(_STATES)
-    else:
-        bound = [bind_text(path) for path in paths]
-        valid = json.dumps([path for path in bound if isinstance(path, str)])
-        among = f"{_STATES} {_AMONG}"
-        others = [(path,) for path in bound if not isinstance(path, str)]
-        alone = connection.executemany(f"{_STATES} WHERE path = ?", others)
-        rows = itertools.chain(connection.execute(among, (valid,)), alone)
-    return {(path := read_stored_text(row[0])): FileState(path, *row[1:]) for row in rows}
-
-
-def update_states(connection: apsw.Connection, states: Iterable[FileState]) -> None:
-    """Record new states of known files."""
-    connection.executemany(
-        "UPDATE files SET hash = ?, size = ?, mtime_ns = ?, language = ?, kind = ? WHERE path = ?",
-        [(s.hash, s.size, s.mtime_ns, s.language, s.kind, bind_text(s.path)) for s in states],
-    )
-
-
 _CHUNK = (
     "SELECT f.path, c.text, c.start_line, c.end_line, c.start_byte, c.end_byte, c.header,"
     " c.symbol, c.id"
@@ -320,57 +259,3 @@ def select_chunks(
         if bytes in map(type, words):  # not valid Unicode
             path, text, header, symbol = map(read_stored_text, words)
         yield Chunk(path, text, Span(l1, l2, b1, b2), header, symbol, key)
-
-
-def read_symbols(connection: apsw.Connection, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
-    """The symbols that each of these files defines."""
-    defined = {}
-    for path in paths:
-        query = "SELECT symbols FROM files WHERE path = ?"
-        for (symbols,) in connection.execute(query, (bind_text(path),)):
-            defined[path] = list(itertools.starmap(Symbol, json.loads(str(symbols))))
-    return defined
-
-
-def read_tags(connection: apsw.Connection) -> dict[str, tuple[str, ...]]:
-    """The tags of each file that has tags in its content."""
-    query = "SELECT path, tags FROM files WHERE tags <> ''"
-    return {
-        read_stored_text(path): tuple(json.loads(str(tags)))
-        for path, tags in connection.execute(query)
-    }
-
-
-def find_named(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
-    """Paths of files known by one of these names."""
-    folded = sorted({fold_name(name) for name in names} - {""})
-    if not folded:
-        return set()
-    query = "SELECT path FROM names JOIN files ON files.id = names.rowid WHERE names MATCH ?"
-    wanted = " OR ".join(f'"{name}"' for name in folded)
-    return {
-        read_stored_text(path) for (path,) in connection.execute(query, (f"known : ({wanted})",))
-    }
-
-
-def count_importers(connection: apsw.Connection, stems: Iterable[str]) -> Mapping[str, int]:
-    """The number of files that import each of these."""
-    counted = {}
-    for stem in {fold_name(stem) for stem in stems} - {""}:
-        query = "SELECT count(*) FROM names WHERE names MATCH ?"
-        count = read_number(connection, query, (f'imports : "{stem}"',))
-        if count:
-            counted[stem] = count
-    return counted
-
-
-def find_grams(connection: apsw.Connection, needs: Needs) -> Iterator[str]:
-    """Paths of files that may contain the needed strings."""
-    wanted = lexicon.spell_gram_query(needs)
-    query = (
-        "SELECT path FROM grams JOIN files ON files.id = grams.rowid WHERE grams MATCH ?"
-        if wanted
-        else "SELECT path FROM files"
-    )
-    for (path,) in connection.execute(query, (wanted,) if wanted else ()):
-        yield read_stored_text(path)

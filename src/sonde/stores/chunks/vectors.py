@@ -12,15 +12,16 @@ import apsw
 import numpy as np
 
 from sonde.errors import IndexCorrupt
-from sonde.stores.chunks.base import Vectors
-from sonde.stores.chunks.lexical import Ranges, contains
+from sonde.stores.chunks.base import ChunkLimits, Vectors
 from sonde.stores.chunks.tables import LOGGED, advance_state, read_state
 from sonde.stores.database import Value, read_number
 from sonde.stores.vectors import (
     OpenRows,
+    Ranges,
     SlotIndex,
     Slots,
     VectorRows,
+    contains,
     copy_rows,
     index_slots,
 )
@@ -29,6 +30,7 @@ _CHECKED_AT_ONCE = 8_192
 _WASTED = 0.25
 """The share of unused rows from which a vector file is rewritten."""
 
+_MODELS = "SELECT id, name, file, dimensions FROM models"
 _PAIR = "SELECT c.id, CASE WHEN v.speaks THEN v.slot ELSE -1 END"
 # the order of the joins is given: chunk rows are long, their index by digest is not
 _OF_CHUNK = (
@@ -63,14 +65,11 @@ class _Snapshot:
 
 
 class VectorIndex:
-    """The vectors of one chunk database; caches the slots of its chunks.
+    """The vectors of one chunk database; caches the slots of its chunks."""
 
-    `spare_rows`: unused rows beyond the number of chunks that are not worth a compaction.
-    """
-
-    def __init__(self, open_rows: Callable[[str, int], VectorRows], spare_rows: int) -> None:
+    def __init__(self, open_rows: Callable[[str, int], VectorRows], limits: ChunkLimits) -> None:
         self._rows = OpenRows(open_rows)
-        self._spare_rows = spare_rows
+        self._limits = limits
         self._lock = threading.Lock()
         self._snapshots: dict[str, _Snapshot] = {}
 
@@ -133,9 +132,12 @@ class VectorIndex:
             raise ValueError(f"{len(digests)} digests but {len(rows)} vectors")
         if not len(rows):
             return
-        found = self._find_model(connection, model) or self._add_model(
-            connection, model, rows.shape[1]
-        )
+        found = self._find_model(connection, model)
+        if found is None:
+            file, target = self._create_rows(connection, model, rows.shape[1])
+            query = "INSERT INTO models (name, dimensions, file) VALUES (?, ?, ?)"
+            connection.execute(query, (model, rows.shape[1], file))
+            found = _Model(connection.last_insert_rowid(), model, target)
         if rows.shape[1] != found.rows.dimensions:
             raise ValueError(f"{model} has {found.rows.dimensions} dimensions, not {rows.shape[1]}")
         first, sums = found.rows.append(rows)
@@ -169,7 +171,7 @@ class VectorIndex:
 
     def is_wasteful(self, connection: apsw.Connection) -> bool:
         """Whether a compaction would rewrite a vector file, by a cheap estimate."""
-        needed = read_state(connection, "chunks") + self._spare_rows
+        needed = read_state(connection, "chunks") + self._limits.spare_rows
         return any(
             model.rows.count_rows() * (1 - _WASTED) > needed
             for model in self._list_models(connection)
@@ -194,11 +196,9 @@ class VectorIndex:
 
     def count_damaged(self, connection: apsw.Connection) -> dict[str, int]:
         """How many vectors of each model are not as they were written."""
-        counted = {
-            model.name: len(_find_damaged(connection, model))
-            for model in self._list_models(connection)
-        }
-        return {name: count for name, count in counted.items() if count}
+        models = self._list_models(connection)
+        damaged = {model.name: _find_damaged(connection, model) for model in models}
+        return {name: len(digests) for name, digests in damaged.items() if digests}
 
     def clear(self, connection: apsw.Connection) -> list[VectorRows]:
         """Forget every vector; returns files to delete after the commit."""
@@ -217,20 +217,12 @@ class VectorIndex:
         return {str(file) for (file,) in connection.execute("SELECT file FROM models")}
 
     def _list_models(self, connection: apsw.Connection) -> list[_Model]:
-        names = connection.execute("SELECT name FROM models").fetchall()
-        found = [self._find_model(connection, str(name)) for (name,) in names]
-        return [model for model in found if model]
+        rows: list[tuple[int, str, str, int]] = list(connection.execute(_MODELS))
+        return [_Model(id_, name, self._rows.open(file, size)) for id_, name, file, size in rows]
 
     def _find_model(self, connection: apsw.Connection, name: str) -> _Model | None:
-        query = "SELECT id, dimensions, file FROM models WHERE name = ?"
-        row = connection.execute(query, (name,)).fetchone()
-        return _Model(row[0], name, self._rows.open(row[2], row[1])) if row else None
-
-    def _add_model(self, connection: apsw.Connection, name: str, dimensions: int) -> _Model:
-        file, rows = self._create_rows(connection, name, dimensions)
-        query = "INSERT INTO models (name, dimensions, file) VALUES (?, ?, ?)"
-        connection.execute(query, (name, dimensions, file))
-        return _Model(connection.last_insert_rowid(), name, rows)
+        row = connection.execute(f"{_MODELS} WHERE name = ?", (name,)).fetchone()
+        return _Model(row[0], name, self._rows.open(row[2], row[3])) if row else None
 
     def _create_rows(
         self, connection: apsw.Connection, model: str, dimensions: int
@@ -291,21 +283,17 @@ def _update_snapshot(
         # slots that a truncated file has lost are left out; they are written again
         index = select(_ALL, model.id, complete)
         return _Snapshot(generation, model, index, next_chunk, min(next_slot, complete))
+    query = "SELECT first, first + count FROM removed WHERE generation >= ? ORDER BY first"
+    rows = connection.execute(query, (known.generation,)).fetchall()
+    removed = contains(np.array(rows, np.int64).reshape(-1, 2), known.index.ids)
     # new vectors of known chunks, then new chunks
     since = f"{_OF_VECTOR} WHERE v.model_id = ? AND v.slot >= ? AND c.id < ?"
     index = (
-        _drop_removed(connection, known)
+        known.index.drop(removed)
         .merge(select(since, model.id, known.next_slot, known.next_chunk))
         .merge(select(f"{_OF_CHUNK} WHERE c.id >= ?", model.id, known.next_chunk))
     )
     return _Snapshot(generation, model, index, next_chunk, next_slot)
-
-
-def _drop_removed(connection: apsw.Connection, known: _Snapshot) -> SlotIndex:
-    query = "SELECT first, first + count FROM removed WHERE generation >= ? ORDER BY first"
-    rows = connection.execute(query, (known.generation,)).fetchall()
-    ranges = np.array(rows, np.int64).reshape(-1, 2)
-    return known.index.drop(contains(ranges, known.index.ids))
 
 
 def _list_slots(connection: apsw.Connection, model: _Model) -> Slots:

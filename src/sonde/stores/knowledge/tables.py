@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from sonde.stores.bm25 import spell_match, take_within
+from sonde.stores.chunks.lexicon import spell_match, take_within
 from sonde.stores.database import Format, Value, bind_text, read_number
 from sonde.stores.knowledge.base import Conditions, Source
 from sonde.stores.knowledge.rows import WEIGHTS, fold_tags

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sonde.stores.bm25 import MAX_COUNTED_TERMS, bound_term, order_terms, take_within
+from sonde.stores.chunks.lexicon import MAX_COUNTED_TERMS, bound_term, order_terms, take_within
 from sonde.stores.knowledge.base import ANYTHING, Conditions
 from sonde.stores.vectors import Ids
 from sonde.types import Scored

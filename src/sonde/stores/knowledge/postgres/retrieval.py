@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sonde.stores.bm25 import K1, B, bound_term
 from sonde.stores.chunks.base import Vectors
+from sonde.stores.chunks.lexicon import K1, B, bound_term
 from sonde.stores.knowledge.base import Conditions, Source
 from sonde.stores.knowledge.rows import WEIGHTS, fold_tags, pack_text
 from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match, rank_narrowed
