@@ -23,7 +23,7 @@ _SCAN = """
 import json, sys
 from pathlib import Path
 from sonde.disk.scan import scan_tree
-from sonde.stores.disk.tree import SqliteTreeStore
+from sonde.stores.disk.sqlite import SqliteTreeStore
 from sonde.runtime.work import Work
 store = SqliteTreeStore(Path(sys.argv[1]))
 report = scan_tree(store, Path(sys.argv[2]), Work()).as_dict()
@@ -35,7 +35,7 @@ print(json.dumps({**report, "peak_mb": int(peak.split()[1]) / 1024}))
 _LIST = """
 import json, random, statistics, sys, time
 from pathlib import Path
-from sonde.stores.disk.tree import SqliteTreeStore
+from sonde.stores.disk.sqlite import SqliteTreeStore
 store = SqliteTreeStore(Path(sys.argv[1]))
 folders = [store.find(()), store.find(("one",)), *store.children(store.find(("many",)).id, 300)]
 figures = {}

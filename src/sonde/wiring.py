@@ -123,12 +123,12 @@ def _open_disk(settings: Settings, workspace: Workspace) -> Disk:
     folder = settings.home / "files"
 
     def open_saved() -> SavedStore:
-        from sonde.stores.disk.saved import SqliteSavedStore
+        from sonde.stores.disk.sqlite import SqliteSavedStore
 
         return SqliteSavedStore(folder / "files.db")
 
     def open_tree(index: str) -> TreeStore:
-        from sonde.stores.disk.tree import SqliteTreeStore
+        from sonde.stores.disk.sqlite import SqliteTreeStore
 
         return SqliteTreeStore(folder / "trees" / f"{index}.db")
 

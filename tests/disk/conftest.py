@@ -14,7 +14,7 @@ from sonde.disk.scan import scan_tree
 from sonde.disk.trees import ScanReport
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, Node, TreeStore
-from sonde.stores.disk.tree import SqliteTreeStore
+from sonde.stores.disk.sqlite import SqliteTreeStore
 from sonde.types import Caller
 
 BOUND_S = 60.0

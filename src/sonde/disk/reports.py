@@ -92,11 +92,7 @@ def read_disk_report(
     rows: list[ReportRow] = []
     if kind != "growth" or base:
         rows += tree.report(
-            kind,
-            limit + 1,
-            after,
-            now_ms=disk.clock_ms(),
-            since_scan=base.id if base else 0,
+            kind, limit + 1, after, now_ms=disk.clock_ms(), since_scan=base.id if base else 0
         )
     page = disk.cut_page(rows, limit, scope, lambda row: row.key)
     paths = {node.id: show_tree_path(tree, node) for node in _list_nodes(page.rows)}

@@ -157,12 +157,7 @@ class _Walk:
             self._finish(frame, stack[-1] if stack else None)
 
     def _enter(
-        self,
-        descent: Descent,
-        above: _Frame,
-        node: Node,
-        stored: Node | None,
-        seen: os.stat_result,
+        self, descent: Descent, above: _Frame, node: Node, stored: Node | None, seen: os.stat_result
     ) -> _Frame | None:
         """The frame of a folder, or None if it is not walked; then its state is written."""
         device = seen.st_dev
@@ -366,11 +361,7 @@ class _Walk:
 
 
 def _make_node(
-    place: tuple[int, int, str, int, int],
-    facts: os.stat_result,
-    state: int,
-    target: str,
-    born: int,
+    place: tuple[int, int, str, int, int], facts: os.stat_result, state: int, target: str, born: int
 ) -> Node:
     """The node of a name; `place` is id, parent, name, kind and depth."""
     return Node(

@@ -73,6 +73,12 @@ def get_node(db: apsw.Connection, id_: int) -> Node | None:
     return to_node(row) if row else None
 
 
+def list_scans(db: apsw.Connection) -> list[Scan]:
+    """Every kept scan, newest first."""
+    found = "SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC"
+    return [Scan(*row) for row in db.execute(found)]
+
+
 _DAY_MS = 86_400_000
 _AGES = (
     ("under a day", 1),
@@ -106,7 +112,6 @@ class ReportReader:
         now_ms: int = 0,
         since_scan: int = 0,
     ) -> Sequence[ReportRow]:
-        """Rows of a report, starting after a key."""
         with self._database.read() as db:
             match kind:
                 case "by-extension":
@@ -122,7 +127,6 @@ class ReportReader:
     def explain_report(
         self, kind: ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
     ) -> Plan:
-        """How a report is read."""
         with self._database.tracing() as traced:
             self.report(kind, limit, now_ms=now_ms, since_scan=since_scan)
         text, values = next(one for one in traced if "nodes n" in one[0])
@@ -132,18 +136,14 @@ class ReportReader:
         return Plan(" ".join(text.split()), shown, steps)
 
     def history(self, id_: int) -> list[tuple[Scan, int]]:
-        """A node's size at each kept scan since it was first seen, newest first."""
         with self._database.read() as db:
             node = get_node(db, id_)
             if node is None:
                 return []
-            found: Any = db.execute("SELECT scan, size FROM past WHERE node = ?", (id_,)).fetchall()
+            found: Any = db.execute("SELECT scan, size FROM past WHERE node = ?", (id_,))
             past: dict[int, int] = dict(found)
             size, rows = node.size, []
-            found = db.execute(
-                "SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC"
-            )
-            for scan in map(Scan._make, found.fetchall()):
+            for scan in list_scans(db):
                 if scan.id < node.born:
                     break
                 if scan.finished_ms:
@@ -152,13 +152,20 @@ class ReportReader:
             return rows
 
     def undigested(self, min_bytes: int) -> Iterator[Node]:
-        """Files that share their size with another and have no current digest."""
         with self._database.read() as db:
-            wanted = _list_undigested(db, min_bytes)
+            found = db.execute(
+                "SELECT n.id FROM nodes n LEFT JOIN digests d "  # noqa: S608
+                "ON d.node = n.id AND d.size = n.size AND d.mtime = n.mtime "
+                f"WHERE d.node IS NULL AND n.kind = {FILE} AND n.state <> {LINKED} "
+                f"AND n.size IN (SELECT size FROM nodes WHERE kind = {FILE} AND state <> {LINKED} "
+                "AND size >= ? GROUP BY size HAVING count(*) > 1) ORDER BY n.size DESC, n.id",
+                (min_bytes,),
+            )
+            wanted = [int(row[0]) for row in found]
         for start in range(0, len(wanted), _DIGEST_BATCH):
             with self._database.read() as db:
-                found = [get_node(db, id_) for id_ in wanted[start : start + _DIGEST_BATCH]]
-            yield from (node for node in found if node)
+                nodes = [get_node(db, id_) for id_ in wanted[start : start + _DIGEST_BATCH]]
+            yield from filter(None, nodes)
 
 
 def _rank_nodes(
@@ -234,31 +241,11 @@ def _read_growth(
         """,  # noqa: S608
         (since_scan, *(after or ()), limit),
     )
-    return [
-        Growth(
-            [before - now, id_],
-            id_,
-            to_node(row[4:]) if row[4] is not None else None,
-            read_stored_text(name),
-            before,
-            now,
-        )
-        for row in found
-        for before, now, name, id_ in (row[:4],)
-    ]
-
-
-def _list_undigested(db: apsw.Connection, min_bytes: int) -> list[int]:
-    """Files that share their size with another and have no current digest."""
-    found = db.execute(
-        "SELECT n.id FROM nodes n LEFT JOIN digests d "  # noqa: S608
-        "ON d.node = n.id AND d.size = n.size AND d.mtime = n.mtime "
-        f"WHERE n.kind = {FILE} AND n.state <> {LINKED} AND n.size >= ?1 AND d.node IS NULL "
-        f"AND n.size IN (SELECT size FROM nodes WHERE kind = {FILE} AND state <> {LINKED} "
-        "AND size >= ?1 GROUP BY size HAVING count(*) > 1) ORDER BY n.size DESC, n.id",
-        (min_bytes,),
-    )
-    return [int(row[0]) for row in found]
+    rows: list[Growth] = []
+    for before, now, name, id_, *node in found:
+        left = to_node(node) if node[0] is not None else None
+        rows.append(Growth([before - now, id_], id_, left, read_stored_text(name), before, now))
+    return rows
 
 
 def _read_copies(db: apsw.Connection, limit: int, after: Key | None) -> list[Copies]:
