@@ -33,7 +33,6 @@ from sonde.projects.project import Project, ProjectSettings
 from sonde.projects.workspace import Projects, Workspace
 from sonde.runtime.child import Child, serve_parent
 from sonde.runtime.jobs import Job, Jobs, JobStore
-from sonde.runtime.locks import WriterLock
 from sonde.runtime.memory import require_memory, share_heap
 from sonde.runtime.work import Work, name_process
 from sonde.settings import (
@@ -132,14 +131,8 @@ def _open_disk(settings: Settings, workspace: Workspace) -> Disk:
 
         return SqliteTreeStore(folder / "trees" / f"{index}.db")
 
-    return Disk(
-        folder,
-        workspace,
-        open_saved,
-        open_tree,
-        lambda index: WriterLock(folder / "trees" / index),
-        _file_roots(settings, workspace.start),
-    )
+    roots = _file_roots(settings, workspace.start)
+    return Disk(folder, workspace, open_saved, open_tree, roots)
 
 
 def _file_roots(settings: Settings, start: Path) -> tuple[Path, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.disk.scan import scan_tree
-from sonde.disk.scope import find_home_folder, read_path, shorten_path
+from sonde.disk.scope import find_home_folder, read_path, resolve_path, shorten_path
 from sonde.disk.trees import Disk, ScanReport
 from sonde.errors import NodeMissing, OutsideRoots
 from sonde.policy.metadata import look_live
@@ -49,11 +49,7 @@ def read_index_state(disk: Disk, index: DiskIndex) -> IndexState:
 
 def read_root(disk: Disk, root: str, cwd: str) -> Path:
     """The folder to scan. A folder outside the roots is refused whether it exists or not."""
-    given = read_path(root, cwd, find_home_folder())
-    try:
-        place = given.resolve()
-    except (OSError, RuntimeError):
-        place = given
+    place = resolve_path(read_path(root, cwd, find_home_folder()))
     if not any(place.is_relative_to(above) for above in disk.roots):
         raise OutsideRoots(
             "the folder is in none of the allowed ones",

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sonde.disk.scope import Place, list_node_names, miss_node
-from sonde.disk.trees import Disk, Page
+from sonde.disk.scope import Place, miss_node, place_node
+from sonde.disk.trees import Disk, Page, list_node_names
 from sonde.errors import NodeMissing
 from sonde.policy.content import may_show, open_shown
 from sonde.policy.metadata import Facts, list_live, look_live
@@ -172,7 +172,7 @@ def read_live_detail(place: Place) -> LiveDetail:
 
 def preview_file(disk: Disk, index: DiskIndex, node: Node) -> Preview:
     """The beginning of a file: text, a picture, or a dump of its first bytes."""
-    place = Place(index, list_node_names(disk.tree(index.id), node))
+    place = place_node(disk, index, node)
     if not place.names:
         raise NodeMissing("a folder has no contents", what="file", path=show_path(place.path))
     file = open_shown(Path(index.root), place.inner_path)

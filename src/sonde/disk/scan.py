@@ -83,26 +83,19 @@ def scan_tree(
     return _Walk(store, root, work, clock_ms, depth_limit, tuple(follow), limits).run()
 
 
+@dataclass
 class _Walk:
     """The state of one scan."""
 
-    def __init__(
-        self,
-        store: TreeStore,
-        root: Path,
-        work: Work,
-        clock_ms: Callable[[], int],
-        depth_limit: int | None,
-        follow: tuple[Path, ...],
-        limits: ScanLimits,
-    ) -> None:
-        self._store = store
-        self._root = root
-        self._work = work
-        self._clock_ms = clock_ms
-        self._depth_limit = depth_limit
-        self._follow = follow
-        self._limits = limits
+    store: TreeStore
+    root: Path
+    work: Work
+    clock_ms: Callable[[], int]
+    depth_limit: int | None
+    follow: tuple[Path, ...]
+    limits: ScanLimits
+
+    def __post_init__(self) -> None:
         self._began = self._flushed_at = time.monotonic()
         self._batch = Batch()
         self._report = ScanReport()
@@ -117,22 +110,22 @@ class _Walk:
 
     def run(self) -> ScanReport:
         """Walk the whole tree."""
-        self._expected = next((s.nodes for s in self._store.scans() if s.finished_ms), 0)
-        descent = Descent(self._root)
+        self._expected = next((s.nodes for s in self.store.scans() if s.finished_ms), 0)
+        descent = Descent(self.root)
         try:
-            self._scan, self._next_id = self._store.begin_scan(self._clock_ms())
+            self._scan, self._next_id = self.store.begin_scan(self.clock_ms())
             self._walk(descent)
         finally:
             descent.close()
             self._flush()
-        self._work.report(Progress("scanning", self._seen, self._seen))
+        self.work.report(Progress("scanning", self._seen, self._seen))
         report = self._report
         report.seconds = time.monotonic() - self._began
-        self._store.finish_scan(self._scan, self._clock_ms(), nodes=self._seen, size=report.size)
+        self.store.finish_scan(self._scan, self.clock_ms(), nodes=self._seen, size=report.size)
         return report
 
     def _walk(self, descent: Descent) -> None:
-        stored = self._store.get(ROOT_ID)
+        stored = self.store.get(ROOT_ID)
         here = descent.look_here()
         born = stored.born if stored else self._scan
         node = _make_node((ROOT_ID, 0, "", FOLDER, 0), here, PENDING, "", born)
@@ -164,14 +157,14 @@ class _Walk:
         inner = _Frame(node, stored, device, above.weight)
         linked = node.kind == LINK
         state = OUTSIDE if linked else TOO_DEEP
-        deep = self._depth_limit is not None and node.depth >= self._depth_limit
+        deep = self.depth_limit is not None and node.depth >= self.depth_limit
         if not linked and device != above.device:
             inner.node, state = node._replace(disk=0), MOUNT
         elif not deep:
             try:
                 inside = False
                 if linked:
-                    inside = descent.follow(node.name, self._follow).is_relative_to(self._root)
+                    inside = descent.follow(node.name, self.follow).is_relative_to(self.root)
                 else:
                     descent.enter(node.name)
             except (OSError, RuntimeError) as error:
@@ -199,13 +192,13 @@ class _Walk:
             return LOOP
         if counted or inner.identity in self._entered:
             return LINKED
-        if self._follow:
+        if self.follow:
             self._entered.add(inner.identity)
         return OK
 
     def _leave_out(self, frame: _Frame, above: _Frame, state: int) -> None:
         frame.state = state
-        if frame.stored and self._store.children(frame.node.id, 1):
+        if frame.stored and self.store.children(frame.node.id, 1):
             self._batch.emptied.append(frame.node.id)
         if frame.node.kind == FOLDER or state != OUTSIDE:
             self._count_problem(state)
@@ -216,14 +209,14 @@ class _Walk:
         """Compare the names in a folder with its stored children."""
         names = sort_names(descent.list_names())
         self._above.add(frame.identity)
-        step = self._limits.names_at_once
+        step = self.limits.names_at_once
         for start in range(0, max(len(names), 1), step):
             end = start + step
             known: dict[str, Node] = {}
             if frame.stored:
                 low = names[start] if start else None
                 high = names[end] if end < len(names) else None
-                known = dict(self._store.between(frame.node.id, low, high))
+                known = dict(self.store.between(frame.node.id, low, high))
             self._compare(descent, frame, names[start:end], known)
             self._pause()
         frame.todo.reverse()
@@ -281,7 +274,7 @@ class _Walk:
     def _read_other(self, descent: Descent, name: str, kind: int) -> tuple[int, str]:
         """State and target of anything but a file; folders and followed links are pending."""
         if kind == LINK:
-            return PENDING if self._follow else OK, descent.read_target(name)
+            return PENDING if self.follow else OK, descent.read_target(name)
         return PENDING if kind == FOLDER else OK, ""
 
     def _note_change(self, stored: Node, node: Node) -> None:
@@ -342,7 +335,7 @@ class _Walk:
 
     def _pause(self) -> None:
         """Write the batch and report progress, if it is time."""
-        now, limits = time.monotonic(), self._limits
+        now, limits = time.monotonic(), self.limits
         if len(self._batch) < limits.flush_rows and now - self._flushed_at < limits.flush_s:
             return
         self._flush()
@@ -351,11 +344,11 @@ class _Walk:
             total = max(self._seen, int(self._seen / max(self._finished, 0.001)))
         rate = self._seen / max(now - self._began, 0.001)
         left = (total - self._seen) / rate
-        self._work.report(Progress("scanning", self._seen, total, "", rate, left))
+        self.work.report(Progress("scanning", self._seen, total, "", rate, left))
 
     def _flush(self) -> None:
         if len(self._batch):
-            self._store.apply(self._scan, self._batch)
+            self.store.apply(self._scan, self._batch)
             self._batch = Batch()
         self._flushed_at = time.monotonic()
 
@@ -364,20 +357,10 @@ def _make_node(
     place: tuple[int, int, str, int, int], facts: os.stat_result, state: int, target: str, born: int
 ) -> Node:
     """The node of a name; `place` is id, parent, name, kind and depth."""
-    return Node(
-        *place,
-        0 if place[3] == FOLDER else facts.st_size,
-        measure_blocks(facts),
-        facts.st_mtime_ns // _NS_PER_MS,
-        facts.st_mode & ~_TYPE_BITS,
-        facts.st_nlink,
-        state,
-        0,
-        0,
-        0,
-        target,
-        born,
-    )
+    size = 0 if place[3] == FOLDER else facts.st_size
+    mtime_ms, mode = facts.st_mtime_ns // _NS_PER_MS, facts.st_mode & ~_TYPE_BITS
+    disk, links = measure_blocks(facts), facts.st_nlink
+    return Node(*place, size, disk, mtime_ms, mode, links, state, 0, 0, 0, target, born)
 
 
 def _classify_error(error: Exception, *, linked: bool) -> int:

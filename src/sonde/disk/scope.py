@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sonde.disk.trees import Disk, split_node
+from sonde.disk.trees import Disk, list_node_names, split_node
 from sonde.errors import FileMissing, HandleUnknown, NodeMissing, NotScanned, OutsideRoots
 from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path, split_inside
@@ -48,7 +48,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
+class ShellPreferences:
     """How a session wants its listings."""
 
     units: str = "bytes"
@@ -109,7 +109,7 @@ def locate(
     A path in no tree is refused alike whether it exists or not.
     """
     known = list(indexes)
-    for place in (target, _resolve(target)):
+    for place in (target, resolve_path(target)):
         holding = [index for index in known if place.is_relative_to(index.root)]
         if holding:
             best = max(holding, key=lambda index: (index.id == current, len(index.root)))
@@ -125,7 +125,8 @@ def locate(
     )
 
 
-def _resolve(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
+    """The path with its links resolved as far as that is possible."""
     try:
         return path.resolve()
     except (OSError, RuntimeError):
@@ -163,7 +164,9 @@ def move_session(disk: Disk, session: ShellSession, place: Place) -> None:
     )
 
 
-def change_preferences(disk: Disk, session: ShellSession, **given: str | int | None) -> Preferences:
+def change_preferences(
+    disk: Disk, session: ShellSession, **given: str | int | None
+) -> ShellPreferences:
     """The preferences of a session, with those that are given changed."""
     changes = {name: value for name, value in given.items() if value is not None}
     if changes:
@@ -172,9 +175,9 @@ def change_preferences(disk: Disk, session: ShellSession, **given: str | int | N
     return read_preferences(session)
 
 
-def read_preferences(session: ShellSession | None) -> Preferences:
+def read_preferences(session: ShellSession | None) -> ShellPreferences:
     """The preferences of a session, the defaults filled in."""
-    return Preferences(**(session.preferences if session else {}))  # type: ignore[arg-type]
+    return ShellPreferences(**(session.preferences if session else {}))  # type: ignore[arg-type]
 
 
 def find_index(disk: Disk, caller: Caller, handle: str) -> DiskIndex:
@@ -198,17 +201,6 @@ def find_node(
     if wanted and wanted.id != index.id:
         raise HandleUnknown(f"node {handle!r} is in another index", what="node", handle=handle)
     return index, node
-
-
-def list_node_names(tree: TreeStore, node: Node) -> tuple[str, ...]:
-    """The names from the root of a tree down to a node."""
-    return tuple(step.name for step in tree.trail(node.id)[1:])
-
-
-def show_tree_path(tree: TreeStore, node: Node) -> str:
-    """The path of a node inside its tree, for people."""
-    names = list_node_names(tree, node)
-    return show_path(str(Path(*names))) if names else "."
 
 
 def find_place(disk: Disk, session: ShellSession, path: str) -> Place:

@@ -66,7 +66,7 @@ def run_tree(session: Session) -> int:
 
 def _print_matches(session: Session, index: DiskIndex) -> int:
     """Print the largest nodes that match a filter."""
-    from sonde.disk.queries import find_matches
+    from sonde.disk.sets import find_matches
     from sonde.stores.disk.filters import parse_filter
     from sonde.tools.shapes.sets import show_matches
     from sonde.types import Caller

@@ -341,11 +341,7 @@ class SavedStore(Protocol):
         """A value of this owner."""
 
     def newest(
-        self,
-        kind: type[Saved],
-        owner: str,
-        limit: int | None = None,
-        after: tuple[int, str] | None = None,
+        self, kind: type[Saved], owner: str, limit: int | None = None, after: Key | None = None
     ) -> list[Saved]:
         """Values of this owner, newest first, starting after a key. Sessions are not listed."""
 

@@ -38,6 +38,9 @@ COLUMNS = (
     "n.files, n.folders, n.children, ifnull(n.target, ''), n.born"
 )
 WIDTH = len(Node._fields)
+DIGESTED = "digests d JOIN nodes n ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime"
+"""Files whose contents are as they were when they were digested."""
+_COUNTED = f"n.kind = {FILE} AND n.state <> {LINKED}"
 
 
 def to_node(row: Sequence[Any]) -> Node:
@@ -90,7 +93,7 @@ _AGES = (
     ("older", None),
 )
 _RANKED: Mapping[ReportKind, tuple[str, str]] = {
-    "largest": ("-n.size", f"n.kind = {FILE} AND n.state <> {LINKED}"),
+    "largest": ("-n.size", _COUNTED),
     "oldest": ("n.mtime", f"n.kind = {FILE}"),
     "newest": ("-n.mtime", f"n.kind = {FILE}"),
     "empty-folders": ("n.depth", f"n.kind = {FOLDER} AND n.children = 0 AND n.state = {OK}"),
@@ -156,9 +159,9 @@ class ReportReader:
             found = db.execute(
                 "SELECT n.id FROM nodes n LEFT JOIN digests d "  # noqa: S608
                 "ON d.node = n.id AND d.size = n.size AND d.mtime = n.mtime "
-                f"WHERE d.node IS NULL AND n.kind = {FILE} AND n.state <> {LINKED} "
-                f"AND n.size IN (SELECT size FROM nodes WHERE kind = {FILE} AND state <> {LINKED} "
-                "AND size >= ? GROUP BY size HAVING count(*) > 1) ORDER BY n.size DESC, n.id",
+                f"WHERE d.node IS NULL AND {_COUNTED} AND n.size IN (SELECT n.size FROM nodes n "
+                f"WHERE {_COUNTED} AND n.size >= ? GROUP BY n.size HAVING count(*) > 1) "
+                "ORDER BY n.size DESC, n.id",
                 (min_bytes,),
             )
             wanted = [int(row[0]) for row in found]
@@ -185,8 +188,7 @@ def _read_extensions(db: apsw.Connection, limit: int, after: Key | None) -> list
     later = "HAVING (-sum(n.size), n.ext) > (?, ?)" if after else ""
     found = db.execute(
         "SELECT n.ext, count(*), sum(n.size), sum(n.disk) FROM nodes n "  # noqa: S608
-        f"WHERE n.kind = {FILE} AND n.state <> {LINKED} GROUP BY n.ext {later} "
-        "ORDER BY -sum(n.size), n.ext LIMIT ?",
+        f"WHERE {_COUNTED} GROUP BY n.ext {later} ORDER BY -sum(n.size), n.ext LIMIT ?",
         (*(after or ()), limit),
     )
     return [
@@ -199,7 +201,7 @@ def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) 
     arms = " ".join(f"WHEN n.mtime >= ? THEN {number}" for number in range(len(bounds)))
     found = db.execute(
         f"SELECT CASE {arms} ELSE {len(bounds)} END AS span, count(*), sum(n.size) "  # noqa: S608
-        f"FROM nodes n WHERE n.kind = {FILE} AND n.state <> {LINKED} GROUP BY span",
+        f"FROM nodes n WHERE {_COUNTED} GROUP BY span",
         bounds,
     )
     counted = {span: (files, size) for span, files, size in found}
@@ -251,29 +253,18 @@ def _read_growth(
 def _read_copies(db: apsw.Connection, limit: int, after: Key | None) -> list[Copies]:
     later = "AND (-(count(*) - 1) * n.size, d.digest) > (?, ?)" if after else ""
     found: Any = db.execute(
-        "SELECT d.digest, n.size, count(*) FROM digests d "  # noqa: S608
-        "JOIN nodes n ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime "
+        f"SELECT d.digest, n.size, count(*) FROM {DIGESTED} "  # noqa: S608
         f"GROUP BY d.digest HAVING count(*) > 1 {later} "
         "ORDER BY -(count(*) - 1) * n.size, d.digest LIMIT ?",
         (*((after[0], bytes.fromhex(after[1])) if after else ()), limit),
     ).fetchall()
-    return [
-        Copies(
-            [-(copies - 1) * size, digest.hex()],
-            bytes(digest),
-            size,
-            copies,
-            _list_copies(db, digest, size),
+    rows: list[Copies] = []
+    for digest, size, copies in found:
+        first = db.execute(
+            f"SELECT {COLUMNS} FROM {DIGESTED} "  # noqa: S608
+            "WHERE d.digest = ? AND n.size = ? ORDER BY n.id LIMIT ?",
+            (digest, size, _MAX_COPIES_SHOWN),
         )
-        for digest, size, copies in found
-    ]
-
-
-def _list_copies(db: apsw.Connection, digest: bytes, size: int) -> list[Node]:
-    found = db.execute(
-        f"SELECT {COLUMNS} FROM digests d JOIN nodes n ON n.id = d.node "  # noqa: S608
-        "AND n.size = d.size AND n.mtime = d.mtime "
-        "WHERE d.digest = ? AND n.size = ? ORDER BY n.id LIMIT ?",
-        (digest, size, _MAX_COPIES_SHOWN),
-    )
-    return [to_node(row) for row in found]
+        key, nodes = [-(copies - 1) * size, digest.hex()], list(map(to_node, first))
+        rows.append(Copies(key, bytes(digest), size, copies, nodes))
+    return rows

@@ -28,8 +28,8 @@ from sonde.stores.disk.base import (
     Plan,
     Totals,
 )
-from sonde.stores.disk.filters import KINDS, And, Condition, Filter, Not, Or, list_conditions
-from sonde.stores.disk.reports import COLUMNS, WIDTH, to_node
+from sonde.stores.disk.filters import KINDS, And, Condition, Filter, Not, list_conditions
+from sonde.stores.disk.reports import COLUMNS, DIGESTED, WIDTH, to_node
 from sonde.text.globs import compile_glob
 
 _COMPARED: Mapping[str, str] = {"size": "n.size", "depth": "n.depth", "modified": "n.mtime"}
@@ -74,7 +74,6 @@ class _Statement:
         if not tree.items:
             return "1"
         word = " AND " if isinstance(tree, And) else " OR "
-        assert isinstance(tree, And | Or)
         return "(" + word.join(self._render(item) for item in tree.items) + ")"
 
     def _render_test(self, test: Condition) -> str:
@@ -134,10 +133,8 @@ class _Statement:
             )
         if Condition("is", ":", "duplicate") in self._tests:
             self._db.execute(
-                "INSERT INTO temp.copies SELECT n.id FROM digests d JOIN nodes n "
-                "ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime WHERE d.digest IN "
-                "(SELECT e.digest FROM digests e JOIN nodes m ON m.id = e.node "
-                "AND m.size = e.size AND m.mtime = e.mtime GROUP BY e.digest HAVING count(*) > 1)"
+                f"INSERT INTO temp.copies SELECT n.id FROM {DIGESTED} WHERE d.digest IN "  # noqa: S608
+                f"(SELECT d.digest FROM {DIGESTED} GROUP BY d.digest HAVING count(*) > 1)"
             )
 
 

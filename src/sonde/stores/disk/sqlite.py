@@ -147,11 +147,8 @@ class SqliteTreeStore(ReportReader, SelectionTable):
                 "INSERT OR IGNORE INTO past VALUES (?, ?, ?, ?)",
                 ((node, scan, size, disk) for node, size, disk in batch.past),
             )
-            if batch.inserted:
-                newest = max(batch.inserted)
-                db.execute(
-                    "UPDATE facts SET value = max(value, ?) WHERE name = 'last_id'", (newest,)
-                )
+            last = (max(batch.inserted, default=0),)
+            db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'last_id'", last)
 
     def between(self, parent: int, low: str | None, high: str | None) -> Mapping[str, Node]:
         end = [] if high is None else [bind_text(high)]
@@ -319,11 +316,7 @@ class SqliteSavedStore:
         return _to_value(kind, row) if row else None
 
     def newest(
-        self,
-        kind: type[Saved],
-        owner: str,
-        limit: int | None = None,
-        after: tuple[int, str] | None = None,
+        self, kind: type[Saved], owner: str, limit: int | None = None, after: Key | None = None
     ) -> list[Saved]:
         later = "AND (-created_ms, id) > (?, ?)" if after else ""
         with self._database.read() as db:

@@ -11,8 +11,15 @@ from starlette.routing import BaseRoute
 
 from sonde.app import App
 from sonde.disk.indexes import list_index_states
-from sonde.disk.queries import explain_query, find_query, list_queries, run_query
-from sonde.disk.sets import describe_set, find_set, list_entries
+from sonde.disk.sets import (
+    describe_set,
+    explain_query,
+    find_query,
+    find_set,
+    list_entries,
+    list_queries,
+    run_query,
+)
 from sonde.errors import InvalidPattern
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
