@@ -14,7 +14,7 @@ from sonde.errors import ConfirmationRequired, FileLimitWarning, SondeError
 from sonde.tools.route import Content, Route
 from sonde.web.application import Parts
 from sonde.web.guard import COOKIE, LOGIN
-from sonde.web.pages.html import Markup, frame, refuse_person, tag
+from sonde.web.pages.html import frame, refuse_person, tag
 from sonde.web.rest import RouteEndpoint
 
 _COOKIE_AGE_S = 30 * 24 * 3600
@@ -63,17 +63,6 @@ def serve_page(path: str, verb: Callable[..., Content], parts: Parts) -> HttpRou
     """The route of a page."""
     route = Route(path.lstrip("/"), verb, "A page", mime="text/html")
     return HttpRoute(path, PageEndpoint(route, parts.app, parts.calls), methods=["GET"])
-
-
-def lead_to(path: str) -> RedirectResponse:
-    """A redirect to another page, requested by GET."""
-    return RedirectResponse(path, 303)
-
-
-def show_button(action: str, name: str, *, kind: str = "quiet", label: str | None = None) -> Markup:
-    """A form with nothing but a button."""
-    button = tag("button", name, class_=kind or None, aria_label=label)
-    return tag("form", button, method="post", action=action, class_="one")
 
 
 def find_way_back(request: Request) -> str:

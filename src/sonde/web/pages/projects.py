@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from sonde.app import App
 from sonde.errors import IndexNotFound, InvalidRequest
 from sonde.projects.find import find_project
 from sonde.runtime.work import Work
+from sonde.text.sizes import count_of
 from sonde.tools.index import (
     Action,
     delete_index,
@@ -23,10 +23,19 @@ from sonde.tools.index import (
 from sonde.tools.job_routes import JobParam, list_jobs, read_job, stop_job
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, Param
-from sonde.web.application import Parts
-from sonde.web.pages.endpoints import lead_to, serve_form, serve_page
-from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, tag
-from sonde.web.pages.widgets import count, name_folder, show_bars, show_jobs, show_status
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    lead_to,
+    link_to,
+    name_folder,
+    show_age,
+    show_bars,
+    show_jobs,
+    show_note,
+    show_status,
+    tag,
+)
 
 _SHOWN_JOBS = 20
 """The newest; older ones are of no interest here."""
@@ -37,17 +46,6 @@ JobRow = Mapping[str, object]
 """A job as `read_job` answers it."""
 
 ProjectParam = Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)]
-
-
-def add_project_pages(parts: Parts) -> Sequence[BaseRoute]:
-    """The page of all projects, that of one, and their forms."""
-    return [
-        serve_page("/projects", show_projects, parts),
-        serve_form("/projects", begin, parts),
-        serve_page("/project", show_project, parts),
-        serve_form("/project/forget", forget_project, parts),
-        serve_form("/jobs/{job_id}/stop", stop, parts),
-    ]
 
 
 def begin(
@@ -121,12 +119,7 @@ def show_projects(app: App, *, work: Work) -> Content:
     )
 
 
-def show_project(
-    app: App,
-    project: ProjectParam,
-    *,
-    work: Work,
-) -> Content:
+def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
     """One project: size, freshness, vector coverage, skipped files, jobs."""
     try:
         status = get_index_status(app, project, work=work)
@@ -195,14 +188,14 @@ def _show_actions(root: str) -> Markup:
 
 
 def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
-    root = row["projectPath"]
+    root, files = row["projectPath"], count_of(row["totalFiles"], "file")
     return tag(
         "li",
         tag("h2",
             tag("a", name_folder(root), href=link_to("/project", project=root), class_="open"),
             show_status("indexing" if busy else row["status"])),
         tag("p", tag("code", root)),
-        tag("p", f"{count(row['totalFiles'], 'file')} · {count(row['totalChunks'], 'chunk')} · "
+        tag("p", f"{files} · {count_of(row['totalChunks'], 'chunk')} · "
             f"{row['storageSize']} · ", show_age(row["lastUpdated"]), class_="faint"),
         tag("p", tag("a", "Search", href=link_to("/", project=root),
                      aria_label=f"Search {name_folder(root)}")),

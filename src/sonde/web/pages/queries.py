@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from sonde.app import App
 from sonde.disk.indexes import list_index_states
@@ -28,11 +27,20 @@ from sonde.tools.queries import QueryParam, edit_query, make_query, remove_query
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.shapes.shell import show_epoch, show_name
-from sonde.web.application import Parts
-from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
-from sonde.web.pages.html import Markup, frame, show_age, show_note, tag
-from sonde.web.pages.sets import format_counts, show_entry_table
-from sonde.web.pages.widgets import name_folder, show_cards, show_next, show_size
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    lead_to,
+    name_folder,
+    show_age,
+    show_button,
+    show_cards,
+    show_next,
+    show_note,
+    show_size,
+    tag,
+)
+from sonde.web.pages.nodes import format_counts, show_entry_table
 
 _CARDS = 50
 _SAMPLE = 10
@@ -61,18 +69,6 @@ class _Draft:
     name: str = ""
     index: str = ""
     problem: InvalidPattern | None = None
-
-
-def add_query_pages(parts: Parts) -> Sequence[BaseRoute]:
-    """All queries, one query, and the forms that change them."""
-    return [
-        serve_page("/queries", show_queries, parts),
-        serve_form("/queries", save, parts),
-        serve_page("/queries/{query_id}", show_query_page, parts),
-        serve_form("/queries/{query_id}", change, parts),
-        serve_form("/queries/{query_id}/run", run, parts),
-        serve_form("/queries/{query_id}/forget", forget_query, parts),
-    ]
 
 
 def save(

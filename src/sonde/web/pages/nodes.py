@@ -1,4 +1,4 @@
-"""A folder as a treemap: boxes in proportion to sizes, large folders with their contents."""
+"""Nodes as several pages show them: the map of a folder, the entries of a set, sets to choose."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
+from sonde.app import App
 from sonde.disk.listing import list_folder
 from sonde.disk.scope import place_node
+from sonde.disk.sets import SetEntries, list_sets
 from sonde.disk.trees import Disk, join_node
 from sonde.errors import SondeError
-from sonde.stores.disk.base import DiskIndex, Node
+from sonde.runtime.work import Work
+from sonde.stores.disk.base import DiskIndex, Member, Node, Totals
+from sonde.stores.disk.filters import KINDS
+from sonde.text.sizes import count_of
 from sonde.tools.shapes.shell import show_name
-from sonde.web.pages.html import Markup, link_to, tag
-from sonde.web.pages.widgets import show_size
+from sonde.web.pages.html import Markup, link_to, show_rows, show_size, show_tick, tag
 
+_CHOICES = 50
 _MAX_TILES = 60
 """Boxes of one folder; more are too small to point at."""
 _MIN_SHARE = 0.002
@@ -182,3 +187,49 @@ def _choose_hue(name: str) -> int:
     if not dot:
         return _NO_EXTENSION_HUE
     return crc32(extension.lower().encode("utf-8", "replace")) % 360
+
+
+def format_counts(totals: Totals) -> str:
+    """How many files and folders, and how many of them changed."""
+    kinds = {"file": totals.files, "folder": totals.folders}
+    parts = [count_of(number, what) for what, number in kinds.items() if number] or ["nothing"]
+    if totals.stale:
+        parts.append(f"{totals.stale:,} changed or gone since")
+    return " · ".join(parts)
+
+
+def list_choices(app: App, index: str, work: Work, but: str = "") -> list[Markup]:
+    """The newest sets of a folder, to choose one of them."""
+    found = list_sets(app.disk, work.caller, limit=_CHOICES, cursor=None)
+    return [
+        tag("option", show_name(row.set.name), value=row.set.id)
+        for row in found.rows
+        if row.set.index == index and row.set.id != but
+    ]
+
+
+def show_entry_table(entries: SetEntries, *, ticks: bool = True) -> Markup:
+    """Entries of a set as a table."""
+    heads = [
+        tag("th", "Tick", class_="tick", scope="col") if ticks else None,
+        tag("th", "Name", scope="col"),
+        tag("th", "Size", class_="number", scope="col"),
+    ]
+    return show_rows(heads, [_show_member(entries, row, ticks=ticks) for row in entries.page.rows])
+
+
+def _show_member(entries: SetEntries, row: Member, *, ticks: bool) -> Markup:
+    index, name = entries.set.index, show_name(row.name)
+    handle = join_node(index, row.id)
+    folder = entries.paths.get(row.id, "").rpartition("/")[0]
+    directory = row.node is not None and KINDS[row.node.kind] == "directory"
+    link = tag("a", name, href=f"/disk/{index}/nodes/{handle}", class_="open")
+    return tag(
+        "tr",
+        tag("td", show_tick(handle, name), class_="tick") if ticks else None,
+        tag("td", tag("i", class_="kind folder-icon" if directory else "kind", aria_hidden="true"),
+            link if row.node else name, "/" if directory else None,
+            tag("span", folder, class_="folder beside-name") if folder else None,
+            tag("span", row.stale, class_="badge warn") if row.stale else None),
+        tag("td", show_size(row.size), class_="number"),
+    )  # fmt: skip
