@@ -146,8 +146,9 @@ def show_folder(
         tag("div",
             tag("div", _show_trail(address, crumbs), _show_summary(state, scans, job),
                 class_="grow"),
-            None if job else tag("div", _show_rescan(show_path(index.root)),
-                                 show_button(f"{address}/forget", "Forget"), class_="below"),
+            None if job else tag(
+                "div", show_button("/disk", "Scan again", root=show_path(index.root)),
+                show_button(f"{address}/forget", "Forget"), class_="below"),
             class_="head split"),
         show_jobs([job], reload=True) if job else None,
         tag("nav", tabs,
@@ -168,8 +169,11 @@ def show_folder(
 
 def _show_summary(state: IndexState, scans: Sequence[Scan], job: Json | None) -> Markup:
     """How much was found, and when."""
-    path, root = show_path(state.index.root), state.root
-    facts: list[str | Markup] = [tag("code", shorten_home(path), title=path)]
+    path, root, home = show_path(state.index.root), state.root, find_home_folder()
+    short = path
+    if home and Path(path).is_relative_to(home):
+        short = str("~" / Path(path).relative_to(home))
+    facts: list[str | Markup] = [tag("code", short, title=path)]
     if root:
         facts += [
             show_size(root.size),
@@ -180,12 +184,6 @@ def _show_summary(state: IndexState, scans: Sequence[Scan], job: Json | None) ->
     if finished and not job:
         facts.append(tag("span", "scanned ", show_age(show_epoch(finished))))
     return tag("p", [tag("span", each) for each in facts], class_="facts")
-
-
-def _show_rescan(root: str) -> Markup:
-    return tag("form", tag("input", type="hidden", name="root", value=root),
-               tag("button", "Scan again", class_="quiet"), method="post", action="/disk",
-               class_="one")  # fmt: skip
 
 
 def _show_keep_form(app: App, index: str, work: Work) -> Markup:
@@ -251,14 +249,6 @@ def _show_entry(listing: FolderListing, row: FolderEntry, most: int) -> Markup:
     )  # fmt: skip
 
 
-def shorten_home(path: str) -> str:
-    """The path with `~` for the home folder."""
-    home = find_home_folder()
-    if home is None or not Path(path).is_relative_to(home):
-        return path
-    return str(Path("~") / Path(path).relative_to(home))
-
-
 def show_report_page(
     app: App,
     index_id: IndexParam,
@@ -275,12 +265,17 @@ def show_report_page(
     found = read_disk_report(
         app.disk, index, report, limit=_REPORT_ROWS, cursor=cursor, since=moment
     )
-    folder = name_folder(show_path(index.root))
+    folder, base = name_folder(show_path(index.root)), found.since_scan
     address = f"/disk/{index_id}/reports/{report}"
     tabs = [
         tag("a", name.replace("-", " "), href=f"/disk/{index_id}/reports/{name}",
             aria_current="true" if name == report else None)
         for name in REPORTS
+    ]  # fmt: skip
+    spans = [
+        tag("a", name, href=link_to(address, since=span),
+            aria_current="true" if span == since else None)
+        for span, name in _SPANS.items()
     ]  # fmt: skip
     rows = [_read_row(found, row) for row in found.page.rows]
     most = max((abs(value) for _, value, _ in rows), default=0) or 1
@@ -291,8 +286,11 @@ def show_report_page(
         tag("div", tag("h1", tag("a", folder, href=f"/disk/{index_id}"),
                        tag("span", " / ", class_="folder"), report.replace("-", " ")),
             tag("nav", tabs, class_="tabs", aria_label="Reports"), class_="head"),
-        tag("p", f"{REPORTS[found.kind].capitalize()}.", _show_base(found), class_="faint"),
-        _show_spans(address, since) if grows else None,
+        tag("p", f"{REPORTS[found.kind].capitalize()}.",
+            [" Compared with the scan of ", show_age(show_epoch(base.started_ms)), "."]
+            if base else None, class_="faint"),
+        tag("nav", tag("span", "Since", class_="faint"), spans, class_="tabs",
+            aria_label="Since when") if grows else None,
         [tag("p", "Contents are still being compared; this is what is known so far.",
              class_="summary"),
          show_jobs([read_job(app, found.comparison, work=work)], reload=True)]
@@ -301,23 +299,6 @@ def show_report_page(
         show_next(found.page.cursor, address, since=moment),
         kind="disk",
     )  # fmt: skip
-
-
-def _show_base(report: DiskReport) -> list[str | Markup]:
-    base = report.since_scan
-    if base is None:
-        return []
-    return [" Compared with the scan of ", show_age(show_epoch(base.started_ms)), "."]
-
-
-def _show_spans(address: str, since: str) -> Markup:
-    spans = [
-        tag("a", name, href=link_to(address, since=span),
-            aria_current="true" if span == since else None)
-        for span, name in _SPANS.items()
-    ]  # fmt: skip
-    return tag("nav", tag("span", "Since", class_="faint"), spans, class_="tabs",
-               aria_label="Since when")  # fmt: skip
 
 
 def _show_nothing(report: DiskReport) -> Markup:
@@ -336,11 +317,9 @@ def _read_row(report: DiskReport, row: ReportRow) -> tuple[str | Markup, int, st
     """The label of a row, its value and the value as text."""
     match row:
         case ExtensionTotal() | AgeTotal():
-            if isinstance(row, AgeTotal):
-                label = row.age
-            else:
-                label = f".{row.extension}" if row.extension else "none"
-            return label, row.size, f"{show_size(row.size)}, {count_of(row.files, 'file')}"
+            label = row.age if isinstance(row, AgeTotal) else f".{row.extension}"
+            text = f"{show_size(row.size)}, {count_of(row.files, 'file')}"
+            return "none" if label == "." else label, row.size, text
         case Copies():
             first = next(iter(row.nodes), None)
             shown = _link_row(report, first) if first else f"sha256:{row.digest.hex()}"

@@ -48,7 +48,7 @@ class FormEndpoint(PageEndpoint):
     def refuse(self, error: Exception, request: Request) -> Response:
         """An error as a page; if a confirmation is missing, a page that asks for it."""
         if isinstance(error, ConfirmationRequired | FileLimitWarning) and "token" in error.facts:
-            page = _ask(error, request.url.path, request.state.sent, find_way_back(request))
+            page = _ask(error, request.url.path, request.state.sent, _find_way_back(request))
             return Response(page.body, 200, {"cache-control": "no-store"}, page.mime)
         return super().refuse(error, request)
 
@@ -65,7 +65,7 @@ def serve_page(path: str, verb: Callable[..., Content], parts: Parts) -> HttpRou
     return HttpRoute(path, PageEndpoint(route, parts.app, parts.calls), methods=["GET"])
 
 
-def find_way_back(request: Request) -> str:
+def _find_way_back(request: Request) -> str:
     """The page of this server that the form was on."""
     scheme, _, way = request.headers.get("referer", "").partition(f"://{request.headers['host']}")
     return keep_here(way) if scheme in ("http", "https") else "/"

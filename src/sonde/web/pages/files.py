@@ -40,7 +40,9 @@ def show_file(
     """A file as it is on disk, under the same policy as searches."""
     content = read_file_text(app, path, None, project, work=work)
     text = str(content.body)
-    first, last = _read_lines(lines)
+    found = _LINES.fullmatch(lines)
+    first = int(found[1]) if found else 0
+    last = max(int(found[2] or first), first) if found else 0
     rows = text.removesuffix("\n").split("\n") if text else []
     number = page or max(first - 1, 0) // _PAGE_LINES + 1
     start = min((number - 1) * _PAGE_LINES, max(len(rows) - 1, 0) // _PAGE_LINES * _PAGE_LINES)
@@ -50,7 +52,8 @@ def show_file(
         tag("h1", _show_trail(path)),
         tag("p",
             f"{len(rows):,} {'line' if len(rows) == 1 else 'lines'}",
-            tag("a", "Raw", href=_link_raw(path, project)),
+            tag("a", "Raw", href=link_to(
+                f"/api/files/{quote(path, safe='/', errors='surrogateescape')}", project=project)),
             tag("a", "Search in this folder",
                 href=link_to("/", project=project, path=path.rpartition("/")[0])),
             class_="facts"),
@@ -61,22 +64,10 @@ def show_file(
     return frame(path.rpartition("/")[2], "", head, ways, body, ways, kind="file")
 
 
-def _read_lines(lines: str) -> tuple[int, int]:
-    found = _LINES.fullmatch(lines)
-    if not found:
-        return 0, 0
-    first = int(found[1])
-    return first, max(int(found[2] or first), first)
-
-
 def _show_trail(path: str) -> list[object]:
     *folders, name = path.split("/")
     steps = [[tag("span", folder, class_="folder"), "/"] for folder in folders]
     return [*steps, tag("span", name, class_="name")]
-
-
-def _link_raw(path: str, project: str | None) -> str:
-    return link_to(f"/api/files/{quote(path, safe='/', errors='surrogateescape')}", project=project)
 
 
 def _show_lines(rows: Sequence[str], start: int, first: int, last: int) -> Markup:

@@ -210,10 +210,13 @@ def lead_to(path: str) -> RedirectResponse:
     return RedirectResponse(path, 303)
 
 
-def show_button(action: str, name: str, *, kind: str = "quiet", label: str | None = None) -> Markup:
-    """A form with nothing but a button."""
+def show_button(
+    action: str, name: str, *, kind: str = "quiet", label: str | None = None, **fields: str
+) -> Markup:
+    """A form with nothing but a button, and fields that are not shown."""
+    hidden = [tag("input", type="hidden", name=key, value=text) for key, text in fields.items()]
     button = tag("button", name, class_=kind or None, aria_label=label)
-    return tag("form", button, method="post", action=action, class_="one")
+    return tag("form", hidden, button, method="post", action=action, class_="one")
 
 
 def name_folder(path: str) -> str:

@@ -50,16 +50,16 @@ def lay_out(sizes: Sequence[float], box: Box) -> list[Box]:
     while waiting:
         side = min(box.width, box.height)
         count = 1
-        while count < len(waiting) and _is_squarer(waiting[: count + 1], waiting[:count], side):
-            count += 1
+        worst = _find_worst(waiting[:1], side)
+        while count < len(waiting):
+            longer = _find_worst(waiting[: count + 1], side)
+            if longer > worst:
+                break
+            count, worst = count + 1, longer
         row, waiting = waiting[:count], waiting[count:]
         placed, box = _place_treemap(row, box)
         boxes += placed
     return boxes
-
-
-def _is_squarer(longer: Sequence[float], row: Sequence[float], side: float) -> bool:
-    return _find_worst(longer, side) <= _find_worst(row, side)
 
 
 def _find_worst(row: Sequence[float], side: float) -> float:

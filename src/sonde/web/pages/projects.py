@@ -42,9 +42,6 @@ _SHOWN_JOBS = 20
 _INDEX_QUESTION = "Index "
 """How the question begins that is answered by entering a folder."""
 
-JobRow = Mapping[str, object]
-"""A job as `read_job` answers it."""
-
 ProjectParam = Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)]
 
 
@@ -75,10 +72,6 @@ def stop(app: App, job_id: JobParam, *, work: Work) -> Response:
     """Stop a job; it is no error if it has ended meanwhile."""
     with suppress(InvalidRequest):
         stop_job(app, job_id, work=work)
-    return _lead_to_subject(app, job_id, work)
-
-
-def _lead_to_subject(app: App, job_id: str, work: Work) -> Response:
     job = read_job(app, job_id, work=work)
     if "indexUrl" in job or job["kind"] == "duplicates":
         return lead_to(f"/disk/{job['subject']}")
@@ -124,9 +117,18 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
     try:
         status = get_index_status(app, project, work=work)
     except IndexNotFound:
-        jobs = _jobs_of(app, str(find_project(app.workspace, project).root), work)
+        root = str(find_project(app.workspace, project).root)
+        jobs = _read_jobs(app, work, root)
         if any(job["status"] == "running" for job in jobs):
-            return _show_first_index(jobs)  # nothing is stored yet
+            return frame(  # nothing is stored yet
+                name_folder(root),
+                "/projects",
+                tag("h1", name_folder(root), " ", show_status("indexing")),
+                tag("p", tag("code", root)),
+                tag("h2", "Work"),
+                show_jobs(jobs, reload=True),
+                kind="projects",
+            )
         status = get_index_status(app, project, work=work)
     root, details = status["projectPath"], status["details"]
     following = details["following"]
@@ -139,7 +141,7 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
         ("Store", details["store"]),
     ]
     skipped = details.get("skipped") or {}
-    jobs = _jobs_of(app, root, work)
+    jobs = _read_jobs(app, work, root)
     return frame(
         name_folder(root),
         "/projects",
@@ -159,19 +161,6 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
         show_jobs(jobs, reload=True),
         kind="projects",
     )  # fmt: skip
-
-
-def _show_first_index(jobs: list[JobRow]) -> Content:
-    root = str(jobs[0]["subject"])
-    return frame(
-        name_folder(root),
-        "/projects",
-        tag("h1", name_folder(root), " ", show_status("indexing")),
-        tag("p", tag("code", root)),
-        tag("h2", "Work"),
-        show_jobs(jobs, reload=True),
-        kind="projects",
-    )
 
 
 def _show_actions(root: str) -> Markup:
@@ -202,13 +191,11 @@ def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
     )  # fmt: skip
 
 
-def _read_jobs(app: App, work: Work) -> list[JobRow]:
+def _read_jobs(app: App, work: Work, root: str | None = None) -> list[Mapping[str, object]]:
+    """The newest jobs, or those among them on one project."""
     rows = list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
-    return [read_job(app, row["jobId"], work=work) for row in rows]
-
-
-def _jobs_of(app: App, root: str, work: Work) -> list[JobRow]:
-    return [job for job in _read_jobs(app, work) if job["subject"] == root]
+    jobs = [read_job(app, row["jobId"], work=work) for row in rows]
+    return [job for job in jobs if root in (None, job["subject"])]
 
 
 def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:

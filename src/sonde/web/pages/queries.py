@@ -85,7 +85,8 @@ def save(
         made = make_query(app, index_id, filter.strip(), None, name.strip() or None, work=work)
     except InvalidPattern as error:
         return _show_again(_list(app, _Draft(filter, name, index_id, error), None, work))
-    return _go_on(app, str(made["queryId"]), then, work)
+    query_id = str(made["queryId"])
+    return run(app, query_id, work=work) if then else lead_to(f"/queries/{query_id}")
 
 
 def change(
@@ -102,15 +103,11 @@ def change(
         edit_query(app, query_id, filter.strip(), None, name.strip() or None, work=work)
     except InvalidPattern as error:
         return _show_again(_show_one(app, query_id, _Draft(filter, name, "", error), work))
-    return _go_on(app, query_id, then, work)
+    return run(app, query_id, work=work) if then else lead_to(f"/queries/{query_id}")
 
 
 def _show_again(page: Content) -> Response:
     return Response(page.body, 400, {"cache-control": "no-store"}, page.mime)
-
-
-def _go_on(app: App, query: str, then: str | None, work: Work) -> Response:
-    return run(app, query, work=work) if then else lead_to(f"/queries/{query}")
 
 
 def run(app: App, query_id: QueryParam, *, work: Work) -> Response:
@@ -248,9 +245,13 @@ def _show_plan(plan: Plan) -> Markup:
 
 
 def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) -> Markup:
-    wrong = draft.problem
-    error = wrong and tag("p", f"{wrong.facts['problem']} ", _point_at(draft.filter, wrong),
-                         id="problem", class_="problem", role="alert")  # fmt: skip
+    wrong, text, error = draft.problem, draft.filter, None
+    if wrong:
+        at = min(int(wrong.facts.get("at") or 0), len(text))
+        word = text[at:].split(" ", 1)[0]
+        marked = tag("code", text[:at], tag("mark", word or "…"), text[at + len(word) :])
+        error = tag("p", f"{wrong.facts['problem']} ", marked, id="problem", class_="problem",
+                    role="alert")  # fmt: skip
     box = tag("input", name="filter", id="filter", value=draft.filter, maxlength=4000,
               placeholder="size>10MB ext:log not path:build/**", class_="field mono",
               autocomplete="off", autocapitalize="none", spellcheck="false",
@@ -266,19 +267,9 @@ def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) ->
             [tag("button", "Save", class_="quiet"),
              tag("button", "Save and run", name="then", value="run", class_="quiet")],
             class_="below"),
-        tag("details", tag("summary", "What can be written"), _show_help(), class_="more",
-            open=bool(wrong)),
+        tag("details", tag("summary", "What can be written"),
+            tag("dl", [tag("div", tag("dt", tag("code", text)), tag("dd", about))
+                       for text, about in _HELP], class_="help"),
+            class_="more", open=bool(wrong)),
         method="post", action=action, class_="sheet",
     )  # fmt: skip
-
-
-def _point_at(text: str, wrong: InvalidPattern) -> Markup:
-    """The text, with the invalid word marked."""
-    at = min(int(wrong.facts.get("at") or 0), len(text))
-    word = text[at:].split(" ", 1)[0]
-    return tag("code", text[:at], tag("mark", word or "…"), text[at + len(word) :])
-
-
-def _show_help() -> Markup:
-    rows = [tag("div", tag("dt", tag("code", text)), tag("dd", about)) for text, about in _HELP]
-    return tag("dl", rows, class_="help")
