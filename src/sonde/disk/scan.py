@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from sonde.disk.trees import ScanLimits, ScanReport, now_ms
@@ -69,31 +69,19 @@ class _Frame:
     state: int = OK
 
 
-def scan_tree(
-    store: TreeStore,
-    root: Path,
-    work: Work,
-    *,
-    clock_ms: Callable[[], int] = now_ms,
-    depth_limit: int | None = None,
-    follow: Sequence[Path] = (),
-    limits: ScanLimits = ScanLimits(),  # noqa: B008 - frozen
-) -> ScanReport:
-    """Bring a tree up to date with the disk. Links are followed into the roots in `follow`."""
-    return _Walk(store, root, work, clock_ms, depth_limit, tuple(follow), limits).run()
-
-
 @dataclass
-class _Walk:
-    """The state of one scan."""
+class TreeScan:
+    """One scan that brings a tree up to date with the disk."""
 
     store: TreeStore
     root: Path
     work: Work
-    clock_ms: Callable[[], int]
-    depth_limit: int | None
-    follow: tuple[Path, ...]
-    limits: ScanLimits
+    _: KW_ONLY
+    clock_ms: Callable[[], int] = now_ms
+    depth_limit: int | None = None
+    follow: Sequence[Path] = ()
+    """Roots that links are followed into."""
+    limits: ScanLimits = ScanLimits()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
         self._began = self._flushed_at = time.monotonic()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -101,20 +101,18 @@ def find_home_folder() -> Path | None:
         return None
 
 
-def locate(
-    target: Path, indexes: Iterable[DiskIndex], current: str, roots: Iterable[Path]
-) -> Place:
+def _locate(disk: Disk, session: ShellSession, target: Path) -> Place:
     """The tree that holds a path: the current one if it does, else the nearest above it.
 
     A path in no tree is refused alike whether it exists or not.
     """
-    known = list(indexes)
+    known, current = disk.saved.newest(DiskIndex, session.owner), session.index
     for place in (target, resolve_path(target)):
         holding = [index for index in known if place.is_relative_to(index.root)]
         if holding:
             best = max(holding, key=lambda index: (index.id == current, len(index.root)))
             return Place(best, place.relative_to(best.root).parts)
-    if any(target.is_relative_to(root) for root in roots):
+    if any(target.is_relative_to(root) for root in disk.roots):
         text = str(target)
         shown = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
         raise NotScanned("no scanned tree holds it", path=show_path(shown))
@@ -210,9 +208,7 @@ def find_place(disk: Disk, session: ShellSession, path: str) -> Place:
         if not session.previous:
             raise NodeMissing("no folder was left before", what="folder", path="-")
         text = session.previous
-    target = read_path(text, session.cwd, find_home_folder())
-    indexes = disk.saved.newest(DiskIndex, session.owner)
-    place = locate(target, indexes, session.index, disk.roots)
+    place = _locate(disk, session, read_path(text, session.cwd, find_home_folder()))
     return replace(place, names=_settle_names(disk, place.index, place.names))
 
 
@@ -247,7 +243,10 @@ def _settle_names(disk: Disk, index: DiskIndex, names: Sequence[str]) -> tuple[s
     settled: tuple[str, ...] = ()
     for name in names:
         meant = _decode_escapes(name)
-        if meant != name and _exists(disk, index, (*settled, name)):
+        spelled = (*settled, name)
+        if meant != name and (
+            disk.tree(index.id).find(spelled) or look_live(Path(index.root), "/".join(spelled))
+        ):
             meant = name
         settled = (*settled, meant)
     return settled
@@ -258,12 +257,6 @@ def _decode_escapes(name: str) -> str:
         return name
     data = _BYTE_ESCAPE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), name)
     return data.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
-
-
-def _exists(disk: Disk, index: DiskIndex, names: tuple[str, ...]) -> bool:
-    if disk.tree(index.id).find(names):
-        return True
-    return look_live(Path(index.root), "/".join(names)) is not None
 
 
 def walk_to(disk: Disk, place: Place) -> Node | None:

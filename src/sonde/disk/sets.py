@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sonde.disk.reports import compare_copies
 from sonde.disk.scope import find_index, find_shell_session
-from sonde.disk.trees import Disk, Page, show_tree_path, split_node
+from sonde.disk.trees import (
+    Disk,
+    NodeMatches,
+    Page,
+    SetDetail,
+    SetEntries,
+    SetSummary,
+    show_tree_path,
+    split_node,
+)
 from sonde.errors import HandleUnknown, IndexNotFound, InvalidRequest
 from sonde.projects.find import known_roots, require_consent
 from sonde.projects.lines import LineScan, scan_project
@@ -21,12 +30,10 @@ from sonde.stores.disk.base import (
     Combination,
     Context,
     DiskIndex,
-    Member,
     Node,
     Plan,
     ResourceSet,
     SavedQuery,
-    Totals,
 )
 from sonde.stores.disk.filters import (
     CONTENT,
@@ -47,43 +54,6 @@ _MAX_RANKED_FILES = 200
 """Best answers of a search that a condition on contents takes."""
 _MEMBERS_PER_READ = 1_000
 _DUPLICATE = Condition("is", ":", "duplicate")
-
-
-@dataclass(frozen=True, slots=True)
-class SetSummary:
-    """A resource set and how much it holds."""
-
-    set: ResourceSet
-    totals: Totals
-
-
-@dataclass(frozen=True, slots=True)
-class SetDetail(SetSummary):
-    """A resource set with the first of its entries."""
-
-    sample: tuple[Member, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SetEntries:
-    """One page of the entries of a set."""
-
-    set: ResourceSet
-    page: Page[Member]
-    paths: Mapping[int, str]
-    """Node -> its path in the tree."""
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMatches:
-    """The largest nodes that match a filter."""
-
-    index: DiskIndex
-    totals: Totals
-    nodes: tuple[Node, ...]
-    paths: Mapping[int, str]
-    """Node -> its path in the tree."""
 
 
 def find_set(disk: Disk, caller: Caller, handle: str) -> ResourceSet:
@@ -319,21 +289,19 @@ def _gather_context(disk: Disk, index: DiskIndex, where: Filter, work: Work) -> 
 
 def _find_nodes(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> Collection[int]:
     """Nodes of the files that a condition on contents finds."""
-    search = _search_lines if test.field == "content" else _search_ranked
-    paths = search(disk, index, test, work)
+    if test.field == "content":
+        # a line scan of the files below the root needs no index of contents
+        project = disk.workspace.projects.get(Path(index.root))
+        lines = scan_project(project, LineScan(str(test.value)), work, max_count=1)
+        paths = {_resolve_hit(project, file.path) for file, _ in lines}
+    else:
+        paths = _search_ranked(disk, index, test, work)
     tree, root, nodes = disk.tree(index.id), Path(index.root), set()
     for path in paths:
         node = tree.find(path.relative_to(root).parts) if path.is_relative_to(root) else None
         if node:
             nodes.add(node.id)
     return nodes
-
-
-def _search_lines(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> set[Path]:
-    """Files below the root with a matching line; needs no index of contents."""
-    project = disk.workspace.projects.get(Path(index.root))
-    lines = scan_project(project, LineScan(str(test.value)), work, max_count=1)
-    return {_resolve_hit(project, file.path) for file, _ in lines}
 
 
 def _search_ranked(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> set[Path]:

@@ -1,4 +1,4 @@
-"""Disk: the scanned trees of an installation, and the parts that services on them share."""
+"""Disk: the scanned trees of an installation, and the values that services on them share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import shutil
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -19,7 +19,16 @@ from sonde.policy.roots import show_path
 from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import HANDLE_LENGTH, HANDLE_LETTERS
 from sonde.runtime.locks import WriterLock
-from sonde.stores.disk.base import Key, Node, SavedStore, TreeStore
+from sonde.stores.disk.base import (
+    DiskIndex,
+    Key,
+    Member,
+    Node,
+    ResourceSet,
+    SavedStore,
+    Totals,
+    TreeStore,
+)
 
 _MAX_OPEN_TREES = 16
 """Each keeps a few file descriptors and a page cache."""
@@ -90,6 +99,43 @@ class Page(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class SetSummary:
+    """A resource set and how much it holds."""
+
+    set: ResourceSet
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class SetDetail(SetSummary):
+    """A resource set with the first of its entries."""
+
+    sample: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetEntries:
+    """One page of the entries of a set."""
+
+    set: ResourceSet
+    page: Page[Member]
+    paths: Mapping[int, str]
+    """Node -> its path in the tree."""
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMatches:
+    """The largest nodes that match a filter."""
+
+    index: DiskIndex
+    totals: Totals
+    nodes: tuple[Node, ...]
+    paths: Mapping[int, str]
+    """Node -> its path in the tree."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScanLimits:
     """How much a scan holds in memory, and how often it writes."""
 
@@ -118,17 +164,10 @@ class ScanReport:
 
     def as_dict(self) -> dict[str, object]:
         """The report as a job carries it."""
-        shown: dict[str, object] = {
-            "files": self.files,
-            "folders": self.folders,
-            "size": self.size,
-            "sizeOnDisk": self.disk,
-            "added": self.added,
-            "changed": self.changed,
-            "removed": self.removed,
-            "seconds": round(self.seconds, 2),
-        }
-        return shown | ({"problems": self.problems} if self.problems else {})
+        shown = asdict(self) | {"seconds": round(self.seconds, 2)}
+        if not self.problems:
+            del shown["problems"]
+        return {"sizeOnDisk" if name == "disk" else name: value for name, value in shown.items()}
 
 
 class Disk:

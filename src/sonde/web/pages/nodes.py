@@ -9,8 +9,8 @@ from zlib import crc32
 from sonde.app import App
 from sonde.disk.listing import list_folder
 from sonde.disk.scope import place_node
-from sonde.disk.sets import SetEntries, list_sets
-from sonde.disk.trees import Disk, join_node
+from sonde.disk.sets import list_sets
+from sonde.disk.trees import Disk, SetEntries, join_node
 from sonde.errors import SondeError
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex, Member, Node, Totals

@@ -9,7 +9,6 @@ from starlette.responses import RedirectResponse
 
 from sonde.app import App
 from sonde.disk.sets import (
-    SetSummary,
     change_set,
     combine_sets,
     create_set,
@@ -18,6 +17,7 @@ from sonde.disk.sets import (
     list_entries,
     list_sets,
 )
+from sonde.disk.trees import SetSummary
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Combination
