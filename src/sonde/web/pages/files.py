@@ -47,27 +47,23 @@ def show_file(
     number = page or max(first - 1, 0) // _PAGE_LINES + 1
     start = min((number - 1) * _PAGE_LINES, max(len(rows) - 1, 0) // _PAGE_LINES * _PAGE_LINES)
     shown = rows[start : start + _PAGE_LINES]
+    *folders, name = path.split("/")
     head = tag(
         "div",
-        tag("h1", _show_trail(path)),
+        tag("h1", [[tag("span", folder, class_="folder"), "/"] for folder in folders],
+            tag("span", name, class_="name")),
         tag("p",
             f"{len(rows):,} {'line' if len(rows) == 1 else 'lines'}",
             tag("a", "Raw", href=link_to(
                 f"/api/files/{quote(path, safe='/', errors='surrogateescape')}", project=project)),
             tag("a", "Search in this folder",
-                href=link_to("/", project=project, path=path.rpartition("/")[0])),
+                href=link_to("/", project=project, path="/".join(folders))),
             class_="facts"),
         class_="head",
     )  # fmt: skip
     body = _show_lines(shown, start, first, last) if rows else show_note("The file is empty")
     ways = _show_pages(path, project, start, len(rows)) if len(rows) > _PAGE_LINES else None
-    return frame(path.rpartition("/")[2], "", head, ways, body, ways, kind="file")
-
-
-def _show_trail(path: str) -> list[object]:
-    *folders, name = path.split("/")
-    steps = [[tag("span", folder, class_="folder"), "/"] for folder in folders]
-    return [*steps, tag("span", name, class_="name")]
+    return frame(name, "", head, ways, body, ways, kind="file")
 
 
 def _show_lines(rows: Sequence[str], start: int, first: int, last: int) -> Markup:

@@ -229,9 +229,10 @@ def show_size(size: int | None) -> str:
     return "" if size is None else format_bytes(size, "iec")
 
 
-def show_status(status: str) -> Markup:
+def show_status(status: str, **attributes: object) -> Markup:
     """A status as a badge."""
-    return tag("span", status.replace("_", " "), class_=f"badge {_BADGES.get(status, 'warn')}")
+    kind = f"badge {_BADGES.get(status, 'warn')}"
+    return tag("span", status.replace("_", " "), class_=kind, **attributes)
 
 
 def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Markup:
@@ -265,8 +266,7 @@ def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
         tag("td", kind),
         tag("td", about),
         tag("td",
-            tag("span", job["status"], class_=f"badge {_BADGES.get(job['status'], 'warn')}",
-                data_status=True),
+            show_status(job["status"], data_status=True),
             tag("progress", value=job.get("progressPct"), max=100, aria_label="Progress")
             if running else None,
             tag("span", note, class_="faint", data_note=True)),

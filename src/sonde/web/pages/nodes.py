@@ -149,11 +149,14 @@ def show_map(index: str, tiles: Sequence[Tile]) -> Markup | None:
 
 
 def _show_tile(index: str, tile: Tile, box: Box, shape: Box = _SHAPE) -> Markup:
+    _, dot, extension = tile.name.rpartition(".")
+    # the colour of an extension is the same everywhere
+    hue = crc32(extension.lower().encode("utf-8", "replace")) % 360 if dot else _NO_EXTENSION_HUE
     place = (
         f"left:{100 * (box.x - shape.x) / shape.width:.3f}%;"
         f"top:{100 * (box.y - shape.y) / shape.height:.3f}%;"
         f"width:{100 * box.width / shape.width:.3f}%;"
-        f"height:{100 * box.height / shape.height:.3f}%;--hue:{_choose_hue(tile.name)}"
+        f"height:{100 * box.height / shape.height:.3f}%;--hue:{hue}"
     )
     title = f"{tile.name}, {show_size(tile.size)}"
     href = link_node(index, tile.node, listable=tile.listable)
@@ -179,14 +182,6 @@ def _show_tile(index: str, tile: Tile, box: Box, shape: Box = _SHAPE) -> Markup:
 def link_node(index: str, node: str, *, listable: bool) -> str:
     """The page of a folder or of a file."""
     return link_to(f"/disk/{index}", node=node) if listable else f"/disk/{index}/nodes/{node}"
-
-
-def _choose_hue(name: str) -> int:
-    """The colour of an extension, the same everywhere."""
-    _, dot, extension = name.rpartition(".")
-    if not dot:
-        return _NO_EXTENSION_HUE
-    return crc32(extension.lower().encode("utf-8", "replace")) % 360
 
 
 def format_counts(totals: Totals) -> str:

@@ -140,7 +140,8 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
         ("Changes", following["strategy"] if status["watcherActive"] else "when searched"),
         ("Store", details["store"]),
     ]
-    skipped = details.get("skipped") or {}
+    skipped = sorted((details.get("skipped") or {}).items(), key=lambda pair: -pair[1])
+    left_out = [(name.replace("_", " "), n / skipped[0][1], f"{n:,}") for name, n in skipped]
     jobs = _read_jobs(app, work, root)
     return frame(
         name_folder(root),
@@ -156,7 +157,7 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
         [tag("p", warning, class_="note") for warning in details.get("warnings", ())],
         [tag("h2", "Vectors"), show_bars(_read_shares(details["vectors"]))]
         if details["vectors"] else None,
-        [tag("h2", "Left out"), show_bars(_read_counts(skipped))] if skipped else None,
+        [tag("h2", "Left out"), show_bars(left_out)] if left_out else None,
         tag("h2", "Work"),
         show_jobs(jobs, reload=True),
         kind="projects",
@@ -205,9 +206,3 @@ def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:
         have, _, total = share.partition("/")
         rows.append((name, int(have) / max(int(total), 1), f"{int(have):,} of {int(total):,}"))
     return rows
-
-
-def _read_counts(counts: Mapping[str, int]) -> list[tuple[str, float, str]]:
-    most = max(counts.values())
-    ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-    return [(name.replace("_", " "), count / most, f"{count:,}") for name, count in ordered]

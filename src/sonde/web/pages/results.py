@@ -30,7 +30,7 @@ class SearchForm:
         """The form with the filters to send: none with a cursor, which carries its own."""
         return SearchForm() if self.cursor else self
 
-    def link(self, **changes: str | int) -> str:
+    def link(self, **changes: str | int | None) -> str:
         """The address of the same search with some fields changed."""
         kept = {
             "q": self.query,
@@ -65,8 +65,8 @@ class ResultPage:
 
     rows: list[ResultItem]
     total: int
-    more: Mapping[str, str | int] | None = None
-    """The fields in which the address of the next page differs."""
+    more: Mapping[str, str | int | None]
+    """The field in which the address of the next page differs; None if there is none."""
     note: str = ""
     freshness: str = ""
     milliseconds: int | None = None
@@ -98,19 +98,16 @@ def show_results(asked: SearchForm, found: ResultPage, find: Finder) -> Markup:
         tag("span", fresh, class_="badge") if fresh not in ("", "complete") else None,
         f" · {found.note}" if found.note else None,
     ]  # fmt: skip
-    began = bool(asked.cursor or asked.offset)
-    ways = tag(
-        "nav",
-        tag("a", "First page", href=asked.link()) if began else None,
+    ways = [
+        tag("a", "First page", href=asked.link()) if asked.cursor or asked.offset else None,
         tag("a", "Next page", href=asked.link(**found.more), rel="next", class_="next")
-        if found.more else None,
-        class_="ways", aria_label="Pages",
-    )  # fmt: skip
+        if any(found.more.values()) else None,
+    ]  # fmt: skip
     return join([
         tag("p", summary, class_="summary"),
         tag("ol", [_show_item(item, find) for item in found.rows],
             class_="hits paths" if asked.tab == "paths" else "hits"),
-        ways if began or found.more else None,
+        tag("nav", ways, class_="ways", aria_label="Pages") if any(ways) else None,
     ])  # fmt: skip
 
 

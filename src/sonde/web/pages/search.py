@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from sonde.app import App
 from sonde.errors import SondeError
@@ -214,9 +214,10 @@ def _find_pages(app: App, asked: SearchForm, work: Work) -> ResultPage:
             match["span"]["line_start"], match["span"]["line_end"],
             badges=(file["language"],), spans=spans, stale=match.get("stale", False),
         ))  # fmt: skip
-    return _make_page(
-        rows, answer["results"]["total_count"], answer["pagination"]["next_cursor"],
-        answer["metadata"], answer["metadata"]["search_time_ms"], noun,
+    facts, more = answer["metadata"], {"cursor": answer["pagination"]["next_cursor"]}
+    return ResultPage(
+        rows, answer["results"]["total_count"], more, facts.get("note", ""),
+        facts.get("freshness", ""), facts["search_time_ms"], noun,
     )  # fmt: skip
 
 
@@ -236,23 +237,11 @@ def _find_ranked(app: App, asked: SearchForm, work: Work) -> ResultPage:
         )
         for each in answer["results"]
     ]  # fmt: skip
-    return _make_page(
-        rows, answer["totalResults"], answer.get("nextCursor"), answer["metadata"],
+    facts, more = answer["metadata"], {"cursor": answer.get("nextCursor")}
+    return ResultPage(
+        rows, answer["totalResults"], more, facts.get("note", ""), facts.get("freshness", ""),
         answer["searchTimeMs"],
     )  # fmt: skip
-
-
-def _make_page(
-    rows: list[ResultItem],
-    total: int,
-    cursor: str | None,
-    facts: Mapping[str, Any],
-    milliseconds: int,
-    noun: str = "result",
-) -> ResultPage:
-    more = {"cursor": cursor} if cursor else None
-    note, fresh = facts.get("note", ""), facts.get("freshness", "")
-    return ResultPage(rows, total, more, note, fresh, milliseconds, noun)
 
 
 def _make_item(
@@ -281,7 +270,7 @@ def _find_paths(app: App, asked: SearchForm, work: Work) -> ResultPage:
         for path in answer["matches"][asked.offset :]
     ]
     total = answer["totalMatches"]
-    more = {"offset": limit} if limit < min(total, _MAX_PATHS) else None
+    more = {"offset": limit if limit < min(total, _MAX_PATHS) else None}
     return ResultPage(rows, total, more, noun="file")
 
 
@@ -295,9 +284,8 @@ def _find_knowledge(app: App, asked: SearchForm, work: Work) -> ResultPage:
                    each["snippet"] or "", badges=(each["source"],))
         for each in answer["results"]
     ]  # fmt: skip
-    after = answer["next_offset"]
-    more = {"offset": after} if after is not None else None
-    return ResultPage(rows, answer["total_estimated"] or len(rows), more)
+    total = answer["total_estimated"] or len(rows)
+    return ResultPage(rows, total, {"offset": answer["next_offset"]})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from sonde.disk.sets import (
     list_entries,
     list_sets,
 )
-from sonde.disk.trees import SetSummary
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Combination
@@ -104,7 +103,13 @@ def forget_set(
 def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
     """Every set."""
     page = list_sets(app.disk, work.caller, limit=_CARDS, cursor=cursor)
-    cards = [_show_card(row) for row in page.rows]
+    cards = [
+        tag("li",
+            tag("h2", tag("a", show_name(row.set.name), href=f"/sets/{row.set.id}", class_="open"),
+                tag("span", show_size(row.totals.size), class_="badge")),
+            tag("p", format_counts(row.totals), class_="faint"))
+        for row in page.rows
+    ]  # fmt: skip
     nothing = show_note(
         "There are no sets yet",
         tag("p", "Tick files and folders in a listing of the disk and keep them under a name."),
@@ -117,15 +122,6 @@ def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
         show_cards(cards, nothing),
         show_next(page.cursor, "/sets"),
     )
-
-
-def _show_card(row: SetSummary) -> Markup:
-    return tag(
-        "li",
-        tag("h2", tag("a", show_name(row.set.name), href=f"/sets/{row.set.id}", class_="open"),
-            tag("span", show_size(row.totals.size), class_="badge")),
-        tag("p", format_counts(row.totals), class_="faint"),
-    )  # fmt: skip
 
 
 def show_set_page(
