@@ -221,10 +221,11 @@ class TreeScan:
         for name, facts in descent.look_at(names):
             seen += 1
             kind = _KINDS.get(facts.st_mode & _TYPE_BITS, OTHER)
-            state, target = OK, ""
-            if kind != FILE:
-                state, target = self._read_other(descent, name, kind)
-            elif facts.st_nlink > 1:
+            # folders and followed links are pending until they are entered
+            state, target = PENDING if kind == FOLDER else OK, ""
+            if kind == LINK:
+                state, target = PENDING if self.follow else OK, descent.read_target(name)
+            elif kind == FILE and facts.st_nlink > 1:
                 state = self._count_name(facts)
             stored = known.pop(name, None)
             if stored is not None and stored.kind != kind:
@@ -259,12 +260,6 @@ class TreeScan:
         frame.size += size
         frame.disk += disk
 
-    def _read_other(self, descent: Descent, name: str, kind: int) -> tuple[int, str]:
-        """State and target of anything but a file; folders and followed links are pending."""
-        if kind == LINK:
-            return PENDING if self.follow else OK, descent.read_target(name)
-        return PENDING if kind == FOLDER else OK, ""
-
     def _note_change(self, stored: Node, node: Node) -> None:
         self._report.changed += 1
         self._batch.updated.append(node)
@@ -276,14 +271,12 @@ class TreeScan:
     def _count_name(self, facts: os.stat_result) -> int:
         """The state of a hard link: a file counts under the first of its names."""
         key = (facts.st_dev, facts.st_ino)
-        left = self._names.get(key)
-        if left is None:
+        left = self._names.pop(key, 0)
+        if not left:
             self._names[key] = facts.st_nlink - 1
             return OK
         if left > 1:
             self._names[key] = left - 1
-        else:
-            del self._names[key]
         self._count_problem(LINKED)
         return LINKED
 

@@ -144,8 +144,7 @@ class ReportReader:
             if node is None:
                 return []
             found: Any = db.execute("SELECT scan, size FROM past WHERE node = ?", (id_,))
-            past: dict[int, int] = dict(found)
-            size, rows = node.size, []
+            past, size, rows = dict(found), node.size, []
             for scan in list_scans(db):
                 if scan.id < node.born:
                     break
@@ -191,9 +190,7 @@ def _read_extensions(db: apsw.Connection, limit: int, after: Key | None) -> list
         f"WHERE {_COUNTED} GROUP BY n.ext {later} ORDER BY -sum(n.size), n.ext LIMIT ?",
         (*(after or ()), limit),
     )
-    return [
-        ExtensionTotal([-size, ext], ext, files, size, disk) for ext, files, size, disk in found
-    ]
+    return [ExtensionTotal([-row[2], row[0]], *row) for row in found]
 
 
 def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) -> list[AgeTotal]:

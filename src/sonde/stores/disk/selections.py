@@ -279,7 +279,11 @@ def _register(db: apsw.Connection) -> None:
         return _compile(read_stored_text(pattern)).search
 
     def path_of(parent: int, name: Value) -> str:
-        return _plain(read_folder(parent) + read_stored_text(name))
+        """The path as RE2 takes it: bytes that are not Unicode as escapes."""
+        text = read_folder(parent) + read_stored_text(name)
+        if text.isascii():
+            return text
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
     functions: dict[str, tuple[int, Callable[..., bool]]] = {
         "fits_name": (2, lambda text, name: bool(glob(text)(path_of(0, name)))),
@@ -289,13 +293,6 @@ def _register(db: apsw.Connection) -> None:
     }
     for name, (count, function) in functions.items():
         db.create_scalar_function(name, function, count, deterministic=True)
-
-
-def _plain(text: str) -> str:
-    """The text as RE2 takes it: bytes that are not Unicode as escapes."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _compile(pattern: str) -> Any:
