@@ -44,17 +44,14 @@ from sonde.web.pages.html import (
     show_age,
     show_bars,
     show_button,
-    show_cards,
     show_jobs,
-    show_name_field,
     show_next,
     show_note,
     show_rows,
     show_size,
-    show_tick,
     tag,
 )
-from sonde.web.pages.nodes import link_node, list_choices, read_map, show_map
+from sonde.web.pages.nodes import link_node, list_choices, show_map, show_name_field, show_tick
 
 _ROWS = 100
 _REPORT_ROWS = 50
@@ -97,7 +94,13 @@ def show_disk(app: App, *, work: Work) -> Content:
             "the space, what is old, and what is there twice."),
     )  # fmt: skip
     heading = tag("div", tag("h1", "Disk"), form, class_="head split")
-    return frame("Disk", "/disk", heading, show_cards(cards, nothing), kind="disk")
+    return frame(
+        "Disk",
+        "/disk",
+        heading,
+        tag("ul", cards, class_="cards") if cards else nothing,
+        kind="disk",
+    )
 
 
 def _show_card(state: IndexState) -> Markup:
@@ -161,7 +164,7 @@ def show_folder(
                     method="post", action="/sets"),
                 show_next(listing.page.cursor, address, **kept, sort=sort),
                 aria_label="Listing"),
-            show_map(index_id, read_map(disk, index, found)) if found else None,
+            show_map(disk, index, found) if found else None,
             class_="beside"),
         kind="disk",
     )  # fmt: skip

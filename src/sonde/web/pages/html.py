@@ -292,11 +292,6 @@ def show_bars(rows: Sequence[tuple[object, float, str]]) -> Markup:
     )  # fmt: skip
 
 
-def show_tick(node: str, name: str) -> Markup:
-    """The checkbox of a row."""
-    return tag("input", type="checkbox", name="node_ids", value=node, aria_label=f"Tick {name}")
-
-
 def show_next(cursor: str | None, path: str, /, **kept: str | None) -> Markup | None:
     """The link to the next page, if there is one."""
     if not cursor:
@@ -305,18 +300,7 @@ def show_next(cursor: str | None, path: str, /, **kept: str | None) -> Markup | 
     return tag("nav", link, class_="ways", aria_label="Pages")
 
 
-def show_cards(cards: Sequence[Markup], nothing: Markup) -> Markup:
-    """A list of cards, or what is said if there are none."""
-    return tag("ul", cards, class_="cards") if cards else nothing
-
-
 def show_rows(heads: Sequence[Markup | None], rows: Sequence[Markup]) -> Markup:
     """A listing as a table that scrolls sideways where it is too wide."""
     table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="listing")
     return tag("div", table, class_="wide")
-
-
-def show_name_field(label: str) -> Markup:
-    """The field for the name of a new set."""
-    return tag("input", name="name", class_="field", placeholder="its name", maxlength=200,
-               aria_label=label, autocomplete="off")  # fmt: skip

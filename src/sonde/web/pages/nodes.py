@@ -17,7 +17,7 @@ from sonde.stores.disk.base import DiskIndex, Member, Node, Totals
 from sonde.stores.disk.filters import KINDS
 from sonde.text.sizes import count_of
 from sonde.tools.shapes.shell import show_name
-from sonde.web.pages.html import Markup, link_to, show_rows, show_size, show_tick, tag
+from sonde.web.pages.html import Markup, link_to, show_rows, show_size, tag
 
 _CHOICES = 50
 _MAX_TILES = 60
@@ -106,8 +106,8 @@ class Tile:
     inner: tuple[Tile, ...] = ()
 
 
-def read_map(disk: Disk, index: DiskIndex, node: Node) -> list[Tile]:
-    """The largest nodes of a folder, and of each large folder among them."""
+def show_map(disk: Disk, index: DiskIndex, node: Node) -> Markup | None:
+    """The largest nodes of a folder and of each large folder in it; each box links to its node."""
     total = node.size or 1
     tiles = []
     for tile, child in _read_tiles(disk, index, node, total):
@@ -115,7 +115,11 @@ def read_map(disk: Disk, index: DiskIndex, node: Node) -> list[Tile]:
         if child and child.listable and child.size / total > _MIN_OPEN_SHARE:
             inner = tuple(each for each, _ in _read_tiles(disk, index, child, child.size))
         tiles.append(replace(tile, inner=inner))
-    return tiles
+    if not tiles:
+        return None
+    boxes = lay_out([tile.size for tile in tiles], _SHAPE)
+    shown = [_show_tile(index.id, tile, box) for tile, box in zip(tiles, boxes, strict=True)]
+    return tag("section", shown, class_="map", aria_label="Map of sizes")
 
 
 def _read_tiles(
@@ -137,15 +141,6 @@ def _read_tiles(
         handle = join_node(index.id, folder.id)
         tiles.append((Tile("the rest", rest, handle, listable=True), None))
     return sorted(tiles, key=lambda tile: -tile[0].size)
-
-
-def show_map(index: str, tiles: Sequence[Tile]) -> Markup | None:
-    """The map; every box links to what it shows."""
-    if not tiles:
-        return None
-    boxes = lay_out([tile.size for tile in tiles], _SHAPE)
-    shown = [_show_tile(index, tile, box) for tile, box in zip(tiles, boxes, strict=True)]
-    return tag("section", shown, class_="map", aria_label="Map of sizes")
 
 
 def _show_tile(index: str, tile: Tile, box: Box, shape: Box = _SHAPE) -> Markup:
@@ -228,3 +223,14 @@ def _show_member(entries: SetEntries, row: Member, *, ticks: bool) -> Markup:
             tag("span", row.stale, class_="badge warn") if row.stale else None),
         tag("td", show_size(row.size), class_="number"),
     )  # fmt: skip
+
+
+def show_name_field(label: str) -> Markup:
+    """The field for the name of a new set."""
+    return tag("input", name="name", class_="field", placeholder="its name", maxlength=200,
+               aria_label=label, autocomplete="off")  # fmt: skip
+
+
+def show_tick(node: str, name: str) -> Markup:
+    """The checkbox of a row."""
+    return tag("input", type="checkbox", name="node_ids", value=node, aria_label=f"Tick {name}")

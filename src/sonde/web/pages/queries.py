@@ -34,7 +34,6 @@ from sonde.web.pages.html import (
     name_folder,
     show_age,
     show_button,
-    show_cards,
     show_next,
     show_note,
     show_size,
@@ -157,9 +156,9 @@ def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
         tag("h1", "Queries"),
         _show_form("/queries", draft, place, "Save and run"),
         tag("h2", "Saved"),
-        show_cards(cards, show_note(
+        tag("ul", cards, class_="cards") if cards else show_note(
             "Nothing is saved yet", tag("p", "Write a filter above; what it finds is kept as a "
-                                        "set that you can look through."))),
+                                        "set that you can look through.")),
         show_next(page.cursor, "/queries"),
     )  # fmt: skip
 

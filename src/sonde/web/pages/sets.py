@@ -29,14 +29,12 @@ from sonde.web.pages.html import (
     frame,
     lead_to,
     show_button,
-    show_cards,
-    show_name_field,
     show_next,
     show_note,
     show_size,
     tag,
 )
-from sonde.web.pages.nodes import format_counts, list_choices, show_entry_table
+from sonde.web.pages.nodes import format_counts, list_choices, show_entry_table, show_name_field
 
 _CARDS = 50
 _ROWS = 100
@@ -119,7 +117,7 @@ def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
         "Sets",
         "/sets",
         tag("h1", "Sets"),
-        show_cards(cards, nothing),
+        tag("ul", cards, class_="cards") if cards else nothing,
         show_next(page.cursor, "/sets"),
     )
 
