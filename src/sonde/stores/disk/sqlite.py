@@ -39,7 +39,6 @@ _MAX_SCANS = 100
 """Scans whose sizes are kept for `growth` and `history`: a quarter of daily scans."""
 _MAX_SESSIONS = 1_000
 """Sessions of all users; a client that reconnects leaves one behind each time."""
-
 _KEYS: Mapping[Sort, str] = {"name": "n.name", "size": "-n.size", "modified": "-n.mtime"}
 """Sort expression of a listing; ties are ordered by id."""
 
