@@ -22,11 +22,11 @@ from children import Cost, run_child
 _SCAN = """
 import json, sys
 from pathlib import Path
-from sonde.disk.scan import scan_tree
-from sonde.stores.disk.tree import SqliteTreeStore
+from sonde.disk.scan import TreeScan
+from sonde.stores.disk.sqlite import SqliteTreeStore
 from sonde.runtime.work import Work
 store = SqliteTreeStore(Path(sys.argv[1]))
-report = scan_tree(store, Path(sys.argv[2]), Work()).as_dict()
+report = TreeScan(store, Path(sys.argv[2]), Work()).run().as_dict()
 store.close()
 # not the peak of the children's usage: that one begins with the parent's memory
 peak = next(l for l in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in l)
@@ -35,7 +35,7 @@ print(json.dumps({**report, "peak_mb": int(peak.split()[1]) / 1024}))
 _LIST = """
 import json, random, statistics, sys, time
 from pathlib import Path
-from sonde.stores.disk.tree import SqliteTreeStore
+from sonde.stores.disk.sqlite import SqliteTreeStore
 store = SqliteTreeStore(Path(sys.argv[1]))
 folders = [store.find(()), store.find(("one",)), *store.children(store.find(("many",)).id, 300)]
 figures = {}

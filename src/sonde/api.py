@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from sonde.app import App
 from sonde.disk.indexes import find_index_of, start_scan
-from sonde.disk.queries import find_matches
+from sonde.disk.sets import find_matches
 from sonde.errors import NotScanned
 from sonde.paging.budget import SHORTEST_SNIPPET, count_tokens, fit_page, snippet_limit
 from sonde.projects.find import find_project

@@ -32,7 +32,7 @@ from sonde.projects.project import Project, ProjectSettings
 from sonde.projects.workspace import Projects, Workspace
 from sonde.runtime.jobs import Job, Jobs, JobStore
 from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
-from sonde.runtime.work import Work, WriterLock
+from sonde.runtime.work import Work
 from sonde.settings import (
     CORTEX_FILE,
     Settings,
@@ -120,23 +120,17 @@ def _open_disk(settings: Settings, workspace: Workspace) -> Disk:
     folder = settings.home / "files"
 
     def open_saved() -> SavedStore:
-        from sonde.stores.disk.saved import SqliteSavedStore
+        from sonde.stores.disk.sqlite import SqliteSavedStore
 
         return SqliteSavedStore(folder / "files.db")
 
     def open_tree(index: str) -> TreeStore:
-        from sonde.stores.disk.tree import SqliteTreeStore
+        from sonde.stores.disk.sqlite import SqliteTreeStore
 
         return SqliteTreeStore(folder / "trees" / f"{index}.db")
 
-    return Disk(
-        folder,
-        workspace,
-        open_saved,
-        open_tree,
-        lambda index: WriterLock(folder / "trees" / index),
-        _file_roots(settings, workspace.start),
-    )
+    roots = _file_roots(settings, workspace.start)
+    return Disk(folder, workspace, open_saved, open_tree, roots)
 
 
 def _file_roots(settings: Settings, start: Path) -> tuple[Path, ...]:

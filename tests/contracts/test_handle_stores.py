@@ -15,7 +15,7 @@ from sonde.errors import IndexCorrupt, IndexTooNew
 from sonde.runtime.jobs import JobRecord, JobStore
 from sonde.runtime.processes import name_process
 from sonde.stores.disk.base import DiskIndex, ResourceSet, SavedQuery, SavedStore, ShellSession
-from sonde.stores.disk.saved import SqliteSavedStore
+from sonde.stores.disk.sqlite import SqliteSavedStore
 from sonde.stores.jobs import SqliteJobStore
 
 

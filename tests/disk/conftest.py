@@ -10,11 +10,11 @@ import pytest
 
 from sonde.app import App
 from sonde.disk.indexes import start_scan
-from sonde.disk.scan import scan_tree
+from sonde.disk.scan import TreeScan
 from sonde.disk.trees import ScanReport
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, Node, TreeStore
-from sonde.stores.disk.tree import SqliteTreeStore
+from sonde.stores.disk.sqlite import SqliteTreeStore
 from sonde.types import Caller
 
 BOUND_S = 60.0
@@ -76,7 +76,7 @@ def scan_store(
     **options: object,
 ) -> ScanReport:
     """Scan a folder straight into a store."""
-    return scan_tree(store, root, work or Work(), **options)  # type: ignore[arg-type]
+    return TreeScan(store, root, work or Work(), **options).run()  # type: ignore[arg-type]
 
 
 def list_tree(store: TreeStore, node: int = ROOT_ID, path: str = "") -> dict[str, Node]:

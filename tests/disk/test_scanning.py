@@ -16,7 +16,7 @@ from sonde.disk.trees import ScanLimits
 from sonde.errors import Cancelled, FileMissing
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, STATES, TreeStore
-from sonde.stores.disk.tree import SqliteTreeStore
+from sonde.stores.disk.sqlite import SqliteTreeStore
 from sonde.types import Progress
 
 from .conftest import list_tree, scan_store

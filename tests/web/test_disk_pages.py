@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.web.pages.disk_map import Box, lay_out
+from sonde.web.pages.nodes import Box, lay_out
 
 from .conftest import Server
 from .site import EVIL, EVIL_NAME, FORM, SECRET, Page, agree, make_site, send, serve_site

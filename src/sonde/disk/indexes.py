@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sonde.disk.scan import scan_tree
-from sonde.disk.scope import find_home_folder, read_path, shorten_path
+from sonde.disk.scan import TreeScan
+from sonde.disk.scope import find_home_folder, read_path, resolve_path, shorten_path
 from sonde.disk.trees import Disk, ScanReport
 from sonde.errors import NodeMissing, OutsideRoots
 from sonde.policy.metadata import look_live
@@ -49,11 +49,7 @@ def read_index_state(disk: Disk, index: DiskIndex) -> IndexState:
 
 def read_root(disk: Disk, root: str, cwd: str) -> Path:
     """The folder to scan. A folder outside the roots is refused whether it exists or not."""
-    given = read_path(root, cwd, find_home_folder())
-    try:
-        place = given.resolve()
-    except (OSError, RuntimeError):
-        place = given
+    place = resolve_path(read_path(root, cwd, find_home_folder()))
     if not any(place.is_relative_to(above) for above in disk.roots):
         raise OutsideRoots(
             "the folder is in none of the allowed ones",
@@ -73,28 +69,23 @@ def start_scan(
 ) -> Job:
     """Start the job that scans a folder, or rescans it; at most one runs for each index."""
 
-    def scan(inner: Work, handle: str) -> ScanReport:
-        with disk.lock(handle).held(inner):
-            return scan_tree(
+    def scan(work: Work) -> ScanReport:
+        with disk.lock(handle).held(work):
+            return TreeScan(
                 disk.tree(handle),
                 root,
-                inner,
+                work,
                 clock_ms=disk.clock_ms,
                 depth_limit=depth_limit,
                 follow=disk.roots if follow else (),
                 limits=disk.scan_limits,
-            )
+            ).run()
 
     with disk.starting:
         known = find_index_of(disk, caller, root)
         handle = known.id if known else mint_handle(_INDEX_HANDLE_LENGTH)
         job = disk.workspace.jobs.submit(
-            f"scan:{handle}",
-            "scan",
-            lambda inner: scan(inner, handle),
-            owner=caller.user,
-            subject=handle,
-            lasting=True,
+            f"scan:{handle}", "scan", scan, owner=caller.user, subject=handle, lasting=True
         )
         created = known.created_ms if known else disk.clock_ms()
         disk.saved.put(

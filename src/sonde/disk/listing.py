@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sonde.disk.scope import Place, list_node_names, miss_node
-from sonde.disk.trees import Disk, Page
+from sonde.disk.scope import Place, miss_node, place_node
+from sonde.disk.trees import Disk, Page, list_node_names
 from sonde.errors import NodeMissing
 from sonde.policy.metadata import Facts, list_live, look_live
 from sonde.policy.read import decode_text, may_show, open_shown
@@ -123,28 +123,23 @@ def list_folder(
         scope = f"live:{index}:{place.inner_path}"
         after = disk.read_cursor(cursor, scope)
         names = list_live(Path(place.index.root), place.inner_path)
-        facts = [each for each in names if after is None or each.name > after[0]][: limit + 1]
-        live = disk.cut_page(
-            [_read_facts(each) for each in facts], limit, scope, lambda row: [row.name]
-        )
+        found = [
+            FolderEntry(each.name, each.kind, size, each.mtime_ms, STATES[PENDING], None)
+            for each in names
+            if after is None or each.name > after[0]
+            for size in (None if each.kind == "directory" else each.size,)
+        ]
+        live = disk.cut_page(found[: limit + 1], limit, scope, lambda row: [row.name])
         return FolderListing(place, node, (), sort, live)
     scope = f"tree:{index}:{node.id}:{sort}"
     after = disk.read_cursor(cursor, scope)
     tree = disk.tree(index)
-    rows = [_read_node(child) for child in tree.children(node.id, limit + 1, sort, after)]
+    rows = [
+        FolderEntry(each.name, KINDS[each.kind], each.size, each.mtime_ms, STATES[each.state], each)
+        for each in tree.children(node.id, limit + 1, sort, after)
+    ]
     page = disk.cut_page(rows, limit, scope, lambda row: _sort_key(row, sort))
     return FolderListing(place, node, tuple(tree.trail(node.id)), sort, page)
-
-
-def _read_node(node: Node) -> FolderEntry:
-    return FolderEntry(
-        node.name, KINDS[node.kind], node.size, node.mtime_ms, STATES[node.state], node
-    )
-
-
-def _read_facts(facts: Facts) -> FolderEntry:
-    size = None if facts.kind == "directory" else facts.size
-    return FolderEntry(facts.name, facts.kind, size, facts.mtime_ms, STATES[PENDING], None)
 
 
 def _sort_key(row: FolderEntry, sort: Sort) -> list[str | int]:
@@ -171,7 +166,7 @@ def read_live_detail(place: Place) -> LiveDetail:
 
 def preview_file(disk: Disk, index: DiskIndex, node: Node) -> Preview:
     """The beginning of a file: text, a picture, or a dump of its first bytes."""
-    place = Place(index, list_node_names(disk.tree(index.id), node))
+    place = place_node(disk, index, node)
     if not place.names:
         raise NodeMissing("a folder has no contents", what="file", path=show_path(place.path))
     file = open_shown(Path(index.root), place.inner_path)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sonde.disk.scope import show_tree_path
-from sonde.disk.trees import Disk, Page
+from sonde.disk.trees import Disk, Page, list_node_names, show_tree_path
 from sonde.errors import Cancelled, InvalidRequest, SondeError
 from sonde.policy.read import digest_file
 from sonde.runtime.jobs import Job
@@ -92,11 +91,7 @@ def read_disk_report(
     rows: list[ReportRow] = []
     if kind != "growth" or base:
         rows += tree.report(
-            kind,
-            limit + 1,
-            after,
-            now_ms=disk.clock_ms(),
-            since_scan=base.id if base else 0,
+            kind, limit + 1, after, now_ms=disk.clock_ms(), since_scan=base.id if base else 0
         )
     page = disk.cut_page(rows, limit, scope, lambda row: row.key)
     paths = {node.id: show_tree_path(tree, node) for node in _list_nodes(page.rows)}
@@ -163,7 +158,7 @@ def _digest_candidates(store: TreeStore, root: Path, work: Work) -> dict[str, in
     found: list[tuple[int, int, int, bytes]] = []
     for node in candidates:
         work.report(Progress("comparing", done, total))
-        path = "/".join(step.name for step in store.trail(node.id)[1:])
+        path = "/".join(list_node_names(store, node))
         try:
             digest, size, mtime_ms = digest_file(root, path, work.check)
         except Cancelled:

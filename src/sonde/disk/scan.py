@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from sonde.disk.trees import ScanLimits, ScanReport, now_ms
@@ -69,40 +69,21 @@ class _Frame:
     state: int = OK
 
 
-def scan_tree(
-    store: TreeStore,
-    root: Path,
-    work: Work,
-    *,
-    clock_ms: Callable[[], int] = now_ms,
-    depth_limit: int | None = None,
-    follow: Sequence[Path] = (),
-    limits: ScanLimits = ScanLimits(),  # noqa: B008 - frozen
-) -> ScanReport:
-    """Bring a tree up to date with the disk. Links are followed into the roots in `follow`."""
-    return _Walk(store, root, work, clock_ms, depth_limit, tuple(follow), limits).run()
+@dataclass
+class TreeScan:
+    """One scan that brings a tree up to date with the disk."""
 
+    store: TreeStore
+    root: Path
+    work: Work
+    _: KW_ONLY
+    clock_ms: Callable[[], int] = now_ms
+    depth_limit: int | None = None
+    follow: Sequence[Path] = ()
+    """Roots that links are followed into."""
+    limits: ScanLimits = ScanLimits()  # noqa: RUF009 - frozen
 
-class _Walk:
-    """The state of one scan."""
-
-    def __init__(
-        self,
-        store: TreeStore,
-        root: Path,
-        work: Work,
-        clock_ms: Callable[[], int],
-        depth_limit: int | None,
-        follow: tuple[Path, ...],
-        limits: ScanLimits,
-    ) -> None:
-        self._store = store
-        self._root = root
-        self._work = work
-        self._clock_ms = clock_ms
-        self._depth_limit = depth_limit
-        self._follow = follow
-        self._limits = limits
+    def __post_init__(self) -> None:
         self._began = self._flushed_at = time.monotonic()
         self._batch = Batch()
         self._report = ScanReport()
@@ -117,22 +98,22 @@ class _Walk:
 
     def run(self) -> ScanReport:
         """Walk the whole tree."""
-        self._expected = next((s.nodes for s in self._store.scans() if s.finished_ms), 0)
-        descent = Descent(self._root)
+        self._expected = next((s.nodes for s in self.store.scans() if s.finished_ms), 0)
+        descent = Descent(self.root)
         try:
-            self._scan, self._next_id = self._store.begin_scan(self._clock_ms())
+            self._scan, self._next_id = self.store.begin_scan(self.clock_ms())
             self._walk(descent)
         finally:
             descent.close()
             self._flush()
-        self._work.report(Progress("scanning", self._seen, self._seen))
+        self.work.report(Progress("scanning", self._seen, self._seen))
         report = self._report
         report.seconds = time.monotonic() - self._began
-        self._store.finish_scan(self._scan, self._clock_ms(), nodes=self._seen, size=report.size)
+        self.store.finish_scan(self._scan, self.clock_ms(), nodes=self._seen, size=report.size)
         return report
 
     def _walk(self, descent: Descent) -> None:
-        stored = self._store.get(ROOT_ID)
+        stored = self.store.get(ROOT_ID)
         here = descent.look_here()
         born = stored.born if stored else self._scan
         node = _make_node((ROOT_ID, 0, "", FOLDER, 0), here, PENDING, "", born)
@@ -157,26 +138,21 @@ class _Walk:
             self._finish(frame, stack[-1] if stack else None)
 
     def _enter(
-        self,
-        descent: Descent,
-        above: _Frame,
-        node: Node,
-        stored: Node | None,
-        seen: os.stat_result,
+        self, descent: Descent, above: _Frame, node: Node, stored: Node | None, seen: os.stat_result
     ) -> _Frame | None:
         """The frame of a folder, or None if it is not walked; then its state is written."""
         device = seen.st_dev
         inner = _Frame(node, stored, device, above.weight)
         linked = node.kind == LINK
         state = OUTSIDE if linked else TOO_DEEP
-        deep = self._depth_limit is not None and node.depth >= self._depth_limit
+        deep = self.depth_limit is not None and node.depth >= self.depth_limit
         if not linked and device != above.device:
             inner.node, state = node._replace(disk=0), MOUNT
         elif not deep:
             try:
                 inside = False
                 if linked:
-                    inside = descent.follow(node.name, self._follow).is_relative_to(self._root)
+                    inside = descent.follow(node.name, self.follow).is_relative_to(self.root)
                 else:
                     descent.enter(node.name)
             except (OSError, RuntimeError) as error:
@@ -204,13 +180,13 @@ class _Walk:
             return LOOP
         if counted or inner.identity in self._entered:
             return LINKED
-        if self._follow:
+        if self.follow:
             self._entered.add(inner.identity)
         return OK
 
     def _leave_out(self, frame: _Frame, above: _Frame, state: int) -> None:
         frame.state = state
-        if frame.stored and self._store.children(frame.node.id, 1):
+        if frame.stored and self.store.children(frame.node.id, 1):
             self._batch.emptied.append(frame.node.id)
         if frame.node.kind == FOLDER or state != OUTSIDE:
             self._count_problem(state)
@@ -221,14 +197,14 @@ class _Walk:
         """Compare the names in a folder with its stored children."""
         names = sort_names(descent.list_names())
         self._above.add(frame.identity)
-        step = self._limits.names_at_once
+        step = self.limits.names_at_once
         for start in range(0, max(len(names), 1), step):
             end = start + step
             known: dict[str, Node] = {}
             if frame.stored:
                 low = names[start] if start else None
                 high = names[end] if end < len(names) else None
-                known = dict(self._store.between(frame.node.id, low, high))
+                known = dict(self.store.between(frame.node.id, low, high))
             self._compare(descent, frame, names[start:end], known)
             self._pause()
         frame.todo.reverse()
@@ -245,10 +221,11 @@ class _Walk:
         for name, facts in descent.look_at(names):
             seen += 1
             kind = _KINDS.get(facts.st_mode & _TYPE_BITS, OTHER)
-            state, target = OK, ""
-            if kind != FILE:
-                state, target = self._read_other(descent, name, kind)
-            elif facts.st_nlink > 1:
+            # folders and followed links are pending until they are entered
+            state, target = PENDING if kind == FOLDER else OK, ""
+            if kind == LINK:
+                state, target = PENDING if self.follow else OK, descent.read_target(name)
+            elif kind == FILE and facts.st_nlink > 1:
                 state = self._count_name(facts)
             stored = known.pop(name, None)
             if stored is not None and stored.kind != kind:
@@ -283,12 +260,6 @@ class _Walk:
         frame.size += size
         frame.disk += disk
 
-    def _read_other(self, descent: Descent, name: str, kind: int) -> tuple[int, str]:
-        """State and target of anything but a file; folders and followed links are pending."""
-        if kind == LINK:
-            return PENDING if self._follow else OK, descent.read_target(name)
-        return PENDING if kind == FOLDER else OK, ""
-
     def _note_change(self, stored: Node, node: Node) -> None:
         self._report.changed += 1
         self._batch.updated.append(node)
@@ -300,14 +271,12 @@ class _Walk:
     def _count_name(self, facts: os.stat_result) -> int:
         """The state of a hard link: a file counts under the first of its names."""
         key = (facts.st_dev, facts.st_ino)
-        left = self._names.get(key)
-        if left is None:
+        left = self._names.pop(key, 0)
+        if not left:
             self._names[key] = facts.st_nlink - 1
             return OK
         if left > 1:
             self._names[key] = left - 1
-        else:
-            del self._names[key]
         self._count_problem(LINKED)
         return LINKED
 
@@ -347,7 +316,7 @@ class _Walk:
 
     def _pause(self) -> None:
         """Write the batch and report progress, if it is time."""
-        now, limits = time.monotonic(), self._limits
+        now, limits = time.monotonic(), self.limits
         if len(self._batch) < limits.flush_rows and now - self._flushed_at < limits.flush_s:
             return
         self._flush()
@@ -356,37 +325,23 @@ class _Walk:
             total = max(self._seen, int(self._seen / max(self._finished, 0.001)))
         rate = self._seen / max(now - self._began, 0.001)
         left = (total - self._seen) / rate
-        self._work.report(Progress("scanning", self._seen, total, "", rate, left))
+        self.work.report(Progress("scanning", self._seen, total, "", rate, left))
 
     def _flush(self) -> None:
         if len(self._batch):
-            self._store.apply(self._scan, self._batch)
+            self.store.apply(self._scan, self._batch)
             self._batch = Batch()
         self._flushed_at = time.monotonic()
 
 
 def _make_node(
-    place: tuple[int, int, str, int, int],
-    facts: os.stat_result,
-    state: int,
-    target: str,
-    born: int,
+    place: tuple[int, int, str, int, int], facts: os.stat_result, state: int, target: str, born: int
 ) -> Node:
     """The node of a name; `place` is id, parent, name, kind and depth."""
-    return Node(
-        *place,
-        0 if place[3] == FOLDER else facts.st_size,
-        measure_blocks(facts),
-        facts.st_mtime_ns // _NS_PER_MS,
-        facts.st_mode & ~_TYPE_BITS,
-        facts.st_nlink,
-        state,
-        0,
-        0,
-        0,
-        target,
-        born,
-    )
+    size = 0 if place[3] == FOLDER else facts.st_size
+    mtime_ms, mode = facts.st_mtime_ns // _NS_PER_MS, facts.st_mode & ~_TYPE_BITS
+    disk, links = measure_blocks(facts), facts.st_nlink
+    return Node(*place, size, disk, mtime_ms, mode, links, state, 0, 0, 0, target, born)
 
 
 def _classify_error(error: Exception, *, linked: bool) -> int:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sonde.disk.trees import Disk, split_node
+from sonde.disk.trees import Disk, list_node_names, split_node
 from sonde.errors import FileMissing, HandleUnknown, NodeMissing, NotScanned, OutsideRoots
 from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path, split_inside
@@ -48,7 +48,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
+class ShellPreferences:
     """How a session wants its listings."""
 
     units: str = "bytes"
@@ -101,20 +101,18 @@ def find_home_folder() -> Path | None:
         return None
 
 
-def locate(
-    target: Path, indexes: Iterable[DiskIndex], current: str, roots: Iterable[Path]
-) -> Place:
+def _locate(disk: Disk, session: ShellSession, target: Path) -> Place:
     """The tree that holds a path: the current one if it does, else the nearest above it.
 
     A path in no tree is refused alike whether it exists or not.
     """
-    known = list(indexes)
-    for place in (target, _resolve(target)):
+    known, current = disk.saved.newest(DiskIndex, session.owner), session.index
+    for place in (target, resolve_path(target)):
         holding = [index for index in known if place.is_relative_to(index.root)]
         if holding:
             best = max(holding, key=lambda index: (index.id == current, len(index.root)))
             return Place(best, place.relative_to(best.root).parts)
-    if any(target.is_relative_to(root) for root in roots):
+    if any(target.is_relative_to(root) for root in disk.roots):
         text = str(target)
         shown = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
         raise NotScanned("no scanned tree holds it", path=show_path(shown))
@@ -125,7 +123,8 @@ def locate(
     )
 
 
-def _resolve(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
+    """The path with its links resolved as far as that is possible."""
     try:
         return path.resolve()
     except (OSError, RuntimeError):
@@ -163,7 +162,9 @@ def move_session(disk: Disk, session: ShellSession, place: Place) -> None:
     )
 
 
-def change_preferences(disk: Disk, session: ShellSession, **given: str | int | None) -> Preferences:
+def change_preferences(
+    disk: Disk, session: ShellSession, **given: str | int | None
+) -> ShellPreferences:
     """The preferences of a session, with those that are given changed."""
     changes = {name: value for name, value in given.items() if value is not None}
     if changes:
@@ -172,9 +173,9 @@ def change_preferences(disk: Disk, session: ShellSession, **given: str | int | N
     return read_preferences(session)
 
 
-def read_preferences(session: ShellSession | None) -> Preferences:
+def read_preferences(session: ShellSession | None) -> ShellPreferences:
     """The preferences of a session, the defaults filled in."""
-    return Preferences(**(session.preferences if session else {}))  # type: ignore[arg-type]
+    return ShellPreferences(**(session.preferences if session else {}))  # type: ignore[arg-type]
 
 
 def find_index(disk: Disk, caller: Caller, handle: str) -> DiskIndex:
@@ -200,17 +201,6 @@ def find_node(
     return index, node
 
 
-def list_node_names(tree: TreeStore, node: Node) -> tuple[str, ...]:
-    """The names from the root of a tree down to a node."""
-    return tuple(step.name for step in tree.trail(node.id)[1:])
-
-
-def show_tree_path(tree: TreeStore, node: Node) -> str:
-    """The path of a node inside its tree, for people."""
-    names = list_node_names(tree, node)
-    return show_path(str(Path(*names))) if names else "."
-
-
 def find_place(disk: Disk, session: ShellSession, path: str) -> Place:
     """The place that a path means in a session."""
     text = path
@@ -218,9 +208,7 @@ def find_place(disk: Disk, session: ShellSession, path: str) -> Place:
         if not session.previous:
             raise NodeMissing("no folder was left before", what="folder", path="-")
         text = session.previous
-    target = read_path(text, session.cwd, find_home_folder())
-    indexes = disk.saved.newest(DiskIndex, session.owner)
-    place = locate(target, indexes, session.index, disk.roots)
+    place = _locate(disk, session, read_path(text, session.cwd, find_home_folder()))
     return replace(place, names=_settle_names(disk, place.index, place.names))
 
 
@@ -255,7 +243,10 @@ def _settle_names(disk: Disk, index: DiskIndex, names: Sequence[str]) -> tuple[s
     settled: tuple[str, ...] = ()
     for name in names:
         meant = _decode_escapes(name)
-        if meant != name and _exists(disk, index, (*settled, name)):
+        spelled = (*settled, name)
+        if meant != name and (
+            disk.tree(index.id).find(spelled) or look_live(Path(index.root), "/".join(spelled))
+        ):
             meant = name
         settled = (*settled, meant)
     return settled
@@ -266,12 +257,6 @@ def _decode_escapes(name: str) -> str:
         return name
     data = _BYTE_ESCAPE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), name)
     return data.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
-
-
-def _exists(disk: Disk, index: DiskIndex, names: tuple[str, ...]) -> bool:
-    if disk.tree(index.id).find(names):
-        return True
-    return look_live(Path(index.root), "/".join(names)) is not None
 
 
 def walk_to(disk: Disk, place: Place) -> Node | None:

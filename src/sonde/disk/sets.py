@@ -1,59 +1,59 @@
-"""Resource sets: named selections of nodes, created and combined by their handles."""
+"""Resource sets and the saved queries that fill them, with their conditions on contents."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from sonde.disk.scope import find_index, find_shell_session, show_tree_path
-from sonde.disk.trees import Disk, Page, split_node
-from sonde.errors import HandleUnknown, InvalidRequest
-from sonde.projects.find import require_consent
+from sonde.disk.reports import compare_copies
+from sonde.disk.scope import find_index, find_shell_session
+from sonde.disk.trees import (
+    Disk,
+    NodeMatches,
+    Page,
+    SetDetail,
+    SetEntries,
+    SetSummary,
+    show_tree_path,
+    split_node,
+)
+from sonde.errors import HandleUnknown, IndexNotFound, InvalidRequest
+from sonde.projects.find import known_roots, require_consent
+from sonde.projects.lines import LineScan, scan_project
+from sonde.projects.project import Project
+from sonde.projects.search import Request, rank_everywhere
+from sonde.ranking.question import read_question
 from sonde.runtime.jobs import mint_handle
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import Combination, DiskIndex, Member, Node, ResourceSet, Totals
+from sonde.stores.disk.base import (
+    Combination,
+    Context,
+    DiskIndex,
+    Node,
+    Plan,
+    ResourceSet,
+    SavedQuery,
+)
+from sonde.stores.disk.filters import (
+    CONTENT,
+    Condition,
+    Filter,
+    list_conditions,
+    parse_filter,
+    render_filter,
+)
 from sonde.types import Caller
 
 SAMPLE_SIZE = 10
 """Entries that a set is introduced with."""
 _MAX_NAME_CHARS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class SetSummary:
-    """A resource set and how much it holds."""
-
-    set: ResourceSet
-    totals: Totals
-
-
-@dataclass(frozen=True, slots=True)
-class SetDetail(SetSummary):
-    """A resource set with the first of its entries."""
-
-    sample: tuple[Member, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SetEntries:
-    """One page of the entries of a set."""
-
-    set: ResourceSet
-    page: Page[Member]
-    paths: Mapping[int, str]
-    """Node -> its path in the tree."""
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMatches:
-    """The largest nodes that match a filter."""
-
-    index: DiskIndex
-    totals: Totals
-    nodes: tuple[Node, ...]
-    paths: Mapping[int, str]
-    """Node -> its path in the tree."""
+_MAX_KNOWN_QUERIES = 1_000
+"""Saved queries compared with a new one, so that the same filter is saved once."""
+_MAX_RANKED_FILES = 200
+"""Best answers of a search that a condition on contents takes."""
+_MEMBERS_PER_READ = 1_000
+_DUPLICATE = Condition("is", ":", "duplicate")
 
 
 def find_set(disk: Disk, caller: Caller, handle: str) -> ResourceSet:
@@ -72,10 +72,7 @@ def describe_set(disk: Disk, found: ResourceSet) -> SetDetail:
 
 def list_sets(disk: Disk, caller: Caller, *, limit: int, cursor: str | None) -> Page[SetSummary]:
     """One page of the sets of a caller, newest first."""
-    after = disk.read_cursor(cursor, "sets")
-    found = disk.saved.newest(
-        ResourceSet, caller.user, limit + 1, (after[0], after[1]) if after else None
-    )
+    found = disk.saved.newest(ResourceSet, caller.user, limit + 1, disk.read_cursor(cursor, "sets"))
     rows = [SetSummary(each, disk.tree(each.index).totals(each.id)) for each in found]
     return disk.cut_page(rows, limit, "sets", lambda row: [-row.set.created_ms, row.set.id])
 
@@ -96,7 +93,10 @@ def create_set(
 ) -> ResourceSet:
     """A new set of these nodes, in their index or else in that of the session."""
     if nodes:
-        index = _require_node(nodes[0])[0]
+        parts = split_node(nodes[0])
+        if parts is None:
+            raise HandleUnknown(f"node {nodes[0]!r}", what="node", handle=nodes[0])
+        index = parts[0]
     else:
         index = find_shell_session(disk, caller, session_id).index
     if not index:
@@ -112,15 +112,6 @@ def create_set(
 
 def _make_set(disk: Disk, owner: str, index: str, name: str) -> ResourceSet:
     return ResourceSet(mint_handle(), owner, index, name, disk.clock_ms())
-
-
-def open_query_set(disk: Disk, owner: str, index: str, handle: str, name: str) -> ResourceSet:
-    """The set that a query fills: that of its last run, or a new one."""
-    made = disk.saved.get(ResourceSet, handle, owner) if handle else None
-    if made is None:
-        made = _make_set(disk, owner, index, name)
-        disk.saved.put(made)
-    return made
 
 
 def change_set(
@@ -145,13 +136,6 @@ def _read_nodes(disk: Disk, found: ResourceSet, nodes: Sequence[str]) -> list[in
         if tree.get(number) is None:
             raise HandleUnknown(f"node {handle!r}", what="node", handle=handle)
     return numbers
-
-
-def _require_node(handle: str) -> tuple[str, int]:
-    parts = split_node(handle)
-    if parts is None:
-        raise HandleUnknown(f"node {handle!r}", what="node", handle=handle)
-    return parts
 
 
 def _number_of(found: ResourceSet, handle: str) -> int:
@@ -185,3 +169,169 @@ def delete_set(disk: Disk, found: ResourceSet, work: Work, confirm: str | None) 
     require_consent(disk.workspace, work, "delete_set", found.id, question, confirm)
     disk.tree(found.index).discard(found.id)
     disk.saved.delete(ResourceSet, found.id, found.owner)
+
+
+def save_query(
+    disk: Disk, caller: Caller, index: str, where: Filter, name: str | None = None
+) -> SavedQuery:
+    """The saved query for this filter on an index, created if there is none."""
+    found = find_index(disk, caller, index)
+    text = render_filter(where)
+    for query in disk.saved.newest(SavedQuery, caller.user, _MAX_KNOWN_QUERIES):
+        if query.index == found.id and query.filter == text and name in (None, query.name):
+            return query
+    title = (name or text or "everything")[:_MAX_NAME_CHARS]
+    query = SavedQuery(mint_handle(), caller.user, found.id, title, text, disk.clock_ms())
+    disk.saved.put(query)
+    return query
+
+
+def save_session_query(
+    disk: Disk,
+    caller: Caller,
+    text: str,
+    name: str | None,
+    index: str | None,
+    session_id: str | None,
+) -> SavedQuery:
+    """The saved query for a filter on an index, by default that of the session."""
+    handle = index or find_shell_session(disk, caller, session_id).index
+    if not handle:
+        raise InvalidRequest(
+            "no index is current", user_message="Pass indexId, or cd into a scanned folder."
+        )
+    return save_query(disk, caller, handle, parse_filter(text), name)
+
+
+def change_query(
+    disk: Disk, query: SavedQuery, where: Filter | None = None, name: str | None = None
+) -> SavedQuery:
+    """The query with another name or filter; the set of the old filter stays."""
+    text = query.filter if where is None else render_filter(where)
+    changed = replace(query, filter=text, name=(name or query.name)[:_MAX_NAME_CHARS])
+    if text != query.filter:
+        changed = replace(changed, executed_ms=0, selection="")
+    disk.saved.put(changed)
+    return changed
+
+
+def find_query(disk: Disk, caller: Caller, handle: str) -> SavedQuery:
+    """A saved query of this caller."""
+    found = disk.saved.get(SavedQuery, handle, caller.user)
+    if found is None:
+        raise HandleUnknown(f"query {handle!r}", what="query", handle=handle)
+    return found
+
+
+def list_queries(disk: Disk, caller: Caller, *, limit: int, cursor: str | None) -> Page[SavedQuery]:
+    """One page of the saved queries, newest first."""
+    found = disk.saved.newest(
+        SavedQuery, caller.user, limit + 1, disk.read_cursor(cursor, "queries")
+    )
+    return disk.cut_page(found, limit, "queries", lambda row: [-row.created_ms, row.id])
+
+
+def delete_query(disk: Disk, query: SavedQuery, work: Work, confirm: str | None) -> None:
+    """Delete a saved query, after consent; the sets that it filled stay."""
+    question = f"Forget the saved query '{query.name}'?"
+    require_consent(disk.workspace, work, "delete_query", query.id, question, confirm)
+    disk.saved.delete(SavedQuery, query.id, query.owner)
+
+
+def run_query(disk: Disk, query: SavedQuery, work: Work) -> SetDetail:
+    """Fill the query's resource set with the nodes that match now."""
+    caller = work.caller
+    index = find_index(disk, caller, query.index)
+    where = parse_filter(query.filter)
+    context = _gather_context(disk, index, where, work)
+    last = query.selection
+    made = disk.saved.get(ResourceSet, last, caller.user) if last else None
+    if made is None:
+        made = _make_set(disk, caller.user, index.id, query.name)
+        disk.saved.put(made)
+    disk.tree(index.id).select(made.id, where, context)
+    disk.saved.put(replace(query, executed_ms=disk.clock_ms(), selection=made.id))
+    return describe_set(disk, made)
+
+
+def find_matches(
+    disk: Disk, index: DiskIndex, where: Filter, limit: int, work: Work
+) -> NodeMatches:
+    """The largest nodes that match a filter; nothing is saved."""
+    tree, selection = disk.tree(index.id), mint_handle()
+    tree.select(selection, where, _gather_context(disk, index, where, work))
+    try:
+        totals, after = tree.totals(selection), 0
+        nodes: list[Node] = []
+        while members := tree.members(selection, _MEMBERS_PER_READ, after):
+            after = members[-1].id
+            nodes += [member.node for member in members if member.node]
+            nodes = sorted(nodes, key=lambda node: (-node.size, node.id))[:limit]
+    finally:
+        tree.discard(selection)
+    paths = {node.id: show_tree_path(tree, node) for node in nodes}
+    return NodeMatches(index, totals, tuple(nodes), paths)
+
+
+def explain_query(disk: Disk, query: SavedQuery) -> Plan:
+    """How a filter is answered; contents are not searched for it."""
+    return disk.tree(query.index).explain(parse_filter(query.filter), Context(disk.clock_ms()))
+
+
+def _gather_context(disk: Disk, index: DiskIndex, where: Filter, work: Work) -> Context:
+    """What a filter needs beyond metadata: files found by content, compared copies."""
+    tests = list(dict.fromkeys(list_conditions(where)))
+    if _DUPLICATE in tests:
+        compare_copies(disk, index).join(work)
+    found = {test: _find_nodes(disk, index, test, work) for test in tests if test.field in CONTENT}
+    return Context(disk.clock_ms(), found)
+
+
+def _find_nodes(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> Collection[int]:
+    """Nodes of the files that a condition on contents finds."""
+    if test.field == "content":
+        # a line scan of the files below the root needs no index of contents
+        project = disk.workspace.projects.get(Path(index.root))
+        lines = scan_project(project, LineScan(str(test.value)), work, max_count=1)
+        paths = {_resolve_hit(project, file.path) for file, _ in lines}
+    else:
+        paths = _search_ranked(disk, index, test, work)
+    tree, root, nodes = disk.tree(index.id), Path(index.root), set()
+    for path in paths:
+        node = tree.find(path.relative_to(root).parts) if path.is_relative_to(root) else None
+        if node:
+            nodes.add(node.id)
+    return nodes
+
+
+def _search_ranked(disk: Disk, index: DiskIndex, test: Condition, work: Work) -> set[Path]:
+    """Files among the best answers of the indexed projects below or above the root."""
+    root, workspace, query = Path(index.root), disk.workspace, str(test.value)
+    near = [
+        place
+        for place in known_roots(workspace)
+        if place.is_relative_to(root) or root.is_relative_to(place)
+    ]
+    if not near:
+        raise IndexNotFound(f"no project is indexed in {root}, below it or above it")
+    paths: set[Path] = set()
+    for place in near:
+        under = root.relative_to(place).as_posix() if root.is_relative_to(place) else "."
+        request = Request(
+            tool="query_run",
+            query=query,
+            kinds=("code", "docs"),
+            top_k=_MAX_RANKED_FILES,
+            mode=test.field,
+            project=str(place),
+            under="" if under == "." else under,
+        )
+        hits = rank_everywhere(workspace, request, read_question(query), work).hits
+        project = workspace.projects.get(place)
+        paths |= {_resolve_hit(project, hit.path) for hit in hits}
+    return paths
+
+
+def _resolve_hit(project: Project, path: str) -> Path:
+    source = next(s for s in project.tree.sources if path.startswith(s.prefix))
+    return source.root / path.removeprefix(source.prefix)

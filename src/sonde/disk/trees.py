@@ -1,4 +1,4 @@
-"""Disk: the scanned trees of an installation, and the parts that services on them share."""
+"""Disk: the scanned trees of an installation, and the values that services on them share."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ import shutil
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from sonde.errors import IndexCorrupt
 from sonde.paging.cursor import decode_key, encode_key
+from sonde.policy.roots import show_path
 from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import HANDLE_LENGTH, HANDLE_LETTERS
-from sonde.runtime.work import Work
-from sonde.stores.disk.base import Key, SavedStore, TreeStore
+from sonde.runtime.work import WriterLock
+from sonde.stores.disk.base import (
+    DiskIndex,
+    Key,
+    Member,
+    Node,
+    ResourceSet,
+    SavedStore,
+    Totals,
+    TreeStore,
+)
 
 _MAX_OPEN_TREES = 16
 """Each keeps a few file descriptors and a page cache."""
@@ -59,6 +68,16 @@ def split_node(handle: str) -> tuple[str, int] | None:
     return index, number
 
 
+def list_node_names(tree: TreeStore, node: Node) -> tuple[str, ...]:
+    """The names from the root of a tree down to a node."""
+    return tuple(step.name for step in tree.trail(node.id)[1:])
+
+
+def show_tree_path(tree: TreeStore, node: Node) -> str:
+    """The path of a node inside its tree, for people."""
+    return show_path(str(Path(*list_node_names(tree, node))))
+
+
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
     """Rows of one page, and the cursor of the next."""
@@ -77,6 +96,43 @@ class Page(Generic[T]):
     def take(self, count: int) -> Page[T]:
         """The first rows of this page; the rest belongs to the next one."""
         return replace(self, rows=self.rows[:count], more=self.more or count < len(self.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class SetSummary:
+    """A resource set and how much it holds."""
+
+    set: ResourceSet
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class SetDetail(SetSummary):
+    """A resource set with the first of its entries."""
+
+    sample: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetEntries:
+    """One page of the entries of a set."""
+
+    set: ResourceSet
+    page: Page[Member]
+    paths: Mapping[int, str]
+    """Node -> its path in the tree."""
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMatches:
+    """The largest nodes that match a filter."""
+
+    index: DiskIndex
+    totals: Totals
+    nodes: tuple[Node, ...]
+    paths: Mapping[int, str]
+    """Node -> its path in the tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +164,10 @@ class ScanReport:
 
     def as_dict(self) -> dict[str, object]:
         """The report as a job carries it."""
-        shown: dict[str, object] = {
-            "files": self.files,
-            "folders": self.folders,
-            "size": self.size,
-            "sizeOnDisk": self.disk,
-            "added": self.added,
-            "changed": self.changed,
-            "removed": self.removed,
-            "seconds": round(self.seconds, 2),
-        }
-        return shown | ({"problems": self.problems} if self.problems else {})
-
-
-class Lock(Protocol):
-    """The right to write something, across processes."""
-
-    def held(
-        self, work: Work | None = None, wait_s: float | None = None
-    ) -> AbstractContextManager[None]:
-        """Hold it for a block."""
+        shown = asdict(self) | {"seconds": round(self.seconds, 2)}
+        if not self.problems:
+            del shown["problems"]
+        return {"sizeOnDisk" if name == "disk" else name: value for name, value in shown.items()}
 
 
 class Disk:
@@ -139,7 +179,6 @@ class Disk:
         workspace: Workspace,
         open_saved: Callable[[], SavedStore],
         open_tree: Callable[[str], TreeStore],
-        open_lock: Callable[[str], Lock],
         roots: tuple[Path, ...],
         *,
         clock_ms: Callable[[], int] = now_ms,
@@ -156,10 +195,9 @@ class Disk:
         """Held while an index is looked up and created, so that a folder gets only one."""
         self._open_saved = open_saved
         self._open_tree = open_tree
-        self._open_lock = open_lock
         self._sessions: OrderedDict[tuple[str, str], str] = OrderedDict()
         """User and connection -> the session that a call without a handle means."""
-        self._locks: dict[str, Lock] = {}
+        self._locks: dict[str, WriterLock] = {}
         self._saved: SavedStore | None = None
         self._trees: OrderedDict[str, TreeStore] = OrderedDict()
         self._guard = threading.Lock()
@@ -206,11 +244,11 @@ class Disk:
                     path.replace(path.with_name(f"{path.name}.bak"))
             return self._open_tree(index)
 
-    def lock(self, index: str) -> Lock:
+    def lock(self, index: str) -> WriterLock:
         """The right to scan an index."""
         with self._guard:
             if index not in self._locks:
-                self._locks[index] = self._open_lock(index)
+                self._locks[index] = WriterLock(self.folder / "trees" / index)
             return self._locks[index]
 
     def delete_tree(self, index: str) -> None:

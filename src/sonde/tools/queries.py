@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from sonde.app import App
-from sonde.disk.queries import (
+from sonde.disk.sets import (
     change_query,
     delete_query,
+    describe_set,
     explain_query,
     find_query,
     list_queries,
@@ -15,7 +16,6 @@ from sonde.disk.queries import (
     save_query,
     save_session_query,
 )
-from sonde.disk.sets import describe_set
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import ResourceSet

@@ -6,17 +6,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
+from sonde.errors import NodeMissing
+from sonde.policy.roots import show_path
+from sonde.stores.disk.base import (
+    FOLDER,
+    ROOT_ID,
+    STATES,
+    AgeTotal,
+    Copies,
+    DiskIndex,
+    ExtensionTotal,
+    Growth,
+    Node,
+    Sort,
+)
+from sonde.stores.disk.filters import parse_filter
 from sonde.text.formats import count_of, format_bytes, format_seconds
+from sonde.types import Caller, Json
 
 if TYPE_CHECKING:
     from sonde.disk.reports import DiskReport
     from sonde.disk.trees import ScanReport
-    from sonde.stores.disk.base import DiskIndex, Node, Sort
-    from sonde.types import Json
 
-FOUND, NOTHING = 0, 1
 _LIMIT = 50
 _TREE_ROWS = 10
 """Children of a folder that `tree` shows."""
@@ -27,8 +41,6 @@ _STATE_NOTES = {"linked": "counted elsewhere", "outside": ""}
 def run_tree(session: Session) -> int:
     """Scan a folder and show its contents, largest first."""
     from sonde.disk.indexes import find_index_of, start_scan
-    from sonde.errors import NodeMissing
-    from sonde.types import Caller
 
     disk, args = session.app.disk, session.args
     root = Path(args.path or ".").expanduser().resolve()
@@ -65,10 +77,8 @@ def run_tree(session: Session) -> int:
 
 def _print_matches(session: Session, index: DiskIndex) -> int:
     """Print the largest nodes that match a filter."""
-    from sonde.disk.queries import find_matches
-    from sonde.stores.disk.filters import parse_filter
+    from sonde.disk.sets import find_matches
     from sonde.tools.shapes.sets import show_matches
-    from sonde.types import Caller
 
     where, limit = parse_filter(session.args.where), session.args.limit or _LIMIT
     with session.working() as work:
@@ -88,7 +98,6 @@ def _print_report(session: Session, index: DiskIndex) -> int:
     from sonde.disk.reports import compare_copies, read_disk_report
     from sonde.tools.shapes.nodes import show_disk_report
     from sonde.tools.shapes.shell import show_epoch
-    from sonde.types import Caller
 
     disk, args = session.app.disk, session.args
     if args.report == "duplicates":
@@ -108,9 +117,6 @@ def _print_report(session: Session, index: DiskIndex) -> int:
 
 
 def _draw_report(session: Session, report: DiskReport) -> Iterator[str]:
-    from sonde.policy.roots import show_path
-    from sonde.stores.disk.base import AgeTotal, Copies, ExtensionTotal, Growth
-
     paint = session.out.paint
     for row in report.page.rows:
         match row:
@@ -144,15 +150,12 @@ def _draw_node(session: Session, node: Node, path: str) -> str:
 
 
 def _draw_name(session: Session, node: Node, path: str) -> str:
-    from sonde.stores.disk.base import FOLDER
-
     name = escape_controls(path)
     return session.out.paint("path", f"{name}/") if node.kind == FOLDER else name
 
 
 def _rows(session: Session, index: DiskIndex) -> Iterator[tuple[int, Node | int]]:
     """Depth and node; a number stands for that many nodes that are not shown."""
-    from sonde.stores.disk.base import ROOT_ID
 
     tree = session.app.disk.tree(index.id)
     sort: Sort = session.args.sort or "size"
@@ -174,9 +177,6 @@ def _rows(session: Session, index: DiskIndex) -> Iterator[tuple[int, Node | int]
 
 
 def _draw(session: Session, index: DiskIndex) -> Iterator[str]:
-    from sonde.policy.roots import show_path
-    from sonde.stores.disk.base import FOLDER, STATES
-
     paint = session.out.paint
     for depth, node in _rows(session, index):
         if isinstance(node, int):
@@ -194,7 +194,6 @@ def _draw(session: Session, index: DiskIndex) -> Iterator[str]:
 
 def _describe(session: Session, index: DiskIndex, report: ScanReport | None) -> Json:
     from sonde.tools.shapes.nodes import show_node_row
-    from sonde.types import Caller
 
     caller = Caller()
     entries = [
@@ -222,9 +221,7 @@ def _sum_up(report: ScanReport) -> str:
 
 def run_jobs(session: Session) -> int:
     """List jobs, newest first, or stop one."""
-    from sonde.stores.disk.base import DiskIndex
     from sonde.tools.shapes.shell import compute_percent, show_epoch, show_job
-    from sonde.types import Caller
 
     app, caller = session.app, Caller()
     if session.args.stop:

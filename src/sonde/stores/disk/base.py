@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
@@ -9,33 +10,17 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from sonde.stores.disk.filters import KINDS, Condition, Filter
 
 FILE, FOLDER, LINK, OTHER = range(len(KINDS))
-STATES = (
-    "ok",
-    "pending",
-    "unreadable",
-    "mount",
-    "loop",
-    "too_deep",
-    "vanished",
-    "linked",
-    "outside",
-)
+STATES = tuple("ok pending unreadable mount loop too_deep vanished linked outside".split())
 OK, PENDING, UNREADABLE, MOUNT, LOOP, TOO_DEEP, VANISHED, LINKED, OUTSIDE = range(9)
 """`linked`: another name of a file that is already counted. `outside`: a link not followed."""
 
 ROOT_ID = 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Sort = Literal["name", "size", "modified"]
 Combination = Literal["union", "intersection", "difference"]
 ReportKind = Literal[
-    "largest",
-    "oldest",
-    "newest",
-    "by-extension",
-    "by-age",
-    "duplicates",
-    "growth",
-    "empty-folders",
+    "largest", "oldest", "newest", "by-extension", "by-age", "duplicates", "growth", "empty-folders"
 ]
 Key = Sequence[Any]
 """The sort key of a row, as a cursor holds it: the next page starts after it."""
@@ -171,7 +156,7 @@ class Member(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The current size of a selection; hard links count once."""
+    """The current size of a selection; hard links and what is below its folders count once."""
 
     entries: int
     files: int
@@ -252,11 +237,11 @@ class TreeStore(Protocol):
     def explain(self, where: Filter, context: Context) -> Plan:
         """How a filter is answered."""
 
-    def add(self, selection: str, nodes: Iterable[int]) -> int:
-        """Add nodes to a selection. Returns how many of them exist."""
+    def add(self, selection: str, nodes: Iterable[int]) -> None:
+        """Add nodes to a selection; those that do not exist are left out."""
 
-    def discard(self, selection: str, nodes: Iterable[int] | None = None) -> int:
-        """Remove nodes, or all, from a selection. Returns how many were in it."""
+    def discard(self, selection: str, nodes: Iterable[int] | None = None) -> None:
+        """Remove nodes, or all, from a selection."""
 
     def combine(self, selection: str, how: Combination, other: str) -> None:
         """Replace a selection by its combination with another."""
@@ -285,15 +270,9 @@ def sort_names(names: Iterable[str]) -> list[str]:
     listed = list(names)
     if "".join(listed).isascii():
         return sorted(listed)
-    plain: list[str] = []
-    odd: list[tuple[bytes, str]] = []
-    for name in listed:
-        try:
-            name.encode()
-            plain.append(name)
-        except UnicodeEncodeError:
-            odd.append((name.encode("utf-8", "surrogatepass"), name))
-    return sorted(plain) + [name for _, name in sorted(odd)]
+    # the bytes of UTF-8 are in the order of code points
+    listed.sort(key=lambda name: name.encode("utf-8", "surrogatepass"))
+    return sorted(listed, key=lambda name: _SURROGATE.search(name) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,11 +341,7 @@ class SavedStore(Protocol):
         """A value of this owner."""
 
     def newest(
-        self,
-        kind: type[Saved],
-        owner: str,
-        limit: int | None = None,
-        after: tuple[int, str] | None = None,
+        self, kind: type[Saved], owner: str, limit: int | None = None, after: Key | None = None
     ) -> list[Saved]:
         """Values of this owner, newest first, starting after a key. Sessions are not listed."""
 

@@ -46,20 +46,12 @@ _MAX_NUMBER = 1 << 60
 """Of sizes and depths: fits a column of SQLite with room for sums."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
-    "name": (":", "~"),
-    "path": (":", "~"),
-    "ext": (":",),
-    "kind": (":",),
-    "under": (":",),
-    "size": COMPARISONS,
-    "depth": COMPARISONS,
-    "age": COMPARISONS,
-    "modified": COMPARISONS,
+    **dict.fromkeys(("name", "path"), (":", "~")),
+    **dict.fromkeys(("ext", "kind", "under"), (":",)),
+    **dict.fromkeys(("size", "depth", "age", "modified"), COMPARISONS),
     "is": (":",),
     "content": ("~",),
-    "lexical": (":",),
-    "semantic": (":",),
-    "hybrid": (":",),
+    **dict.fromkeys(("lexical", "semantic", "hybrid"), (":",)),
 }
 """Field -> the operators it has."""
 CONTENT = ("content", "lexical", "semantic", "hybrid")
@@ -158,18 +150,13 @@ def _read_json(value: Any, depth: int) -> Filter:
             return check_condition(Condition(field, op, found))
         case {"not": inner} if len(value) == 1:
             return Not(_read_json(inner, depth + 1))
-        case {"and": list() as items} if len(value) == 1:
-            return And(_read_items(items, depth))
-        case {"or": list() as items} if len(value) == 1:
-            return Or(_read_items(items, depth))
+        case {"and": list() as items} | {"or": list() as items} if len(value) == 1:
+            if not 2 <= len(items) <= MAX_CONDITIONS:
+                shown = json.dumps(items, default=str)[:80]
+                raise _error(shown, 0, f"2 to {MAX_CONDITIONS} conditions are wanted")
+            read = tuple(_read_json(item, depth + 1) for item in items)
+            return And(read) if "and" in value else Or(read)
     raise _error(json.dumps(value, default=str)[:80], 0, "not a condition")
-
-
-def _read_items(items: list[Any], depth: int) -> tuple[Filter, ...]:
-    if not 2 <= len(items) <= MAX_CONDITIONS:
-        shown = json.dumps(items, default=str)[:80]
-        raise _error(shown, 0, f"2 to {MAX_CONDITIONS} conditions are wanted")
-    return tuple(_read_json(item, depth + 1) for item in items)
 
 
 def read_moment(text: str, now_ms: int) -> int:
@@ -209,12 +196,10 @@ def check_condition(test: Condition) -> Condition:
         raise _error(shown, 0, f"one of {', '.join(choices)} is wanted")
     if test.field == "ext" and isinstance(test.value, str):
         ending = test.value.lower().removeprefix(".")
-        return Condition(test.field, test.op, ending) if ending else _refuse_empty(shown)
+        if not ending:
+            raise _error(shown, 0, "text is wanted")
+        return Condition(test.field, test.op, ending)
     return test
-
-
-def _refuse_empty(shown: str) -> Condition:
-    raise _error(shown, 0, "text is wanted")
 
 
 class _Parser:
@@ -234,10 +219,13 @@ class _Parser:
             raise _error(self._text, self._at, "nothing is expected here")
         return tree
 
-    def _read_or(self) -> Filter:
+    def _descend(self) -> None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise _error(self._text, self._at, "nested too deeply")
+
+    def _read_or(self) -> Filter:
+        self._descend()
         items = [self._read_and()]
         while self._take("or"):
             items.append(self._read_and())
@@ -252,9 +240,7 @@ class _Parser:
 
     def _read_not(self) -> Filter:
         if self._take("not") or self._take("-"):
-            self._depth += 1
-            if self._depth > _MAX_DEPTH:
-                raise _error(self._text, self._at, "nested too deeply")
+            self._descend()
             inner = self._read_not()
             self._depth -= 1
             return Not(inner)
@@ -266,7 +252,6 @@ class _Parser:
         return self._read_test()
 
     def _read_test(self) -> Condition:
-        self._skip_space()
         found = _TOKEN.match(self._text, self._at)
         if found is None or not found["test"]:
             raise _error(self._text, self._at, "a condition such as size>10MB is expected")
@@ -291,13 +276,10 @@ class _Parser:
                 self._text, found.end(), f"{value[0][:40]} does not fit {field}"
             ) from error
 
-    def _skip_space(self) -> None:
-        while self._at < len(self._text) and self._text[self._at].isspace():
-            self._at += 1
-
     def _peek(self) -> str | None:
         """The next word, parenthesis or minus; `test` before a condition, None at the end."""
-        self._skip_space()
+        while self._at < len(self._text) and self._text[self._at].isspace():
+            self._at += 1
         if self._at >= len(self._text):
             return None
         found = _TOKEN.match(self._text, self._at)

@@ -38,6 +38,9 @@ COLUMNS = (
     "n.files, n.folders, n.children, ifnull(n.target, ''), n.born"
 )
 WIDTH = len(Node._fields)
+DIGESTED = "digests d JOIN nodes n ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime"
+"""Files whose contents are as they were when they were digested."""
+_COUNTED = f"n.kind = {FILE} AND n.state <> {LINKED}"
 
 
 def to_node(row: Sequence[Any]) -> Node:
@@ -73,6 +76,12 @@ def get_node(db: apsw.Connection, id_: int) -> Node | None:
     return to_node(row) if row else None
 
 
+def list_scans(db: apsw.Connection) -> list[Scan]:
+    """Every kept scan, newest first."""
+    found = "SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC"
+    return [Scan(*row) for row in db.execute(found)]
+
+
 _DAY_MS = 86_400_000
 _AGES = (
     ("under a day", 1),
@@ -84,7 +93,7 @@ _AGES = (
     ("older", None),
 )
 _RANKED: Mapping[ReportKind, tuple[str, str]] = {
-    "largest": ("-n.size", f"n.kind = {FILE} AND n.state <> {LINKED}"),
+    "largest": ("-n.size", _COUNTED),
     "oldest": ("n.mtime", f"n.kind = {FILE}"),
     "newest": ("-n.mtime", f"n.kind = {FILE}"),
     "empty-folders": ("n.depth", f"n.kind = {FOLDER} AND n.children = 0 AND n.state = {OK}"),
@@ -106,7 +115,6 @@ class ReportReader:
         now_ms: int = 0,
         since_scan: int = 0,
     ) -> Sequence[ReportRow]:
-        """Rows of a report, starting after a key."""
         with self._database.read() as db:
             match kind:
                 case "by-extension":
@@ -122,7 +130,6 @@ class ReportReader:
     def explain_report(
         self, kind: ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
     ) -> Plan:
-        """How a report is read."""
         with self._database.tracing() as traced:
             self.report(kind, limit, now_ms=now_ms, since_scan=since_scan)
         text, values = next(one for one in traced if "nodes n" in one[0])
@@ -132,18 +139,13 @@ class ReportReader:
         return Plan(" ".join(text.split()), shown, steps)
 
     def history(self, id_: int) -> list[tuple[Scan, int]]:
-        """A node's size at each kept scan since it was first seen, newest first."""
         with self._database.read() as db:
             node = get_node(db, id_)
             if node is None:
                 return []
-            found: Any = db.execute("SELECT scan, size FROM past WHERE node = ?", (id_,)).fetchall()
-            past: dict[int, int] = dict(found)
-            size, rows = node.size, []
-            found = db.execute(
-                "SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC"
-            )
-            for scan in map(Scan._make, found.fetchall()):
+            found: Any = db.execute("SELECT scan, size FROM past WHERE node = ?", (id_,))
+            past, size, rows = dict(found), node.size, []
+            for scan in list_scans(db):
                 if scan.id < node.born:
                     break
                 if scan.finished_ms:
@@ -152,13 +154,20 @@ class ReportReader:
             return rows
 
     def undigested(self, min_bytes: int) -> Iterator[Node]:
-        """Files that share their size with another and have no current digest."""
         with self._database.read() as db:
-            wanted = _list_undigested(db, min_bytes)
+            found = db.execute(
+                "SELECT n.id FROM nodes n LEFT JOIN digests d "  # noqa: S608
+                "ON d.node = n.id AND d.size = n.size AND d.mtime = n.mtime "
+                f"WHERE d.node IS NULL AND {_COUNTED} AND n.size IN (SELECT n.size FROM nodes n "
+                f"WHERE {_COUNTED} AND n.size >= ? GROUP BY n.size HAVING count(*) > 1) "
+                "ORDER BY n.size DESC, n.id",
+                (min_bytes,),
+            )
+            wanted = [int(row[0]) for row in found]
         for start in range(0, len(wanted), _DIGEST_BATCH):
             with self._database.read() as db:
-                found = [get_node(db, id_) for id_ in wanted[start : start + _DIGEST_BATCH]]
-            yield from (node for node in found if node)
+                nodes = [get_node(db, id_) for id_ in wanted[start : start + _DIGEST_BATCH]]
+            yield from filter(None, nodes)
 
 
 def _rank_nodes(
@@ -178,13 +187,10 @@ def _read_extensions(db: apsw.Connection, limit: int, after: Key | None) -> list
     later = "HAVING (-sum(n.size), n.ext) > (?, ?)" if after else ""
     found = db.execute(
         "SELECT n.ext, count(*), sum(n.size), sum(n.disk) FROM nodes n "  # noqa: S608
-        f"WHERE n.kind = {FILE} AND n.state <> {LINKED} GROUP BY n.ext {later} "
-        "ORDER BY -sum(n.size), n.ext LIMIT ?",
+        f"WHERE {_COUNTED} GROUP BY n.ext {later} ORDER BY -sum(n.size), n.ext LIMIT ?",
         (*(after or ()), limit),
     )
-    return [
-        ExtensionTotal([-size, ext], ext, files, size, disk) for ext, files, size, disk in found
-    ]
+    return [ExtensionTotal([-row[2], row[0]], *row) for row in found]
 
 
 def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) -> list[AgeTotal]:
@@ -192,7 +198,7 @@ def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) 
     arms = " ".join(f"WHEN n.mtime >= ? THEN {number}" for number in range(len(bounds)))
     found = db.execute(
         f"SELECT CASE {arms} ELSE {len(bounds)} END AS span, count(*), sum(n.size) "  # noqa: S608
-        f"FROM nodes n WHERE n.kind = {FILE} AND n.state <> {LINKED} GROUP BY span",
+        f"FROM nodes n WHERE {_COUNTED} GROUP BY span",
         bounds,
     )
     counted = {span: (files, size) for span, files, size in found}
@@ -234,59 +240,28 @@ def _read_growth(
         """,  # noqa: S608
         (since_scan, *(after or ()), limit),
     )
-    return [
-        Growth(
-            [before - now, id_],
-            id_,
-            to_node(row[4:]) if row[4] is not None else None,
-            read_stored_text(name),
-            before,
-            now,
-        )
-        for row in found
-        for before, now, name, id_ in (row[:4],)
-    ]
-
-
-def _list_undigested(db: apsw.Connection, min_bytes: int) -> list[int]:
-    """Files that share their size with another and have no current digest."""
-    found = db.execute(
-        "SELECT n.id FROM nodes n LEFT JOIN digests d "  # noqa: S608
-        "ON d.node = n.id AND d.size = n.size AND d.mtime = n.mtime "
-        f"WHERE n.kind = {FILE} AND n.state <> {LINKED} AND n.size >= ?1 AND d.node IS NULL "
-        f"AND n.size IN (SELECT size FROM nodes WHERE kind = {FILE} AND state <> {LINKED} "
-        "AND size >= ?1 GROUP BY size HAVING count(*) > 1) ORDER BY n.size DESC, n.id",
-        (min_bytes,),
-    )
-    return [int(row[0]) for row in found]
+    rows: list[Growth] = []
+    for before, now, name, id_, *node in found:
+        left = to_node(node) if node[0] is not None else None
+        rows.append(Growth([before - now, id_], id_, left, read_stored_text(name), before, now))
+    return rows
 
 
 def _read_copies(db: apsw.Connection, limit: int, after: Key | None) -> list[Copies]:
     later = "AND (-(count(*) - 1) * n.size, d.digest) > (?, ?)" if after else ""
     found: Any = db.execute(
-        "SELECT d.digest, n.size, count(*) FROM digests d "  # noqa: S608
-        "JOIN nodes n ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime "
+        f"SELECT d.digest, n.size, count(*) FROM {DIGESTED} "  # noqa: S608
         f"GROUP BY d.digest HAVING count(*) > 1 {later} "
         "ORDER BY -(count(*) - 1) * n.size, d.digest LIMIT ?",
         (*((after[0], bytes.fromhex(after[1])) if after else ()), limit),
     ).fetchall()
-    return [
-        Copies(
-            [-(copies - 1) * size, digest.hex()],
-            bytes(digest),
-            size,
-            copies,
-            _list_copies(db, digest, size),
+    rows: list[Copies] = []
+    for digest, size, copies in found:
+        first = db.execute(
+            f"SELECT {COLUMNS} FROM {DIGESTED} "  # noqa: S608
+            "WHERE d.digest = ? AND n.size = ? ORDER BY n.id LIMIT ?",
+            (digest, size, _MAX_COPIES_SHOWN),
         )
-        for digest, size, copies in found
-    ]
-
-
-def _list_copies(db: apsw.Connection, digest: bytes, size: int) -> list[Node]:
-    found = db.execute(
-        f"SELECT {COLUMNS} FROM digests d JOIN nodes n ON n.id = d.node "  # noqa: S608
-        "AND n.size = d.size AND n.mtime = d.mtime "
-        "WHERE d.digest = ? AND n.size = ? ORDER BY n.id LIMIT ?",
-        (digest, size, _MAX_COPIES_SHOWN),
-    )
-    return [to_node(row) for row in found]
+        key, nodes = [-(copies - 1) * size, digest.hex()], list(map(to_node, first))
+        rows.append(Copies(key, bytes(digest), size, copies, nodes))
+    return rows

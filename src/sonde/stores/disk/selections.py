@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from sonde.errors import InvalidPattern
-from sonde.stores.database import Database, Value, bind_text, read_stored_text
+from sonde.stores.database import Database, Value, bind_text, read_number, read_stored_text
 from sonde.stores.disk.base import (
     FILE,
     FOLDER,
@@ -28,8 +28,8 @@ from sonde.stores.disk.base import (
     Plan,
     Totals,
 )
-from sonde.stores.disk.filters import KINDS, And, Condition, Filter, Not, Or, list_conditions
-from sonde.stores.disk.reports import COLUMNS, WIDTH, to_node
+from sonde.stores.disk.filters import KINDS, And, Condition, Filter, Not, list_conditions
+from sonde.stores.disk.reports import COLUMNS, DIGESTED, WIDTH, to_node
 from sonde.text.globs import compile_glob
 
 _COMPARED: Mapping[str, str] = {"size": "n.size", "depth": "n.depth", "modified": "n.mtime"}
@@ -55,7 +55,7 @@ _UNDER = (
 _FOUND = "n.id IN (SELECT node FROM temp.found WHERE test = ?)"
 
 
-class Statement:
+class _Statement:
     """A filter as an SQL condition with its parameters."""
 
     def __init__(self, db: apsw.Connection, where: Filter, context: Context) -> None:
@@ -64,6 +64,7 @@ class Statement:
         self._tests = list(dict.fromkeys(list_conditions(where)))
         self.values: list[Value] = []
         self.text = self._render(where)
+        self._prepare()
 
     def _render(self, tree: Filter) -> str:
         if isinstance(tree, Condition):
@@ -73,7 +74,6 @@ class Statement:
         if not tree.items:
             return "1"
         word = " AND " if isinstance(tree, And) else " OR "
-        assert isinstance(tree, And | Or)
         return "(" + word.join(self._render(item) for item in tree.items) + ")"
 
     def _render_test(self, test: Condition) -> str:
@@ -117,7 +117,7 @@ class Statement:
             node = int(row[0])
         return node
 
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
         """Create the functions and temporary tables that the statement refers to."""
         _register(self._db)
         self._db.execute(
@@ -131,12 +131,10 @@ class Statement:
             self._db.executemany(
                 "INSERT OR IGNORE INTO temp.found VALUES (?, ?)", ((number, n) for n in nodes)
             )
-        if any(test == Condition("is", ":", "duplicate") for test in self._tests):
+        if Condition("is", ":", "duplicate") in self._tests:
             self._db.execute(
-                "INSERT INTO temp.copies SELECT n.id FROM digests d JOIN nodes n "
-                "ON n.id = d.node AND n.size = d.size AND n.mtime = d.mtime WHERE d.digest IN "
-                "(SELECT e.digest FROM digests e JOIN nodes m ON m.id = e.node "
-                "AND m.size = e.size AND m.mtime = e.mtime GROUP BY e.digest HAVING count(*) > 1)"
+                f"INSERT INTO temp.copies SELECT n.id FROM {DIGESTED} WHERE d.digest IN "  # noqa: S608
+                f"(SELECT d.digest FROM {DIGESTED} GROUP BY d.digest HAVING count(*) > 1)"
             )
 
 
@@ -156,10 +154,8 @@ class SelectionTable:
     _database: Database
 
     def select(self, selection: str, where: Filter, context: Context) -> int:
-        """Replace a selection by the nodes that match. Returns how many."""
         with self._database.write() as db:
-            statement = Statement(db, where, context)
-            statement.prepare()
+            statement = _Statement(db, where, context)
             db.execute("DELETE FROM members WHERE selection = ?", (selection,))
             db.execute(
                 "INSERT INTO members SELECT ?, n.id, n.size, n.mtime FROM nodes n "  # noqa: S608
@@ -169,49 +165,35 @@ class SelectionTable:
             return db.changes()
 
     def explain(self, where: Filter, context: Context) -> Plan:
-        """How a filter is answered."""
         with self._database.write() as db:
-            statement = Statement(db, where, context)
-            statement.prepare()
+            statement = _Statement(db, where, context)
             text = f"SELECT n.id FROM nodes n WHERE n.id <> {ROOT_ID} AND {statement.text}"  # noqa: S608
             steps = db.execute(f"EXPLAIN QUERY PLAN {text}", statement.values)
             shown = [read_stored_text(v) if isinstance(v, bytes) else v for v in statement.values]
             return Plan(text, shown, [str(row[3]) for row in steps])
 
-    def add(self, selection: str, nodes: Iterable[int]) -> int:
-        """Add nodes to a selection. Returns how many of them exist."""
+    def add(self, selection: str, nodes: Iterable[int]) -> None:
         with self._database.write() as db:
-            found = 0
-            for node in dict.fromkeys(nodes):
-                db.execute(
-                    "INSERT OR REPLACE INTO members "
-                    "SELECT ?, id, size, mtime FROM nodes WHERE id = ?",
-                    (selection, node),
-                )
-                found += db.changes()
-            return found
+            db.executemany(
+                "INSERT OR REPLACE INTO members SELECT ?, id, size, mtime FROM nodes WHERE id = ?",
+                ((selection, node) for node in nodes),
+            )
 
-    def discard(self, selection: str, nodes: Iterable[int] | None = None) -> int:
-        """Remove nodes, or all, from a selection. Returns how many were in it."""
+    def discard(self, selection: str, nodes: Iterable[int] | None = None) -> None:
         with self._database.write() as db:
             if nodes is None:
                 db.execute("DELETE FROM members WHERE selection = ?", (selection,))
-                return db.changes()
-            found = 0
-            for node in dict.fromkeys(nodes):
-                db.execute(
-                    "DELETE FROM members WHERE selection = ? AND node = ?", (selection, node)
-                )
-                found += db.changes()
-            return found
+                return
+            db.executemany(
+                "DELETE FROM members WHERE selection = ? AND node = ?",
+                ((selection, node) for node in nodes),
+            )
 
     def combine(self, selection: str, how: Combination, other: str) -> None:
-        """Replace a selection by its combination with another."""
         with self._database.write() as db:
             db.execute(_COMBINED[how], (selection, other))
 
     def members(self, selection: str, limit: int, after: int = 0) -> list[Member]:
-        """Entries of a selection by id."""
         with self._database.read() as db:
             found = db.execute(
                 f"SELECT {COLUMNS}, s.node, s.size, s.mtime, g.name FROM members s "  # noqa: S608
@@ -231,7 +213,6 @@ class SelectionTable:
             return rows
 
     def totals(self, selection: str) -> Totals:
-        """The current size of a selection; a node below a selected folder is part of its size."""
         with self._database.read() as db:
             row = db.execute(
                 f"""
@@ -247,17 +228,14 @@ class SelectionTable:
 
 
 def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:
-    counted = f"n.state <> {LINKED} AND n.kind IN ({FILE}, {FOLDER})"
+    counted = (
+        "FROM members s JOIN nodes n ON n.id = s.node "
+        f"WHERE s.selection = ? AND n.state <> {LINKED} AND n.kind IN ({FILE}, {FOLDER})"
+    )
     if not folders:
-        row = db.execute(
-            f"SELECT coalesce(sum(n.size), 0) FROM members s JOIN nodes n ON n.id = s.node "  # noqa: S608
-            f"WHERE s.selection = ? AND {counted}",
-            (selection,),
-        ).fetchone()
-        return int(row[0]) if row else 0
-    chosen = {int(row[0]) for row in db.execute(
-        "SELECT node FROM members WHERE selection = ?", (selection,)
-    )}  # fmt: skip
+        return read_number(db, f"SELECT sum(n.size) {counted}", (selection,))
+    found = db.execute("SELECT node FROM members WHERE selection = ?", (selection,))
+    chosen = {int(row[0]) for row in found}
     covered: dict[int, bool] = {0: False}
 
     def is_covered(id_: int) -> bool:
@@ -271,11 +249,7 @@ def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:
         covered.update(dict.fromkeys(way, answer))
         return answer
 
-    rows: list[Any] = db.execute(
-        "SELECT n.parent, n.size FROM members s JOIN nodes n ON n.id = s.node "  # noqa: S608
-        f"WHERE s.selection = ? AND {counted}",
-        (selection,),
-    ).fetchall()
+    rows: list[Any] = db.execute(f"SELECT n.parent, n.size {counted}", (selection,)).fetchall()
     return sum(own for parent, own in rows if not is_covered(parent))
 
 
@@ -304,27 +278,21 @@ def _register(db: apsw.Connection) -> None:
     def regex(pattern: Value) -> Any:
         return _compile(read_stored_text(pattern)).search
 
-    def name_of(name: Value) -> str:
-        return _plain(read_stored_text(name))
-
     def path_of(parent: int, name: Value) -> str:
-        return _plain(read_folder(parent) + read_stored_text(name))
+        """The path as RE2 takes it: bytes that are not Unicode as escapes."""
+        text = read_folder(parent) + read_stored_text(name)
+        if text.isascii():
+            return text
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
     functions: dict[str, tuple[int, Callable[..., bool]]] = {
-        "fits_name": (2, lambda text, name: bool(glob(text)(name_of(name)))),
-        "fits_regex": (2, lambda text, name: bool(regex(text)(name_of(name)))),
+        "fits_name": (2, lambda text, name: bool(glob(text)(path_of(0, name)))),
+        "fits_regex": (2, lambda text, name: bool(regex(text)(path_of(0, name)))),
         "fits_path": (3, lambda text, above, name: bool(glob(text)(path_of(above, name)))),
         "fits_path_regex": (3, lambda text, above, name: bool(regex(text)(path_of(above, name)))),
     }
     for name, (count, function) in functions.items():
         db.create_scalar_function(name, function, count, deterministic=True)
-
-
-def _plain(text: str) -> str:
-    """The text as RE2 takes it: bytes that are not Unicode as escapes."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _compile(pattern: str) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sonde.disk.scope import shorten_text
-from sonde.disk.sets import NodeMatches, SetDetail, SetEntries, SetSummary
-from sonde.disk.trees import Page, join_node
+from sonde.disk.trees import NodeMatches, Page, SetDetail, SetEntries, SetSummary, join_node
 from sonde.stores.disk.base import Member, SavedQuery
 from sonde.stores.disk.filters import KINDS
 from sonde.tools.shapes.nodes import show_node_row

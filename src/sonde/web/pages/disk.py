@@ -1,69 +1,62 @@
-"""The pages of a disk: scanned folders, a folder as a listing and a map, a file."""
+"""The pages of a disk: scanned folders, a folder as a listing and a map, and its reports."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 from starlette.responses import RedirectResponse
-from starlette.routing import BaseRoute
 
 from sonde.app import App
 from sonde.disk.indexes import IndexState, list_index_states, read_index_state
-from sonde.disk.listing import (
-    FolderEntry,
-    FolderListing,
-    NodeDetail,
-    inspect_node,
-    list_folder,
-    preview_file,
-)
-from sonde.disk.reports import REPORTS
-from sonde.disk.scope import find_folder, find_index, find_node
+from sonde.disk.listing import FolderEntry, FolderListing, list_folder
+from sonde.disk.reports import REPORTS, DiskReport, read_disk_report
+from sonde.disk.scope import find_folder, find_home_folder, find_index
 from sonde.disk.trees import join_node
-from sonde.errors import SondeError
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import STATES, Scan
-from sonde.stores.disk.filters import KINDS
-from sonde.tools.disk import IndexParam, NodeParam, delete_scan, start_index
+from sonde.stores.disk.base import (
+    STATES,
+    AgeTotal,
+    Copies,
+    ExtensionTotal,
+    Growth,
+    Node,
+    ReportRow,
+    Scan,
+)
+from sonde.text.formats import count_of
+from sonde.tools.disk import IndexParam, delete_scan, start_index
 from sonde.tools.job_routes import read_job
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
-from sonde.tools.shapes.shell import Crumb, show_epoch, show_name, show_permissions
+from sonde.tools.shapes.shell import Crumb, show_epoch, show_name
 from sonde.types import Json
-from sonde.web.application import Parts
-from sonde.web.pages.disk_map import link_node, read_map, show_map
-from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
-from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, tag
-from sonde.web.pages.sets import list_choices
-from sonde.web.pages.widgets import (
-    count,
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    join,
+    lead_to,
+    link_to,
     name_folder,
-    shorten_home,
-    show_cards,
+    show_age,
+    show_bars,
+    show_button,
     show_jobs,
-    show_name_field,
     show_next,
+    show_note,
     show_rows,
     show_size,
-    show_tick,
+    tag,
 )
+from sonde.web.pages.nodes import link_node, list_choices, show_map, show_name_field, show_tick
 
 _ROWS = 100
+_REPORT_ROWS = 50
+_SPANS = {"7d": "a week", "30d": "a month", "365d": "a year"}
 _SORTS = {"name": "Name", "size": "Size", "modified": "Changed"}
-
-
-def add_disk_pages(parts: Parts) -> Sequence[BaseRoute]:
-    """The pages, and the form that scans."""
-    return [
-        serve_page("/disk", show_disk, parts),
-        serve_form("/disk", start_scan_form, parts),
-        serve_page("/disk/{index_id}", show_folder, parts),
-        serve_page("/disk/{index_id}/nodes/{node_id}", show_node_page, parts),
-        serve_form("/disk/{index_id}/forget", forget_scan, parts),
-    ]
 
 
 def start_scan_form(
@@ -101,14 +94,20 @@ def show_disk(app: App, *, work: Work) -> Content:
             "the space, what is old, and what is there twice."),
     )  # fmt: skip
     heading = tag("div", tag("h1", "Disk"), form, class_="head split")
-    return frame("Disk", "/disk", heading, show_cards(cards, nothing), kind="disk")
+    return frame(
+        "Disk",
+        "/disk",
+        heading,
+        tag("ul", cards, class_="cards") if cards else nothing,
+        kind="disk",
+    )
 
 
 def _show_card(state: IndexState) -> Markup:
     path, root = show_path(state.index.root), state.root
     counts = "waiting"
     if root:
-        counts = f"{count(root.files, 'file')} · {count(root.folders, 'folder')}"
+        counts = f"{count_of(root.files, 'file')} · {count_of(root.folders, 'folder')}"
     return tag(
         "li",
         tag("h2",
@@ -150,8 +149,9 @@ def show_folder(
         tag("div",
             tag("div", _show_trail(address, crumbs), _show_summary(state, scans, job),
                 class_="grow"),
-            None if job else tag("div", _show_rescan(show_path(index.root)),
-                                 show_button(f"{address}/forget", "Forget"), class_="below"),
+            None if job else tag(
+                "div", show_button("/disk", "Scan again", root=show_path(index.root)),
+                show_button(f"{address}/forget", "Forget"), class_="below"),
             class_="head split"),
         show_jobs([job], reload=True) if job else None,
         tag("nav", tabs,
@@ -164,7 +164,7 @@ def show_folder(
                     method="post", action="/sets"),
                 show_next(listing.page.cursor, address, **kept, sort=sort),
                 aria_label="Listing"),
-            show_map(index_id, read_map(disk, index, found)) if found else None,
+            show_map(disk, index, found) if found else None,
             class_="beside"),
         kind="disk",
     )  # fmt: skip
@@ -172,20 +172,21 @@ def show_folder(
 
 def _show_summary(state: IndexState, scans: Sequence[Scan], job: Json | None) -> Markup:
     """How much was found, and when."""
-    path, root = show_path(state.index.root), state.root
-    facts: list[str | Markup] = [tag("code", shorten_home(path), title=path)]
+    path, root, home = show_path(state.index.root), state.root, find_home_folder()
+    short = path
+    if home and Path(path).is_relative_to(home):
+        short = str("~" / Path(path).relative_to(home))
+    facts: list[str | Markup] = [tag("code", short, title=path)]
     if root:
-        facts += [show_size(root.size), count(root.files, "file"), count(root.folders, "folder")]
+        facts += [
+            show_size(root.size),
+            count_of(root.files, "file"),
+            count_of(root.folders, "folder"),
+        ]
     finished = next((scan.finished_ms for scan in scans if scan.finished_ms), None)
     if finished and not job:
         facts.append(tag("span", "scanned ", show_age(show_epoch(finished))))
     return tag("p", [tag("span", each) for each in facts], class_="facts")
-
-
-def _show_rescan(root: str) -> Markup:
-    return tag("form", tag("input", type="hidden", name="root", value=root),
-               tag("button", "Scan again", class_="quiet"), method="post", action="/disk",
-               class_="one")  # fmt: skip
 
 
 def _show_keep_form(app: App, index: str, work: Work) -> Markup:
@@ -251,48 +252,96 @@ def _show_entry(listing: FolderListing, row: FolderEntry, most: int) -> Markup:
     )  # fmt: skip
 
 
-def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Content:
-    """A file: its metadata, and its beginning."""
-    detail = inspect_node(app.disk, *find_node(app.disk, work.caller, node_id, index_id))
-    index, node = detail.index, detail.node
-    kind, name = KINDS[node.kind], show_path(node.name)
-    facts: list[tuple[str, str | Markup]] = [
-        ("Size", show_size(node.size)),
-        ("On disk", show_size(node.disk)),
-        ("Changed", show_age(show_epoch(node.mtime_ms))),
-        ("Permissions", tag("code", show_permissions(kind, node.mode))),
-        ("Kind", kind),
-    ]
-    if node.target:
-        facts.append(("Leads to", tag("code", show_path(node.target))))
-    above = join_node(index.id, node.parent) if node.parent else None
-    address, api = f"/disk/{index_id}", f"/api/indexes/{index_id}/nodes/{node_id}"
+def show_report_page(
+    app: App,
+    index_id: IndexParam,
+    report: Annotated[str, Param("Its name", max_length=64, choices=tuple(REPORTS))],
+    since: Annotated[str, Param("Of growth: a date or a span", max_length=40)] = "7d",
+    cursor: CursorParam = None,
+    *,
+    work: Work,
+) -> Content:
+    """A report as a small chart."""
+    index = find_index(app.disk, work.caller, index_id)
+    grows = report == "growth"
+    moment = since if grows else None
+    found = read_disk_report(
+        app.disk, index, report, limit=_REPORT_ROWS, cursor=cursor, since=moment
+    )
+    folder, base = name_folder(show_path(index.root)), found.since_scan
+    address = f"/disk/{index_id}/reports/{report}"
+    tabs = [
+        tag("a", name.replace("-", " "), href=f"/disk/{index_id}/reports/{name}",
+            aria_current="true" if name == report else None)
+        for name in REPORTS
+    ]  # fmt: skip
+    spans = [
+        tag("a", name, href=link_to(address, since=span),
+            aria_current="true" if span == since else None)
+        for span, name in _SPANS.items()
+    ]  # fmt: skip
+    rows = [_read_row(found, row) for row in found.page.rows]
+    most = max((abs(value) for _, value, _ in rows), default=0) or 1
+    bars = [(label, value / most, text) for label, value, text in rows]
     return frame(
-        name,
+        f"{report} of {folder}",
         "/disk",
-        tag("div", tag("h1", name),
-            tag("p", tag("code", show_path(detail.path)),
-                tag("a", "Its folder", href=link_to(address, node=above)) if above else None,
-                tag("a", "Look inside", href=link_to(address, node=node_id))
-                if node.listable else None,
-                tag("a", "Download", href=f"{api}/download") if detail.shown else None,
-                class_="facts"), class_="head"),
-        tag("dl", [tag("div", tag("dt", label), tag("dd", fact)) for label, fact in facts],
-            class_="facts-grid"),
-        None if node.listable else [tag("h2", "Beginning"), _show_beginning(app, detail, api)],
+        tag("div", tag("h1", tag("a", folder, href=f"/disk/{index_id}"),
+                       tag("span", " / ", class_="folder"), report.replace("-", " ")),
+            tag("nav", tabs, class_="tabs", aria_label="Reports"), class_="head"),
+        tag("p", f"{REPORTS[found.kind].capitalize()}.",
+            [" Compared with the scan of ", show_age(show_epoch(base.started_ms)), "."]
+            if base else None, class_="faint"),
+        tag("nav", tag("span", "Since", class_="faint"), spans, class_="tabs",
+            aria_label="Since when") if grows else None,
+        [tag("p", "Contents are still being compared; this is what is known so far.",
+             class_="summary"),
+         show_jobs([read_job(app, found.comparison, work=work)], reload=True)]
+        if found.comparison else None,
+        show_bars(bars) if bars else _show_nothing(found),
+        show_next(found.page.cursor, address, since=moment),
         kind="disk",
     )  # fmt: skip
 
 
-def _show_beginning(app: App, detail: NodeDetail, api: str) -> Markup:
-    if not detail.shown:
-        return show_note("The contents of this are not shown")
-    try:
-        preview = preview_file(app.disk, detail.index, detail.node)
-    except SondeError as error:
-        return show_note(error.user_message, tag("p", error.next_action))
-    if isinstance(preview.body, bytes):
-        return tag("img", src=f"{api}/preview", alt=show_path(detail.node.name))
-    if not preview.body:
-        return show_note("This file is empty")
-    return tag("pre", tag("code", preview.body), class_="prose", tabindex="0")
+def _show_nothing(report: DiskReport) -> Markup:
+    if report.kind == "growth":
+        if report.since_scan:
+            return show_note("Nothing grew or shrank since then")
+        return show_note(
+            "There is no earlier scan to compare with",
+            tag("p", "Scan the folder again later; then this shows what grew in between."),
+        )
+    notes = {"duplicates": "No two files are equal", "empty-folders": "No folder is empty"}
+    return show_note(notes.get(report.kind, "There are no files here"))
+
+
+def _read_row(report: DiskReport, row: ReportRow) -> tuple[str | Markup, int, str]:
+    """The label of a row, its value and the value as text."""
+    match row:
+        case ExtensionTotal() | AgeTotal():
+            label = row.age if isinstance(row, AgeTotal) else f".{row.extension}"
+            text = f"{show_size(row.size)}, {count_of(row.files, 'file')}"
+            return "none" if label == "." else label, row.size, text
+        case Copies():
+            first = next(iter(row.nodes), None)
+            shown = _link_row(report, first) if first else f"sha256:{row.digest.hex()}"
+            text = f"{row.copies} times {show_size(row.size)}"
+            return shown, row.size * (row.copies - 1), text
+        case Growth():
+            change = row.now - row.before
+            shown = _link_row(report, row.node) if row.node else show_path(row.name)
+            return shown, change, f"{'+' if change >= 0 else '−'}{show_size(abs(change))}"
+    node, text = row.node, show_size(row.node.size)
+    if report.kind in ("oldest", "newest"):
+        text = f"{show_epoch(node.mtime_ms)[:10]}, {text}"
+    return _link_row(report, node), node.size, text
+
+
+def _link_row(report: DiskReport, node: Node) -> Markup:
+    index, path = report.index.id, report.paths[node.id]
+    folder, _, name = path.rpartition("/")
+    name = name if path != "." else "the whole folder"
+    href = link_node(index, join_node(index, node.id), listable=node.listable)
+    link = tag("a", name, href=href, class_="open", title=path)
+    return join([link, " ", tag("span", folder, class_="folder")])

@@ -14,7 +14,7 @@ from sonde.errors import ConfirmationRequired, FileLimitWarning, SondeError
 from sonde.tools.route import Content, Route
 from sonde.web.application import Parts
 from sonde.web.guard import COOKIE, LOGIN
-from sonde.web.pages.html import Markup, frame, refuse_person, tag
+from sonde.web.pages.html import frame, refuse_person, tag
 from sonde.web.rest import RouteEndpoint
 
 _COOKIE_AGE_S = 30 * 24 * 3600
@@ -48,7 +48,7 @@ class FormEndpoint(PageEndpoint):
     def refuse(self, error: Exception, request: Request) -> Response:
         """An error as a page; if a confirmation is missing, a page that asks for it."""
         if isinstance(error, ConfirmationRequired | FileLimitWarning) and "token" in error.facts:
-            page = _ask(error, request.url.path, request.state.sent, find_way_back(request))
+            page = _ask(error, request.url.path, request.state.sent, _find_way_back(request))
             return Response(page.body, 200, {"cache-control": "no-store"}, page.mime)
         return super().refuse(error, request)
 
@@ -65,18 +65,7 @@ def serve_page(path: str, verb: Callable[..., Content], parts: Parts) -> HttpRou
     return HttpRoute(path, PageEndpoint(route, parts.app, parts.calls), methods=["GET"])
 
 
-def lead_to(path: str) -> RedirectResponse:
-    """A redirect to another page, requested by GET."""
-    return RedirectResponse(path, 303)
-
-
-def show_button(action: str, name: str, *, kind: str = "quiet", label: str | None = None) -> Markup:
-    """A form with nothing but a button."""
-    button = tag("button", name, class_=kind or None, aria_label=label)
-    return tag("form", button, method="post", action=action, class_="one")
-
-
-def find_way_back(request: Request) -> str:
+def _find_way_back(request: Request) -> str:
     """The page of this server that the form was on."""
     scheme, _, way = request.headers.get("referer", "").partition(f"://{request.headers['host']}")
     return keep_here(way) if scheme in ("http", "https") else "/"

@@ -1,4 +1,4 @@
-"""The page of a file, with numbered lines, and that of a knowledge entry."""
+"""The pages of one thing: a file with numbered lines, a file of a disk, a knowledge entry."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from starlette.routing import BaseRoute
-
 from sonde.app import App
+from sonde.disk.listing import NodeDetail, inspect_node, preview_file
+from sonde.disk.scope import find_node
+from sonde.disk.trees import join_node
+from sonde.errors import SondeError
+from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
+from sonde.stores.disk.filters import KINDS
+from sonde.tools.disk import IndexParam, NodeParam
 from sonde.tools.research import fetch
 from sonde.tools.resources import FileParam, read_file_text
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
-from sonde.web.application import Parts
-from sonde.web.pages.endpoints import serve_page
-from sonde.web.pages.html import Markup, frame, link_to, show_note, tag
+from sonde.tools.shapes.shell import show_epoch, show_permissions
+from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, show_size, tag
 
 _PAGE_LINES = 3_000
 """More lines make a browser slow to lay out the page."""
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
-
-
-def add_file_pages(parts: Parts) -> Sequence[BaseRoute]:
-    """The pages of files and entries."""
-    return [serve_page("/view", show_file, parts), serve_page("/entry", show_entry_page, parts)]
 
 
 def show_file(
@@ -41,43 +40,30 @@ def show_file(
     """A file as it is on disk, under the same policy as searches."""
     content = read_file_text(app, path, None, project, work=work)
     text = str(content.body)
-    first, last = _read_lines(lines)
+    found = _LINES.fullmatch(lines)
+    first = int(found[1]) if found else 0
+    last = max(int(found[2] or first), first) if found else 0
     rows = text.removesuffix("\n").split("\n") if text else []
     number = page or max(first - 1, 0) // _PAGE_LINES + 1
     start = min((number - 1) * _PAGE_LINES, max(len(rows) - 1, 0) // _PAGE_LINES * _PAGE_LINES)
     shown = rows[start : start + _PAGE_LINES]
+    *folders, name = path.split("/")
     head = tag(
         "div",
-        tag("h1", _show_trail(path)),
+        tag("h1", [[tag("span", folder, class_="folder"), "/"] for folder in folders],
+            tag("span", name, class_="name")),
         tag("p",
             f"{len(rows):,} {'line' if len(rows) == 1 else 'lines'}",
-            tag("a", "Raw", href=_link_raw(path, project)),
+            tag("a", "Raw", href=link_to(
+                f"/api/files/{quote(path, safe='/', errors='surrogateescape')}", project=project)),
             tag("a", "Search in this folder",
-                href=link_to("/", project=project, path=path.rpartition("/")[0])),
+                href=link_to("/", project=project, path="/".join(folders))),
             class_="facts"),
         class_="head",
     )  # fmt: skip
     body = _show_lines(shown, start, first, last) if rows else show_note("The file is empty")
     ways = _show_pages(path, project, start, len(rows)) if len(rows) > _PAGE_LINES else None
-    return frame(path.rpartition("/")[2], "", head, ways, body, ways, kind="file")
-
-
-def _read_lines(lines: str) -> tuple[int, int]:
-    found = _LINES.fullmatch(lines)
-    if not found:
-        return 0, 0
-    first = int(found[1])
-    return first, max(int(found[2] or first), first)
-
-
-def _show_trail(path: str) -> list[object]:
-    *folders, name = path.split("/")
-    steps = [[tag("span", folder, class_="folder"), "/"] for folder in folders]
-    return [*steps, tag("span", name, class_="name")]
-
-
-def _link_raw(path: str, project: str | None) -> str:
-    return link_to(f"/api/files/{quote(path, safe='/', errors='surrogateescape')}", project=project)
+    return frame(name, "", head, ways, body, ways, kind="file")
 
 
 def _show_lines(rows: Sequence[str], start: int, first: int, last: int) -> Markup:
@@ -150,3 +136,50 @@ def _show_content(content: str | Mapping[str, Any]) -> Markup | list[Markup]:
         for name, value in content.items()
         if value
     ]
+
+
+def show_node_page(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Content:
+    """A file: its metadata, and its beginning."""
+    detail = inspect_node(app.disk, *find_node(app.disk, work.caller, node_id, index_id))
+    index, node = detail.index, detail.node
+    kind, name = KINDS[node.kind], show_path(node.name)
+    facts: list[tuple[str, str | Markup]] = [
+        ("Size", show_size(node.size)),
+        ("On disk", show_size(node.disk)),
+        ("Changed", show_age(show_epoch(node.mtime_ms))),
+        ("Permissions", tag("code", show_permissions(kind, node.mode))),
+        ("Kind", kind),
+    ]
+    if node.target:
+        facts.append(("Leads to", tag("code", show_path(node.target))))
+    above = join_node(index.id, node.parent) if node.parent else None
+    address, api = f"/disk/{index_id}", f"/api/indexes/{index_id}/nodes/{node_id}"
+    return frame(
+        name,
+        "/disk",
+        tag("div", tag("h1", name),
+            tag("p", tag("code", show_path(detail.path)),
+                tag("a", "Its folder", href=link_to(address, node=above)) if above else None,
+                tag("a", "Look inside", href=link_to(address, node=node_id))
+                if node.listable else None,
+                tag("a", "Download", href=f"{api}/download") if detail.shown else None,
+                class_="facts"), class_="head"),
+        tag("dl", [tag("div", tag("dt", label), tag("dd", fact)) for label, fact in facts],
+            class_="facts-grid"),
+        None if node.listable else [tag("h2", "Beginning"), _show_beginning(app, detail, api)],
+        kind="disk",
+    )  # fmt: skip
+
+
+def _show_beginning(app: App, detail: NodeDetail, api: str) -> Markup:
+    if not detail.shown:
+        return show_note("The contents of this are not shown")
+    try:
+        preview = preview_file(app.disk, detail.index, detail.node)
+    except SondeError as error:
+        return show_note(error.user_message, tag("p", error.next_action))
+    if isinstance(preview.body, bytes):
+        return tag("img", src=f"{api}/preview", alt=show_path(detail.node.name))
+    if not preview.body:
+        return show_note("This file is empty")
+    return tag("pre", tag("code", preview.body), class_="prose", tabindex="0")

@@ -1,21 +1,23 @@
-"""HTML as values (text is escaped unless it is `Markup`), the frame of pages, error pages."""
+"""HTML as values (text is escaped unless it is `Markup`): pages, and the parts they share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
 from sonde.errors import NoSuchAddress, SondeError, TokenRequired
-from sonde.text.formats import format_age
+from sonde.text.formats import format_age, format_bytes
 from sonde.tools.route import Content
 from sonde.web.errors import shape_error
 
+_BADGES = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
 _VOID_ELEMENTS = frozenset({"input", "link", "meta", "br", "hr", "img"})
 
 
@@ -200,3 +202,104 @@ def _show_missing(error: NoSuchAddress) -> Content:
         tag("h2", "What there is"),
         tag("ul", ways, class_="cards"),
     )
+
+
+def lead_to(path: str) -> RedirectResponse:
+    """A redirect to another page, requested by GET."""
+    return RedirectResponse(path, 303)
+
+
+def show_button(
+    action: str, name: str, *, kind: str = "quiet", label: str | None = None, **fields: str
+) -> Markup:
+    """A form with nothing but a button, and fields that are not shown."""
+    hidden = [tag("input", type="hidden", name=key, value=text) for key, text in fields.items()]
+    button = tag("button", name, class_=kind or None, aria_label=label)
+    return tag("form", hidden, button, method="post", action=action, class_="one")
+
+
+def name_folder(path: str) -> str:
+    """The last name of a path."""
+    return path.rstrip("/").rpartition("/")[2] or path
+
+
+def show_size(size: int | None) -> str:
+    """A size; empty if it is not known."""
+    return "" if size is None else format_bytes(size, "iec")
+
+
+def show_status(status: str, **attributes: object) -> Markup:
+    """A status as a badge."""
+    kind = f"badge {_BADGES.get(status, 'warn')}"
+    return tag("span", status.replace("_", " "), class_=kind, **attributes)
+
+
+def show_jobs(jobs: Sequence[Mapping[str, Any]], *, reload: bool = False) -> Markup:
+    """A table of jobs as `read_job` answers them; the script of the page updates running ones."""
+    if not jobs:
+        return tag("p", "Nothing has been done here lately.", class_="faint")
+    names = ("What", "About", "How far", "Began")
+    heads = [tag("th", name, scope="col") for name in names]
+    head = tag("tr", heads, tag("th", tag("span", "Stop", class_="hidden"), scope="col"))
+    rows = [_show_job(job, reload) for job in jobs]
+    return tag("div", tag("table", tag("thead", head), tag("tbody", rows), class_="jobs"),
+               class_="wide")  # fmt: skip
+
+
+def _describe_progress(row: Mapping[str, Any]) -> str:
+    progress, left_s = row.get("progress") or {}, row.get("eta")
+    done, total = progress.get("done", 0), progress.get("total")
+    counts = f"{done:,} of {total:,}" if total else f"{done:,}" if done else ""
+    left = f", {left_s} s left" if left_s else ""
+    return f"{progress.get('stage', '')} {counts}{left}".strip()
+
+
+def _show_job(job: Mapping[str, Any], reload: bool) -> Markup:
+    kind, subject, running = job["kind"], job["subject"], job["status"] == "running"
+    note = _describe_progress(job) if running else (job.get("error") or {}).get("userMessage")
+    about = tag("code", name_folder(subject), title=subject)
+    if "indexUrl" in job:
+        about = tag("a", "scanned folder", href=f"/disk/{subject}")
+    return tag(
+        "tr",
+        tag("td", kind),
+        tag("td", about),
+        tag("td",
+            show_status(job["status"], data_status=True),
+            tag("progress", value=job.get("progressPct"), max=100, aria_label="Progress")
+            if running else None,
+            tag("span", note, class_="faint", data_note=True)),
+        tag("td", show_age(job["startedAt"])),
+        tag("td", show_button(f"/jobs/{job['jobId']}/stop", "Stop", label=f"Stop this {kind}")
+            if running else None),
+        data_job=job["jobId"] if running else None,
+        data_reload=reload,
+    )  # fmt: skip
+
+
+def show_bars(rows: Sequence[tuple[object, float, str]]) -> Markup:
+    """A small chart: names, bars, figures; negative bars have another colour."""
+    return tag(
+        "dl",
+        [
+            tag("div", tag("dt", name),
+                tag("dd", tag("i", style=f"--share:{abs(share):.3f}",
+                              class_="less" if share < 0 else None), figure))
+            for name, share, figure in rows
+        ],
+        class_="bars",
+    )  # fmt: skip
+
+
+def show_next(cursor: str | None, path: str, /, **kept: str | None) -> Markup | None:
+    """The link to the next page, if there is one."""
+    if not cursor:
+        return None
+    link = tag("a", "Next page", href=link_to(path, **kept, cursor=cursor), rel="next")
+    return tag("nav", link, class_="ways", aria_label="Pages")
+
+
+def show_rows(heads: Sequence[Markup | None], rows: Sequence[Markup]) -> Markup:
+    """A listing as a table that scrolls sideways where it is too wide."""
+    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="listing")
+    return tag("div", table, class_="wide")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from sonde.app import App
 from sonde.errors import IndexNotFound, InvalidRequest
 from sonde.projects.find import find_project
 from sonde.runtime.work import Work
+from sonde.text.formats import count_of
 from sonde.tools.index import (
     Action,
     delete_index,
@@ -23,31 +23,26 @@ from sonde.tools.index import (
 from sonde.tools.job_routes import JobParam, list_jobs, read_job, stop_job
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, Param
-from sonde.web.application import Parts
-from sonde.web.pages.endpoints import lead_to, serve_form, serve_page
-from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, tag
-from sonde.web.pages.widgets import count, name_folder, show_bars, show_jobs, show_status
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    lead_to,
+    link_to,
+    name_folder,
+    show_age,
+    show_bars,
+    show_jobs,
+    show_note,
+    show_status,
+    tag,
+)
 
 _SHOWN_JOBS = 20
 """The newest; older ones are of no interest here."""
 _INDEX_QUESTION = "Index "
 """How the question begins that is answered by entering a folder."""
 
-JobRow = Mapping[str, object]
-"""A job as `read_job` answers it."""
-
 ProjectParam = Annotated[str, Param("Folder of the project", min_length=1, max_length=4096)]
-
-
-def add_project_pages(parts: Parts) -> Sequence[BaseRoute]:
-    """The page of all projects, that of one, and their forms."""
-    return [
-        serve_page("/projects", show_projects, parts),
-        serve_form("/projects", begin, parts),
-        serve_page("/project", show_project, parts),
-        serve_form("/project/forget", forget_project, parts),
-        serve_form("/jobs/{job_id}/stop", stop, parts),
-    ]
 
 
 def begin(
@@ -77,10 +72,6 @@ def stop(app: App, job_id: JobParam, *, work: Work) -> Response:
     """Stop a job; it is no error if it has ended meanwhile."""
     with suppress(InvalidRequest):
         stop_job(app, job_id, work=work)
-    return _lead_to_subject(app, job_id, work)
-
-
-def _lead_to_subject(app: App, job_id: str, work: Work) -> Response:
     job = read_job(app, job_id, work=work)
     if "indexUrl" in job or job["kind"] == "duplicates":
         return lead_to(f"/disk/{job['subject']}")
@@ -121,19 +112,23 @@ def show_projects(app: App, *, work: Work) -> Content:
     )
 
 
-def show_project(
-    app: App,
-    project: ProjectParam,
-    *,
-    work: Work,
-) -> Content:
+def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
     """One project: size, freshness, vector coverage, skipped files, jobs."""
     try:
         status = get_index_status(app, project, work=work)
     except IndexNotFound:
-        jobs = _jobs_of(app, str(find_project(app.workspace, project).root), work)
+        root = str(find_project(app.workspace, project).root)
+        jobs = _read_jobs(app, work, root)
         if any(job["status"] == "running" for job in jobs):
-            return _show_first_index(jobs)  # nothing is stored yet
+            return frame(  # nothing is stored yet
+                name_folder(root),
+                "/projects",
+                tag("h1", name_folder(root), " ", show_status("indexing")),
+                tag("p", tag("code", root)),
+                tag("h2", "Work"),
+                show_jobs(jobs, reload=True),
+                kind="projects",
+            )
         status = get_index_status(app, project, work=work)
     root, details = status["projectPath"], status["details"]
     following = details["following"]
@@ -145,8 +140,9 @@ def show_project(
         ("Changes", following["strategy"] if status["watcherActive"] else "when searched"),
         ("Store", details["store"]),
     ]
-    skipped = details.get("skipped") or {}
-    jobs = _jobs_of(app, root, work)
+    skipped = sorted((details.get("skipped") or {}).items(), key=lambda pair: -pair[1])
+    left_out = [(name.replace("_", " "), n / skipped[0][1], f"{n:,}") for name, n in skipped]
+    jobs = _read_jobs(app, work, root)
     return frame(
         name_folder(root),
         "/projects",
@@ -161,24 +157,11 @@ def show_project(
         [tag("p", warning, class_="note") for warning in details.get("warnings", ())],
         [tag("h2", "Vectors"), show_bars(_read_shares(details["vectors"]))]
         if details["vectors"] else None,
-        [tag("h2", "Left out"), show_bars(_read_counts(skipped))] if skipped else None,
+        [tag("h2", "Left out"), show_bars(left_out)] if left_out else None,
         tag("h2", "Work"),
         show_jobs(jobs, reload=True),
         kind="projects",
     )  # fmt: skip
-
-
-def _show_first_index(jobs: list[JobRow]) -> Content:
-    root = str(jobs[0]["subject"])
-    return frame(
-        name_folder(root),
-        "/projects",
-        tag("h1", name_folder(root), " ", show_status("indexing")),
-        tag("p", tag("code", root)),
-        tag("h2", "Work"),
-        show_jobs(jobs, reload=True),
-        kind="projects",
-    )
 
 
 def _show_actions(root: str) -> Markup:
@@ -195,27 +178,25 @@ def _show_actions(root: str) -> Markup:
 
 
 def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
-    root = row["projectPath"]
+    root, files = row["projectPath"], count_of(row["totalFiles"], "file")
     return tag(
         "li",
         tag("h2",
             tag("a", name_folder(root), href=link_to("/project", project=root), class_="open"),
             show_status("indexing" if busy else row["status"])),
         tag("p", tag("code", root)),
-        tag("p", f"{count(row['totalFiles'], 'file')} · {count(row['totalChunks'], 'chunk')} · "
+        tag("p", f"{files} · {count_of(row['totalChunks'], 'chunk')} · "
             f"{row['storageSize']} · ", show_age(row["lastUpdated"]), class_="faint"),
         tag("p", tag("a", "Search", href=link_to("/", project=root),
                      aria_label=f"Search {name_folder(root)}")),
     )  # fmt: skip
 
 
-def _read_jobs(app: App, work: Work) -> list[JobRow]:
+def _read_jobs(app: App, work: Work, root: str | None = None) -> list[Mapping[str, object]]:
+    """The newest jobs, or those among them on one project."""
     rows = list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
-    return [read_job(app, row["jobId"], work=work) for row in rows]
-
-
-def _jobs_of(app: App, root: str, work: Work) -> list[JobRow]:
-    return [job for job in _read_jobs(app, work) if job["subject"] == root]
+    jobs = [read_job(app, row["jobId"], work=work) for row in rows]
+    return [job for job in jobs if root in (None, job["subject"])]
 
 
 def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:
@@ -225,9 +206,3 @@ def _read_shares(vectors: Mapping[str, str]) -> list[tuple[str, float, str]]:
         have, _, total = share.partition("/")
         rows.append((name, int(have) / max(int(total), 1), f"{int(have):,} of {int(total):,}"))
     return rows
-
-
-def _read_counts(counts: Mapping[str, int]) -> list[tuple[str, float, str]]:
-    most = max(counts.values())
-    ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-    return [(name.replace("_", " "), count / most, f"{count:,}") for name, count in ordered]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from sonde.app import App
 from sonde.disk.indexes import list_index_states
-from sonde.disk.queries import explain_query, find_query, list_queries, run_query
-from sonde.disk.sets import describe_set, find_set, list_entries
+from sonde.disk.sets import (
+    describe_set,
+    explain_query,
+    find_query,
+    find_set,
+    list_entries,
+    list_queries,
+    run_query,
+)
 from sonde.errors import InvalidPattern
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
@@ -21,11 +27,19 @@ from sonde.tools.queries import QueryParam, edit_query, make_query, remove_query
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.shapes.shell import show_epoch, show_name
-from sonde.web.application import Parts
-from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
-from sonde.web.pages.html import Markup, frame, show_age, show_note, tag
-from sonde.web.pages.sets import format_counts, show_entry_table
-from sonde.web.pages.widgets import name_folder, show_cards, show_next, show_size
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    lead_to,
+    name_folder,
+    show_age,
+    show_button,
+    show_next,
+    show_note,
+    show_size,
+    tag,
+)
+from sonde.web.pages.nodes import format_counts, show_entry_table
 
 _CARDS = 50
 _SAMPLE = 10
@@ -56,18 +70,6 @@ class _Draft:
     problem: InvalidPattern | None = None
 
 
-def add_query_pages(parts: Parts) -> Sequence[BaseRoute]:
-    """All queries, one query, and the forms that change them."""
-    return [
-        serve_page("/queries", show_queries, parts),
-        serve_form("/queries", save, parts),
-        serve_page("/queries/{query_id}", show_query_page, parts),
-        serve_form("/queries/{query_id}", change, parts),
-        serve_form("/queries/{query_id}/run", run, parts),
-        serve_form("/queries/{query_id}/forget", forget_query, parts),
-    ]
-
-
 def save(
     app: App,
     index_id: Annotated[str, Param("The folder it is about", min_length=1, max_length=64)],
@@ -82,7 +84,8 @@ def save(
         made = make_query(app, index_id, filter.strip(), None, name.strip() or None, work=work)
     except InvalidPattern as error:
         return _show_again(_list(app, _Draft(filter, name, index_id, error), None, work))
-    return _go_on(app, str(made["queryId"]), then, work)
+    query_id = str(made["queryId"])
+    return run(app, query_id, work=work) if then else lead_to(f"/queries/{query_id}")
 
 
 def change(
@@ -99,15 +102,11 @@ def change(
         edit_query(app, query_id, filter.strip(), None, name.strip() or None, work=work)
     except InvalidPattern as error:
         return _show_again(_show_one(app, query_id, _Draft(filter, name, "", error), work))
-    return _go_on(app, query_id, then, work)
+    return run(app, query_id, work=work) if then else lead_to(f"/queries/{query_id}")
 
 
 def _show_again(page: Content) -> Response:
     return Response(page.body, 400, {"cache-control": "no-store"}, page.mime)
-
-
-def _go_on(app: App, query: str, then: str | None, work: Work) -> Response:
-    return run(app, query, work=work) if then else lead_to(f"/queries/{query}")
 
 
 def run(app: App, query_id: QueryParam, *, work: Work) -> Response:
@@ -157,9 +156,9 @@ def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
         tag("h1", "Queries"),
         _show_form("/queries", draft, place, "Save and run"),
         tag("h2", "Saved"),
-        show_cards(cards, show_note(
+        tag("ul", cards, class_="cards") if cards else show_note(
             "Nothing is saved yet", tag("p", "Write a filter above; what it finds is kept as a "
-                                        "set that you can look through."))),
+                                        "set that you can look through.")),
         show_next(page.cursor, "/queries"),
     )  # fmt: skip
 
@@ -245,9 +244,13 @@ def _show_plan(plan: Plan) -> Markup:
 
 
 def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) -> Markup:
-    wrong = draft.problem
-    error = wrong and tag("p", f"{wrong.facts['problem']} ", _point_at(draft.filter, wrong),
-                         id="problem", class_="problem", role="alert")  # fmt: skip
+    wrong, text, error = draft.problem, draft.filter, None
+    if wrong:
+        at = min(int(wrong.facts.get("at") or 0), len(text))
+        word = text[at:].split(" ", 1)[0]
+        marked = tag("code", text[:at], tag("mark", word or "…"), text[at + len(word) :])
+        error = tag("p", f"{wrong.facts['problem']} ", marked, id="problem", class_="problem",
+                    role="alert")  # fmt: skip
     box = tag("input", name="filter", id="filter", value=draft.filter, maxlength=4000,
               placeholder="size>10MB ext:log not path:build/**", class_="field mono",
               autocomplete="off", autocapitalize="none", spellcheck="false",
@@ -263,19 +266,9 @@ def _show_form(action: str, draft: _Draft, place: Markup | None, button: str) ->
             [tag("button", "Save", class_="quiet"),
              tag("button", "Save and run", name="then", value="run", class_="quiet")],
             class_="below"),
-        tag("details", tag("summary", "What can be written"), _show_help(), class_="more",
-            open=bool(wrong)),
+        tag("details", tag("summary", "What can be written"),
+            tag("dl", [tag("div", tag("dt", tag("code", text)), tag("dd", about))
+                       for text, about in _HELP], class_="help"),
+            class_="more", open=bool(wrong)),
         method="post", action=action, class_="sheet",
     )  # fmt: skip
-
-
-def _point_at(text: str, wrong: InvalidPattern) -> Markup:
-    """The text, with the invalid word marked."""
-    at = min(int(wrong.facts.get("at") or 0), len(text))
-    word = text[at:].split(" ", 1)[0]
-    return tag("code", text[:at], tag("mark", word or "…"), text[at + len(word) :])
-
-
-def _show_help() -> Markup:
-    rows = [tag("div", tag("dt", tag("code", text)), tag("dd", about)) for text, about in _HELP]
-    return tag("dl", rows, class_="help")

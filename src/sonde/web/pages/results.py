@@ -1,35 +1,13 @@
-"""The results of the search page: each tab's verb, its answer read into one form."""
+"""A page of search results as values, and as HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from sonde.app import App
-from sonde.everything import EVERYWHERE, KINDS
-from sonde.runtime.work import Work
 from sonde.text.highlight import Finder, TextSpan, join_parts
-from sonde.tools.code import search_by_path, search_code, search_docs
-from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
-from sonde.tools.research import search
-from sonde.web.pages.html import Markup, join, link_file, link_to, tag
-
-if TYPE_CHECKING:
-    from sonde.tools.shapes.page import PageAnswer
-
-PAGE_SIZE = 20
-"""Results of a page: a few screens, and quick enough to show while one types."""
-_LINES_PAGE_SIZE = 2 * PAGE_SIZE
-_PATHS_PAGE_SIZE = 5 * PAGE_SIZE
-MAX_PATHS = 1000
-"""A glob that matches more is too wide to read through."""
-_RANKED_RESULTS = 50
-_SNIPPET_CHARS = 450
-_ANSWER_TOKENS = 6_000
-"""Enough for a page of snippets of code."""
-_GLOB_CHARS = frozenset("*?[{")
-_KNOWLEDGE = tuple(source for source in EVERYWHERE if source not in KINDS)
+from sonde.web.pages.html import Markup, join, link_to, tag
 
 Mode = Literal["hybrid", "lexical", "semantic"]
 
@@ -52,7 +30,7 @@ class SearchForm:
         """The form with the filters to send: none with a cursor, which carries its own."""
         return SearchForm() if self.cursor else self
 
-    def link(self, **changes: str | int) -> str:
+    def link(self, **changes: str | int | None) -> str:
         """The address of the same search with some fields changed."""
         kept = {
             "q": self.query,
@@ -87,167 +65,19 @@ class ResultPage:
 
     rows: list[ResultItem]
     total: int
-    more: Mapping[str, str | int] | None = None
-    """The fields in which the address of the next page differs."""
+    more: Mapping[str, str | int | None]
+    """The field in which the address of the next page differs; None if there is none."""
     note: str = ""
     freshness: str = ""
     milliseconds: int | None = None
     noun: str = "result"
 
 
-def _find_pages(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    verb = {"semantic": semantic_search, "lexical": lexical_search}.get(asked.mode, hybrid_search)
-    scope = asked.scope
-    answer = verb(
-        app, query=asked.query, project=scope.project or None, path=scope.path or None,
-        language=scope.language or None, cursor=asked.cursor or None, page_size=PAGE_SIZE,
-        snippet_length=_SNIPPET_CHARS, work=work,
-    )  # fmt: skip
-    return _read_pages(answer, asked)
+def _mark_words(text: str, find: Finder) -> Markup:
+    return _mark_spans(text, join_parts(text, find(text)))
 
 
-def _find_lines(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    scope = asked.scope
-    answer = regex_search(
-        app, pattern=asked.query, project=scope.project or None, path=scope.path or None,
-        language=scope.language or None, cursor=asked.cursor or None, page_size=_LINES_PAGE_SIZE,
-        snippet_length=_SNIPPET_CHARS, work=work,
-    )  # fmt: skip
-    return _read_pages(answer, asked)
-
-
-def _read_pages(answer: PageAnswer, asked: SearchForm) -> ResultPage:
-    rows = []
-    for each in answer["results"]["matches"]:
-        file, match = each["file"], each["match"]
-        first, last = match["span"]["line_start"], match["span"]["line_end"]
-        text = match.get("content", "")
-        spans = None
-        if "columns" in match and len(text) < _SNIPPET_CHARS:
-            spans = tuple((start, end) for start, end in match["columns"])
-        where = file.get("project") or asked.project
-        rows.append(_make_item(
-            where, file["path"], text, first, last,
-            badges=(file["language"],), spans=spans, stale=match.get("stale", False),
-        ))  # fmt: skip
-    cursor = answer["pagination"]["next_cursor"]
-    facts = answer["metadata"]
-    return ResultPage(
-        rows,
-        answer["results"]["total_count"],
-        {"cursor": cursor} if cursor else None,
-        facts.get("note", ""),
-        facts.get("freshness", ""),
-        facts["search_time_ms"],
-        "line" if asked.tab == "lines" else "result",
-    )
-
-
-def _find_ranked(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    verb = search_docs if asked.tab == "docs" else search_code
-    scope = asked.scope
-    answer = verb(
-        app, query=asked.query, top_k=_RANKED_RESULTS, mode=asked.mode,
-        project=scope.project or None, path=scope.path or None, cursor=asked.cursor or None,
-        max_tokens=_ANSWER_TOKENS, work=work,
-    )  # fmt: skip
-    rows = [
-        _make_item(
-            each.get("project") or asked.project, each["path"], each["text"],
-            each["startLine"], each["endLine"],
-            badges=tuple(filter(None, (each.get("symbol"),))), stale=each.get("stale", False),
-        )
-        for each in answer["results"]
-    ]  # fmt: skip
-    cursor = answer.get("nextCursor")
-    facts = answer["metadata"]
-    return ResultPage(
-        rows,
-        answer["totalResults"],
-        {"cursor": cursor} if cursor else None,
-        facts.get("note", ""),
-        facts.get("freshness", ""),
-        answer["searchTimeMs"],
-    )
-
-
-def _make_item(
-    project: str,
-    path: str,
-    text: str,
-    first: int,
-    last: int,
-    *,
-    badges: tuple[str, ...] = (),
-    spans: tuple[TextSpan, ...] | None = None,
-    stale: bool = False,
-) -> ResultItem:
-    whole = text.count("\n") == last - first
-    lines = f"{first}" if first == last else f"{first}–{last}"
-    href = link_file(project, path, first, last)
-    return ResultItem(path, href, text, first if whole else 0, lines, badges, spans, stale)
-
-
-def _find_paths(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    pattern = asked.query if _GLOB_CHARS & set(asked.query) else f"**/*{asked.query}*"
-    limit = min(asked.offset + _PATHS_PAGE_SIZE, MAX_PATHS)
-    answer = search_by_path(app, pattern, limit, asked.project or None, work=work)
-    rows = [
-        ResultItem(path, link_file(asked.project, path))
-        for path in answer["matches"][asked.offset :]
-    ]
-    total = answer["totalMatches"]
-    more = {"offset": limit} if limit < min(total, MAX_PATHS) else None
-    return ResultPage(rows, total, more, noun="file")
-
-
-def _find_knowledge(app: App, asked: SearchForm, work: Work) -> ResultPage:
-    answer = search(
-        app, asked.query, PAGE_SIZE, asked.offset, _KNOWLEDGE, dedupe=False,
-        max_tokens=_ANSWER_TOKENS * 2, work=work,
-    )  # fmt: skip
-    rows = [
-        ResultItem(each["title"] or each["uri"], link_to("/entry", uri=each["uri"]),
-                   each["snippet"] or "", badges=(each["source"],))
-        for each in answer["results"]
-    ]  # fmt: skip
-    after = answer["next_offset"]
-    more = {"offset": after} if after is not None else None
-    return ResultPage(rows, answer["total_estimated"] or len(rows), more)
-
-
-@dataclass(frozen=True, slots=True)
-class Tab:
-    """One tab of the search page."""
-
-    name: str
-    find: Callable[[App, SearchForm, Work], ResultPage]
-    fields: frozenset[str] = frozenset()
-    """The filters of the form that it takes."""
-    placeholder: str = ""
-
-
-TABS: Mapping[str, Tab] = {
-    "all": Tab("Everything", _find_pages, frozenset({"project", "mode", "path", "language"}),
-               "Ask a question, or name a thing"),
-    "code": Tab("Code", _find_ranked, frozenset({"project", "mode", "path"}),
-                "A question about the code, or a symbol"),
-    "docs": Tab("Docs", _find_ranked, frozenset({"project", "mode", "path"}),
-                "A question to the documentation"),
-    "lines": Tab("Lines", _find_lines, frozenset({"project", "path", "language"}),
-                 "A regular expression, such as TODO|FIXME"),
-    "paths": Tab("Paths", _find_paths, frozenset({"project"}),
-                 "A part of a path, or a glob such as src/**/*.py"),
-    "knowledge": Tab("Knowledge", _find_knowledge, placeholder="Notes, documents, chats"),
-}  # fmt: skip
-
-
-def mark_words(text: str, find: Finder) -> Markup:
-    """The text with everything marked that the finder finds."""
-    return mark_spans(text, join_parts(text, find(text)))
-
-
-def mark_spans(text: str, spans: Iterable[TextSpan]) -> Markup:
+def _mark_spans(text: str, spans: Iterable[TextSpan]) -> Markup:
     """The text with these characters marked; spans that overlap an earlier one are skipped."""
     parts: list[str] = []
     at = 0
@@ -257,3 +87,55 @@ def mark_spans(text: str, spans: Iterable[TextSpan]) -> Markup:
         parts += [text[at:start], tag("mark", text[start:end])]
         at = end
     return join([*parts, text[at:]])
+
+
+def show_results(asked: SearchForm, found: ResultPage, find: Finder) -> Markup:
+    """A page of results; `find` marks the texts whose matches are not known exactly."""
+    time, fresh = found.milliseconds, found.freshness
+    summary = [
+        tag("strong", f"{found.total:,}"), f" {found.noun}{'' if found.total == 1 else 's'}",
+        f" in {time} ms" if time is not None else None,
+        tag("span", fresh, class_="badge") if fresh not in ("", "complete") else None,
+        f" · {found.note}" if found.note else None,
+    ]  # fmt: skip
+    ways = [
+        tag("a", "First page", href=asked.link()) if asked.cursor or asked.offset else None,
+        tag("a", "Next page", href=asked.link(**found.more), rel="next", class_="next")
+        if any(found.more.values()) else None,
+    ]  # fmt: skip
+    return join([
+        tag("p", summary, class_="summary"),
+        tag("ol", [_show_item(item, find) for item in found.rows],
+            class_="hits paths" if asked.tab == "paths" else "hits"),
+        tag("nav", ways, class_="ways", aria_label="Pages") if any(ways) else None,
+    ])  # fmt: skip
+
+
+def _show_item(item: ResultItem, find: Finder) -> Markup:
+    folder, slash, name = item.title.rpartition("/")
+    title = [tag("span", _mark_words(folder + slash, find), class_="folder") if folder else None,
+             tag("span", _mark_words(name, find), class_="name")]  # fmt: skip
+    head = tag(
+        "h2",
+        tag("a", title, href=item.href, class_="open"),
+        tag("span", item.lines, class_="lines") if item.lines else None,
+        [tag("span", badge, class_="badge") for badge in item.badges if badge],
+        tag("span", "changed since", class_="badge warn") if item.stale else None,
+    )
+    return tag("li", head, _show_text(item, find) if item.text else None)
+
+
+def _show_text(item: ResultItem, find: Finder) -> Markup:
+    if item.spans is not None:
+        return _number_lines([_mark_spans(item.text, item.spans)], item.first)
+    if not item.first:
+        return tag("p", _mark_words(item.text, find), class_="excerpt")
+    return _number_lines([_mark_words(line, find) for line in item.text.split("\n")], item.first)
+
+
+def _number_lines(lines: Sequence[Markup], first: int) -> Markup:
+    shown = [
+        tag("span", tag("i", at, aria_hidden="true"), tag("span", line), "\n")
+        for at, line in enumerate(lines, first)
+    ]
+    return tag("pre", tag("code", shown), class_="code", tabindex="-1")

@@ -1,43 +1,53 @@
-"""The search page: a box, tabs, filters, and results that update while one types."""
+"""The search page: a box, tabs, filters, and the verb of each tab with its answer."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Literal
-
-from starlette.routing import BaseRoute
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from sonde.app import App
 from sonde.errors import SondeError
+from sonde.everything import EVERYWHERE, KINDS
 from sonde.projects.find import ALL, find_project
 from sonde.runtime.work import Work
-from sonde.text.highlight import Finder, find_query_words
+from sonde.text.highlight import Finder, TextSpan, find_query_words
+from sonde.tools.code import search_by_path, search_code, search_docs
 from sonde.tools.index import list_projects
+from sonde.tools.pages import hybrid_search, lexical_search, regex_search, semantic_search
+from sonde.tools.research import search
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
-from sonde.web.application import Parts
-from sonde.web.pages.endpoints import serve_page
-from sonde.web.pages.html import Markup, frame, join, show_error, show_note, tag
-from sonde.web.pages.results import (
-    TABS,
-    Mode,
-    ResultItem,
-    ResultPage,
-    SearchForm,
-    mark_spans,
-    mark_words,
-)
+from sonde.web.pages.html import Markup, frame, link_file, link_to, show_error, show_note, tag
+from sonde.web.pages.results import Mode, ResultItem, ResultPage, SearchForm, show_results
 
+if TYPE_CHECKING:
+    from sonde.tools.shapes.page import PageAnswer
+
+_PAGE_SIZE = 20
+"""Results of a page: a few screens, and quick enough to show while one types."""
+_LINES_PAGE_SIZE = 2 * _PAGE_SIZE
+_PATHS_PAGE_SIZE = 5 * _PAGE_SIZE
+_MAX_PATHS = 1000
+"""A glob that matches more is too wide to read through."""
+_RANKED_RESULTS = 50
+_SNIPPET_CHARS = 450
+_ANSWER_TOKENS = 6_000
+"""Enough for a page of snippets of code."""
+_GLOB_CHARS = frozenset("*?[{")
+_KNOWLEDGE = tuple(source for source in EVERYWHERE if source not in KINDS)
+
+_VERBS: Mapping[Mode, Callable[..., PageAnswer]] = {
+    "hybrid": hybrid_search,
+    "lexical": lexical_search,
+    "semantic": semantic_search,
+}
 _MODES = {"hybrid": "Best of all", "lexical": "Words", "semantic": "Meaning"}
 
 Text = Annotated[str, Param("As in the form", max_length=4096)]
 TabName = Literal["all", "code", "docs", "lines", "paths", "knowledge"]
-
-
-def add_search(parts: Parts) -> Sequence[BaseRoute]:
-    """The page at `/`."""
-    return [serve_page("/", show_search, parts)]
 
 
 def show_search(
@@ -84,11 +94,11 @@ def _choose_project(app: App, known: Sequence[str]) -> str:
 
 
 def _show_form(asked: SearchForm, known: Sequence[str]) -> Markup:
-    fields = TABS[asked.tab].fields
+    fields = _TABS[asked.tab].fields
     tabs = [
         tag("a", tab.name, href=asked.link(tab=key if key != "all" else ""), data_tab=key,
             aria_current="true" if key == asked.tab else None)
-        for key, tab in TABS.items()
+        for key, tab in _TABS.items()
     ]  # fmt: skip
     roots = (
         known if not asked.project or asked.project in (*known, ALL) else (asked.project, *known)
@@ -100,7 +110,7 @@ def _show_form(asked: SearchForm, known: Sequence[str]) -> Markup:
         tag("div",
             tag("label", "Search", for_="q", class_="hidden"),
             tag("input", type="search", name="q", id="q", value=asked.query, maxlength=20_000,
-                placeholder=TABS[asked.tab].placeholder, autocomplete="off", autocapitalize="none",
+                placeholder=_TABS[asked.tab].placeholder, autocomplete="off", autocapitalize="none",
                 spellcheck="false", autofocus=not asked.query, enterkeyhint="search"),
             tag("kbd", "/", aria_hidden="true"),
             tag("button", "Search"),
@@ -150,9 +160,15 @@ def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str])
             tag("pre", tag("code", "cd your/project\nsonde index")),
         )  # fmt: skip
     if not asked.query and not asked.cursor:
-        return _show_beginning()
+        keys = [("/", "search"), ("j k", "next, previous"), ("Enter", "open"), ("Esc", "leave")]
+        return show_note(
+            "Ask, and read the lines that answer",
+            tag("p", "A question in your words, a symbol, a path, a regular expression."),
+            tag("p", [tag("span", [tag("kbd", key) for key in keys.split()], " ", what)
+                      for keys, what in keys], class_="keys"),
+        )  # fmt: skip
     try:
-        found = TABS[asked.tab].find(app, asked, work)
+        found = _TABS[asked.tab].find(app, asked, work)
     except SondeError as error:
         # inside the page, so that the query can be corrected
         return show_error(error)
@@ -161,13 +177,7 @@ def _show_results(app: App, asked: SearchForm, work: Work, known: Sequence[str])
         hint = "Notes, documents and chats come in with sonde knowledge import FOLDER."
         more = tag("p", hint) if asked.tab == "knowledge" else None
         return show_note("Nothing found", tag("p", reason), more)
-    highlight = _choose_highlight(asked)
-    rows = [_show_item(item, highlight) for item in found.rows]
-    return join([
-        _show_summary(found),
-        tag("ol", rows, class_="hits paths" if asked.tab == "paths" else "hits"),
-        _show_ways(asked, found),
-    ])  # fmt: skip
+    return show_results(asked, found, _choose_highlight(asked))
 
 
 def _choose_highlight(asked: SearchForm) -> Finder:
@@ -181,68 +191,124 @@ def _choose_highlight(asked: SearchForm) -> Finder:
     return find_query_words(asked.query)
 
 
-def _show_beginning() -> Markup:
-    keys = [("/", "search"), ("j k", "next, previous"), ("Enter", "open"), ("Esc", "leave")]
-    return show_note(
-        "Ask, and read the lines that answer",
-        tag("p", "A question in your words, a symbol, a path, a regular expression."),
-        tag("p", [tag("span", [tag("kbd", key) for key in keys.split()], " ", what)
-                  for keys, what in keys], class_="keys"),
+def _find_pages(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    verb: Callable[..., PageAnswer] = partial(_VERBS[asked.mode], query=asked.query)
+    size, noun = _PAGE_SIZE, "result"
+    if asked.tab == "lines":
+        verb, size, noun = partial(regex_search, pattern=asked.query), _LINES_PAGE_SIZE, "line"
+    scope = asked.scope
+    answer = verb(
+        app, project=scope.project or None, path=scope.path or None,
+        language=scope.language or None, cursor=asked.cursor or None, page_size=size,
+        snippet_length=_SNIPPET_CHARS, work=work,
+    )  # fmt: skip
+    rows = []
+    for each in answer["results"]["matches"]:
+        file, match = each["file"], each["match"]
+        text = match.get("content", "")
+        spans = None
+        if "columns" in match and len(text) < _SNIPPET_CHARS:
+            spans = tuple((start, end) for start, end in match["columns"])
+        rows.append(_make_item(
+            file.get("project") or asked.project, file["path"], text,
+            match["span"]["line_start"], match["span"]["line_end"],
+            badges=(file["language"],), spans=spans, stale=match.get("stale", False),
+        ))  # fmt: skip
+    facts, more = answer["metadata"], {"cursor": answer["pagination"]["next_cursor"]}
+    return ResultPage(
+        rows, answer["results"]["total_count"], more, facts.get("note", ""),
+        facts.get("freshness", ""), facts["search_time_ms"], noun,
     )  # fmt: skip
 
 
-def _show_summary(found: ResultPage) -> Markup:
-    plural = "" if found.total == 1 else "s"
-    parts = [tag("strong", f"{found.total:,}"), f" {found.noun}{plural}"]
-    if found.milliseconds is not None:
-        parts.append(f" in {found.milliseconds} ms")
-    fresh = found.freshness if found.freshness != "complete" else ""
-    if fresh:
-        parts.append(tag("span", fresh, class_="badge"))
-    if found.note:
-        parts.append(f" · {found.note}")
-    return tag("p", parts, class_="summary")
+def _find_ranked(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    verb = search_docs if asked.tab == "docs" else search_code
+    scope = asked.scope
+    answer = verb(
+        app, query=asked.query, top_k=_RANKED_RESULTS, mode=asked.mode,
+        project=scope.project or None, path=scope.path or None, cursor=asked.cursor or None,
+        max_tokens=_ANSWER_TOKENS, work=work,
+    )  # fmt: skip
+    rows = [
+        _make_item(
+            each.get("project") or asked.project, each["path"], each["text"],
+            each["startLine"], each["endLine"],
+            badges=tuple(filter(None, (each.get("symbol"),))), stale=each.get("stale", False),
+        )
+        for each in answer["results"]
+    ]  # fmt: skip
+    facts, more = answer["metadata"], {"cursor": answer.get("nextCursor")}
+    return ResultPage(
+        rows, answer["totalResults"], more, facts.get("note", ""), facts.get("freshness", ""),
+        answer["searchTimeMs"],
+    )  # fmt: skip
 
 
-def _show_item(item: ResultItem, find: Finder) -> Markup:
-    folder, slash, name = item.title.rpartition("/")
-    title = [tag("span", mark_words(folder + slash, find), class_="folder") if folder else None,
-             tag("span", mark_words(name, find), class_="name")]  # fmt: skip
-    head = tag(
-        "h2",
-        tag("a", title, href=item.href, class_="open"),
-        tag("span", item.lines, class_="lines") if item.lines else None,
-        [tag("span", badge, class_="badge") for badge in item.badges if badge],
-        tag("span", "changed since", class_="badge warn") if item.stale else None,
-    )
-    return tag("li", head, _show_text(item, find) if item.text else None)
+def _make_item(
+    project: str,
+    path: str,
+    text: str,
+    first: int,
+    last: int,
+    *,
+    badges: tuple[str, ...] = (),
+    spans: tuple[TextSpan, ...] | None = None,
+    stale: bool = False,
+) -> ResultItem:
+    whole = text.count("\n") == last - first
+    lines = f"{first}" if first == last else f"{first}–{last}"
+    href = link_file(project, path, first, last)
+    return ResultItem(path, href, text, first if whole else 0, lines, badges, spans, stale)
 
 
-def _show_text(item: ResultItem, find: Finder) -> Markup:
-    if item.spans is not None:
-        return _number_lines([mark_spans(item.text, item.spans)], item.first)
-    if not item.first:
-        return tag("p", mark_words(item.text, find), class_="excerpt")
-    return _number_lines([mark_words(line, find) for line in item.text.split("\n")], item.first)
-
-
-def _number_lines(lines: Sequence[Markup], first: int) -> Markup:
-    shown = [
-        tag("span", tag("i", at, aria_hidden="true"), tag("span", line), "\n")
-        for at, line in enumerate(lines, first)
+def _find_paths(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    pattern = asked.query if _GLOB_CHARS & set(asked.query) else f"**/*{asked.query}*"
+    limit = min(asked.offset + _PATHS_PAGE_SIZE, _MAX_PATHS)
+    answer = search_by_path(app, pattern, limit, asked.project or None, work=work)
+    rows = [
+        ResultItem(path, link_file(asked.project, path))
+        for path in answer["matches"][asked.offset :]
     ]
-    return tag("pre", tag("code", shown), class_="code", tabindex="-1")
+    total = answer["totalMatches"]
+    more = {"offset": limit if limit < min(total, _MAX_PATHS) else None}
+    return ResultPage(rows, total, more, noun="file")
 
 
-def _show_ways(asked: SearchForm, found: ResultPage) -> Markup | None:
-    """To the first page and to the next one."""
-    began = bool(asked.cursor or asked.offset)
-    if not began and not found.more:
-        return None
-    return tag(
-        "nav",
-        tag("a", "First page", href=asked.link()) if began else None,
-        tag("a", "Next page", href=asked.link(**found.more), rel="next", class_="next")
-        if found.more else None,
-        class_="ways", aria_label="Pages",
+def _find_knowledge(app: App, asked: SearchForm, work: Work) -> ResultPage:
+    answer = search(
+        app, asked.query, _PAGE_SIZE, asked.offset, _KNOWLEDGE, dedupe=False,
+        max_tokens=_ANSWER_TOKENS * 2, work=work,
     )  # fmt: skip
+    rows = [
+        ResultItem(each["title"] or each["uri"], link_to("/entry", uri=each["uri"]),
+                   each["snippet"] or "", badges=(each["source"],))
+        for each in answer["results"]
+    ]  # fmt: skip
+    total = answer["total_estimated"] or len(rows)
+    return ResultPage(rows, total, {"offset": answer["next_offset"]})
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One tab of the search page."""
+
+    name: str
+    find: Callable[[App, SearchForm, Work], ResultPage]
+    fields: frozenset[str] = frozenset()
+    """The filters of the form that it takes."""
+    placeholder: str = ""
+
+
+_TABS: Mapping[str, Tab] = {
+    "all": Tab("Everything", _find_pages, frozenset({"project", "mode", "path", "language"}),
+               "Ask a question, or name a thing"),
+    "code": Tab("Code", _find_ranked, frozenset({"project", "mode", "path"}),
+                "A question about the code, or a symbol"),
+    "docs": Tab("Docs", _find_ranked, frozenset({"project", "mode", "path"}),
+                "A question to the documentation"),
+    "lines": Tab("Lines", _find_pages, frozenset({"project", "path", "language"}),
+                 "A regular expression, such as TODO|FIXME"),
+    "paths": Tab("Paths", _find_paths, frozenset({"project"}),
+                 "A part of a path, or a glob such as src/**/*.py"),
+    "knowledge": Tab("Knowledge", _find_knowledge, placeholder="Notes, documents, chats"),
+}  # fmt: skip

@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from starlette.responses import RedirectResponse
-from starlette.routing import BaseRoute
 
 from sonde.app import App
 from sonde.disk.sets import (
-    SetEntries,
-    SetSummary,
     change_set,
     combine_sets,
     create_set,
@@ -20,27 +17,24 @@ from sonde.disk.sets import (
     list_entries,
     list_sets,
 )
-from sonde.disk.trees import join_node
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import Combination, Member, Totals
-from sonde.stores.disk.filters import KINDS
+from sonde.stores.disk.base import Combination
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.sets import NodesParam, SetParam, remove_set
 from sonde.tools.shapes.shell import show_name
-from sonde.web.application import Parts
-from sonde.web.pages.endpoints import lead_to, serve_form, serve_page, show_button
-from sonde.web.pages.html import Markup, frame, show_note, tag
-from sonde.web.pages.widgets import (
-    count,
-    show_cards,
-    show_name_field,
+from sonde.web.pages.html import (
+    Markup,
+    frame,
+    lead_to,
+    show_button,
     show_next,
-    show_rows,
+    show_note,
     show_size,
-    show_tick,
+    tag,
 )
+from sonde.web.pages.nodes import format_counts, list_choices, show_entry_table, show_name_field
 
 _CARDS = 50
 _ROWS = 100
@@ -49,18 +43,6 @@ _COMBINATIONS: Mapping[Combination, str] = {
     "intersection": "what is in both",
     "difference": "what is only in this one",
 }
-
-
-def add_set_pages(parts: Parts) -> Sequence[BaseRoute]:
-    """All sets, one set, and the forms that change them."""
-    return [
-        serve_page("/sets", show_sets, parts),
-        serve_form("/sets", keep, parts),
-        serve_page("/sets/{selection_id}", show_set_page, parts),
-        serve_form("/sets/{selection_id}/remove", take_out, parts),
-        serve_form("/sets/{selection_id}/combine", combine_sets_form, parts),
-        serve_form("/sets/{selection_id}/forget", forget_set, parts),
-    ]
 
 
 def keep(
@@ -119,7 +101,13 @@ def forget_set(
 def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
     """Every set."""
     page = list_sets(app.disk, work.caller, limit=_CARDS, cursor=cursor)
-    cards = [_show_card(row) for row in page.rows]
+    cards = [
+        tag("li",
+            tag("h2", tag("a", show_name(row.set.name), href=f"/sets/{row.set.id}", class_="open"),
+                tag("span", show_size(row.totals.size), class_="badge")),
+            tag("p", format_counts(row.totals), class_="faint"))
+        for row in page.rows
+    ]  # fmt: skip
     nothing = show_note(
         "There are no sets yet",
         tag("p", "Tick files and folders in a listing of the disk and keep them under a name."),
@@ -129,27 +117,9 @@ def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
         "Sets",
         "/sets",
         tag("h1", "Sets"),
-        show_cards(cards, nothing),
+        tag("ul", cards, class_="cards") if cards else nothing,
         show_next(page.cursor, "/sets"),
     )
-
-
-def _show_card(row: SetSummary) -> Markup:
-    return tag(
-        "li",
-        tag("h2", tag("a", show_name(row.set.name), href=f"/sets/{row.set.id}", class_="open"),
-            tag("span", show_size(row.totals.size), class_="badge")),
-        tag("p", format_counts(row.totals), class_="faint"),
-    )  # fmt: skip
-
-
-def format_counts(totals: Totals) -> str:
-    """How many files and folders, and how many of them changed."""
-    kinds = {"file": totals.files, "folder": totals.folders}
-    parts = [count(number, what) for what, number in kinds.items() if number] or ["nothing"]
-    if totals.stale:
-        parts.append(f"{totals.stale:,} changed or gone since")
-    return " · ".join(parts)
 
 
 def show_set_page(
@@ -177,16 +147,6 @@ def show_set_page(
     )  # fmt: skip
 
 
-def list_choices(app: App, index: str, work: Work, but: str = "") -> list[Markup]:
-    """The newest sets of a folder, to choose one of them."""
-    found = list_sets(app.disk, work.caller, limit=_CARDS, cursor=None)
-    return [
-        tag("option", show_name(row.set.name), value=row.set.id)
-        for row in found.rows
-        if row.set.index == index and row.set.id != but
-    ]
-
-
 def _show_combining(address: str, others: Sequence[Markup]) -> Markup | None:
     """The form that combines this set with another of the same folder."""
     if not others:
@@ -199,31 +159,4 @@ def _show_combining(address: str, others: Sequence[Markup]) -> Markup | None:
         show_name_field("Name of the new set"),
         tag("button", "Combine", class_="quiet"),
         method="post", action=f"{address}/combine", class_="below",
-    )  # fmt: skip
-
-
-def show_entry_table(entries: SetEntries, *, ticks: bool = True) -> Markup:
-    """Entries of a set as a table."""
-    heads = [
-        tag("th", "Tick", class_="tick", scope="col") if ticks else None,
-        tag("th", "Name", scope="col"),
-        tag("th", "Size", class_="number", scope="col"),
-    ]
-    return show_rows(heads, [_show_row(entries, row, ticks=ticks) for row in entries.page.rows])
-
-
-def _show_row(entries: SetEntries, row: Member, *, ticks: bool) -> Markup:
-    index, name = entries.set.index, show_name(row.name)
-    handle = join_node(index, row.id)
-    folder = entries.paths.get(row.id, "").rpartition("/")[0]
-    directory = row.node is not None and KINDS[row.node.kind] == "directory"
-    link = tag("a", name, href=f"/disk/{index}/nodes/{handle}", class_="open")
-    return tag(
-        "tr",
-        tag("td", show_tick(handle, name), class_="tick") if ticks else None,
-        tag("td", tag("i", class_="kind folder-icon" if directory else "kind", aria_hidden="true"),
-            link if row.node else name, "/" if directory else None,
-            tag("span", folder, class_="folder beside-name") if folder else None,
-            tag("span", row.stale, class_="badge warn") if row.stale else None),
-        tag("td", show_size(row.size), class_="number"),
     )  # fmt: skip

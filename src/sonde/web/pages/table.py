@@ -1,27 +1,59 @@
-"""The pages, downloads and static files that are served besides verbs."""
+"""The pages, forms, downloads and static files that are served besides verbs."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from sonde.tools.route import Content
 from sonde.web.application import Pages, Parts
 from sonde.web.downloads import add_file_routes
-from sonde.web.pages.disk import add_disk_pages
-from sonde.web.pages.endpoints import add_login
-from sonde.web.pages.files import add_file_pages
-from sonde.web.pages.projects import add_project_pages
-from sonde.web.pages.queries import add_query_pages
-from sonde.web.pages.reports import add_report_pages
-from sonde.web.pages.search import add_search
-from sonde.web.pages.sets import add_set_pages
+from sonde.web.pages import disk, projects, queries, search, sets
+from sonde.web.pages.endpoints import add_login, serve_form, serve_page
+from sonde.web.pages.files import show_entry_page, show_file, show_node_page
 
 _TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_PAGES: Mapping[str, Callable[..., Content]] = {
+    "/": search.show_search,
+    "/view": show_file,
+    "/entry": show_entry_page,
+    "/projects": projects.show_projects,
+    "/project": projects.show_project,
+    "/disk": disk.show_disk,
+    "/disk/{index_id}": disk.show_folder,
+    "/disk/{index_id}/nodes/{node_id}": show_node_page,
+    "/disk/{index_id}/reports/{report}": disk.show_report_page,
+    "/queries": queries.show_queries,
+    "/queries/{query_id}": queries.show_query_page,
+    "/sets": sets.show_sets,
+    "/sets/{selection_id}": sets.show_set_page,
+}
+_FORMS: Mapping[str, Callable[..., Response]] = {
+    "/projects": projects.begin,
+    "/project/forget": projects.forget_project,
+    "/jobs/{job_id}/stop": projects.stop,
+    "/disk": disk.start_scan_form,
+    "/disk/{index_id}/forget": disk.forget_scan,
+    "/queries": queries.save,
+    "/queries/{query_id}": queries.change,
+    "/queries/{query_id}/run": queries.run,
+    "/queries/{query_id}/forget": queries.forget_query,
+    "/sets": sets.keep,
+    "/sets/{selection_id}/remove": sets.take_out,
+    "/sets/{selection_id}/combine": sets.combine_sets_form,
+    "/sets/{selection_id}/forget": sets.forget_set,
+}
+
+
+def add_pages(parts: Parts) -> Sequence[BaseRoute]:
+    """The routes of pages, and those that forms are sent to."""
+    pages = [serve_page(path, verb, parts) for path, verb in _PAGES.items()]
+    return [*pages, *(serve_form(path, verb, parts) for path, verb in _FORMS.items())]
 
 
 def add_assets(_parts: Parts) -> Sequence[BaseRoute]:
@@ -42,16 +74,5 @@ def _serve_file(name: str, mime: str) -> Route:
     return Route(f"/static/{name}", send)
 
 
-PAGES: tuple[Pages, ...] = (
-    add_login,
-    add_file_routes,
-    add_assets,
-    add_search,
-    add_file_pages,
-    add_project_pages,
-    add_disk_pages,
-    add_report_pages,
-    add_query_pages,
-    add_set_pages,
-)
+PAGES: tuple[Pages, ...] = (add_login, add_file_routes, add_assets, add_pages)
 """Each makes routes out of the parts of the server."""

@@ -1,4 +1,4 @@
-"""A folder as a treemap: boxes in proportion to sizes, large folders with their contents."""
+"""Nodes as several pages show them: the map of a folder, the entries of a set, sets to choose."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
+from sonde.app import App
 from sonde.disk.listing import list_folder
 from sonde.disk.scope import place_node
-from sonde.disk.trees import Disk, join_node
+from sonde.disk.sets import list_sets
+from sonde.disk.trees import Disk, SetEntries, join_node
 from sonde.errors import SondeError
-from sonde.stores.disk.base import DiskIndex, Node
+from sonde.runtime.work import Work
+from sonde.stores.disk.base import DiskIndex, Member, Node, Totals
+from sonde.stores.disk.filters import KINDS
+from sonde.text.formats import count_of
 from sonde.tools.shapes.shell import show_name
-from sonde.web.pages.html import Markup, link_to, tag
-from sonde.web.pages.widgets import show_size
+from sonde.web.pages.html import Markup, link_to, show_rows, show_size, tag
 
+_CHOICES = 50
 _MAX_TILES = 60
 """Boxes of one folder; more are too small to point at."""
 _MIN_SHARE = 0.002
@@ -45,16 +50,16 @@ def lay_out(sizes: Sequence[float], box: Box) -> list[Box]:
     while waiting:
         side = min(box.width, box.height)
         count = 1
-        while count < len(waiting) and _is_squarer(waiting[: count + 1], waiting[:count], side):
-            count += 1
+        worst = _find_worst(waiting[:1], side)
+        while count < len(waiting):
+            longer = _find_worst(waiting[: count + 1], side)
+            if longer > worst:
+                break
+            count, worst = count + 1, longer
         row, waiting = waiting[:count], waiting[count:]
         placed, box = _place_treemap(row, box)
         boxes += placed
     return boxes
-
-
-def _is_squarer(longer: Sequence[float], row: Sequence[float], side: float) -> bool:
-    return _find_worst(longer, side) <= _find_worst(row, side)
 
 
 def _find_worst(row: Sequence[float], side: float) -> float:
@@ -101,8 +106,8 @@ class Tile:
     inner: tuple[Tile, ...] = ()
 
 
-def read_map(disk: Disk, index: DiskIndex, node: Node) -> list[Tile]:
-    """The largest nodes of a folder, and of each large folder among them."""
+def show_map(disk: Disk, index: DiskIndex, node: Node) -> Markup | None:
+    """The largest nodes of a folder and of each large folder in it; each box links to its node."""
     total = node.size or 1
     tiles = []
     for tile, child in _read_tiles(disk, index, node, total):
@@ -110,7 +115,11 @@ def read_map(disk: Disk, index: DiskIndex, node: Node) -> list[Tile]:
         if child and child.listable and child.size / total > _MIN_OPEN_SHARE:
             inner = tuple(each for each, _ in _read_tiles(disk, index, child, child.size))
         tiles.append(replace(tile, inner=inner))
-    return tiles
+    if not tiles:
+        return None
+    boxes = lay_out([tile.size for tile in tiles], _SHAPE)
+    shown = [_show_tile(index.id, tile, box) for tile, box in zip(tiles, boxes, strict=True)]
+    return tag("section", shown, class_="map", aria_label="Map of sizes")
 
 
 def _read_tiles(
@@ -134,21 +143,15 @@ def _read_tiles(
     return sorted(tiles, key=lambda tile: -tile[0].size)
 
 
-def show_map(index: str, tiles: Sequence[Tile]) -> Markup | None:
-    """The map; every box links to what it shows."""
-    if not tiles:
-        return None
-    boxes = lay_out([tile.size for tile in tiles], _SHAPE)
-    shown = [_show_tile(index, tile, box) for tile, box in zip(tiles, boxes, strict=True)]
-    return tag("section", shown, class_="map", aria_label="Map of sizes")
-
-
 def _show_tile(index: str, tile: Tile, box: Box, shape: Box = _SHAPE) -> Markup:
+    _, dot, extension = tile.name.rpartition(".")
+    # the colour of an extension is the same everywhere
+    hue = crc32(extension.lower().encode("utf-8", "replace")) % 360 if dot else _NO_EXTENSION_HUE
     place = (
         f"left:{100 * (box.x - shape.x) / shape.width:.3f}%;"
         f"top:{100 * (box.y - shape.y) / shape.height:.3f}%;"
         f"width:{100 * box.width / shape.width:.3f}%;"
-        f"height:{100 * box.height / shape.height:.3f}%;--hue:{_choose_hue(tile.name)}"
+        f"height:{100 * box.height / shape.height:.3f}%;--hue:{hue}"
     )
     title = f"{tile.name}, {show_size(tile.size)}"
     href = link_node(index, tile.node, listable=tile.listable)
@@ -176,9 +179,58 @@ def link_node(index: str, node: str, *, listable: bool) -> str:
     return link_to(f"/disk/{index}", node=node) if listable else f"/disk/{index}/nodes/{node}"
 
 
-def _choose_hue(name: str) -> int:
-    """The colour of an extension, the same everywhere."""
-    _, dot, extension = name.rpartition(".")
-    if not dot:
-        return _NO_EXTENSION_HUE
-    return crc32(extension.lower().encode("utf-8", "replace")) % 360
+def format_counts(totals: Totals) -> str:
+    """How many files and folders, and how many of them changed."""
+    kinds = {"file": totals.files, "folder": totals.folders}
+    parts = [count_of(number, what) for what, number in kinds.items() if number] or ["nothing"]
+    if totals.stale:
+        parts.append(f"{totals.stale:,} changed or gone since")
+    return " · ".join(parts)
+
+
+def list_choices(app: App, index: str, work: Work, but: str = "") -> list[Markup]:
+    """The newest sets of a folder, to choose one of them."""
+    found = list_sets(app.disk, work.caller, limit=_CHOICES, cursor=None)
+    return [
+        tag("option", show_name(row.set.name), value=row.set.id)
+        for row in found.rows
+        if row.set.index == index and row.set.id != but
+    ]
+
+
+def show_entry_table(entries: SetEntries, *, ticks: bool = True) -> Markup:
+    """Entries of a set as a table."""
+    heads = [
+        tag("th", "Tick", class_="tick", scope="col") if ticks else None,
+        tag("th", "Name", scope="col"),
+        tag("th", "Size", class_="number", scope="col"),
+    ]
+    return show_rows(heads, [_show_member(entries, row, ticks=ticks) for row in entries.page.rows])
+
+
+def _show_member(entries: SetEntries, row: Member, *, ticks: bool) -> Markup:
+    index, name = entries.set.index, show_name(row.name)
+    handle = join_node(index, row.id)
+    folder = entries.paths.get(row.id, "").rpartition("/")[0]
+    directory = row.node is not None and KINDS[row.node.kind] == "directory"
+    link = tag("a", name, href=f"/disk/{index}/nodes/{handle}", class_="open")
+    return tag(
+        "tr",
+        tag("td", show_tick(handle, name), class_="tick") if ticks else None,
+        tag("td", tag("i", class_="kind folder-icon" if directory else "kind", aria_hidden="true"),
+            link if row.node else name, "/" if directory else None,
+            tag("span", folder, class_="folder beside-name") if folder else None,
+            tag("span", row.stale, class_="badge warn") if row.stale else None),
+        tag("td", show_size(row.size), class_="number"),
+    )  # fmt: skip
+
+
+def show_name_field(label: str) -> Markup:
+    """The field for the name of a new set."""
+    return tag("input", name="name", class_="field", placeholder="its name", maxlength=200,
+               aria_label=label, autocomplete="off")  # fmt: skip
+
+
+def show_tick(node: str, name: str) -> Markup:
+    """The checkbox of a row."""
+    return tag("input", type="checkbox", name="node_ids", value=node, aria_label=f"Tick {name}")

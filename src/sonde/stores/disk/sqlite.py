@@ -1,34 +1,49 @@
-"""TreeStore in one SQLite file: nodes by parent and name, their history, and selections."""
+"""The stores of a disk in SQLite: a file for each scanned tree, and one for all handles."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from sonde.stores.database import Database, Format, Value, bind_text
+from sonde.stores.database import (
+    Database,
+    Format,
+    bind_row,
+    bind_text,
+    read_number,
+    read_stored_text,
+)
 from sonde.stores.disk.base import (
     ROOT_ID,
     Batch,
+    DiskIndex,
     Key,
     Node,
+    ResourceSet,
+    Saved,
+    SavedQuery,
     Scan,
+    ShellSession,
     Sort,
 )
-from sonde.stores.disk.reports import COLUMNS, ReportReader, get_node, to_node, to_row
+from sonde.stores.disk.reports import COLUMNS, ReportReader, get_node, list_scans, to_node, to_row
 from sonde.stores.disk.selections import SelectionTable
+from sonde.types import Json
 
-_APPLICATION_ID = 0x736E6474
 _MAX_SCANS = 100
 """Scans whose sizes are kept for `growth` and `history`: a quarter of daily scans."""
-
+_MAX_SESSIONS = 1_000
+"""Sessions of all users; a client that reconnects leaves one behind each time."""
 _KEYS: Mapping[Sort, str] = {"name": "n.name", "size": "-n.size", "modified": "-n.mtime"}
 """Sort expression of a listing; ties are ordered by id."""
 
 
-def _create(connection: apsw.Connection) -> None:
+def _create_tree(connection: apsw.Connection) -> None:
     connection.execute("""
         CREATE TABLE nodes (
             id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name NOT NULL, kind INTEGER NOT NULL,
@@ -64,7 +79,7 @@ def _create(connection: apsw.Connection) -> None:
     """)
 
 
-def _order(connection: apsw.Connection) -> None:
+def _add_orders(connection: apsw.Connection) -> None:
     """Indexes that list a folder of a hundred thousand names at once in every order."""
     connection.execute("""
         CREATE INDEX nodes_by_size ON nodes(parent, -size, id);
@@ -72,26 +87,23 @@ def _order(connection: apsw.Connection) -> None:
     """)
 
 
-FORMAT = Format(_APPLICATION_ID, (_create, _order))
+_TREE_FORMAT = Format(0x736E6474, (_create_tree, _add_orders))
 
 
 class SqliteTreeStore(ReportReader, SelectionTable):
     """One index of a disk; see `TreeStore`."""
 
     def __init__(self, path: Path, *, max_scans: int = _MAX_SCANS) -> None:
-        self._database = Database(path, FORMAT)
+        self._database = Database(path, _TREE_FORMAT)
         self._max_scans = max_scans
 
     def begin_scan(self, started_ms: int) -> tuple[int, int]:
-        """Open a scan. Returns its number and the first free id."""
         with self._database.write() as db:
             db.execute("INSERT INTO scans (started) VALUES (?)", (started_ms,))
             scan = db.last_insert_rowid()
-            row = db.execute("SELECT value FROM facts WHERE name = 'last_id'").fetchone()
-            return scan, int(row[0] if row else ROOT_ID) + 1
+            return scan, read_number(db, "SELECT value FROM facts WHERE name = 'last_id'") + 1
 
     def finish_scan(self, scan: int, finished_ms: int, *, nodes: int, size: int) -> None:
-        """Close a scan and drop history beyond the kept scans."""
         with self._database.write() as db:
             db.execute(
                 "UPDATE scans SET finished = ?, nodes = ?, size = ? WHERE id = ?",
@@ -111,13 +123,10 @@ class SqliteTreeStore(ReportReader, SelectionTable):
         self._database.shrink()
 
     def scans(self) -> list[Scan]:
-        """Every kept scan, newest first."""
         with self._database.read() as db:
-            found = "SELECT id, started, finished, nodes, size FROM scans ORDER BY id DESC"
-            return [Scan(*row) for row in db.execute(found)]
+            return list_scans(db)
 
     def apply(self, scan: int, batch: Batch) -> None:
-        """Write a batch."""
         with self._database.write() as db:
             _remove(db, scan, [(node,) for node in batch.removed], whole=True)
             _remove(db, scan, [(node,) for node in batch.emptied], whole=False)
@@ -137,31 +146,24 @@ class SqliteTreeStore(ReportReader, SelectionTable):
                 "INSERT OR IGNORE INTO past VALUES (?, ?, ?, ?)",
                 ((node, scan, size, disk) for node, size, disk in batch.past),
             )
-            if batch.inserted:
-                newest = max(batch.inserted)
-                db.execute(
-                    "UPDATE facts SET value = max(value, ?) WHERE name = 'last_id'", (newest,)
-                )
+            last = (max(batch.inserted, default=0),)
+            db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'last_id'", last)
 
     def between(self, parent: int, low: str | None, high: str | None) -> Mapping[str, Node]:
-        """Children by name with low <= name < high."""
-        where = "n.parent = ?"
-        values: list[Value] = [parent]
-        if low is not None:
-            where, values = f"{where} AND n.name >= ?", [*values, bind_text(low)]
-        if high is not None:
-            where, values = f"{where} AND n.name < ?", [*values, bind_text(high)]
+        end = [] if high is None else [bind_text(high)]
         with self._database.read() as db:
-            found = db.execute(f"SELECT {COLUMNS} FROM nodes n WHERE {where}", values)  # noqa: S608
+            found = db.execute(
+                f"SELECT {COLUMNS} FROM nodes n WHERE n.parent = ? AND n.name >= ?"  # noqa: S608
+                + (" AND n.name < ?" if end else ""),
+                (parent, bind_text(low or ""), *end),
+            )
             return {node.name: node for node in map(to_node, found)}
 
     def get(self, id_: int) -> Node | None:
-        """One node."""
         with self._database.read() as db:
             return get_node(db, id_)
 
     def find(self, names: Sequence[str]) -> Node | None:
-        """The node at these names from the root down."""
         with self._database.read() as db:
             node = get_node(db, ROOT_ID)
             for name in names:
@@ -175,7 +177,6 @@ class SqliteTreeStore(ReportReader, SelectionTable):
             return node
 
     def trail(self, id_: int) -> list[Node]:
-        """The nodes from the root down to this one; empty when it is gone."""
         nodes: list[Node] = []
         with self._database.read() as db:
             while id_:
@@ -189,7 +190,6 @@ class SqliteTreeStore(ReportReader, SelectionTable):
     def children(
         self, parent: int, limit: int, sort: Sort = "name", after: Key | None = None
     ) -> list[Node]:
-        """Children in that order, starting after a key."""
         key = _KEYS[sort]
         steps: list[tuple[str, list[Any]]] = [(f"ORDER BY {key}, n.id", [])]
         if after and sort == "name":
@@ -211,12 +211,10 @@ class SqliteTreeStore(ReportReader, SelectionTable):
         return found
 
     def keep_digests(self, digests: Iterable[tuple[int, int, int, bytes]]) -> None:
-        """Store digests of (node, size, time)."""
         with self._database.write() as db:
             db.executemany("INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)", digests)
 
     def digest(self, node: Node) -> bytes | None:
-        """The digest of a file's current contents, if known."""
         with self._database.read() as db:
             row = db.execute(
                 "SELECT digest FROM digests WHERE node = ? AND size = ? AND mtime = ?",
@@ -225,7 +223,6 @@ class SqliteTreeStore(ReportReader, SelectionTable):
             return bytes(row[0]) if row else None
 
     def close(self) -> None:
-        """Release the file."""
         self._database.close()
 
 
@@ -251,3 +248,107 @@ def _remove(db: apsw.Connection, scan: int, nodes: list[tuple[int]], *, whole: b
     )
     for table, column in (("nodes", "id"), ("digests", "node")):
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM temp.doomed)")  # noqa: S608
+
+
+def _create_saved(connection: apsw.Connection) -> None:
+    connection.execute("""
+        CREATE TABLE sessions (
+            id TEXT PRIMARY KEY, owner NOT NULL, cwd NOT NULL, "index" TEXT NOT NULL,
+            previous NOT NULL, preferences TEXT NOT NULL, updated_ms INTEGER NOT NULL
+        );
+        CREATE TABLE indexes (
+            id TEXT PRIMARY KEY, owner NOT NULL, root NOT NULL, depth_limit INTEGER,
+            follow_symlinks INTEGER NOT NULL, created_ms INTEGER NOT NULL, job TEXT NOT NULL
+        );
+        CREATE TABLE sets (
+            id TEXT PRIMARY KEY, owner NOT NULL, "index" TEXT NOT NULL, name NOT NULL,
+            created_ms INTEGER NOT NULL
+        );
+        CREATE TABLE queries (
+            id TEXT PRIMARY KEY, owner NOT NULL, "index" TEXT NOT NULL, name NOT NULL,
+            filter NOT NULL, created_ms INTEGER NOT NULL, executed_ms INTEGER NOT NULL,
+            selection TEXT NOT NULL
+        );
+        CREATE INDEX sets_by_owner ON sets(owner, created_ms);
+        CREATE INDEX queries_by_owner ON queries(owner, created_ms);
+    """)
+
+
+_SAVED_FORMAT = Format(0x736E6473, (_create_saved,))
+_TABLES = {
+    ShellSession: "sessions",
+    DiskIndex: "indexes",
+    ResourceSet: "sets",
+    SavedQuery: "queries",
+}
+
+
+class SqliteSavedStore:
+    """Handles of one installation; see `SavedStore`."""
+
+    def __init__(self, path: Path, *, max_sessions: int = _MAX_SESSIONS) -> None:
+        self._database = Database(path, _SAVED_FORMAT)
+        self._max_sessions = max_sessions
+
+    def put(self, value: ShellSession | DiskIndex | ResourceSet | SavedQuery) -> None:
+        row = {f'"{each.name}"': getattr(value, each.name) for each in fields(value)}
+        if isinstance(value, ShellSession):
+            row['"preferences"'] = json.dumps(dict(value.preferences))
+        into = f"{_TABLES[type(value)]} ({', '.join(row)})"
+        marks = ", ".join("?" for _ in row)
+        with self._database.write() as db:
+            db.execute(
+                f"INSERT OR REPLACE INTO {into} VALUES ({marks})",  # noqa: S608
+                bind_row(list(row.values())),
+            )
+            if isinstance(value, ShellSession):
+                db.execute(
+                    "DELETE FROM sessions WHERE id IN "
+                    "(SELECT id FROM sessions ORDER BY updated_ms DESC LIMIT -1 OFFSET ?)",
+                    (self._max_sessions,),
+                )
+
+    def get(self, kind: type[Saved], id_: str, owner: str) -> Saved | None:
+        key = (bind_text(owner), bind_text(id_))
+        with self._database.read() as db:
+            row = db.execute(f"{_select(kind)} AND id = ?", key).fetchone()
+        return _to_value(kind, row) if row else None
+
+    def newest(
+        self, kind: type[Saved], owner: str, limit: int | None = None, after: Key | None = None
+    ) -> list[Saved]:
+        later = "AND (-created_ms, id) > (?, ?)" if after else ""
+        with self._database.read() as db:
+            found = db.execute(
+                f"{_select(kind)} {later} ORDER BY -created_ms, id LIMIT ?",
+                (bind_text(owner), *(after or ()), -1 if limit is None else limit),
+            ).fetchall()
+        return [_to_value(kind, row) for row in found]
+
+    def delete(self, kind: type[Saved], id_: str, owner: str) -> bool:
+        table, key = _TABLES[kind], (bind_text(id_), bind_text(owner))
+        with self._database.write() as db:
+            for inner in ("sets", "queries") if table == "indexes" else ():
+                db.execute(f'DELETE FROM {inner} WHERE "index" = ? AND owner = ?', key)  # noqa: S608
+            db.execute(f"DELETE FROM {table} WHERE id = ? AND owner = ?", key)  # noqa: S608
+            return db.changes() > 0
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _select(kind: type[Saved]) -> str:
+    columns = ", ".join(f'"{each.name}"' for each in fields(kind))
+    return f"SELECT {columns} FROM {_TABLES[kind]} WHERE owner = ?"  # noqa: S608
+
+
+def _to_value(kind: type[Saved], row: tuple[Any, ...]) -> Saved:
+    values: Json = {
+        each.name: read_stored_text(value) if isinstance(value, bytes) else value
+        for each, value in zip(fields(kind), row, strict=True)
+    }
+    if kind is ShellSession:
+        values["preferences"] = json.loads(values["preferences"])
+    elif kind is DiskIndex:
+        values["follow_symlinks"] = bool(values["follow_symlinks"])
+    return kind(**values)
