@@ -371,7 +371,7 @@ IndexState = Literal["ready", "incomplete", "indexing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class IndexStatus:
     """How large, fresh and complete an index is, and what was left out of it."""
 
     root: str

@@ -16,7 +16,7 @@ from sonde.errors import (
     FileMissing,
     PermissionDenied,
 )
-from sonde.paging.results import ResultSet
+from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
 from sonde.projects.follow import count_pending, refresh
 from sonde.projects.project import Project
