@@ -7,8 +7,7 @@ from pathlib import PurePosixPath
 
 from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
 from sonde.ranking.features import measure_files, measure_report
-from sonde.ranking.question import STOP_WORDS, Question
-from sonde.ranking.report import Places, Report
+from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.searching.search import Search
 from sonde.text.words import fold_name
 from sonde.types import Chunk, FileState, Scored
