@@ -35,8 +35,7 @@ from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, DEEP
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
-from sonde.searching.evidence import gather_evidence
-from sonde.searching.search import DeepVectors, QueryVector, Search
+from sonde.searching.search import DeepVectors, QueryVector, Search, gather_evidence
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.text.globs import compile_glob
 from sonde.types import Filter

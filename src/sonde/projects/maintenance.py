@@ -33,7 +33,8 @@ from sonde.projects.update import (
 from sonde.projects.views import refresh_views
 from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work
-from sonde.searching.contexts import show_view, split_view
+from sonde.searching.contexts import show_view
+from sonde.searching.filters import split_view
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.records import (
     load_fingerprints,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from sonde.chunking.tags import fold_tag, tag_file
+from sonde.chunking.tags import tag_file
 from sonde.chunking.views import has_syntax, read_overview
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
+from sonde.searching.filters import narrow_store, split_view
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import index_terms
 from sonde.types import Chunk, FileState, Filter
@@ -163,31 +164,6 @@ _KEPT_FILTERS = 16
 _BAD = re.compile(r"[^A-Za-z0-9_]+")
 
 
-def split_view(path: str) -> tuple[str, str]:
-    """The type of a view and the file it is of."""
-    type_, _, file = path.partition("/")
-    return type_, file
-
-
-def narrow_views(
-    files: Mapping[str, FileState],
-    tags: Mapping[str, tuple[str, ...]],
-    wanted: Collection[str],
-    types: Collection[str],
-) -> frozenset[str]:
-    """The paths of the views that fit."""
-    folded = {fold_tag(tag) for tag in wanted}
-    kept = set()
-    for path, state in files.items():
-        type_, file = split_view(path)
-        if types and type_ not in types:
-            continue
-        known = tag_file(file, state.kind, tags.get(path, ()))
-        if folded <= {*known, type_}:
-            kept.add(path)
-    return frozenset(kept)
-
-
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What holds until the store changes: tags of files, and what filters let through."""
@@ -233,15 +209,13 @@ class ViewSearcher:
         return known
 
     def _narrow(self, known: _Known, options: SearchOptions) -> Filter:
-        if not (options.tags or options.chunk_types):
-            return Filter()
         key = (options.tags, options.chunk_types)
         where = known.wheres.get(key)
         if where is None:
             if len(known.wheres) >= _KEPT_FILTERS:
                 known.wheres.clear()
-            files = self._store.files()
-            where = Filter(narrow_views(files, known.tags, options.tags, options.chunk_types))
+            tags, types = key
+            where = narrow_store(self._store, None, tags=tags, chunk_types=types)
             known.wheres[key] = where
         return where
 

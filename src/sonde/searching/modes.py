@@ -1,7 +1,7 @@
-"""Search by everything: candidates from words, meaning and names, ordered by one model.
+"""Search modes: hybrid, semantic and lexical rankings of chunks.
 
-Files are ranked by the evidence about them; each then shows the chunk that answers: the one
-that defines the symbol in the question, else the best by words and meaning together.
+Hybrid search ranks files by the evidence about them; each then shows the chunk that answers: the
+one that defines the symbol in the question, else the best by words and meaning together.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from sonde.embedding.base import Vectors
@@ -18,9 +18,8 @@ from sonde.ranking.candidate import Candidate
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_weights
-from sonde.searching.evidence import defines_name, gather_evidence
-from sonde.searching.search import DeepVectors, Ranked, Search, merge_neighbours, order_found
-from sonde.types import Chunk
+from sonde.searching.search import DeepVectors, Search, defines_name, gather_evidence
+from sonde.types import Chunk, Scored, Span
 
 _FILES = 15
 """The best files, whose order the deeper model may change."""
@@ -34,6 +33,52 @@ _SLOWER = 8.0
 """The passages of one file against a query: how much longer they take, at first a guess."""
 _SNIPPET = 350
 """Characters of a passage embedded now: a third of the time, and as good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One ranked chunk; `why` lists what made it rank, strongest first."""
+
+    chunk: Chunk
+    score: float
+    score_type: str
+    why: tuple[tuple[str, float], ...] = ()
+
+
+def merge_neighbours(found: list[Ranked]) -> list[Ranked]:
+    """Chunks that touch or overlap a better one of their file become part of it."""
+    kept: list[Ranked] = []
+    of_file: dict[str, list[int]] = {}
+    for one in found:
+        places = of_file.setdefault(one.chunk.path, [])
+        span = one.chunk.span
+        for place in places:
+            near = kept[place].chunk.span
+            if span.start_byte > near.end_byte or near.start_byte > span.end_byte:
+                continue  # far more often than not
+            joined = _join(kept[place].chunk, one.chunk)
+            if joined:
+                kept[place] = replace(kept[place], chunk=joined)
+                break
+        else:
+            places.append(len(kept))
+            kept.append(one)
+    return kept
+
+
+def _join(better: Chunk, other: Chunk) -> Chunk | None:
+    """Both as one piece of the file, named after the better; None if a gap lies between."""
+    first, last = sorted((better, other), key=lambda c: (c.span.start_byte, c.span.end_byte))
+    shared = first.span.end_byte - last.span.start_byte
+    if shared < 0:
+        return None
+    if last.span.end_byte <= first.span.end_byte:
+        return replace(first, symbol=better.symbol, id=better.id)
+    rest = last.text.encode("utf-8", "surrogatepass")[shared:].decode("utf-8", "surrogatepass")
+    span = Span(
+        first.span.start_line, last.span.end_line, first.span.start_byte, last.span.end_byte
+    )
+    return replace(better, text=first.text + rest, span=span)
 
 
 def rerank(
@@ -182,10 +227,7 @@ def rank_lexical(search: Search, question: Question) -> list[Ranked]:
     """Chunks that hold the words, best first."""
     terms = question.report.terms if question.report else question.terms
     scored = search.store.lexical(terms, 2 * search.limit, search.where)
-    scores = {item.id: item.score for item in scored}
-    chunks = search.store.chunks(list(scores))
-    ranked = order_found([Ranked(chunk, scores[chunk.id], "bm25") for chunk in chunks])
-    return merge_neighbours(ranked)[: search.limit]
+    return _rank_scored(search, scored, "bm25")
 
 
 def rank_semantic(search: Search, question: Question) -> list[Ranked]:
@@ -197,9 +239,16 @@ def rank_semantic(search: Search, question: Question) -> list[Ranked]:
     if search.deep and search.deep.is_complete:
         model, vector = search.deep.model, search.deep.vector
     scored = search.store.dense(model, vector, 2 * search.limit, search.where)
+    return _rank_scored(search, scored, "cosine")
+
+
+def _rank_scored(search: Search, scored: Sequence[Scored], score_type: str) -> list[Ranked]:
+    """The scored chunks in a total order: score, path, line."""
     scores = {item.id: item.score for item in scored}
-    chunks = search.store.chunks(list(scores))
-    ranked = order_found([Ranked(chunk, scores[chunk.id], "cosine") for chunk in chunks])
+    ranked = [
+        Ranked(chunk, scores[chunk.id], score_type) for chunk in search.store.chunks(list(scores))
+    ]
+    ranked.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.span.start_line))
     return merge_neighbours(ranked)[: search.limit]
 
 

@@ -1,17 +1,72 @@
-"""Why a search found nothing, or nothing that holds its words, and what would help."""
+"""Hits after ranking: brought up to date with their files, and explained when there are none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from sonde.policy.read import FileContent
+from sonde.policy.walk import ListedFile
 from sonde.ranking.question import Question
 from sonde.stores.chunks.base import ChunkStore
+from sonde.types import FileState, Hit, Skipped, Span
 
 _MOST_WORDS = 8
 """Of the query that a note mentions."""
 _SHORTEST = 4
 """Letters of a word that may be misspelt; any two shorter ones are near each other."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+CheckAll = Callable[[Collection[str]], Mapping[str, ListedFile | Skipped]]
+Read = Callable[[str], FileContent | Skipped]
+
+
+def find_changed(
+    paths: Collection[str], states: Mapping[str, FileState], check_all: CheckAll
+) -> set[str]:
+    """Which of these files are no longer as they were when indexed."""
+    changed = set()
+    for path, found in check_all(paths).items():
+        state = states.get(path)
+        if (
+            isinstance(found, Skipped)
+            or state is None
+            or (found.size, found.mtime_ns) != (state.size, state.mtime_ns)
+        ):
+            changed.add(path)
+    return changed
+
+
+def refresh_hit(hit: Hit, read: Read) -> Hit:
+    """Move a hit to where its text is now; mark it stale when the text is gone."""
+    content = read(hit.path)
+    if isinstance(content, Skipped):
+        return replace(hit, stale=True)
+    position = _nearest(content.text, hit.text, hit.span)
+    if position < 0:
+        return replace(hit, stale=True)
+    before = content.text[:position]
+    start_line = before.count("\n") + 1
+    start_byte = len(before.encode())
+    span = Span(
+        start_line,
+        start_line + hit.span.end_line - hit.span.start_line,
+        start_byte,
+        start_byte + hit.span.end_byte - hit.span.start_byte,
+    )
+    return replace(hit, span=span)
+
+
+def _nearest(text: str, piece: str, span: Span) -> int:
+    """The occurrence of `piece` nearest to its old line; -1 when there is none."""
+    best, best_distance = -1, 0
+    position = text.find(piece)
+    while position >= 0:
+        distance = abs(text.count("\n", 0, position) + 1 - span.start_line)
+        if best < 0 or distance < best_distance:
+            best, best_distance = position, distance
+        position = text.find(piece, position + 1)
+    return best
 
 
 def explain_no_results(
