@@ -1,8 +1,8 @@
 """Search by regular expression: exact, line by line, in linear time, with ripgrep's results.
 
 RE2 does the matching, so no pattern can hang. The pattern is read by `pattern`, which refuses what
-cannot be matched in linear time, and written for RE2 by `translate`; the lines that RE2 would not
-judge exactly go to `stepping`.
+cannot be matched in linear time, and written for RE2 by `engines`; the lines that RE2 would not
+judge exactly go to its `Stepper`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,15 @@ from typing import Any, NotRequired, TypedDict
 from sonde.errors import InvalidPattern
 from sonde.policy.read import FileText
 from sonde.runtime.work import Work
-from sonde.searching.lines.pattern import Node, parse_pattern, spell_literal
-from sonde.searching.lines.stepping import Stepper
-from sonde.searching.lines.translate import enclose_word, list_assertions, list_needs, write_re2
+from sonde.searching.lines.engines import (
+    Stepper,
+    enclose_word,
+    list_assertions,
+    list_needs,
+    write_re2,
+)
+from sonde.searching.lines.pattern import parse_pattern, spell_literal
+from sonde.searching.lines.syntax import Node
 from sonde.types import Needs
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
