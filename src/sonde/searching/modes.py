@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from sonde.embedding.base import Vectors
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_weights
-from sonde.searching.search import DeepVectors, Search, defines_name, gather_evidence
+from sonde.searching.search import Search, defines_name, gather_evidence
 from sonde.types import Chunk, Scored, Span
 
 _FILES = 15
@@ -81,21 +80,15 @@ def _join(better: Chunk, other: Chunk) -> Chunk | None:
     return replace(better, text=first.text + rest, span=span)
 
 
-def rerank(
-    search: Search,
-    question: Question,
-    candidates: Sequence[Candidate],
-) -> list[float]:
+def rerank(search: Search, question: Question, candidates: Sequence[Candidate]) -> list[float]:
     """`deep_rel` of the first candidates, as many as the model has seen; none if few."""
     deep = search.deep
     if deep is None or deep.is_complete:
         return []
     wanted = [order_chunks(question, candidate)[:_CHUNKS] for candidate in candidates[:_FILES]]
     ids = [chunk.id for chunks in wanted for chunk in chunks]
-    seen = {
-        id_: float(vector @ deep.vector)
-        for id_, vector in search.store.vectors(deep.model, ids).items()
-    }
+    vectors_of = search.store.vectors(deep.model, ids)
+    seen = {id_: float(vector @ deep.vector) for id_, vector in vectors_of.items()}
     best: list[float] = []
     ends = time.perf_counter() + deep.budget_s
     took = _SLOWER * deep.pace_s
@@ -107,29 +100,20 @@ def rerank(
             if fresh is None or at >= _FRESH_FILES or began + took > ends:
                 break
             try:
-                seen |= _embed_now(fresh, deep, question, missing)
+                vectors = fresh([_write_passage(question, chunk) for chunk in missing])
             except EmbeddingFailed:
                 break  # the answer stands without it
+            for chunk, vector in zip(missing, vectors, strict=True):
+                seen[chunk.id] = float(vector @ deep.vector)
             took = time.perf_counter() - began
         best.append(max(seen[chunk.id] for chunk in chunks))
     top = max(best, default=0.0)
     return [score / top for score in best] if len(best) >= _LEAST_FILES and top > 0 else []
 
 
-def _embed_now(
-    embed: Callable[[Sequence[str]], Vectors],
-    deep: DeepVectors,
-    question: Question,
-    chunks: Sequence[Chunk],
-) -> dict[int, float]:
-    texts = []
-    for chunk in chunks:
-        shown, _ = cut_snippet(question, chunk.text, chunk.span, _SNIPPET, symbol=chunk.symbol)
-        texts.append(f"{chunk.header}\n{shown}")
-    vectors = embed(texts)
-    return {
-        chunk.id: float(vector @ deep.vector) for chunk, vector in zip(chunks, vectors, strict=True)
-    }
+def _write_passage(question: Question, chunk: Chunk) -> str:
+    shown, _ = cut_snippet(question, chunk.text, chunk.span, _SNIPPET, symbol=chunk.symbol)
+    return f"{chunk.header}\n{shown}"
 
 
 _DEFINITION = 3.0
@@ -145,9 +129,8 @@ def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
     for file in _weigh_files(search, question):
         best, *others = order_chunks(question, file)
         relevance = (1 + math.tanh(file.score / _SCALE / 2)) / 2
-        why = file.why
-        found.append(Ranked(best, relevance, "relevance", why))
-        extra.extend(Ranked(chunk, relevance, "relevance", why) for chunk in others[:2])
+        found.append(Ranked(best, relevance, "relevance", file.why))
+        extra.extend(replace(found[-1], chunk=chunk) for chunk in others[:2])
     tail = found[-1].score if found else 0.0
     # further chunks of a file come after every file's best, so that files are never crowded out
     found.extend(replace(more, score=tail * more.score) for more in extra)
@@ -182,14 +165,11 @@ def order_chunks(question: Question, candidate: Candidate) -> list[Chunk]:
     most = [max(scores.values(), default=0.0) or 1.0 for scores in kinds]
 
     def strength(chunk: Chunk) -> float:
-        share = sum(
-            scores.get(chunk.id, 0.0) / top for scores, top in zip(kinds, most, strict=True)
-        )
-        return share + (_DEFINITION if defines_name(question, chunk) else 0.0)
+        shares = (held.get(chunk.id, 0.0) / top for held, top in zip(kinds, most, strict=True))
+        return sum(shares) + (_DEFINITION if defines_name(question, chunk) else 0.0)
 
-    return sorted(
-        candidate.chunks.values(), key=lambda chunk: (-strength(chunk), chunk.span.start_line)
-    )
+    chunks = candidate.chunks.values()
+    return sorted(chunks, key=lambda chunk: (-strength(chunk), chunk.span.start_line))
 
 
 def fill_up(search: Search, question: Question, found: list[Ranked]) -> list[Ranked]:

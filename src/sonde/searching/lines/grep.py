@@ -123,13 +123,7 @@ class Expression:
         spans = _list_spans(self._strict, data, 0, len(data))
         if line.isascii():
             return spans
-        return [
-            (
-                len(data[:start].decode("utf-8", "replace")),
-                len(data[:end].decode("utf-8", "replace")),
-            )
-            for start, end in spans
-        ]
+        return [(_decode_length(data[:start]), _decode_length(data[:end])) for start, end in spans]
 
     def _group(self, data: bytes, expression: Any, *, spans: bool) -> Iterator[ByteLine]:
         """Matches of the whole text, line by line: no match holds a line break."""
@@ -192,29 +186,24 @@ def grep_text(
     spans: bool = True,
 ) -> Iterator[Line]:
     """Matching lines of one file."""
-    for line in islice(expression.find_lines(text.data, work.check, spans=spans), max_count):
-        yield _show_line(text.path, text.data, line, before, after)
+    data = text.data
+    for line in islice(expression.find_lines(data, work.check, spans=spans), max_count):
+        raw = data[line.start : line.end]
+        columns = line.spans
+        if not raw.isascii():
+            columns = tuple((_decode_length(raw[:a]), _decode_length(raw[:b])) for a, b in columns)
+        yield Line(
+            text.path,
+            line.number,
+            raw.decode("utf-8", "surrogatepass"),
+            columns,
+            _lines_before(data, line.start, before),
+            _lines_after(data, line.end, after),
+            line.start,
+        )
 
 
-def _show_line(path: str, data: bytes, line: ByteLine, before: int, after: int) -> Line:
-    raw = data[line.start : line.end]
-    text = raw.decode("utf-8", "surrogatepass")
-    spans = line.spans
-    if not raw.isascii():
-        places = {at: _count_characters(raw[:at]) for span in spans for at in span}
-        spans = tuple((places[start], places[end]) for start, end in spans)
-    return Line(
-        path,
-        line.number,
-        text,
-        spans,
-        _lines_before(data, line.start, before),
-        _lines_after(data, line.end, after),
-        line.start,
-    )
-
-
-def _count_characters(data: bytes) -> int:
+def _decode_length(data: bytes) -> int:
     return len(data.decode("utf-8", "surrogatepass"))
 
 
@@ -263,17 +252,13 @@ def _list_spans(expression: Any, data: bytes, start: int, end: int) -> list[tupl
     spans: list[tuple[int, int]] = []
     last = -1
     for found in expression.finditer(data, start, end):
-        span = found.span()
-        if span[0] == span[1] and (span[1] == last or _is_inside(data, span[1])):
+        at, stop = found.span()
+        # RE2 also finds nothing at all, within a character or where a match has just ended
+        if at == stop and (at == last or (at < len(data) and data[at] & 0xC0 == 0x80)):
             continue
-        last = span[1]
-        spans.append(span)
+        last = stop
+        spans.append((at, last))
     return spans
-
-
-def _is_inside(data: bytes, at: int) -> bool:
-    """Whether a place lies within a character."""
-    return at < len(data) and data[at] & 0xC0 == 0x80
 
 
 def _count_bytes(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
