@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -234,17 +234,11 @@ def _add_named(
     search: Search, question: Question, candidates: dict[str, Candidate]
 ) -> dict[str, FileState]:
     """Files named like something in the query, or defining it, are candidates in any case."""
-    wanted = question.names | question.joined
-    allowed = search.where.paths
-    found = sorted(
-        path
-        for path in (search.store.paths_named(wanted) if wanted else ())
-        if allowed is None or path in allowed
-    )
+    found = sorted(_list_named(search, question.names | question.joined))
     if question.report:
         found = [*_find_places(search, question.report), *found]
-    named = dict(search.store.files(found[:_NAMED_FILES]))
-    named = {path: named[path] for path in dict.fromkeys(found) if path in named}
+    states = search.store.files(found[:_NAMED_FILES])
+    named = {path: states[path] for path in dict.fromkeys(found) if path in states}
     for path, state in named.items():
         candidate = candidates.setdefault(path, Candidate(state))
         for chunk in search.store.chunks_of(path):
@@ -256,10 +250,15 @@ def _add_named(
 def _find_places(search: Search, report: Report) -> list[str]:
     """Files that a report names by path, dotted name or frame."""
     places = Places([*report.frames, *report.paths])
+    found = [path for path in _list_named(search, places.names) if places.rate(path) == 2]
+    return sorted(found)[: _NAMED_FILES // 2]
+
+
+def _list_named(search: Search, names: Collection[str]) -> list[str]:
+    """Files with one of these names that the filter lets through."""
+    known = search.store.paths_named(names) if names else ()
     allowed = search.where.paths
-    known = search.store.paths_named(places.names) if places.names else ()
-    found = [path for path in known if allowed is None or path in allowed]
-    return sorted(path for path in found if places.rate(path) == 2)[: _NAMED_FILES // 2]
+    return [path for path in known if allowed is None or path in allowed]
 
 
 def _attach_facts(search: Search, question: Question, candidates: Sequence[Candidate]) -> None:

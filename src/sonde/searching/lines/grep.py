@@ -98,7 +98,6 @@ class Expression:
         looks = list(list_assertions(node))
         self.needs: Needs | None = list_needs(node)
         """What every file with a match holds; None when nothing is sure."""
-        self._splits_words = bool(looks)
         self._loose = _compile(write_re2(node, edges=False), pattern)
         self._strict = self._loose
         self._ascii = all(look.kind in _RE2_WORDS for look in looks)
@@ -111,9 +110,9 @@ class Expression:
     ) -> Iterator[ByteLine]:
         """The lines of a text in UTF-8 that match, from the first on; without `spans`, only the
         first match of each is reported."""
-        if not self._splits_words or (self._ascii and data.isascii()):
+        if self._stepper is None or (self._ascii and data.isascii()):
             return self._group(data, self._strict, spans=spans)
-        return self._judge_lines(data, check)
+        return self._judge_lines(self._stepper, data, check)
 
     def find_spans(self, line: str) -> list[tuple[int, int]]:
         """The characters of one line that match."""
@@ -143,7 +142,9 @@ class Expression:
             yield ByteLine(number, start, end, tuple((a - start, b - start) for a, b in listed))
             at = end + 1
 
-    def _judge_lines(self, data: bytes, check: Callable[[], None]) -> Iterator[ByteLine]:
+    def _judge_lines(
+        self, stepper: Stepper, data: bytes, check: Callable[[], None]
+    ) -> Iterator[ByteLine]:
         """Candidate lines by the loose expression, each verified by the exact one."""
         for line in self._group(data, self._loose, spans=False):
             text = data[line.start : line.end]
@@ -151,7 +152,7 @@ class Expression:
                 spans = _list_spans(self._strict, text, 0, len(text))
             else:
                 decoded = text.decode("utf-8", "surrogatepass")
-                spans = _count_bytes(decoded, list(self._stepper.find(decoded, check)))  # type: ignore[union-attr]
+                spans = _count_bytes(decoded, list(stepper.find(decoded, check)))
             if spans:
                 yield ByteLine(line.number, line.start, line.end, tuple(spans))
 

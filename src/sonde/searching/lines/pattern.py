@@ -1,4 +1,4 @@
-"""A regular expression, read: the tree of what it matches, or what is wrong with it and where.
+"""The parser of regular expressions: the tree of a pattern, or what is wrong with it and where.
 
 The language is that of ripgrep's default engine, so that a pattern means the same in both. What a
 linear-time engine cannot do (look-around, back-references) and what this one leaves out is refused
@@ -36,13 +36,11 @@ from sonde.searching.lines.syntax import (
 
 MOST_REPEATS = 1_000
 _DEEPEST = 200
-_LOOKS = {"A": "start", "z": "end", "b": "word", "B": "not_word", "<": "opens", ">": "closes"}
-_BRACED_LOOKS = {
-    "{start}": "opens",
-    "{end}": "closes",
-    "{start-half}": "half_start",
-    "{end-half}": "half_end",
-}
+_LOOKS = {
+    "b{start}": "opens", "b{end}": "closes", "b{start-half}": "half_start",
+    "b{end-half}": "half_end", "b": "word", "B": "not_word", "<": "opens", ">": "closes",
+    "A": "start", "z": "end",
+}  # fmt: skip
 _UNSUPPORTED = {
     "?=": "look-ahead", "?!": "look-ahead", "?<=": "look-behind", "?<!": "look-behind",
     "?P=": "a back-reference", "?P>": "recursion", "?>": "an atomic group", "?(": "a conditional",
@@ -176,18 +174,11 @@ class _Parser(PatternReader):
 
     def _read_escaped(self) -> Node:
         start = self.at
-        char = self.text[start + 1 : start + 2]
-        if char in _LOOKS and char:
-            self.at += 2
-            kind = _LOOKS[char]
-            if char == "b":
-                for brace, braced in _BRACED_LOOKS.items():
-                    if self.take(brace):
-                        kind = braced
-                        break
-            if char == "B":
-                self._refuse_bytes("'\\B'", start)
-            return Assertion(kind, ascii=not self.flags.u)
+        for mark, kind in _LOOKS.items():
+            if self.take(f"\\{mark}"):
+                if mark == "B":
+                    self._refuse_bytes("'\\B'", start)
+                return Assertion(kind, ascii=not self.flags.u)
         found = self.read_escape()
         if isinstance(found, str):
             return self.make_literal(found, start)
