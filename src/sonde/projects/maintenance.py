@@ -395,7 +395,6 @@ def _list_rows(
         vectors = views.vectors(embedder.name, [chunk.id for chunk in chunks])
         for chunk in chunks:
             shown = show_view(chunk, states[path], tags.get(path, ())).as_dict()
-            vector = vectors.get(chunk.id)
-            if vector is not None:
+            if (vector := vectors.get(chunk.id)) is not None:
                 shown["embedding"] = [round(float(number), 7) for number in vector]
             yield shown
