@@ -34,8 +34,7 @@ from sonde.ranking.features import FEATURES
 from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, DEEP
 from sonde.runtime.work import Work, WriterLock
-from sonde.searching.evidence import gather_evidence
-from sonde.searching.search import DeepVectors, QueryVector, Search
+from sonde.searching.search import DeepVectors, QueryVector, Search, gather_evidence
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.text.globs import compile_glob
 from sonde.types import Filter

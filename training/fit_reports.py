@@ -33,8 +33,7 @@ from sonde.ranking.features import FEATURES, REPORT_FEATURES
 from sonde.ranking.question import read_question
 from sonde.ranking.weights import CODE, REPORT
 from sonde.runtime.work import Work
-from sonde.searching.evidence import gather_evidence
-from sonde.searching.search import QueryVector, Search
+from sonde.searching.search import QueryVector, Search, gather_evidence
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.text.globs import compile_glob
 from sonde.types import Filter

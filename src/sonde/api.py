@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
-from sonde.app import App
 from sonde.disk.indexes import find_index_of, start_scan
 from sonde.disk.sets import find_matches
 from sonde.errors import NotScanned
@@ -40,6 +38,13 @@ class Value:
     """The answer of a tool with typed fields."""
 
     answer: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def read(cls, answer: Mapping[str, Any]) -> Self:
+        """The value of an answer, whose keys are the fields' names in camel case."""
+        keys = {one.name: re.sub(r"_(.)", lambda m: m[1].upper(), one.name) for one in fields(cls)}
+        given = {name: answer[key] for name, key in keys.items() if key in answer}
+        return cls(answer=answer, **given)
 
     def as_dict(self) -> dict[str, Any]:
         """The documented JSON."""
@@ -122,31 +127,18 @@ class DiskScan(Value):
     removed: int
 
 
-V = TypeVar("V", bound=Value)
-
-
-def _read_value(kind: type[V], answer: Mapping[str, Any]) -> V:
-    """The value of an answer, whose keys are the fields' names in camel case."""
-    keys = {each.name: re.sub(r"_(.)", lambda m: m[1].upper(), each.name) for each in fields(kind)}
-    given = {name: answer[key] for name, key in keys.items() if key in answer}
-    return kind(answer=answer, **given)
-
-
 class SearchFilters(TypedDict, total=False):
-    """Options of `search`."""
+    """Options of `search`; see `Sonde.search`."""
 
     limit: int
     docs: bool
-    """Search documentation instead of code."""
     mode: SearchMode
     path: str | None
-    """Only below this folder."""
     max_tokens: int
-    """Of all hits together, as JSON."""
 
 
 class LineFilters(TypedDict, total=False):
-    """Options of `grep`."""
+    """Which lines `grep` looks for, and in which files."""
 
     paths: Sequence[str]
     """Only below these folders or files."""
@@ -157,13 +149,15 @@ class LineFilters(TypedDict, total=False):
     """Only paths matching one of these globs."""
     exclude: Sequence[str]
     language: str | None
+
+
+class LineOptions(LineFilters, total=False):
+    """Options of `grep`; see `Sonde.grep`."""
+
     before: int
-    """Lines of context."""
     after: int
     max_count: int | None
-    """Matching lines of each file."""
     limit: int
-    """Matching lines in all."""
 
 
 class Sonde:
@@ -172,28 +166,24 @@ class Sonde:
     def __init__(self, project: str | Path = ".", *, home: str | Path | None = None) -> None:
         settings = load_settings(os.environ, home=home, assume_yes=True)
         start = Path(project).expanduser().resolve()
-        self._app = build_app(settings, start=start)
+        self.app = build_app(settings, start=start)
+        """The parts that every verb works on, for `sonde.mcp.mounting`."""
         self._project = str(start)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Close every file."""
-        self._app.close()
+        self.app.close()
 
     def index(self, *, report: ProgressCallback | None = None) -> IndexResult:
         """Index the project, or bring its index up to date."""
-        done = indexes.create_index(self._app, self._project, work=Work(report=report))
-        return _read_value(IndexResult, done)
+        work = Work(report=report)
+        return IndexResult.read(indexes.create_index(self.app, self._project, work=work))
 
     def search(
         self,
@@ -207,13 +197,12 @@ class Sonde:
     ) -> list[Hit]:
         """The best places for a question, words or a symbol.
 
-        `docs` searches documentation instead of code, `path` only below that folder.
+        `docs` searches documentation instead of code, `path` only below that folder. `max_tokens`
+        limits all hits together, as JSON.
         """
         kind: Kind = "docs" if docs else "code"
-        request = Request(
-            f"search_{kind}", query, (kind,), limit, mode, self._project, read_folder(path)
-        )
-        workspace = self._app.workspace
+        folder, workspace = read_folder(path), self.app.workspace
+        request = Request(f"search_{kind}", query, (kind,), limit, mode, self._project, folder)
         page = open_page(workspace, request, Work())
         return fit_page(
             page.hits,
@@ -229,30 +218,18 @@ class Sonde:
         self,
         pattern: str,
         *,
-        paths: Sequence[str] = (),
-        ignore_case: bool = False,
-        whole_word: bool = False,
-        fixed_string: bool = False,
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        language: str | None = None,
         before: int = 0,
         after: int = 0,
         max_count: int | None = None,
         limit: int = 1000,
+        **filters: Unpack[LineFilters],
     ) -> list[Line]:
-        """Lines that match a regular expression, in the files as they are; needs no index."""
-        scan = LineScan(
-            pattern,
-            ignore_case=ignore_case,
-            whole_word=whole_word,
-            fixed_string=fixed_string,
-            paths=tuple(paths),
-            include=tuple(include),
-            exclude=tuple(exclude),
-            language=language,
-        )
-        project = find_project(self._app.workspace, self._project)
+        """Lines that match a regular expression, in the files as they are; needs no index.
+
+        `before` and `after` are lines of context, `max_count` limits the matches of each file.
+        """
+        project = find_project(self.app.workspace, self._project)
+        scan = LineScan(pattern, **filters)
         stream = scan_project(
             project, scan, Work(), before=before, after=after, max_count=max_count
         )
@@ -260,7 +237,7 @@ class Sonde:
 
     def find_files(self, pattern: str, *, limit: int = 1000) -> list[str]:
         """Indexed files whose path fits a glob."""
-        answer = code.search_by_path(self._app, pattern, limit, self._project, work=Work())
+        answer = code.search_by_path(self.app, pattern, limit, self._project, work=Work())
         return answer["matches"]
 
     def import_knowledge(
@@ -269,10 +246,10 @@ class Sonde:
         """Import notes, documents, chats, characters or prompts."""
         from sonde.knowledge.editing import import_knowledge
 
-        done = import_knowledge(self._app.knowledge, str(place), work=Work(report=report))
+        done = import_knowledge(self.app.knowledge, str(place), work=Work(report=report))
         names = ("added", "updated", "moved", "removed", "unchanged")
-        counts = {name: int(getattr(done, name)) for name in names}
-        return _read_value(ImportCounts, counts | {"skipped": sum(done.skipped.values())})
+        counts = {name: getattr(done, name) for name in names}
+        return ImportCounts.read(counts | {"skipped": sum(done.skipped.values())})
 
     def search_knowledge(
         self,
@@ -288,7 +265,7 @@ class Sonde:
         from sonde.tools.knowledge import knowledge_search
 
         answer = knowledge_search(
-            self._app,
+            self.app,
             query,
             limit,
             snippet_length=snippet_length,
@@ -297,51 +274,44 @@ class Sonde:
             max_tokens=max_tokens,
             work=Work(),
         )
-        return [_read_value(KnowledgeResult, row) for row in answer["results"]]
+        return [KnowledgeResult.read(row) for row in answer["results"]]
 
     def status(self) -> Status:
         """How large, fresh and complete the index is."""
-        found = indexes.get_index_status(self._app, self._project, work=Work())
-        return _read_value(Status, found)
+        return Status.read(indexes.get_index_status(self.app, self._project, work=Work()))
 
     def scan(self, *, report: ProgressCallback | None = None) -> DiskScan:
         """Scan names, sizes and times below the folder."""
-        job = start_scan(self._app.disk, Caller(), Path(self._project))
+        job = start_scan(self.app.disk, Caller(), Path(self._project))
         job.wait(Work(report=report))
-        return _read_value(DiskScan, job.outcome().as_dict())
+        return DiskScan.read(job.outcome().as_dict())
 
     def select(self, where: str, *, limit: int = 1000) -> list[DiskEntry]:
         """The largest entries of the folder as scanned that pass a filter (`size>10MB`)."""
         from sonde.stores.disk.filters import parse_filter
 
-        known = find_index_of(self._app.disk, Caller(), Path(self._project))
+        known = find_index_of(self.app.disk, Caller(), Path(self._project))
         if known is None:
             raise NotScanned("scan() first", path=self._project)
-        found = find_matches(self._app.disk, known, parse_filter(where), limit, Work())
-        return [_read_value(DiskEntry, row) for row in show_matches(found, Caller())["entries"]]
-
-    @property
-    def app(self) -> App:
-        """The parts that every verb works on, for `sonde.mcp.mounting`."""
-        return self._app
+        found = find_matches(self.app.disk, known, parse_filter(where), limit, Work())
+        return [DiskEntry.read(row) for row in show_matches(found, Caller())["entries"]]
 
     def searcher(self) -> ContextSearcher:
         """Finds context chunks of the project by type and tag."""
-        return ProjectSearcher(self._app.workspace, self._project)
+        return ProjectSearcher(self.app.workspace, self._project)
 
     def projects(self) -> list[Status]:
         """Every indexed project of this machine."""
-        rows = indexes.list_projects(self._app, work=Work())["projects"]
-        return [_read_value(Status, row) for row in rows]
+        rows = indexes.list_projects(self.app, work=Work())["projects"]
+        return [Status.read(row) for row in rows]
 
 
 def _count_hit_tokens(part: Any) -> int:
     return count_tokens(part.as_dict() if isinstance(part, Hit) else [h.as_dict() for h in part])
 
 
-def open(project: str | Path = ".", *, home: str | Path | None = None) -> Sonde:  # noqa: A001
-    """An open installation for many calls; use it with `with`."""
-    return Sonde(project, home=home)
+open = Sonde  # noqa: A001
+"""An open installation for many calls; use it with `with`."""
 
 
 def index(project: str | Path = ".", *, report: ProgressCallback | None = None) -> IndexResult:
@@ -356,7 +326,7 @@ def search(query: str, project: str | Path = ".", **options: Unpack[SearchFilter
         return sonde.search(query, **options)
 
 
-def grep(pattern: str, project: str | Path = ".", **options: Unpack[LineFilters]) -> list[Line]:
+def grep(pattern: str, project: str | Path = ".", **options: Unpack[LineOptions]) -> list[Line]:
     """Lines of a project that match a regular expression; see `Sonde.grep`."""
     with Sonde(project) as sonde:
         return sonde.grep(pattern, **options)

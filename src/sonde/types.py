@@ -358,7 +358,7 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class IndexStatus:
     """How large, fresh and complete an index is, and what was left out of it."""
 
     root: str

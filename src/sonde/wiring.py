@@ -24,7 +24,7 @@ from sonde.errors import (
 )
 from sonde.indexing.sources import Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
-from sonde.paging.results import ResultSets
+from sonde.paging.cursor import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
 from sonde.policy.read import read_document
 from sonde.policy.roots import resolve_inside

@@ -9,7 +9,7 @@ def test_chunks_that_another_version_embedded_get_vectors_of_this_model(tmp_path
     (project / "walrus.py").write_text("def locate_walrus():\n    return 'arctic'\n")
     with sonde.open(project, home=tmp_path / "home") as opened:
         opened.index()
-        app = opened._app
+        app = opened.app
         store = app.workspace.projects.get(project).stores()["code"]
         assert app.workspace.static
         name = app.workspace.static.name

@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 from tests.waiting import wait_until
 
 from sonde.errors import BadCursor
-from sonde.paging.cursor import Cursor, decode_cursor, encode_cursor
-from sonde.paging.results import MOST_CHARS, MOST_SETS, TTL_S, ResultSets
+from sonde.paging.cursor import (
+    MOST_CHARS,
+    MOST_SETS,
+    TTL_S,
+    Cursor,
+    ResultSets,
+    decode_cursor,
+    encode_cursor,
+)
 from sonde.types import Hit, Span
 
 KEY = b"k" * 32

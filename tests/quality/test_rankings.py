@@ -62,7 +62,7 @@ OWN = {
     "which file names belong to which language": "text/languages.py",
     "cut markdown at headings": "chunking/markdown.py",
     "int8 encoder run by onnxruntime": "embedding/onnx.py",
-    "take apart an issue report with a stack trace": "ranking/report.py",
+    "take apart an issue report with a stack trace": "ranking/question.py",
     "weights of the ranking features": "ranking/weights.py ranking/features.py",
     "one writer per index across processes": "runtime/work.py",
     "glob patterns to regular expressions": "text/globs.py",

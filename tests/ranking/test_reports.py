@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.ranking.question import read_question
-from sonde.ranking.report import Places, read_report
+from sonde.ranking.question import Places, read_question, read_report
 
 REPORT = """Session drops cookies on redirect
 

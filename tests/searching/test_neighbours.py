@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.searching.search import Ranked, merge_neighbours
+from sonde.searching.modes import Ranked, merge_neighbours
 from sonde.types import Chunk, Span
 
 TEXT = "".join(f"line {number} é\n" for number in range(40))

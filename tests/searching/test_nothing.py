@@ -11,7 +11,7 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.runtime.work import Work
-from sonde.searching.explain import _slips
+from sonde.searching.hits import _slips
 from sonde.tools.code import search_code, search_docs
 from sonde.tools.index import create_index
 

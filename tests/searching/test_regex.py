@@ -169,3 +169,8 @@ def holds(line: str, needs: Needs) -> bool:
 )
 def test_what_a_pattern_needs_is_read_from_it(pattern: str, needed: str) -> None:
     assert str(compile_pattern(pattern).needs).startswith(needed)
+
+
+def test_half_a_character_in_a_line_is_no_part_of_a_word() -> None:
+    data = "\ud800x é".encode("utf-8", "surrogatepass")
+    assert [line.spans for line in compile_pattern(r"\bx").find_lines(data)] == [((3, 4),)]

@@ -15,7 +15,7 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import BadCursor
-from sonde.paging.results import TTL_S, ResultSets
+from sonde.paging.cursor import TTL_S, ResultSets
 from sonde.runtime.work import Work
 from sonde.tools.code import search_code
 from sonde.tools.index import delete_index

@@ -33,7 +33,7 @@ def test_an_index_moves_to_the_other_store_and_back_with_its_vectors(
         expected = answers(opened)
         before = opened.status().details["vectors"]
         for store in ("lance", "sqlite"):
-            convert_store(opened._app.workspace, store, str(project), work=Work())
+            convert_store(opened.app.workspace, store, str(project), work=Work())
             status = opened.status()
             assert status.details["store"] == store
             assert status.details["vectors"] == before

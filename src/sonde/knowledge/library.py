@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sonde.embedding.base import Embedder
 from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
 from sonde.knowledge.retrieval import Preferences, check_preferences
-from sonde.paging.results import ResultSets
+from sonde.paging.cursor import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
 from sonde.types import Caller

@@ -18,8 +18,7 @@ from sonde.knowledge.ranking import (
     sort_recent,
 )
 from sonde.knowledge.retrieval import Mode, Preferences, clamp_length, read_retrieval
-from sonde.paging.cursor import hash_parameters
-from sonde.paging.results import ResultSet
+from sonde.paging.cursor import ResultSet, hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
 

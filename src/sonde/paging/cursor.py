@@ -1,4 +1,4 @@
-"""Signed tokens: cursors into a kept ranking, keys of listings, and consent.
+"""Cursors: signed tokens, and the frozen rankings whose pages they point at.
 
 A token is base64url(JSON) and a signature, joined by a dot. The signature covers the purpose, so
 that a token made for one thing is worthless for another, and only the installation can make one.
@@ -10,12 +10,16 @@ import base64
 import hashlib
 import hmac
 import json
+import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sonde.errors import BadCursor
+from sonde.runtime.processes import trim_heap
 
 _VERSION = 1
 _LONGEST_TOKEN = 4_000
@@ -87,22 +91,13 @@ def hash_parameters(parameters: Mapping[str, Any]) -> str:
 
 def encode_cursor(cursor: Cursor, key: bytes) -> str:
     """The text handed to a client."""
-    body = {
-        "session_id": cursor.session_id,
-        "offset": cursor.offset,
-        "search_params_hash": cursor.search_params_hash,
-        "timestamp": int(time.time() * 1000),
-        "version": _VERSION,
-    }
-    return seal(body, _RANKING, key)
+    stamp = {"timestamp": int(time.time() * 1000), "version": _VERSION}
+    return seal(asdict(cursor) | stamp, _RANKING, key)
 
 
 def decode_cursor(text: str, key: bytes) -> Cursor:
     """The cursor, or `BadCursor` saying what is wrong with it."""
-    try:
-        body = unseal(text, _RANKING, key)
-    except BrokenSealError as error:
-        raise BadCursor(f"the cursor {error}") from error
+    body = _unseal_cursor(text, _RANKING, key, _SIGNATURE_BYTES)
     if body.get("version") != _VERSION:
         raise BadCursor("the cursor comes from another version of this server")
     return Cursor(body["session_id"], body["offset"], body["search_params_hash"])
@@ -115,8 +110,137 @@ def encode_key(key: list[Any], scope: str, secret: bytes) -> str:
 
 def decode_key(cursor: str, scope: str, secret: bytes) -> list[Any]:
     """The key that a cursor of a listing holds, or `BadCursor`."""
+    key: list[Any] = _unseal_cursor(cursor, scope, secret, _KEY_SIGNATURE_BYTES)
+    return key
+
+
+def _unseal_cursor(text: str, purpose: str, key: bytes, signature_bytes: int) -> Any:
     try:
-        key: list[Any] = unseal(cursor, scope, secret, signature_bytes=_KEY_SIGNATURE_BYTES)
+        return unseal(text, purpose, key, signature_bytes=signature_bytes)
     except BrokenSealError as error:
         raise BadCursor(f"the cursor {error}") from error
-    return key
+
+
+TTL_S = 300.0
+"""How long a ranking is kept after its last use, as documented."""
+SWEEP_S = 60.0
+MOST_SETS = 100
+"""Rankings kept at a time, as documented."""
+MOST_CHARS = 64_000_000
+"""Text of all kept rankings together; the least recently used make room."""
+
+
+@dataclass(slots=True)
+class ResultSet:
+    """One ranking and the parameters it answers."""
+
+    id: str
+    parameters: Mapping[str, Any]
+    hits: Sequence[Any]
+    """`Hit`s, or what else a family of tools ranks; each has a `text`."""
+    last_used: float
+    facts: Any
+    """What every page says of the whole ranking; its tool knows the type."""
+    chars: int
+    """Text of all hits, which `MOST_CHARS` limits."""
+    pages: dict[int, int] = field(default_factory=lambda: {0: 1})
+    """Offset -> number of the page that starts there; a budget makes pages of unequal length."""
+
+    def number_next(self, offset: int, end: int) -> None:
+        """The page from `offset` ends before `end`: the next one begins there."""
+        self.pages.setdefault(end, self.pages.get(offset, 1) + 1)
+
+
+class ResultSets:
+    """The newest hundred rankings, each kept for five minutes after its last use."""
+
+    def __init__(self, key: bytes, clock: Callable[[], float] = time.monotonic) -> None:
+        self._key = key
+        self._clock = clock
+        self._sets: OrderedDict[str, ResultSet] = OrderedDict()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    def keep(
+        self, parameters: Mapping[str, Any], hits: Sequence[Any], facts: Any = None
+    ) -> ResultSet:
+        """Freeze a ranking."""
+        chars = sum(len(hit.text) for hit in hits)
+        kept = ResultSet(
+            uuid.uuid4().hex, dict(parameters), tuple(hits), self._clock(), facts, chars
+        )
+        with self._lock:
+            self._drop_expired()
+            self._sets[kept.id] = kept
+            total = sum(one.chars for one in self._sets.values())
+            while len(self._sets) > MOST_SETS or (total > MOST_CHARS and len(self._sets) > 1):
+                total -= self._sets.popitem(last=False)[1].chars
+        return kept
+
+    def find(self, parameters: Mapping[str, Any]) -> ResultSet | None:
+        """The newest ranking kept for just these parameters, for pages named by number."""
+        digest = hash_parameters(parameters)
+        with self._lock:
+            self._drop_expired()
+            for key, kept in reversed(self._sets.items()):
+                if hash_parameters(kept.parameters) == digest:
+                    return self._use(key)
+        return None
+
+    def start_sweeping(self, every_s: float = SWEEP_S) -> None:
+        """Sweep in the background until closed."""
+
+        def sweep() -> None:
+            while not self._closed.wait(every_s):
+                with self._lock:
+                    dropped = self._drop_expired()
+                if dropped:
+                    trim_heap()
+
+        threading.Thread(target=sweep, name="sonde-sweep", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop sweeping and let go of everything."""
+        self._closed.set()
+        with self._lock:
+            self._sets.clear()
+
+    def cursor_at(self, results: ResultSet, offset: int) -> str | None:
+        """The cursor for the page that starts at `offset`; None past the end."""
+        if offset >= len(results.hits):
+            return None
+        digest = hash_parameters(results.parameters)
+        return encode_cursor(Cursor(results.id, offset, digest), self._key)
+
+    def resume(self, text: str, given: Mapping[str, Any]) -> tuple[ResultSet, int]:
+        """The ranking and offset a cursor points at; parameters given with it must agree."""
+        cursor = decode_cursor(text, self._key)
+        with self._lock:
+            self._drop_expired()
+            if cursor.session_id not in self._sets:
+                raise BadCursor("the results this cursor points at have expired (5 minutes)")
+            results = self._use(cursor.session_id)
+        if cursor.search_params_hash != hash_parameters(results.parameters):
+            raise BadCursor("the cursor belongs to another search")
+        for name, value in given.items():
+            if results.parameters.get(name) != value:
+                raise BadCursor(
+                    f"`{name}` differs from the search that this cursor continues",
+                    next_action="Pass the cursor alone, or search again without it.",
+                )
+        return results, cursor.offset
+
+    def _use(self, key: str) -> ResultSet:
+        self._sets.move_to_end(key)
+        self._sets[key].last_used = self._clock()
+        return self._sets[key]
+
+    def _drop_expired(self) -> int:
+        oldest = self._clock() - TTL_S
+        expired = [key for key, kept in self._sets.items() if kept.last_used < oldest]
+        for key in expired:
+            del self._sets[key]
+        return len(expired)

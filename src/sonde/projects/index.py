@@ -38,7 +38,7 @@ from sonde.runtime.work import Work
 from sonde.stores.database import translate_errors
 from sonde.stores.files import Metadata, load_metadata, measure_folder, project_folder
 from sonde.text.languages import language_of
-from sonde.types import FileState, IndexReport, ProjectSummary, Skipped, Status
+from sonde.types import FileState, IndexReport, IndexStatus, ProjectSummary, Skipped
 
 PLAIN_LANGUAGES_SHOWN = 10
 """A status names the commonest languages without a grammar; the rest is a long tail."""
@@ -172,21 +172,21 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-def describe_index(workspace: Workspace, project: Project) -> Status:
+def describe_index(workspace: Workspace, project: Project) -> IndexStatus:
     """The status of an index; starts following its project in a server."""
     follow_project(workspace, project)
     with repairing_corruption(workspace, project):
         return _describe(workspace, project)
 
 
-def _describe(workspace: Workspace, project: Project) -> Status:
+def _describe(workspace: Workspace, project: Project) -> IndexStatus:
     stores = project.stores()
     metadata = load_metadata(project.folder)
     job = workspace.jobs.find(f"index:{project.key}")
     indexing = job is not None and job.status == "running"
     incomplete = metadata is None or metadata.last_full_index is None
     is_watched, following = describe_following(project)
-    return Status(
+    return IndexStatus(
         root=str(project.root),
         state="indexing" if indexing else "incomplete" if incomplete else "ready",
         store=project.settings.store_name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -26,10 +26,10 @@ class LineScan:
     ignore_case: bool = False
     whole_word: bool = False
     fixed_string: bool = False
-    paths: tuple[str, ...] = ()
+    paths: Sequence[str] = ()
     """Only below these folders or files; none means everywhere."""
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
     language: str | None = None
 
     def compile(self) -> Expression:

@@ -33,7 +33,8 @@ from sonde.projects.update import (
 from sonde.projects.views import refresh_views
 from sonde.projects.workspace import Workspace
 from sonde.runtime.work import Work
-from sonde.searching.contexts import show_view, split_view
+from sonde.searching.contexts import show_view
+from sonde.searching.filters import split_view
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.files import (
     load_fingerprints,
@@ -394,7 +395,6 @@ def _list_rows(
         vectors = views.vectors(embedder.name, [chunk.id for chunk in chunks])
         for chunk in chunks:
             shown = show_view(chunk, states[path], tags.get(path, ())).as_dict()
-            vector = vectors.get(chunk.id)
-            if vector is not None:
+            if (vector := vectors.get(chunk.id)) is not None:
                 shown["embedding"] = [round(float(number), 7) for number in vector]
             yield shown

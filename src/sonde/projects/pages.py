@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sonde.errors import CatalogError, EmptyQuery, InvalidRequest, OutsideRoots
-from sonde.paging.results import ResultSet
+from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, find_project, projects_in_scope
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.project import Project

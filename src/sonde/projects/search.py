@@ -16,7 +16,7 @@ from sonde.errors import (
     FileMissing,
     PermissionDenied,
 )
-from sonde.paging.results import ResultSet
+from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
 from sonde.projects.follow import count_pending, refresh
 from sonde.projects.project import Project
@@ -31,10 +31,13 @@ from sonde.projects.workspace import Workspace
 from sonde.ranking.question import Question, read_question
 from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
-from sonde.searching.contexts import split_view
-from sonde.searching.explain import explain_missing_words, explain_no_results
-from sonde.searching.filters import narrow_store, wants_views
-from sonde.searching.freshness import find_changed, refresh_hit
+from sonde.searching.filters import narrow_store, split_view, wants_views
+from sonde.searching.hits import (
+    explain_missing_words,
+    explain_no_results,
+    find_changed,
+    refresh_hit,
+)
 from sonde.searching.modes import MODES, fill_up
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore

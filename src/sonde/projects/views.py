@@ -20,7 +20,7 @@ from sonde.searching.contexts import (
     SearchResult,
     embed_query,
 )
-from sonde.searching.freshness import find_changed
+from sonde.searching.hits import find_changed
 from sonde.types import FileState
 
 _VIEWS_WAIT_S = 20.0

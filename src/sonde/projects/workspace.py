@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sonde.embedding.base import Embedder
-from sonde.paging.results import ResultSets
+from sonde.paging.cursor import ResultSets
 from sonde.projects.project import Project
 from sonde.runtime.jobs import Jobs
 from sonde.runtime.processes import Child

@@ -13,8 +13,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sonde.ranking.candidate import Candidate, Evidence
-from sonde.ranking.question import Question, overlap_of, shorten_word
-from sonde.ranking.report import Places, Report, split_path
+from sonde.ranking.question import (
+    Places,
+    Question,
+    Report,
+    overlap_of,
+    shorten_word,
+    split_path,
+)
 from sonde.text.languages import language_of
 from sonde.text.words import find_words, fold_name, split_identifier, unique
 from sonde.types import FileState
@@ -86,7 +92,8 @@ def measure_files(question: Question, files: Sequence[Candidate]) -> list[dict[s
     rows = [_measure(question, file, lexical, dense) for file in files]
     if any(file.scores["deep"] for file in files):
         for row, file in zip(rows, files, strict=True):
-            row |= _measure_deep(file, deep)
+            row["deep_rel"], row["deep_mean"] = _compare_meaning(file.scores["deep"], deep)
+            row["deep_many"] = math.log1p(file.deep_near)
     best_stem = max((row["stem_f1"] for row in rows), default=0.0)
     versions = [_version_of(file.state.path) for file in files]
     for row, version in zip(rows, versions, strict=True):
@@ -112,8 +119,9 @@ def _is_outdated(version: int, all_versions: Sequence[int]) -> bool:
 Spread = tuple[float, float, float]
 
 
-def spread_of(scores: Sequence[float]) -> Spread:
-    """Mean, deviation and maximum."""
+def _spread_over(files: Sequence[Candidate], kind: Evidence) -> Spread:
+    """Mean, deviation and maximum of all scores of one kind."""
+    scores = [score for file in files for score in file.scores[kind].values()]
     if not scores:
         return 0.0, 1.0, 0.0
     mean = sum(scores) / len(scores)
@@ -123,30 +131,11 @@ def spread_of(scores: Sequence[float]) -> Spread:
     return mean, deviation if deviation > 1e-6 * abs(top) else 1.0, top
 
 
-def _spread_over(files: Sequence[Candidate], kind: Evidence) -> Spread:
-    return spread_of([score for file in files for score in file.scores[kind].values()])
-
-
 def _measure(
-    question: Question,
-    file: Candidate,
-    lexical: Spread,
-    dense: Spread,
+    question: Question, file: Candidate, lexical: Spread, dense: Spread
 ) -> dict[str, float]:
     place = _read_place(file.state.path, file.state.stem)
-    row = {
-        **_measure_scores(file, lexical, dense),
-        **_measure_name(question, file.state, place),
-        **_measure_definitions(question, file),
-        **_measure_place(question, file, place),
-    }
-    row["length"] = math.log1p(file.state.size / 1500)
-    row["importers"] = math.log1p(file.importers)
-    return row
-
-
-def _measure_scores(file: Candidate, lexical: Spread, dense: Spread) -> dict[str, float]:
-    lexical_top, lexical_rel = compare_scores(file.scores["lexical"], lexical)
+    lexical_top, lexical_rel = _compare_scores(file.scores["lexical"], lexical)
     dense_rel, dense_mean = _compare_meaning(file.scores["dense"], dense)
     return {
         "lexical_top": lexical_top,
@@ -154,15 +143,11 @@ def _measure_scores(file: Candidate, lexical: Spread, dense: Spread) -> dict[str
         "dense_rel": dense_rel,
         "dense_mean": dense_mean,
         "dense_many": math.log1p(file.dense_near),
-    }
-
-
-def _measure_deep(file: Candidate, deep: Spread) -> dict[str, float]:
-    deep_rel, deep_mean = _compare_meaning(file.scores["deep"], deep)
-    return {
-        "deep_rel": deep_rel,
-        "deep_mean": deep_mean,
-        "deep_many": math.log1p(file.deep_near),
+        **_measure_name(question, file.state, place),
+        **_measure_definitions(question, file),
+        **_measure_place(question, file, place),
+        "length": math.log1p(file.state.size / 1500),
+        "importers": math.log1p(file.importers),
     }
 
 
@@ -176,7 +161,7 @@ def _compare_meaning(held: Mapping[int, float], spread: Spread) -> tuple[float, 
     return rel, sum((score - mean) / deviation for score in scores) / len(scores)
 
 
-def compare_scores(scores: Mapping[int, float], spread: Spread) -> tuple[float, float]:
+def _compare_scores(scores: Mapping[int, float], spread: Spread) -> tuple[float, float]:
     """Mean standard score of the three best, and the best against the maximum of all."""
     mean, deviation, top = spread
     if top <= 0:
@@ -206,7 +191,7 @@ class _Place(NamedTuple):
 def _read_place(path: str, stem: str) -> _Place:
     """The same files are candidates again and again."""
     above, _, name = path.rpartition("/")
-    words = stem_words(path, stem)
+    words = _stem_words(path, stem)
     folders = [_split_short(folder) for folder in above.split("/")]
     return _Place(
         words=words,
@@ -222,7 +207,7 @@ def _read_place(path: str, stem: str) -> _Place:
     )
 
 
-def stem_words(path: str, stem: str) -> tuple[str, ...]:
+def _stem_words(path: str, stem: str) -> tuple[str, ...]:
     """Words of a file's name; an index file goes by its folder's name."""
     if stem.lower() in _BARREL_STEMS:
         stem = path.rpartition("/")[0].rpartition("/")[2] or stem
@@ -257,7 +242,7 @@ def _measure_definitions(question: Question, file: Candidate) -> dict[str, float
     for symbol in file.symbols:
         if not question.matches.may_match(symbol.name):
             continue
-        folded, words = list_name_words(symbol.name)
+        folded, words = _list_name_words(symbol.name)
         if question.is_symbol:
             if folded in question.names:
                 defines = max(defines, _KIND_WEIGHT[symbol.kind])
@@ -273,7 +258,7 @@ def _measure_definitions(question: Question, file: Candidate) -> dict[str, float
 
 
 @lru_cache(maxsize=50_000)
-def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
+def _list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
     last = name.rsplit(".", 1)[-1]
     return fold_name(last), tuple(shorten_word(part) for part in split_identifier(last))
@@ -309,19 +294,19 @@ def measure_report(report: Report, files: Sequence[Candidate]) -> list[dict[str,
     lexical, dense = (_spread_over(files, kind) for kind in ("report_lexical", "report_dense"))
     said = {shorten_word(p) for word in find_words(report.body) for p in split_identifier(word)}
     frames = _place_frames(report, files)
-    defined = [_names_defined(file) for file in files]
+    defined = [{_list_name_words(one.name)[0] for one in file.symbols} for file in files]
     names = _rate_names(report.spelled, defined)
     places = Places(report.paths)
     rows = []
     for at, file in enumerate(files):
         state = file.state
-        words = stem_words(state.path, state.stem)
-        top, rel = compare_scores(file.scores["report_lexical"], lexical)
+        words = _stem_words(state.path, state.stem)
+        top, rel = _compare_scores(file.scores["report_lexical"], lexical)
         rows.append(
             {
                 "told_lexical_top": top,
                 "told_lexical_rel": rel,
-                "told_dense_rel": compare_scores(file.scores["report_dense"], dense)[1],
+                "told_dense_rel": _compare_scores(file.scores["report_dense"], dense)[1],
                 "told_stem": sum(word in said for word in words) / len(words) if words else 0.0,
                 "told_path": places.rate(state.path) / 2,
                 "told_frame": frames.get(state.path, 0.0),
@@ -346,13 +331,9 @@ def _place_frames(report: Report, files: Sequence[Candidate]) -> dict[str, float
     return {path: 1 / (1 + at) for at, path in enumerate(order)}
 
 
-def _names_defined(file: Candidate) -> set[str]:
-    return {list_name_words(symbol.name)[0] for symbol in file.symbols}
-
-
 def _rate_names(names: Sequence[str], defined: Sequence[set[str]]) -> list[float]:
     """Per file the names it defines, each shared among all that define it; the best has 1."""
-    wanted = {fold_name(part) for name in names for part in (name.rsplit(".", 1)[-1],)} - {""}
+    wanted = {fold_name(name.rsplit(".", 1)[-1]) for name in names} - {""}
     found = [wanted & own for own in defined]
     holders = Counter(name for own in found for name in own)
     sums = [sum(1 / holders[name] for name in own) for own in found]

@@ -1,13 +1,169 @@
-"""What a question says, in words that can be compared with names of files and definitions."""
+"""A query taken apart: a question's words and names, a report's places and terms; pure.
+
+What names a place in a report (an issue, a stack trace, a pasted error) weighs more than its words:
+paths, frames, dotted module names, identifiers in code spans. What every report has (a template's
+headings and remarks, lists of versions) says nothing and is left out.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
-from sonde.ranking.report import Report, read_report
+from sonde.text.languages import UNKNOWN, language_of
 from sonde.text.words import find_words, fold_name, index_terms, split_identifier, unique
+
+_LONG = 240
+"""Characters from which a query of several lines is a report; labelled questions have 30 to 90."""
+_LONG_LINE = 400
+"""Characters from which a query of one line is a report."""
+_LONGEST = 30_000
+"""Characters of a report that are read."""
+_MOST_NAMES = 200
+_MOST_PATHS = 100
+"""Names and places that are compared with files."""
+# every repetition is bounded: no query may take long to read, whatever its text
+_REMARK = re.compile(r"<!--.{0,3000}?-->|</?\w+[^<>]{0,200}>", re.DOTALL)
+_URL = re.compile(r"https?://[^\s)>\]\"']+")
+_HEADING = re.compile(r"\s{0,3}(?:#{1,6}\s.*|\*\*[^*]+\*\*:?|_[^_]+_|[=\-~*_]{3,})\s*$")
+_VERSION = re.compile(
+    r"\s{0,20}(?:[-*]\s{0,5})?[\w .()/-]{1,40}?(?:\s{0,5}[:=]\s{0,5}|\s{1,5}|==)"
+    r"v?(?:\d+(?:\.\w+)+|None)(?:\s|$)"
+)
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_INDENTED = re.compile(r"(?: {4}|\t|>>> |\.\.\. |\$ |In \[)")
+_SPAN = re.compile(r"`+([^`\n]{1,200})`+")
+_FRAME = re.compile(
+    r"File \"([^\"\n]{1,400})\", line \d+"  # Python
+    r"|\bat [^\n(]{0,200}\(([^\s():]{1,400}):\d+"  # JavaScript, Java, C#
+    r"|^[ \t]{0,40}(?:(?:at|from|in|-->|#\d+) )?[ \t]{0,8}([\w./\\@+-]{1,200}\.\w{1,6}):\d+",
+    re.MULTILINE,
+)
+_PATH = re.compile(r"(?:[\w.@+-]{1,80}[/\\]){0,20}[\w@+-][\w.@+-]{0,80}\.[A-Za-z]\w{0,6}\b")
+_FOLDERS = re.compile(r"(?:[\w.@+-]{1,80}/){2,20}[\w@+-]{1,80}")
+_DOTTED = re.compile(r"\b[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
+_TRACE = re.compile(r"^(?:Traceback \(most recent|Exception in thread|panicked at|thread ')")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A long query in its parts."""
+
+    title: str
+    body: str
+    """Title and sentences, without code, output, templates and versions."""
+    terms: tuple[str, ...]
+    """Distinct terms of the whole, those said most often first."""
+    paths: tuple[tuple[str, ...], ...]
+    """Files that it names, each as its folders and stem, folded."""
+    frames: tuple[tuple[str, ...], ...]
+    """The same for the frames of stack traces, innermost last."""
+    spelled: tuple[str, ...]
+    """Names in code spans and dotted names, as written."""
+
+
+def read_report(text: str) -> Report | None:
+    """Take a long query apart; None for a question of ordinary length."""
+    text = text.strip()
+    if len(text) < (_LONG if "\n" in text else _LONG_LINE):
+        return None
+    plain = _REMARK.sub(" ", text[:_LONGEST])
+    addresses = _URL.findall(plain)
+    plain = _URL.sub(" ", plain)
+    sentences, pasted = _divide(plain.split("\n"))
+    title = _choose_title(sentences, pasted)
+    if not index_terms(title):
+        return None
+    body = "\n".join(unique([title, *sentences]))
+    code = "\n".join(pasted)
+    spans = "\n".join(_SPAN.findall(body))
+    places = [*_PATH.findall(plain), *_FOLDERS.findall(plain), *addresses]
+    dotted = _DOTTED.findall(body) + _DOTTED.findall(code)
+    frames = (next(filter(None, match.groups()), "") for match in _FRAME.finditer(plain))
+    counted = Counter(index_terms(body))
+    counted.update(index_terms(title))
+    counted.update(set(index_terms(code)))
+    return Report(
+        title=title,
+        body=body,
+        terms=tuple(term for term, _ in counted.most_common()),
+        paths=_read_places([*places, *dotted])[:_MOST_PATHS],
+        frames=_read_places(frames)[-_MOST_PATHS:],
+        spelled=tuple(unique([*_IDENTIFIER.findall(spans), *_DOTTED.findall(body)]))[:_MOST_NAMES],
+    )
+
+
+def _divide(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Sentences, and pasted code or output."""
+    sentences: list[str] = []
+    pasted: list[str] = []
+    fenced = False
+    for line in lines:
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not line.strip() or _VERSION.match(line):
+            continue
+        elif fenced or (sentences and _INDENTED.match(line)):
+            pasted.append(line)
+        elif not sentences or not _HEADING.match(line):
+            sentences.append(line.strip())
+    return sentences, pasted
+
+
+def _choose_title(sentences: Sequence[str], pasted: Sequence[str]) -> str:
+    """The first line; of a bare stack trace, the line that says what went wrong."""
+    lines = [*sentences[:1], *pasted[:1]] or [""]
+    if _TRACE.match(lines[0]):
+        last = sentences[-1:] if len(sentences) > 1 else pasted[-1:]
+        return (last or lines)[0].strip()[:_LONG_LINE]
+    return lines[0].strip("# ")[:_LONG_LINE]
+
+
+def _read_places(places: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Each once, where it was named last."""
+    read = [place for place in map(_read_place, places) if place]
+    return tuple(reversed(dict.fromkeys(reversed(read))))
+
+
+def _read_place(place: str) -> tuple[str, ...]:
+    """Folders and stem of a path, an address or a dotted name; empty when it names no file."""
+    place = place.partition("#")[0].replace("\\", "/").strip("/.")
+    if "/" in place:
+        path = PurePosixPath(place)
+        parts = [*path.parts[:-1], path.name.split(".")[0] or path.name]
+    elif language_of(place) is not UNKNOWN:
+        parts = [place.split(".")[0]]
+    else:
+        parts = place.split(".")
+        parts = parts if len(parts) > 1 else []
+    return tuple(part.lower() for part in parts if part)
+
+
+class Places:
+    """Which of a project's paths a report names; looked up in constant time per path."""
+
+    def __init__(self, places: Sequence[tuple[str, ...]]) -> None:
+        self.names = {part for place in places for part in place}
+        self._pairs = {pair for place in places for pair in itertools.pairwise(place)}
+
+    def rate(self, path: str) -> int:
+        """2 when stem and folder are named together, 1 when the stem is, else 0."""
+        own = split_path(path)
+        if tuple(own[-2:]) in self._pairs or (len(own) == 1 and own[0] in self.names):
+            return 2
+        return int(own[-1] in self.names)
+
+
+def split_path(path: str) -> list[str]:
+    """Folders and stem of a path, in lower case; a package's `__init__` goes by its folder."""
+    *folders, name = path.lower().split("/")
+    stem = name.split(".")[0] or name
+    return folders if stem == "__init__" and folders else [*folders, stem]
 
 
 def shorten_word(word: str) -> str:
@@ -19,20 +175,9 @@ def shorten_word(word: str) -> str:
 
 
 _ENDINGS = (
-    ("ations", "ate"),
-    ("ation", "ate"),
-    ("izing", "ize"),
-    ("ies", "y"),
-    ("ing", ""),
-    ("ers", ""),
-    ("ors", ""),
-    ("er", ""),
-    ("or", ""),
-    ("ed", ""),
-    ("es", ""),
-    ("s", ""),
-    ("e", ""),
-)
+    ("ations", "ate"), ("ation", "ate"), ("izing", "ize"), ("ies", "y"), ("ing", ""), ("ers", ""),
+    ("ors", ""), ("er", ""), ("or", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", ""),
+)  # fmt: skip
 
 _SHORT = """
 arg argument, attr attribute, auth authenticate, btn button, calc calculate, char character,
@@ -50,27 +195,14 @@ stmt statement, str string, sync synchronize, sys system, temp tmp temporary, ut
 val value, var variable, ver version, win window, ws websocket
 """
 _GROUPS = [[shorten_word(word) for word in group.split()] for group in _SHORT.split(",")]
-_GROUP_OF = {word: number for number, group in enumerate(_GROUPS) for word in group}
-
-
-def is_short_form(one: str, other: str) -> bool:
-    """Whether two shortened words stand for the same."""
-    group = _GROUP_OF.get(one)
-    return group is not None and group == _GROUP_OF.get(other)
-
-
-def other_forms(word: str) -> Sequence[str]:
-    """How else a shortened word is spelled in names."""
-    group = _GROUP_OF.get(word)
-    return () if group is None else _GROUPS[group]
-
-
+_FORMS = {word: group for group in _GROUPS for word in group}
+"""Shortened word -> all its spellings in names."""
 STOP_WORDS = frozenset(
     "a an and are as at be between by can do does for from get given has have how i if in into is "
     "it its me my of on or that the their them then there these this to use used uses using via "
     "was we what when where which who why will with within work works would you your".split()
 )
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
+_LINK = re.compile(r"\.|::|->|#")
 _LONGEST_JOIN = 4
 """Words that may be written together in a name."""
 _MOST_WORDS = 64
@@ -114,7 +246,7 @@ def read_question(text: str) -> Question:
     raw = [part for word in find_words(text) for part in split_identifier(word)]
     content = [part for part in raw if part not in STOP_WORDS] or raw
     words = unique(shorten_word(part) for part in content)[:_MOST_WORDS]
-    names = {fold_name(part) for name in spelled for part in _readings(name)}
+    names = {fold_name(part) for name in spelled for part in (_LINK.split(name)[-1], name)}
     return Question(
         text=text,
         terms=tuple(unique(t for t in index_terms(text) if t not in STOP_WORDS))
@@ -124,8 +256,10 @@ def read_question(text: str) -> Question:
         spelled=tuple(unique(name.split(".")[-1].split("::")[-1] for name in spelled)),
         proper=frozenset(word for word in find_words(text) if word[0].isupper() and len(word) > 2)
         | {re.split(r"\W+", name)[-1] for name in spelled},
-        joined=frozenset(_joins([part for part in raw if part not in STOP_WORDS][:_MOST_WORDS]))
-        | _whole_names(text),
+        joined=frozenset(
+            _joins([part for part in raw if part not in STOP_WORDS][:_MOST_WORDS])
+            | _whole_names(text)
+        ),
         is_symbol=bool(_IDENTIFIER.fullmatch(text)) and len(raw) > 0,
         matches=Matches(words),
         report=report,
@@ -150,15 +284,9 @@ def _looks_like_code(word: str) -> bool:
     )
 
 
-def _readings(name: str) -> list[str]:
-    parts = re.split(r"\.|::|->|#", name)
-    return [parts[-1], name]
-
-
-def _joins(words: Sequence[str]) -> Iterable[str]:
-    for size in range(2, _LONGEST_JOIN + 1):
-        for start in range(len(words) - size + 1):
-            yield "".join(words[start : start + size])
+def _joins(words: Sequence[str]) -> set[str]:
+    sizes = range(2, _LONGEST_JOIN + 1)
+    return {"".join(words[at : at + size]) for size in sizes for at in range(len(words) - size + 1)}
 
 
 def _whole_names(text: str) -> set[str]:
@@ -179,7 +307,7 @@ class Matches(dict[str, int]):
 
     def __init__(self, query: Sequence[str]) -> None:
         self.query = tuple(query)
-        forms = (form for word in self.query for form in (word, *other_forms(word)))
+        forms = (form for word in self.query for form in (word, *_FORMS.get(word, ())))
         starts = sorted({re.escape(form[:3]) for form in forms})
         self._starts = re.compile("|".join(starts) or r"(?!)", re.IGNORECASE)
 
@@ -187,7 +315,7 @@ class Matches(dict[str, int]):
         bits = sum(
             1 << at
             for at, one in enumerate(self.query)
-            if words_match(one, word) or is_short_form(one, word)
+            if words_match(one, word) or word in _FORMS.get(one, ())
         )
         self[word] = bits
         return bits

@@ -33,11 +33,8 @@ def cut_snippet(
     if opening is not None:
         weights[opening] += 0.5 * max(weights) + 0.5
     first, last = _best_window([len(line) + 1 for line in lines], weights, limit)
-    shown = "\n".join(lines[first : last + 1])
-    start = len("\n".join(lines[:first]).encode()) + (1 if first else 0)
-    if len(shown) > limit:
-        shown = shown[: max(limit, 1)]
-    start_byte = span.start_byte + start
+    shown = "\n".join(lines[first : last + 1])[: max(limit, 1)]
+    start_byte = span.start_byte + len("\n".join(lines[:first]).encode()) + (1 if first else 0)
     return shown, Span(
         span.start_line + first,
         span.start_line + last,
@@ -56,10 +53,9 @@ def _trim_end(text: str, span: Span) -> Span:
 
 def _weigh_lines(question: Question, lines: Sequence[str]) -> list[float]:
     wanted = set(question.terms)
-    hopeful = _find_hopeful(wanted, lines)
     seen: set[str] = set()
     weights = [0.0] * len(lines)
-    for place in hopeful:
+    for place in _find_hopeful(wanted, lines):
         found = wanted.intersection(index_terms(lines[place][:_ELLIPSIS_LINE]))
         # a term counts fully the first time, little after that: variety beats repetition
         weights[place] = sum(1.0 if term not in seen else 0.3 for term in found)

@@ -1,15 +1,15 @@
-"""Chunk files: a collection that another program, or another machine, has made, kept in memory.
+"""Chunk files: chunks that another program or machine has made, searched in memory.
 
 A file is `{"chunks": [...]}` or a bare list; each chunk may carry its embedding. All files of the
-folder are one collection. It is read again half a second after the last event, beside the old one,
-which answers until the new one takes its place, and stays if that cannot be read.
+folder are one collection. It is read again half a second after the last event; the old one answers
+until the new one has been read, and stays if that fails.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
@@ -59,7 +59,7 @@ class Collection:
     types: Mapping[str, Vectors]
     tags: Mapping[str, Vectors]
 
-    def choose(self, options: SearchOptions) -> Vectors:
+    def _choose(self, options: SearchOptions) -> Vectors:
         """The places of the chunks that the filters let through."""
         chosen: Vectors = np.arange(len(self.chunks), dtype=np.int32)
         nothing = chosen[:0]
@@ -73,7 +73,7 @@ class Collection:
 
     def query(self, query: str, vector: Vectors, options: SearchOptions) -> list[SearchResult]:
         """The best chunks for a query under its vector."""
-        chosen = self.choose(options)
+        chosen = self._choose(options)
         every = len(chosen) == len(self.chunks)
         # not by BLAS, whose threads wait for each other on a busy machine, four times as long
         scores = np.einsum("ij,j->i", self.vectors if every else self.vectors[chosen], vector)
@@ -174,7 +174,7 @@ class ChunkFiles:
                 continue
             rows += found
             models.add(model)
-            del found
+            del found  # so that clearing `rows` frees the last file's too
         if strict and not names:
             raise UnreadableError(f"no chunk files in {self._folder}")
         collection = self._collect(rows, models - {""})
@@ -192,13 +192,9 @@ class ChunkFiles:
                 next_action="Set CORTEX_EMBEDDING_ENDPOINT to that model, or export them again.",
             )
         chunks = tuple(map(_parse_chunk, rows))
-        vectors = self._gather_vectors(rows, chunks)
-        return Collection(
-            chunks,
-            vectors,
-            _list_places([(chunk.chunk_type,) for chunk in chunks]),
-            _list_places([tuple(map(fold_tag, chunk.tags)) for chunk in chunks]),
-        )
+        types = _list_places((chunk.chunk_type,) for chunk in chunks)
+        tags = _list_places(map(fold_tag, chunk.tags) for chunk in chunks)
+        return Collection(chunks, self._gather_vectors(rows, chunks), types, tags)
 
     def _gather_vectors(
         self, rows: Sequence[Mapping[str, Any]], chunks: Sequence[ContextChunk]
@@ -265,21 +261,20 @@ def _refuse_constant(name: str) -> None:
 
 def _parse_chunk(row: Mapping[str, Any]) -> ContextChunk:
     metadata, tags = row.get("metadata"), row.get("tags")
+    tags = tags if isinstance(tags, list) else ()
     return ContextChunk(
         id=row["id"],
         title=str(row.get("title") or ""),
         text=row["text"],
         chunk_type=intern(str(row.get("chunk_type") or "")),
-        tags=tuple(intern(tag) for tag in tags if isinstance(tag, str))
-        if isinstance(tags, list)
-        else (),
+        tags=tuple(intern(tag) for tag in tags if isinstance(tag, str)),
         metadata=metadata if isinstance(metadata, dict) else {},
         created_at=str(row.get("created_at") or ""),
         updated_at=str(row.get("updated_at") or ""),
     )
 
 
-def _list_places(names: Sequence[tuple[str, ...]]) -> dict[str, Vectors]:
+def _list_places(names: Iterable[Iterable[str]]) -> dict[str, Vectors]:
     places: dict[str, list[int]] = {}
     for at, held in enumerate(names):
         for name in set(held):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from sonde.chunking.tags import fold_tag, tag_file
+from sonde.chunking.tags import tag_file
 from sonde.chunking.views import has_syntax, read_overview
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
+from sonde.searching.filters import narrow_store, split_view
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import index_terms
 from sonde.types import Chunk, FileState, Filter
@@ -23,6 +24,9 @@ _POOL = 200
 """Nearest chunks whose words are compared with those of the query."""
 _SHORT_WORD = 3
 """Letters up to which a word must stand alone; inside names it matches by chance."""
+_KEPT_FILTERS = 16
+"""Filters whose paths are remembered until the store changes."""
+_PLAIN = re.compile(r"[A-Za-z0-9_/]+\.[A-Za-z0-9_]+")
 _WORD_SHARE = 0.3
 """How much the query's words count beside its meaning."""
 
@@ -109,11 +113,6 @@ def embed_query(embedder: Embedder | None, query: str) -> Vectors:
     return vector
 
 
-def measure_cosine(one: Vectors, other: Vectors) -> float:
-    """The cosine between a kept vector and a unit vector."""
-    return float(one @ other) / (math.sqrt(float(one @ one)) or 1.0)
-
-
 def count_pool(options: SearchOptions) -> int:
     """How many of the nearest chunks are compared by their words too."""
     return max(_POOL, 4 * options.limit)
@@ -145,47 +144,13 @@ def combine_scores(
 
 def _find_words(wanted: Sequence[str], chunks: Sequence[ContextChunk]) -> list[set[str]]:
     """Which of the words each chunk holds: short ones on their own, others inside names too."""
-    alone = {
-        word: re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])").search
-        for word in wanted
-        if len(word) <= _SHORT_WORD
-    }
+    short = [word for word in wanted if len(word) <= _SHORT_WORD]
+    alone = {word: re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])").search for word in short}
     texts = [f"{chunk.title}\n{chunk.text}".lower() for chunk in chunks]
     return [
         {word for word in wanted if word in text and (word not in alone or alone[word](text))}
         for text in texts
     ]
-
-
-_PLAIN = re.compile(r"[A-Za-z0-9_/]+\.[A-Za-z0-9_]+")
-_KEPT_FILTERS = 16
-"""Filters whose paths are remembered until the store changes."""
-_BAD = re.compile(r"[^A-Za-z0-9_]+")
-
-
-def split_view(path: str) -> tuple[str, str]:
-    """The type of a view and the file it is of."""
-    type_, _, file = path.partition("/")
-    return type_, file
-
-
-def narrow_views(
-    files: Mapping[str, FileState],
-    tags: Mapping[str, tuple[str, ...]],
-    wanted: Collection[str],
-    types: Collection[str],
-) -> frozenset[str]:
-    """The paths of the views that fit."""
-    folded = {fold_tag(tag) for tag in wanted}
-    kept = set()
-    for path, state in files.items():
-        type_, file = split_view(path)
-        if types and type_ not in types:
-            continue
-        known = tag_file(file, state.kind, tags.get(path, ()))
-        if folded <= {*known, type_}:
-            kept.add(path)
-    return frozenset(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +172,10 @@ class ViewSearcher:
     def query(self, query: str, options: SearchOptions) -> list[SearchResult]:
         """The best views."""
         vector = embed_query(self._embedder, query)
-        known = self._recall()
-        tags, where = known.tags, self._narrow(known, options)
+        known = self._known
+        if known.generation != (generation := self._store.generation()):
+            known = self._known = _Known(generation, self._store.tags(), {})
+        where = self._narrow(known, options)
         model = self._embedder.name if self._embedder else ""
         scored = self._store.dense(model, vector, count_pool(options), where)
         ids = [one.id for one in scored]
@@ -216,32 +183,21 @@ class ViewSearcher:
         vectors = self._store.vectors(model, ids)
         chunks = {chunk.id: chunk for chunk in self._store.chunks(ids)}
         states = self._store.files({chunk.path for chunk in chunks.values()})
-        near = [
-            (
-                show_view(chunk, states[chunk.path], tags.get(chunk.path, ())),
-                measure_cosine(vectors[id_], vector),
-            )
-            for id_ in ids
-            if id_ in vectors and (chunk := chunks.get(id_)) and chunk.path in states
-        ]
+        near = []
+        for id_ in ids:
+            chunk, kept = chunks.get(id_), vectors.get(id_)
+            if chunk and kept is not None and chunk.path in states:
+                shown = show_view(chunk, states[chunk.path], known.tags.get(chunk.path, ()))
+                near.append((shown, float(kept @ vector) / (math.sqrt(float(kept @ kept)) or 1.0)))
         return combine_scores(query, near, options)
 
-    def _recall(self) -> _Known:
-        known, generation = self._known, self._store.generation()
-        if known.generation != generation:
-            known = self._known = _Known(generation, self._store.tags(), {})
-        return known
-
     def _narrow(self, known: _Known, options: SearchOptions) -> Filter:
-        if not (options.tags or options.chunk_types):
-            return Filter()
-        key = (options.tags, options.chunk_types)
+        tags, types = key = (options.tags, options.chunk_types)
         where = known.wheres.get(key)
         if where is None:
             if len(known.wheres) >= _KEPT_FILTERS:
                 known.wheres.clear()
-            files = self._store.files()
-            where = Filter(narrow_views(files, known.tags, options.tags, options.chunk_types))
+            where = narrow_store(self._store, None, tags=tags, chunk_types=types)
             known.wheres[key] = where
         return where
 
@@ -251,11 +207,8 @@ def show_view(chunk: Chunk, state: FileState, content: Iterable[str]) -> Context
     type_, file = split_view(chunk.path)
     kind, language, *rest = tag_file(file, state.kind, content)
     moment = datetime.fromtimestamp(state.mtime_ns // 1_000_000_000, UTC)
-    metadata: dict[str, Any] = {
-        "source": "markdown" if language == "markdown" else kind,
-        "file_path": file,
-        "language": language,
-    }
+    source = "markdown" if language == "markdown" else kind
+    metadata: dict[str, Any] = {"source": source, "file_path": file, "language": language}
     if type_ == "symbols":
         metadata |= read_overview(chunk.text)
     else:
@@ -267,7 +220,7 @@ def show_view(chunk: Chunk, state: FileState, content: Iterable[str]) -> Context
     path, _, trail = chunk.header.partition("\n")
     time = moment.isoformat().replace("+00:00", "Z")
     return ContextChunk(
-        id=name_chunk(type_, file, kind, chunk),
+        id=_name_chunk(type_, file, kind, chunk),
         title=f"{path} {trail}".strip() if type_ == "documentation" else chunk.header,
         text=chunk.text,
         chunk_type=type_,
@@ -278,9 +231,9 @@ def show_view(chunk: Chunk, state: FileState, content: Iterable[str]) -> Context
     )
 
 
-def name_chunk(type_: str, file: str, kind: str, chunk: Chunk) -> str:
+def _name_chunk(type_: str, file: str, kind: str, chunk: Chunk) -> str:
     """An id that says what it is and stays as long as the chunk begins at the same line."""
-    slug = _BAD.sub("-", file).strip("-")
+    slug = re.sub(r"[^A-Za-z0-9_]+", "-", file).strip("-")
     if not _PLAIN.fullmatch(file):
         # two paths may read alike once only letters and digits are left
         slug += f"-{zlib.crc32(file.encode('utf-8', 'surrogatepass')):08x}"

@@ -1,4 +1,4 @@
-"""Filters of a search: folders, globs, languages, tags and chunk types as sets of paths."""
+"""Filters: folders, globs, languages, tags and chunk types turned into sets of paths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import islice
 
 from sonde.chunking.tags import fold_tag, tag_file
 from sonde.errors import OutsideRoots
-from sonde.searching.contexts import split_view
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.globs import compile_glob
 from sonde.text.languages import find_language
@@ -19,10 +18,8 @@ MOST_MATCHES = 100_000
 
 
 def match_paths(pattern: str, paths: Iterable[str]) -> list[str]:
-    """The paths that fit, sorted; at most the limit that the specification sets."""
-    glob = compile_glob(pattern)
-    fitting = (path for path in paths if glob.matches(path))
-    return sorted(islice(fitting, MOST_MATCHES))
+    """The paths that match a glob, sorted, at most `MOST_MATCHES`."""
+    return sorted(islice(filter(compile_glob(pattern).matches, paths), MOST_MATCHES))
 
 
 def read_folder(path: str | None) -> str:
@@ -62,9 +59,15 @@ def wants_views(tags: Collection[str], chunk_types: Collection[str]) -> bool:
     return bool(chunk_types) or any(fold_tag(tag) in _TYPE_TAGS for tag in tags)
 
 
+def split_view(path: str) -> tuple[str, str]:
+    """The type of a view and the file it is of."""
+    type_, _, file = path.partition("/")
+    return type_, file
+
+
 def narrow_store(
     store: ChunkStore,
-    kind: Kind,
+    kind: Kind | None,
     *,
     under: str = "",
     include: Collection[str] = (),
@@ -73,9 +76,12 @@ def narrow_store(
     tags: Collection[str] = (),
     chunk_types: Collection[str] = (),
 ) -> Filter:
-    """The filter for all conditions together; `store` holds views where the search needs them."""
-    views = wants_views(tags, chunk_types)
-    if not (under or include or exclude or language or tags or views):
+    """The filter for all conditions together; `store` holds views where the search needs them.
+
+    Without a kind, it holds views in any case, and those of every kind pass.
+    """
+    views = kind is None or wants_views(tags, chunk_types)
+    if not (under or include or exclude or language or tags or chunk_types):
         return Filter()
     states = store.files()
     named = store.tags() if tags else {}
@@ -86,8 +92,12 @@ def narrow_store(
         type_, file = split_view(path) if views else ("", path)
         if (
             (spoken is None or state.language == spoken)
-            and (not views or (state.kind == kind and (not chunk_types or type_ in chunk_types)))
-            and (not wanted or wanted <= {*tag_file(file, kind, named.get(path, ())), type_})
+            and (not views or kind in (None, state.kind))
+            and (not chunk_types or type_ in chunk_types)
+            and not (
+                wanted
+                and wanted - {*tag_file(file, kind or state.kind, named.get(path, ())), type_}
+            )
         ):
             types_of.setdefault(file, []).append(path)
     where = filter_paths(types_of, under=under, include=include, exclude=exclude)

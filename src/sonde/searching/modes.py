@@ -1,7 +1,7 @@
-"""Search by everything: candidates from words, meaning and names, ordered by one model.
+"""Search modes: hybrid, semantic and lexical rankings of chunks.
 
-Files are ranked by the evidence about them; each then shows the chunk that answers: the one
-that defines the symbol in the question, else the best by words and meaning together.
+Hybrid search ranks files by the evidence about them; each then shows the chunk that answers: the
+one that defines the symbol in the question, else the best by words and meaning together.
 """
 
 from __future__ import annotations
@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from sonde.embedding.base import Vectors
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_weights
-from sonde.searching.evidence import defines_name, gather_evidence
-from sonde.searching.search import DeepVectors, Ranked, Search, merge_neighbours, order_found
-from sonde.types import Chunk
+from sonde.searching.search import Search, defines_name, gather_evidence
+from sonde.types import Chunk, Scored, Span
 
 _FILES = 15
 """The best files, whose order the deeper model may change."""
@@ -36,21 +34,61 @@ _SNIPPET = 350
 """Characters of a passage embedded now: a third of the time, and as good."""
 
 
-def rerank(
-    search: Search,
-    question: Question,
-    candidates: Sequence[Candidate],
-) -> list[float]:
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One ranked chunk; `why` lists what made it rank, strongest first."""
+
+    chunk: Chunk
+    score: float
+    score_type: str
+    why: tuple[tuple[str, float], ...] = ()
+
+
+def merge_neighbours(found: list[Ranked]) -> list[Ranked]:
+    """Chunks that touch or overlap a better one of their file become part of it."""
+    kept: list[Ranked] = []
+    of_file: dict[str, list[int]] = {}
+    for one in found:
+        places = of_file.setdefault(one.chunk.path, [])
+        span = one.chunk.span
+        for place in places:
+            near = kept[place].chunk.span
+            if span.start_byte > near.end_byte or near.start_byte > span.end_byte:
+                continue  # far more often than not
+            joined = _join(kept[place].chunk, one.chunk)
+            if joined:
+                kept[place] = replace(kept[place], chunk=joined)
+                break
+        else:
+            places.append(len(kept))
+            kept.append(one)
+    return kept
+
+
+def _join(better: Chunk, other: Chunk) -> Chunk | None:
+    """Both as one piece of the file, named after the better; None if a gap lies between."""
+    first, last = sorted((better, other), key=lambda c: (c.span.start_byte, c.span.end_byte))
+    shared = first.span.end_byte - last.span.start_byte
+    if shared < 0:
+        return None
+    if last.span.end_byte <= first.span.end_byte:
+        return replace(first, symbol=better.symbol, id=better.id)
+    rest = last.text.encode("utf-8", "surrogatepass")[shared:].decode("utf-8", "surrogatepass")
+    span = Span(
+        first.span.start_line, last.span.end_line, first.span.start_byte, last.span.end_byte
+    )
+    return replace(better, text=first.text + rest, span=span)
+
+
+def rerank(search: Search, question: Question, candidates: Sequence[Candidate]) -> list[float]:
     """`deep_rel` of the first candidates, as many as the model has seen; none if few."""
     deep = search.deep
     if deep is None or deep.is_complete:
         return []
     wanted = [order_chunks(question, candidate)[:_CHUNKS] for candidate in candidates[:_FILES]]
     ids = [chunk.id for chunks in wanted for chunk in chunks]
-    seen = {
-        id_: float(vector @ deep.vector)
-        for id_, vector in search.store.vectors(deep.model, ids).items()
-    }
+    vectors_of = search.store.vectors(deep.model, ids)
+    seen = {id_: float(vector @ deep.vector) for id_, vector in vectors_of.items()}
     best: list[float] = []
     ends = time.perf_counter() + deep.budget_s
     took = _SLOWER * deep.pace_s
@@ -62,29 +100,20 @@ def rerank(
             if fresh is None or at >= _FRESH_FILES or began + took > ends:
                 break
             try:
-                seen |= _embed_now(fresh, deep, question, missing)
+                vectors = fresh([_write_passage(question, chunk) for chunk in missing])
             except EmbeddingFailed:
                 break  # the answer stands without it
+            for chunk, vector in zip(missing, vectors, strict=True):
+                seen[chunk.id] = float(vector @ deep.vector)
             took = time.perf_counter() - began
         best.append(max(seen[chunk.id] for chunk in chunks))
     top = max(best, default=0.0)
     return [score / top for score in best] if len(best) >= _LEAST_FILES and top > 0 else []
 
 
-def _embed_now(
-    embed: Callable[[Sequence[str]], Vectors],
-    deep: DeepVectors,
-    question: Question,
-    chunks: Sequence[Chunk],
-) -> dict[int, float]:
-    texts = []
-    for chunk in chunks:
-        shown, _ = cut_snippet(question, chunk.text, chunk.span, _SNIPPET, symbol=chunk.symbol)
-        texts.append(f"{chunk.header}\n{shown}")
-    vectors = embed(texts)
-    return {
-        chunk.id: float(vector @ deep.vector) for chunk, vector in zip(chunks, vectors, strict=True)
-    }
+def _write_passage(question: Question, chunk: Chunk) -> str:
+    shown, _ = cut_snippet(question, chunk.text, chunk.span, _SNIPPET, symbol=chunk.symbol)
+    return f"{chunk.header}\n{shown}"
 
 
 _DEFINITION = 3.0
@@ -100,9 +129,8 @@ def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
     for file in _weigh_files(search, question):
         best, *others = order_chunks(question, file)
         relevance = (1 + math.tanh(file.score / _SCALE / 2)) / 2
-        why = file.why
-        found.append(Ranked(best, relevance, "relevance", why))
-        extra.extend(Ranked(chunk, relevance, "relevance", why) for chunk in others[:2])
+        found.append(Ranked(best, relevance, "relevance", file.why))
+        extra.extend(replace(found[-1], chunk=chunk) for chunk in others[:2])
     tail = found[-1].score if found else 0.0
     # further chunks of a file come after every file's best, so that files are never crowded out
     found.extend(replace(more, score=tail * more.score) for more in extra)
@@ -137,14 +165,11 @@ def order_chunks(question: Question, candidate: Candidate) -> list[Chunk]:
     most = [max(scores.values(), default=0.0) or 1.0 for scores in kinds]
 
     def strength(chunk: Chunk) -> float:
-        share = sum(
-            scores.get(chunk.id, 0.0) / top for scores, top in zip(kinds, most, strict=True)
-        )
-        return share + (_DEFINITION if defines_name(question, chunk) else 0.0)
+        shares = (held.get(chunk.id, 0.0) / top for held, top in zip(kinds, most, strict=True))
+        return sum(shares) + (_DEFINITION if defines_name(question, chunk) else 0.0)
 
-    return sorted(
-        candidate.chunks.values(), key=lambda chunk: (-strength(chunk), chunk.span.start_line)
-    )
+    chunks = candidate.chunks.values()
+    return sorted(chunks, key=lambda chunk: (-strength(chunk), chunk.span.start_line))
 
 
 def fill_up(search: Search, question: Question, found: list[Ranked]) -> list[Ranked]:
@@ -182,10 +207,7 @@ def rank_lexical(search: Search, question: Question) -> list[Ranked]:
     """Chunks that hold the words, best first."""
     terms = question.report.terms if question.report else question.terms
     scored = search.store.lexical(terms, 2 * search.limit, search.where)
-    scores = {item.id: item.score for item in scored}
-    chunks = search.store.chunks(list(scores))
-    ranked = order_found([Ranked(chunk, scores[chunk.id], "bm25") for chunk in chunks])
-    return merge_neighbours(ranked)[: search.limit]
+    return _rank_scored(search, scored, "bm25")
 
 
 def rank_semantic(search: Search, question: Question) -> list[Ranked]:
@@ -197,9 +219,16 @@ def rank_semantic(search: Search, question: Question) -> list[Ranked]:
     if search.deep and search.deep.is_complete:
         model, vector = search.deep.model, search.deep.vector
     scored = search.store.dense(model, vector, 2 * search.limit, search.where)
+    return _rank_scored(search, scored, "cosine")
+
+
+def _rank_scored(search: Search, scored: Sequence[Scored], score_type: str) -> list[Ranked]:
+    """The scored chunks in a total order: score, path, line."""
     scores = {item.id: item.score for item in scored}
-    chunks = search.store.chunks(list(scores))
-    ranked = order_found([Ranked(chunk, scores[chunk.id], "cosine") for chunk in chunks])
+    ranked = [
+        Ranked(chunk, scores[chunk.id], score_type) for chunk in search.store.chunks(list(scores))
+    ]
+    ranked.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.span.start_line))
     return merge_neighbours(ranked)[: search.limit]
 
 

@@ -1,22 +1,44 @@
-"""The input and output of every search mode: store, query vectors, ranked chunks."""
+"""One search: its store and query vectors, and the candidates with the evidence about them."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
+from pathlib import PurePosixPath
 
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed, MissingExtra, ModelDownloadFailed
-from sonde.ranking.question import Question
+from sonde.ranking.candidate import EVIDENCE, Candidate, Evidence
+from sonde.ranking.features import measure_files, measure_report
+from sonde.ranking.question import STOP_WORDS, Places, Question, Report
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import Chunk, Filter, Kind, Span
+from sonde.text.words import fold_name
+from sonde.types import Chunk, FileState, Filter, Kind, Scored
 
 EMBEDDING_BUDGET_S = 0.1
 """How long passages may be embedded while the caller waits; longer would be felt."""
 _POOL = 100
 """Chunks taken from each retriever; on labelled repositories 60 already hold 99 % of targets."""
+_NEAREST_CHUNKS = 20
+"""Of the features `dense_many` and `deep_many`; the weights are fitted to this number."""
+_NAMED_FILES = 60
+"""Files that are candidates for their name alone; a common name must not crowd out the rest."""
+_MOST_FILES = 120
+"""Candidates that are weighed; those left out were found last by every retriever."""
+_LARGEST_POOL = 1_000
+"""Chunks of one retriever beyond which no more are taken, however few files hold them."""
+_REPORT_TERMS = 48
+"""Words of a report that rank; more of them only find what is alike in general."""
+_LOOKED_UP_TERMS = 400
+"""Words of a report whose frequency in the index is looked up, the most frequent in it first."""
+_TERM_DECAY = 40
+"""Words of a report said this much later in the order of frequency count half."""
+_HEADERS = (".h", ".hh", ".hpp", ".hxx")
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".m", ".mm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,57 +80,6 @@ class Search:
     def pool(self) -> int:
         """How many chunks to take from each retriever."""
         return max(_POOL, 2 * self.limit)
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """One ranked chunk; `why` lists what made it rank, strongest first."""
-
-    chunk: Chunk
-    score: float
-    score_type: str
-    why: tuple[tuple[str, float], ...] = ()
-
-
-def order_found(found: list[Ranked]) -> list[Ranked]:
-    """The total order of every ranking: score, path, line."""
-    return sorted(found, key=lambda f: (-f.score, f.chunk.path, f.chunk.span.start_line))
-
-
-def merge_neighbours(found: list[Ranked]) -> list[Ranked]:
-    """Chunks that touch or overlap a better one of their file become part of it."""
-    kept: list[Ranked] = []
-    of_file: dict[str, list[int]] = {}
-    for one in found:
-        places = of_file.setdefault(one.chunk.path, [])
-        span = one.chunk.span
-        for place in places:
-            near = kept[place].chunk.span
-            if span.start_byte > near.end_byte or near.start_byte > span.end_byte:
-                continue  # far more often than not
-            joined = _join(kept[place].chunk, one.chunk)
-            if joined:
-                kept[place] = replace(kept[place], chunk=joined)
-                break
-        else:
-            places.append(len(kept))
-            kept.append(one)
-    return kept
-
-
-def _join(better: Chunk, other: Chunk) -> Chunk | None:
-    """Both as one piece of the file, named after the better; None if a gap lies between."""
-    first, last = sorted((better, other), key=lambda c: (c.span.start_byte, c.span.end_byte))
-    shared = first.span.end_byte - last.span.start_byte
-    if shared < 0:
-        return None
-    if last.span.end_byte <= first.span.end_byte:
-        return replace(first, symbol=better.symbol, id=better.id)
-    rest = last.text.encode("utf-8", "surrogatepass")[shared:].decode("utf-8", "surrogatepass")
-    span = Span(
-        first.span.start_line, last.span.end_line, first.span.start_byte, last.span.end_byte
-    )
-    return replace(better, text=first.text + rest, span=span)
 
 
 class QueryVectors:
@@ -164,3 +135,159 @@ class QueryVectors:
                 self.notes.append(f"answered {how}: {error.user_message}")
                 self._vectors[embedder.name] = None
         return self._vectors[embedder.name]
+
+
+def gather_evidence(search: Search, question: Question) -> list[Candidate]:
+    """Every candidate file with its evidence and features, not yet weighed."""
+    retrieved, chunks = _retrieve(search, question)
+    states = search.store.files({chunk.path for chunk in chunks})
+    candidates: dict[str, Candidate] = {}
+    for chunk in chunks:
+        if chunk.path in states:
+            candidate = candidates.setdefault(chunk.path, Candidate(states[chunk.path]))
+            candidate.chunks[chunk.id] = chunk
+    named = _add_named(search, question, candidates)
+    _attach_scores(search, candidates, retrieved)
+    # files without any text (an empty `__init__.py`) have nothing to show
+    first = [candidates[path] for path in named if candidates[path].chunks]
+    rest = [candidate for path, candidate in candidates.items() if path not in named]
+    kept = [*first, *rest][:_MOST_FILES]
+    _attach_facts(search, question, kept)
+    for candidate, row in zip(kept, measure_files(question, kept), strict=True):
+        candidate.features = row
+    if question.report:
+        rows = measure_report(question.report, kept)
+        for candidate, row in zip(kept, rows, strict=True):
+            candidate.features |= row
+    return kept
+
+
+Retrieved = dict[Evidence, list[Scored]]
+"""Per kind of evidence, the best chunks of the store."""
+
+
+def _retrieve(search: Search, question: Question) -> tuple[Retrieved, list[Chunk]]:
+    """The best chunks by words and by meaning; more of them when a few large files hold all."""
+    store, probe, pool = search.store, search.probe, search.pool
+    found: Retrieved = {kind: [] for kind in EVIDENCE}
+    if question.report:
+        terms = _choose_terms(search, question.report)
+        found["report_lexical"] = store.lexical(terms, pool, search.where)
+        if probe and probe.report is not None:
+            found["report_dense"] = store.dense(probe.model, probe.report, pool, search.where)
+    deep = search.deep if search.deep and search.deep.is_complete else None
+    while True:
+        found["lexical"] = store.lexical(question.terms, pool, search.where)
+        if probe:
+            found["dense"] = store.dense(probe.model, probe.vector, pool, search.where)
+        if deep:
+            found["deep"] = store.dense(deep.model, deep.vector, pool, search.where)
+        # by rank in any list: what is cut off later is what all find last
+        ranked = (item.id for row in zip_longest(*found.values()) for item in row if item)
+        chunks = store.chunks(list(dict.fromkeys(ranked)))
+        enough = len({chunk.path for chunk in chunks}) >= search.limit
+        if enough or max(map(len, found.values())) < pool or pool > _LARGEST_POOL:
+            return found, chunks
+        pool *= 4
+
+
+def _choose_terms(search: Search, report: Report) -> list[str]:
+    """The report's words that say most: often in it, seldom in the index."""
+    terms = [term for term in report.terms if term not in STOP_WORDS and len(term) > 1]
+    terms = terms[:_LOOKED_UP_TERMS]
+    counts = search.store.term_counts(terms)
+    total = search.store.coverage("")[1]
+    weights = {
+        term: math.log((total + 1) / counts[term]) / (1 + at / _TERM_DECAY)
+        for at, term in enumerate(terms)
+        if counts[term]
+    }
+    return sorted(weights, key=lambda term: -weights[term])[:_REPORT_TERMS]
+
+
+def _attach_scores(search: Search, candidates: dict[str, Candidate], found: Retrieved) -> None:
+    """Give each candidate the scores of its chunks: by words those that were retrieved, by meaning
+    all of them."""
+    owner = {id_: c for c in candidates.values() for id_ in c.chunks}
+    words: tuple[Evidence, ...] = ("lexical", "report_lexical")
+    for kind in words:
+        for item in found[kind]:
+            if item.id in owner:
+                owner[item.id].scores[kind][item.id] = item.score
+    near, deep_near = (
+        {item.id for item in found[kind][:_NEAREST_CHUNKS]} for kind in ("dense", "deep")
+    )
+    for candidate in candidates.values():
+        candidate.dense_near = len(near & candidate.chunks.keys())
+        candidate.deep_near = len(deep_near & candidate.chunks.keys())
+    if probe := search.probe:
+        for id_, vector in search.store.vectors(probe.model, list(owner)).items():
+            owner[id_].scores["dense"][id_] = float(vector @ probe.vector)
+            if probe.report is not None:
+                owner[id_].scores["report_dense"][id_] = float(vector @ probe.report)
+    if (deep := search.deep) and deep.is_complete:
+        for id_, vector in search.store.vectors(deep.model, list(owner)).items():
+            owner[id_].scores["deep"][id_] = float(vector @ deep.vector)
+
+
+def _add_named(
+    search: Search, question: Question, candidates: dict[str, Candidate]
+) -> dict[str, FileState]:
+    """Files named like something in the query, or defining it, are candidates in any case."""
+    found = sorted(_list_named(search, question.names | question.joined))
+    if question.report:
+        found = [*_find_places(search, question.report), *found]
+    states = search.store.files(found[:_NAMED_FILES])
+    named = {path: states[path] for path in dict.fromkeys(found) if path in states}
+    for path, state in named.items():
+        candidate = candidates.setdefault(path, Candidate(state))
+        for chunk in search.store.chunks_of(path):
+            if not candidate.chunks or defines_name(question, chunk):
+                candidate.chunks.setdefault(chunk.id, chunk)
+    return named
+
+
+def _find_places(search: Search, report: Report) -> list[str]:
+    """Files that a report names by path, dotted name or frame."""
+    places = Places([*report.frames, *report.paths])
+    found = [path for path in _list_named(search, places.names) if places.rate(path) == 2]
+    return sorted(found)[: _NAMED_FILES // 2]
+
+
+def _list_named(search: Search, names: Collection[str]) -> list[str]:
+    """Files with one of these names that the filter lets through."""
+    known = search.store.paths_named(names) if names else ()
+    allowed = search.where.paths
+    return [path for path in known if allowed is None or path in allowed]
+
+
+def _attach_facts(search: Search, question: Question, candidates: Sequence[Candidate]) -> None:
+    """What the index knows of the files beyond the scores of their chunks."""
+    symbols = search.store.symbols_of([c.state.path for c in candidates])
+    stems = {c.state.path: fold_name(c.state.stem) for c in candidates}
+    importers = search.store.importers(set(stems.values()))
+    sources = _implementations(search, candidates)
+    for c in candidates:
+        c.symbols = symbols.get(c.state.path, ())
+        c.importers = importers.get(stems[c.state.path], 0)
+        c.holds_name = any(
+            name in chunk.text for name in question.spelled for chunk in c.chunks.values()
+        )
+        c.has_implementation = c.state.stem in sources
+
+
+def _implementations(search: Search, candidates: Sequence[Candidate]) -> set[str]:
+    """Stems of the sources that belong to the headers among the candidates."""
+    headers = {c.state.stem for c in candidates if c.state.path.endswith(_HEADERS)}
+    if not headers:
+        return set()
+    named = search.store.paths_named({fold_name(stem) for stem in headers})
+    return {PurePosixPath(path).stem for path in named if path.endswith(_SOURCES)}
+
+
+def defines_name(question: Question, chunk: Chunk) -> bool:
+    """Whether the chunk opens a definition that the question names."""
+    return bool(chunk.symbol) and (
+        fold_name(chunk.symbol.rsplit(".", 1)[-1]) in question.names
+        or fold_name(chunk.symbol) in question.names
+    )

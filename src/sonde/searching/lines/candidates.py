@@ -1,7 +1,7 @@
-"""Which files can match: those whose trigrams fit, and those that no index knows as they are now.
+"""Files that can match: those whose trigrams fit, and those that no index knows as they are now.
 
-What was found out is kept from one search to the next, as long as neither the files nor the index
-have changed; whether they have is checked on every search.
+The answer is kept from one search to the next, as long as neither the files nor the index have
+changed; whether they have is checked on every search.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ class LineCandidates:
         """The files to read, and those whose content the index (in `folder`) has admitted."""
         for _ in range(_TRIES):
             index = self._recall(sight, folder, stores)
-            trusted = index.known.difference(self._list_recent(sight, index))
+            since = time.time_ns() - _SETTLED_NS
+            trusted = index.known.difference(
+                path for path in index.recent if sight.entries[path].mtime_ns > since
+            )
             if needs is None:
                 return index.known | index.unknown, trusted
             fitting = {path for store in stores for path in store.trigram_candidates(needs)}
@@ -86,11 +89,6 @@ class LineCandidates:
             if index.key == _read_key(sight, folder, stores):
                 return (fitting & trusted) | (index.known - trusted) | index.unknown, trusted
         return sight.entries.keys(), ()
-
-    @staticmethod
-    def _list_recent(sight: CandidateFiles, index: _Index) -> list[str]:
-        since = time.time_ns() - _SETTLED_NS
-        return [path for path in index.recent if sight.entries[path].mtime_ns > since]
 
     def _recall(
         self, sight: CandidateFiles, folder: Path, stores: Collection[ChunkStore]

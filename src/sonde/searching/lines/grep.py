@@ -1,8 +1,8 @@
 """Search by regular expression: exact, line by line, in linear time, with ripgrep's results.
 
 RE2 does the matching, so no pattern can hang. The pattern is read by `pattern`, which refuses what
-cannot be matched in linear time, and written for RE2 by `translate`; the lines that RE2 would not
-judge exactly go to `stepping`.
+cannot be matched in linear time, and written for RE2 by `engines`; the lines that RE2 would not
+judge exactly go to its `Stepper`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,15 @@ from typing import Any, NotRequired, TypedDict
 
 from sonde.errors import InvalidPattern
 from sonde.runtime.work import Work
-from sonde.searching.lines.pattern import Node, parse_pattern, spell_literal
-from sonde.searching.lines.stepping import Stepper
-from sonde.searching.lines.translate import enclose_word, list_assertions, list_needs, write_re2
+from sonde.searching.lines.engines import (
+    Stepper,
+    enclose_word,
+    list_assertions,
+    list_needs,
+    write_re2,
+)
+from sonde.searching.lines.pattern import parse_pattern, spell_literal
+from sonde.searching.lines.syntax import Node
 from sonde.types import FileText, Needs
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -91,7 +97,6 @@ class Expression:
         looks = list(list_assertions(node))
         self.needs: Needs | None = list_needs(node)
         """What every file with a match holds; None when nothing is sure."""
-        self._splits_words = bool(looks)
         self._loose = _compile(write_re2(node, edges=False), pattern)
         self._strict = self._loose
         self._ascii = all(look.kind in _RE2_WORDS for look in looks)
@@ -104,9 +109,9 @@ class Expression:
     ) -> Iterator[ByteLine]:
         """The lines of a text in UTF-8 that match, from the first on; without `spans`, only the
         first match of each is reported."""
-        if not self._splits_words or (self._ascii and data.isascii()):
+        if self._stepper is None or (self._ascii and data.isascii()):
             return self._group(data, self._strict, spans=spans)
-        return self._judge_lines(data, check)
+        return self._judge_lines(self._stepper, data, check)
 
     def find_spans(self, line: str) -> list[tuple[int, int]]:
         """The characters of one line that match."""
@@ -116,13 +121,7 @@ class Expression:
         spans = _list_spans(self._strict, data, 0, len(data))
         if line.isascii():
             return spans
-        return [
-            (
-                len(data[:start].decode("utf-8", "replace")),
-                len(data[:end].decode("utf-8", "replace")),
-            )
-            for start, end in spans
-        ]
+        return [(_decode_length(data[:start]), _decode_length(data[:end])) for start, end in spans]
 
     def _group(self, data: bytes, expression: Any, *, spans: bool) -> Iterator[ByteLine]:
         """Matches of the whole text, line by line: no match holds a line break."""
@@ -142,7 +141,9 @@ class Expression:
             yield ByteLine(number, start, end, tuple((a - start, b - start) for a, b in listed))
             at = end + 1
 
-    def _judge_lines(self, data: bytes, check: Callable[[], None]) -> Iterator[ByteLine]:
+    def _judge_lines(
+        self, stepper: Stepper, data: bytes, check: Callable[[], None]
+    ) -> Iterator[ByteLine]:
         """Candidate lines by the loose expression, each verified by the exact one."""
         for line in self._group(data, self._loose, spans=False):
             text = data[line.start : line.end]
@@ -150,7 +151,7 @@ class Expression:
                 spans = _list_spans(self._strict, text, 0, len(text))
             else:
                 decoded = text.decode("utf-8", "surrogatepass")
-                spans = _count_bytes(decoded, list(self._stepper.find(decoded, check)))  # type: ignore[union-attr]
+                spans = _count_bytes(decoded, list(stepper.find(decoded, check)))
             if spans:
                 yield ByteLine(line.number, line.start, line.end, tuple(spans))
 
@@ -185,29 +186,24 @@ def grep_text(
     spans: bool = True,
 ) -> Iterator[Line]:
     """Matching lines of one file."""
-    for line in islice(expression.find_lines(text.data, work.check, spans=spans), max_count):
-        yield _show_line(text.path, text.data, line, before, after)
+    data = text.data
+    for line in islice(expression.find_lines(data, work.check, spans=spans), max_count):
+        raw = data[line.start : line.end]
+        columns = line.spans
+        if not raw.isascii():
+            columns = tuple((_decode_length(raw[:a]), _decode_length(raw[:b])) for a, b in columns)
+        yield Line(
+            text.path,
+            line.number,
+            raw.decode("utf-8", "surrogatepass"),
+            columns,
+            _lines_before(data, line.start, before),
+            _lines_after(data, line.end, after),
+            line.start,
+        )
 
 
-def _show_line(path: str, data: bytes, line: ByteLine, before: int, after: int) -> Line:
-    raw = data[line.start : line.end]
-    text = raw.decode("utf-8", "surrogatepass")
-    spans = line.spans
-    if not raw.isascii():
-        places = {at: _count_characters(raw[:at]) for span in spans for at in span}
-        spans = tuple((places[start], places[end]) for start, end in spans)
-    return Line(
-        path,
-        line.number,
-        text,
-        spans,
-        _lines_before(data, line.start, before),
-        _lines_after(data, line.end, after),
-        line.start,
-    )
-
-
-def _count_characters(data: bytes) -> int:
+def _decode_length(data: bytes) -> int:
     return len(data.decode("utf-8", "surrogatepass"))
 
 
@@ -256,17 +252,13 @@ def _list_spans(expression: Any, data: bytes, start: int, end: int) -> list[tupl
     spans: list[tuple[int, int]] = []
     last = -1
     for found in expression.finditer(data, start, end):
-        span = found.span()
-        if span[0] == span[1] and (span[1] == last or _is_inside(data, span[1])):
+        at, stop = found.span()
+        # RE2 also finds nothing at all, within a character or where a match has just ended
+        if at == stop and (at == last or (at < len(data) and data[at] & 0xC0 == 0x80)):
             continue
-        last = span[1]
-        spans.append(span)
+        last = stop
+        spans.append((at, last))
     return spans
-
-
-def _is_inside(data: bytes, at: int) -> bool:
-    """Whether a place lies within a character."""
-    return at < len(data) and data[at] & 0xC0 == 0x80
 
 
 def _count_bytes(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 
 from sonde.searching.lines.grep import LineRow
 from sonde.text.formats import format_bytes, format_seconds
-from sonde.types import HitRow, IndexReport, Json, ProjectSummary, Status, StoreCounts
+from sonde.types import HitRow, IndexReport, IndexStatus, Json, ProjectSummary, StoreCounts
 
 
 class SearchMetadata(TypedDict):
@@ -162,7 +162,7 @@ def show_report(root: Path, counts: Iterable[StoreCounts], report: IndexReport) 
     return answer
 
 
-def show_index_status(status: Status) -> StatusAnswer:
+def show_index_status(status: IndexStatus) -> StatusAnswer:
     """The status of an index; details that do not apply are left out."""
     extras: StatusExtras = {}
     if status.model_note:

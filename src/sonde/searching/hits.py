@@ -1,17 +1,69 @@
-"""Why a search found nothing, or nothing that holds its words, and what would help."""
+"""Hits after ranking: brought up to date with their files, and explained when there are none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from sonde.ranking.question import Question
 from sonde.stores.chunks.base import ChunkStore
+from sonde.types import FileContent, FileState, Hit, ListedFile, Skipped, Span
 
 _MOST_WORDS = 8
 """Of the query that a note mentions."""
 _SHORTEST = 4
 """Letters of a word that may be misspelt; any two shorter ones are near each other."""
+_MOST_SIMILAR = 2
+"""Words that a note offers instead of each unknown one."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+CheckAll = Callable[[Collection[str]], Mapping[str, ListedFile | Skipped]]
+Read = Callable[[str], FileContent | Skipped]
+
+
+def find_changed(
+    paths: Collection[str], states: Mapping[str, FileState], check_all: CheckAll
+) -> set[str]:
+    """Which of these files are no longer as they were when indexed."""
+    return {
+        path
+        for path, found in check_all(paths).items()
+        if isinstance(found, Skipped)
+        or (state := states.get(path)) is None
+        or (found.size, found.mtime_ns) != (state.size, state.mtime_ns)
+    }
+
+
+def refresh_hit(hit: Hit, read: Read) -> Hit:
+    """Move a hit to where its text is now; mark it stale when the text is gone."""
+    content = read(hit.path)
+    if isinstance(content, Skipped):
+        return replace(hit, stale=True)
+    position = _find_nearest(content.text, hit.text, hit.span)
+    if position < 0:
+        return replace(hit, stale=True)
+    before = content.text[:position]
+    start_line = before.count("\n") + 1
+    start_byte = len(before.encode())
+    span = Span(
+        start_line,
+        start_line + hit.span.end_line - hit.span.start_line,
+        start_byte,
+        start_byte + hit.span.end_byte - hit.span.start_byte,
+    )
+    return replace(hit, span=span)
+
+
+def _find_nearest(text: str, piece: str, span: Span) -> int:
+    """The occurrence of `piece` nearest to its old line; -1 when there is none."""
+    best, best_distance = -1, 0
+    position = text.find(piece)
+    while position >= 0:
+        distance = abs(text.count("\n", 0, position) + 1 - span.start_line)
+        if best < 0 or distance < best_distance:
+            best, best_distance = position, distance
+        position = text.find(piece, position + 1)
+    return best
 
 
 def explain_no_results(
@@ -26,8 +78,8 @@ def explain_no_results(
         return "Nothing is indexed here yet: the index is being built, or no file is admitted."
     if filters and not allowed:
         return f"No indexed file fits {' and '.join(filters)}; {files:,} files are indexed."
-    unknown = [term for term in _list_terms(question) if not _holds(stores, term)]
-    said = _describe_unknown(stores, unknown)
+    counted = _count_terms(stores, _list_terms(question))
+    said = _describe_unknown(stores, [term for term, count in counted.items() if not count])
     if filters:
         said.append(f"Only {allowed:,} of {files:,} files fit {' and '.join(filters)}.")
     return " ".join(said) or "Other words, or mode `semantic`, may find more."
@@ -36,7 +88,7 @@ def explain_no_results(
 def explain_missing_words(stores: Sequence[ChunkStore], question: Question) -> str:
     """A note for hits when the index holds none of the query's words; empty otherwise."""
     terms = _list_terms(question)
-    if not terms or any(_holds(stores, term) for term in terms):
+    if not terms or any(_count_terms(stores, terms).values()):
         return ""
     return " ".join([*_describe_unknown(stores, terms), "Showing semantically similar results."])
 
@@ -45,17 +97,13 @@ def _list_terms(question: Question) -> Sequence[str]:
     return (question.report.terms if question.report else question.terms)[:_MOST_WORDS]
 
 
-def _holds(stores: Sequence[ChunkStore], term: str) -> bool:
-    return any(count_in(stores, [term]).values())
-
-
 def _describe_unknown(stores: Sequence[ChunkStore], unknown: Sequence[str]) -> list[str]:
     said = [f"No exact match for: {', '.join(unknown)}."] if unknown else []
-    near = [word for term in unknown for word in find_nearest_names(stores, term)]
+    near = [word for term in unknown for word in _find_similar(stores, term)]
     return [*said, f"Similar words in the index: {', '.join(near)}."] if near else said
 
 
-def count_in(stores: Iterable[ChunkStore], terms: Sequence[str]) -> dict[str, int]:
+def _count_terms(stores: Sequence[ChunkStore], terms: Sequence[str]) -> dict[str, int]:
     """How many chunks of all these stores hold each term."""
     counted = dict.fromkeys(terms, 0)
     for store in stores:
@@ -64,13 +112,13 @@ def count_in(stores: Iterable[ChunkStore], terms: Sequence[str]) -> dict[str, in
     return counted
 
 
-def find_nearest_names(stores: Sequence[ChunkStore], term: str, most: int = 2) -> list[str]:
+def _find_similar(stores: Sequence[ChunkStore], term: str) -> list[str]:
     """Words of the index that are one slip of the pen away, the commonest first."""
     if len(term) < _SHORTEST or not term.isascii():
         return []
-    counted = count_in(stores, sorted(_slips(term) - {term}))
+    counted = _count_terms(stores, sorted(_slips(term) - {term}))
     known = [word for word, count in counted.items() if count]
-    return sorted(known, key=lambda word: (-counted[word], word))[:most]
+    return sorted(known, key=lambda word: (-counted[word], word))[:_MOST_SIMILAR]
 
 
 def _slips(term: str) -> set[str]:
