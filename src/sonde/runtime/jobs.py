@@ -36,7 +36,7 @@ def mint_handle(length: int = HANDLE_LENGTH) -> str:
 Status = Literal["running", "done", "failed", "cancelled", "interrupted"]
 _POLL_S = 0.1
 _LOWEST_PRIORITY = 19
-_RECORD_AFTER_S = 0.5
+RECORD_AFTER_S = 0.5
 """Work that takes longer is recorded; shorter work would write more records than work."""
 _SAVE_INTERVAL_S = 1.0
 _STOP_TIMEOUT_S = 10.0
@@ -85,6 +85,7 @@ class Job:
         process: str = "",
         clock: Callable[[], float] = time.time,
         save_interval_s: float = _SAVE_INTERVAL_S,
+        record_after_s: float = RECORD_AFTER_S,
     ) -> None:
         self.id = mint_handle()
         self.kind = kind
@@ -102,7 +103,7 @@ class Job:
         self._save_interval_s = save_interval_s
         self._process = process
         self._is_recorded = False
-        self._next_save = time.monotonic() + _RECORD_AFTER_S
+        self._next_save = time.monotonic() + record_after_s
         self._function = function
         self._work = Work(report=self._record_progress)
         self._finished = threading.Event()
@@ -139,7 +140,7 @@ class Job:
             self.error = SondeError(f"{type(error).__name__}: {error}")
         finally:
             self._finish(status)
-            if time.monotonic() - started > _RECORD_AFTER_S:
+            if time.monotonic() - started > RECORD_AFTER_S:
                 trim_heap()
 
     def fail(self, error: SondeError) -> None:
@@ -236,12 +237,14 @@ class Jobs:
         *,
         clock: Callable[[], float] = time.time,
         save_interval_s: float = _SAVE_INTERVAL_S,
+        record_after_s: float = RECORD_AFTER_S,
         start: Callable[[Callable[[], None], str], None] = start_thread,
     ) -> None:
         self._open_store = open_store
         self._process = process
         self._clock = clock
         self._save_interval_s = save_interval_s
+        self._record_after_s = record_after_s
         self._start = start
         self._store: JobStore | None = None
         self._jobs: dict[str, Job] = {}
@@ -277,6 +280,7 @@ class Jobs:
                 process=self._process,
                 clock=self._clock,
                 save_interval_s=self._save_interval_s,
+                record_after_s=self._record_after_s,
             )
             self._jobs[key] = self._by_id[job.id] = job
             self._forget_old()
