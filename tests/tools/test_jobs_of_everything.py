@@ -16,8 +16,15 @@ from sonde.knowledge.editing import import_knowledge, restore_knowledge, write_k
 from sonde.projects.find import indexed_project
 from sonde.projects.maintenance import check_now, convert_store, export_chunks, flush_index
 from sonde.runtime.work import Work
-from sonde.tools.index import create_index, reindex_project
-from sonde.tools.job_routes import job_progress, list_jobs, read_job, read_progress, stop_job
+from sonde.tools.index import (
+    create_index,
+    job_progress,
+    list_jobs,
+    read_job,
+    read_progress,
+    reindex_project,
+    stop_job,
+)
 from sonde.types import Caller, Progress
 
 BOUND_S = 30.0

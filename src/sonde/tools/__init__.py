@@ -32,24 +32,22 @@ def _join_tables() -> tuple[tuple[Tool, ...], tuple[Route, ...]]:
         code,
         disk,
         index,
-        job_routes,
         knowledge,
         pages,
         queries,
         research,
-        resources,
         sets,
     )
 
     tools = (
         *(*code.TOOLS, *pages.TOOLS, *code.CONTEXT_TOOLS),
-        *(*index.TOOLS, *disk.TOOLS, *job_routes.TOOLS, *disk.NODE_TOOLS),
+        *(*index.TOOLS, *disk.TOOLS, *index.JOB_TOOLS, *disk.NODE_TOOLS),
         *(*sets.TOOLS, *queries.TOOLS, *disk.SESSION_TOOLS),
         *(*knowledge.TOOLS, *research.TOOLS),
     )
     routes = (
-        *(*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *resources.ROUTES),
-        *(*disk.ROUTES, *job_routes.ROUTES, *sets.ROUTES, *queries.ROUTES),
+        *(*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *code.FILE_ROUTES),
+        *(*disk.ROUTES, *index.JOB_ROUTES, *sets.ROUTES, *queries.ROUTES),
         *knowledge.ENTRY_ROUTES,
         Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to"),
     )

@@ -22,7 +22,7 @@ from sonde.errors import HandleUnknown, NodeMissing
 from sonde.mcp.calls import SCOPE_CALLER, dump_answer
 from sonde.policy.content import ShownFile, open_shown
 from sonde.runtime.work import Work
-from sonde.tools.job_routes import read_job
+from sonde.tools.index import read_job
 from sonde.types import Caller, Json
 from sonde.web.application import Parts
 from sonde.web.errors import shape_error

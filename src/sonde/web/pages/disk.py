@@ -27,7 +27,7 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import STATES, Scan
 from sonde.stores.disk.filters import KINDS
 from sonde.tools.disk import IndexParam, NodeParam, delete_scan, start_index
-from sonde.tools.job_routes import read_job
+from sonde.tools.index import read_job
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs

@@ -11,8 +11,8 @@ from starlette.routing import BaseRoute
 
 from sonde.app import App
 from sonde.runtime.work import Work
+from sonde.tools.code import FileParam, read_file_text
 from sonde.tools.research import fetch
-from sonde.tools.resources import FileParam, read_file_text
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.web.application import Parts

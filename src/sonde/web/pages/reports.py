@@ -15,7 +15,7 @@ from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import AgeTotal, Copies, ExtensionTotal, Growth, Node, ReportRow
 from sonde.tools.disk import IndexParam
-from sonde.tools.job_routes import read_job
+from sonde.tools.index import read_job
 from sonde.tools.route import Content
 from sonde.tools.schema import CursorParam, Param
 from sonde.tools.shapes.shell import show_epoch

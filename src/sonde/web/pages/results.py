@@ -16,7 +16,7 @@ from sonde.tools.research import search
 from sonde.web.pages.html import Markup, join, link_file, link_to, tag
 
 if TYPE_CHECKING:
-    from sonde.tools.shapes.page import PageAnswer
+    from sonde.tools.pages import PageAnswer
 
 PAGE_SIZE = 20
 """Results of a page: a few screens, and quick enough to show while one types."""
