@@ -34,7 +34,6 @@ def _join_tables() -> tuple[tuple[Tool, ...], tuple[Route, ...]]:
         index,
         knowledge,
         pages,
-        queries,
         research,
         sets,
     )
@@ -42,12 +41,12 @@ def _join_tables() -> tuple[tuple[Tool, ...], tuple[Route, ...]]:
     tools = (
         *(*code.TOOLS, *pages.TOOLS, *code.CONTEXT_TOOLS),
         *(*index.TOOLS, *disk.TOOLS, *index.JOB_TOOLS, *disk.NODE_TOOLS),
-        *(*sets.TOOLS, *queries.TOOLS, *disk.SESSION_TOOLS),
+        *(*sets.TOOLS, *disk.SESSION_TOOLS),
         *(*knowledge.TOOLS, *research.TOOLS),
     )
     routes = (
         *(*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *code.FILE_ROUTES),
-        *(*disk.ROUTES, *index.JOB_ROUTES, *sets.ROUTES, *queries.ROUTES),
+        *(*disk.ROUTES, *index.JOB_ROUTES, *sets.ROUTES),
         *knowledge.ENTRY_ROUTES,
         Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Annotated, Literal, NotRequired, TypedDict
 
@@ -293,10 +294,11 @@ def complete_path(app: App, argument: str, prefix: str, given: Mapping[str, str]
     return list_paths(app.workspace, given.get("project"), prefix, MAX_COMPLETED_PATHS)
 
 
+_declare = partial(declare_tool, "code")
+
 TOOLS: tuple[Tool, ...] = (
-    declare_tool(
+    _declare(
         search_code,
-        "code",
         "Search code",
         "Search your codebase for relevant code by question, words or symbol name. "
         "Prefer search_docs for prose and search_by_path for file names.",
@@ -304,26 +306,23 @@ TOOLS: tuple[Tool, ...] = (
         "patterns, or implementations.",
         always_load=True,
     ),
-    declare_tool(
+    _declare(
         search_docs,
-        "code",
         "Search docs",
         "Search documentation files (.md, .txt). Prefer search_code for source code.",
         hint="TIP: For follow-up questions about a doc already in context, use this tool instead "
         "of re-reading the entire file - more precise results, less context usage.",
     ),
-    declare_tool(
+    _declare(
         search_by_path,
-        "code",
         "Search by path",
         "Find files whose path matches a glob pattern. "
         "Prefer search_code when you know what the file does but not its name.",
     ),
 )
 CONTEXT_TOOLS = (
-    declare_tool(
+    _declare(
         cortex_search,
-        "code",
         "Cortex search",
         "Search for relevant context in the project codebase and documentation, by chunk type "
         "and tag (language, folder, #tag). Prefer search_code for whole code.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Literal
 
 from sonde.app import App
@@ -38,7 +39,7 @@ from sonde.tools.shapes.shell import (
     show_plan,
     show_scan,
 )
-from sonde.tools.tool import Tool
+from sonde.tools.tool import Tool, declare_tool
 
 IndexParam = Annotated[str, Param("indexId", min_length=1, max_length=64)]
 NodeParam = Annotated[str, Param("nodeId", min_length=1, max_length=64)]
@@ -305,48 +306,39 @@ def read_report_page(
     return show_disk_report(found, work.caller)
 
 
+_declare = partial(declare_tool, "files")
+
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="cd",
-        call=cd,
-        toolset="files",
-        title="Change directory",
-        description=(
-            "Go to a folder of a scanned disk tree and list it with sizes and counts. "
-            "Prefer inspect for one file; call index first."
-        ),
+    _declare(
+        cd,
+        "Change directory",
+        "Go to a folder of a scanned disk tree and list it with sizes and counts. "
+        "Prefer inspect for one file; call index first.",
     ),
     Tool(
-        name="index",
-        call=scan_folder,
-        toolset="files",
-        title="Scan a folder",
-        description=(
-            "Scan names, sizes and times of a folder in the background, not contents. "
-            "Prefer create_index to make contents searchable."
-        ),
+        "index",
+        scan_folder,
+        "files",
+        "Scan a folder",
+        "Scan names, sizes and times of a folder in the background, not contents. "
+        "Prefer create_index to make contents searchable.",
         read_only=False,
     ),
 )
 """Those that come before `job_progress`."""
-NODE_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="inspect",
-        call=inspect,
-        toolset="files",
-        title="Inspect a node",
-        description="Show all metadata of one file or folder, and links to more.",
+NODE_TOOLS = (
+    _declare(
+        inspect,
+        "Inspect a node",
+        "Show all metadata of one file or folder, and links to more.",
     ),
 )
-SESSION_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="session_preferences",
-        call=session_preferences,
-        toolset="files",
-        title="Session preferences",
-        description="Show or set units, order and length of listings.",
+SESSION_TOOLS = (
+    _declare(
+        session_preferences,
+        "Session preferences",
+        "Show or set units, order and length of listings.",
         read_only=False,
-        aliases=("session-preferences",),
     ),
 )
 _INDEX = "indexes/{indexId}"

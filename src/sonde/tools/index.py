@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from sonde.app import App
@@ -192,50 +193,46 @@ def stop_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     return {"jobId": record.id, "status": "stopping"}
 
 
+_declare = partial(declare_tool, "index")
+
 TOOLS: tuple[Tool, ...] = (
-    declare_tool(
+    _declare(
         create_index,
-        "index",
         "Create index",
         "Index the contents of the current project so that it can be searched. "
         "Asks for confirmation; an existing index is brought up to date.",
         read_only=False,
     ),
-    declare_tool(
+    _declare(
         get_index_status,
-        "index",
         "Index status",
         "Show how large, fresh and complete the project's index is and what was left out. "
         "Use list_projects to see every project.",
     ),
-    declare_tool(
+    _declare(
         reindex_project,
-        "index",
         "Reindex project",
         "Rebuild the entire index from scratch; asks for confirmation. "
         "Rarely needed: changed files are picked up by themselves.",
         read_only=False,
         destructive=True,
     ),
-    declare_tool(
+    _declare(
         reindex_file,
-        "index",
         "Reindex file",
         "Index a single file again right now. Rarely needed: searches notice changed files.",
         read_only=False,
     ),
-    declare_tool(
+    _declare(
         delete_index,
-        "index",
         "Delete index",
         "Delete the index of the current project; asks for confirmation. "
         "The project's own files are not touched.",
         read_only=False,
         destructive=True,
     ),
-    declare_tool(
+    _declare(
         list_projects,
-        "index",
         "List projects",
         "List every indexed project on this machine with its size and age. "
         "Pass a project's path as `project` to search it.",
@@ -243,7 +240,7 @@ TOOLS: tuple[Tool, ...] = (
 )
 JOB_TOOLS = (
     declare_tool(
-        job_progress, "files", "Job progress", "Show how far a job is, or what came of it."
+        "files", job_progress, "Job progress", "Show how far a job is, or what came of it."
     ),
 )
 

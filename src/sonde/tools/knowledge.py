@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, TypedDict, get_type_hints
 
 from sonde.app import App
@@ -33,7 +34,7 @@ from sonde.tools.shapes.know import (
     show_content,
     show_page,
 )
-from sonde.tools.tool import Tool
+from sonde.tools.tool import declare_tool
 
 SUGGESTED_MEDIA_TYPES = (
     "video", "audio", "podcast", "pdf", "epub", "docx", "pptx", "html", "markdown", "txt", "image",
@@ -293,16 +294,7 @@ def _get(
     return show_content(read_entry(app.knowledge, source, id, retrieval, work, session, mode))
 
 
-def _declare(call: Callable[..., Any], title: str, description: str) -> Tool:
-    return Tool(
-        name=call.__name__,
-        call=call,
-        toolset="knowledge",
-        title=title,
-        description=description,
-        aliases=(call.__name__.replace("_", "."),),
-    )
-
+_declare = partial(declare_tool, "knowledge")
 
 TOOLS = (
     _declare(

@@ -268,32 +268,30 @@ def _shorten_text(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+_declare = partial(declare_tool, "code")
+
 TOOLS: tuple[Tool, ...] = (
-    declare_tool(
+    _declare(
         semantic_search,
-        "code",
         "Semantic search",
         "Page through semantically similar code and docs. "
         "Prefer search_code for the few best answers.",
     ),
-    declare_tool(
+    _declare(
         regex_search,
-        "code",
         "Regex search",
         "Page through the lines that match a regular expression; needs no index. "
         "Prefer search_code when the exact text is unknown.",
     ),
-    declare_tool(
+    _declare(
         hybrid_search,
-        "code",
         "Hybrid search",
         "Page through code and docs by meaning, words and names together. "
         "Prefer regex_search for exact text.",
         shown=("query", *_FILTERS, "top_k", "page_size", "context_lines", "project", "cursor"),
     ),
-    declare_tool(
+    _declare(
         lexical_search,
-        "code",
         "Lexical search",
         "Page through code and docs that hold the words, filtered as in semantic_search. "
         "Prefer semantic_search when the wording is unknown.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from sonde.app import App
@@ -22,7 +23,7 @@ from sonde.tools.shapes.know import (
     show_content,
     show_page,
 )
-from sonde.tools.tool import Tool
+from sonde.tools.tool import declare_tool
 
 ModeParam = Annotated[
     str,
@@ -90,20 +91,14 @@ def fetch(
     return dict(answer) if mode == "full" else dict(show_compact_content(answer))
 
 
+_declare = partial(declare_tool, "research")
+
 TOOLS = (
-    Tool(
-        name="search",
-        call=search,
-        toolset="research",
-        title="Search everything",
-        description="Search notes, media, chats, characters, prompts, code and docs at once. "
+    _declare(
+        search,
+        "Search everything",
+        "Search notes, media, chats, characters, prompts, code and docs at once. "
         "mode=compact: {id, title, text, url, metadata}. Prefer search_code for code.",
     ),
-    Tool(
-        name="fetch",
-        call=fetch,
-        toolset="research",
-        title="Fetch a result",
-        description="Read what the uri of a result points at.",
-    ),
+    _declare(fetch, "Fetch a result", "Read what the uri of a result points at."),
 )

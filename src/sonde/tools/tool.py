@@ -140,7 +140,7 @@ def bind_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def declare_tool(
-    call: Callable[..., Any], toolset: Toolset, title: str, description: str, **options: Any
+    toolset: Toolset, call: Callable[..., Any], title: str, description: str, **options: Any
 ) -> Tool:
     """The tool of a verb, under the verb's own name and the spelling of its specification."""
     name, separator = call.__name__, _SEPARATORS.get(toolset, "_")

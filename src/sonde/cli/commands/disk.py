@@ -68,7 +68,7 @@ def _print_matches(session: Session, index: DiskIndex) -> int:
     """Print the largest nodes that match a filter."""
     from sonde.disk.queries import find_matches
     from sonde.stores.disk.filters import parse_filter
-    from sonde.tools.shapes.sets import show_matches
+    from sonde.tools.shapes.nodes import show_matches
     from sonde.types import Caller
 
     where, limit = parse_filter(session.args.where), session.args.limit or _LIMIT

@@ -9,6 +9,7 @@ from sonde.disk.indexes import IndexState
 from sonde.disk.listing import FolderEntry, FolderListing, LiveDetail, NodeDetail
 from sonde.disk.reports import DiskReport
 from sonde.disk.scope import Place, measure_json, shorten_path, shorten_text
+from sonde.disk.sets import NodeMatches
 from sonde.disk.trees import join_node
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import (
@@ -29,11 +30,7 @@ from sonde.tools.shapes.shell import (
     MAX_ANSWER_BYTES,
     Answer,
     CdAnswer,
-    Crumb,
-    EntryRow,
-    FolderAnswer,
     NodeAnswer,
-    NodeCounts,
     fit_bytes,
     show_bytes,
     show_epoch,
@@ -51,7 +48,7 @@ _MAX_CRUMBS = 8
 _MAX_SCANS_SHOWN = 20
 
 
-def _show_counts(node: Node) -> NodeCounts:
+def _show_counts(node: Node) -> Json:
     return {"children": node.children, "files": node.files, "folders": node.folders}
 
 
@@ -64,7 +61,7 @@ def _link_place(index: str, kind: str, path: str) -> str:
     return f"indexes/{index}/{kind}?path={quote(show_path(path), safe='/')}"
 
 
-def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") -> EntryRow:
+def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") -> Json:
     """A ListingEntry of a scanned node."""
     handle = join_node(index, node.id)
     row: Json = {
@@ -79,10 +76,10 @@ def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") 
     if node.state != OK:
         row["state"] = STATES[node.state]
     row["link"] = caller.link(f"indexes/{index}/nodes/{handle}")
-    return row  # type: ignore[return-value]
+    return row
 
 
-def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) -> EntryRow:
+def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) -> Json:
     if entry.node:
         return show_node_row(place.index.id, entry.node, caller, units)
     path = f"{place.inner_path}/{entry.name}" if place.names else entry.name
@@ -98,10 +95,10 @@ def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) ->
     }
 
 
-def show_crumbs(listing: FolderListing) -> list[Crumb]:
+def show_crumbs(listing: FolderListing) -> list[Json]:
     """The way from the root; the middle of a long one is left out."""
     index = listing.place.index.id
-    crumbs: list[Crumb] = [
+    crumbs: list[Json] = [
         {
             "nodeId": join_node(index, number) if number else None,
             "name": shorten_text(name, _MAX_CRUMB_BYTES),
@@ -115,7 +112,7 @@ def show_crumbs(listing: FolderListing) -> list[Crumb]:
 
 def show_folder_page(
     listing: FolderListing, caller: Caller, units: str = "bytes", max_bytes: int | None = None
-) -> FolderAnswer:
+) -> Json:
     """One page of a folder."""
     place, crumbs = listing.place, show_crumbs(listing)
     if listing.trail and listing.node:
@@ -123,9 +120,9 @@ def show_folder_page(
     else:
         address = _link_place(place.index.id, "tree", place.inner_path)
 
-    def whole(rows: list[EntryRow]) -> FolderAnswer:
+    def whole(rows: list[Json]) -> Json:
         cursor = listing.page.take(len(rows)).cursor
-        answer: FolderAnswer = {
+        answer: Json = {
             "breadcrumb": crumbs,
             "entries": rows,
             "nextPageUrl": caller.link(f"{address}&limit=50&cursor={cursor}") if cursor else None,
@@ -341,3 +338,12 @@ def _show_report_row(report: DiskReport, row: ReportRow, caller: Caller) -> Answ
                 return {**gone, "state": "gone", **change}
             return {**show(row.node), **change}
     return show(row.node)
+
+
+def show_matches(found: NodeMatches, caller: Caller) -> Json:
+    """The largest nodes that match a filter."""
+    rows = [
+        {**show_node_row(found.index.id, node, caller), "path": found.paths[node.id]}
+        for node in found.nodes
+    ]
+    return {"matches": found.totals.entries, "totalSize": found.totals.size, "entries": rows}

@@ -31,7 +31,7 @@ from sonde.tools.index import read_job
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
-from sonde.tools.shapes.shell import Crumb, show_epoch, show_name, show_permissions
+from sonde.tools.shapes.shell import show_epoch, show_name, show_permissions
 from sonde.types import Json
 from sonde.web.application import Parts
 from sonde.web.pages.disk_map import link_node, read_map, show_map
@@ -201,7 +201,7 @@ def _show_keep_form(app: App, index: str, work: Work) -> Markup:
     )  # fmt: skip
 
 
-def _show_trail(address: str, crumbs: Sequence[Crumb]) -> Markup:
+def _show_trail(address: str, crumbs: Sequence[Json]) -> Markup:
     steps = [
         tag("a", crumb["name"], href=link_to(address, node=crumb["nodeId"]))
         if crumb.get("nodeId") else tag("span", crumb["name"], class_="folder")
