@@ -25,8 +25,7 @@ from sonde.runtime.work import Work
 from sonde.tools.index import read_job
 from sonde.types import Caller, Json
 from sonde.web.application import Parts
-from sonde.web.errors import shape_error
-from sonde.web.rest import DescribedRoute
+from sonde.web.rest import DescribedRoute, shape_error
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 POLL_INTERVAL_S = 0.25

@@ -34,7 +34,7 @@ from sonde.errors import (
 )
 from sonde.knowledge.retrieval import check_preferences
 from sonde.mcp.calls import SCOPE_CALLER
-from sonde.mcp.limits import Buckets
+from sonde.mcp.listing import Buckets
 from sonde.types import LOCAL, Caller
 from sonde.web.accounts import Tokens
 from sonde.web.pages.html import is_person, refuse_request

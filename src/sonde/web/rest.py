@@ -1,27 +1,85 @@
-"""REST: every route as an HTTP endpoint, and the OpenAPI document that describes them."""
+"""REST: every route as an HTTP endpoint, errors as responses, and the OpenAPI document."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
-from sonde.errors import InvalidRequest
+from sonde import errors
 from sonde.mcp.calls import SCOPE_CALLER, Calls, LazyApp, dump_answer
-from sonde.mcp.limits import ToolLimits
+from sonde.mcp.listing import ToolLimits
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.types import Json
 from sonde.version import __version__
-from sonde.web.errors import shape_error
+
+STATUSES: Mapping[int, tuple[type[errors.SondeError], ...]] = {
+    400: (errors.InvalidPattern, errors.InvalidRequest),
+    401: (errors.TokenRequired,),
+    403: (
+        errors.FileNotAdmitted,
+        errors.ForeignOrigin,
+        errors.OutsideRoots,
+        errors.PermissionDenied,
+        errors.SymlinkNotAllowed,
+    ),
+    404: (
+        errors.DocsIndexNotFound,
+        errors.EntryMissing,
+        errors.FileMissing,
+        errors.HandleUnknown,
+        errors.IndexNotFound,
+        errors.NodeMissing,
+        errors.NoSuchAddress,
+        errors.NotScanned,
+        errors.ProjectNotDetected,
+    ),
+    409: (errors.IndexBusy,),
+    413: (errors.BodyTooLarge,),
+    421: (errors.UnknownHost,),
+    428: (errors.ConfirmationRequired, errors.FileLimitWarning),
+    429: (errors.TooManyRequests,),
+    499: (errors.Cancelled,),
+    501: (errors.MissingExtra,),
+    507: (errors.DiskFull,),
+}
+"""A class that is not listed has the status of its nearest base, else 500."""
+
+_log = logging.getLogger("sonde.web")
+
+
+def find_status(kind: type[errors.SondeError]) -> int:
+    """The HTTP status of a class of errors."""
+    return next(
+        (s for above in kind.__mro__ for s, kinds in STATUSES.items() if above in kinds), 500
+    )
+
+
+def shape_error(error: Exception) -> JSONResponse:
+    """The response for an exception of a verb or the guard."""
+    if not isinstance(error, errors.SondeError):
+        # Details of a defect stay in the log: they may quote what was being read.
+        _log.error("a route failed unexpectedly", exc_info=error)
+        error = errors.SondeError(f"unexpected {type(error).__name__}; see the log")
+    status = find_status(type(error))
+    if status == 500:
+        _log.error("%s", error.developer_message)
+    headers = {"cache-control": "no-store"}
+    if isinstance(error, errors.TokenRequired):
+        headers["www-authenticate"] = "Bearer"
+    if isinstance(error, errors.TooManyRequests):
+        headers["retry-after"] = str(error.facts["seconds"])
+    return JSONResponse(error.as_dict(), status, headers)
 
 
 class RouteEndpoint:
@@ -100,7 +158,7 @@ async def _read_object(request: Request) -> Json:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"{kind or 'no content type'}, {len(body)} bytes",
             user_message="The body must be a JSON object, sent as application/json.",
         )

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, Manifest
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, LISTS, Manifest, answer_list
 from sonde.types import Json
 from sonde.version import __version__
 
@@ -63,8 +63,10 @@ class Front:
             return {"jsonrpc": "2.0", "id": number, "error": error}
         elif modern:
             result = self._answer_modern(method, params)
+        elif not self._greeted:
+            return None
         else:
-            result = self._answer_legacy(method, params)
+            result = {} if method == "ping" else self._list(method, params)
         return None if result is None else {"jsonrpc": "2.0", "id": number, "result": result}
 
     def _greet(self, params: Json) -> Json | None:
@@ -83,22 +85,10 @@ class Front:
                 }
         return None
 
-    def _answer_legacy(self, method: str, params: Json) -> Json | None:
-        if not self._greeted:
-            return None
-        return {} if method == "ping" else self._list(method, params)
-
     def _list(self, method: str, params: Json) -> Json | None:
-        if "cursor" in params:
+        if "cursor" in params or method not in LISTS:
             return None
-        match method:
-            case "tools/list":
-                return {"tools": self._listing.entries}
-            case "resources/list":
-                return {"resources": self._listing.resources}
-            case "resources/templates/list":
-                return {"resourceTemplates": self._listing.templates}
-        return None
+        return answer_list(self._listing, method)
 
     def _answer_modern(self, method: str, params: Json) -> Json | None:
         result = self._list(method, params)

@@ -14,7 +14,7 @@ from starlette.types import Scope
 from sonde.errors import NoSuchAddress, SondeError, TokenRequired
 from sonde.text.times import format_age
 from sonde.tools.route import Content
-from sonde.web.errors import shape_error
+from sonde.web.rest import shape_error
 
 _VOID_ELEMENTS = frozenset({"input", "link", "meta", "br", "hr", "img"})
 
