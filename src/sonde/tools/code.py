@@ -22,13 +22,7 @@ from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions, SearchR
 from sonde.searching.filters import match_paths, read_folder
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam, TagsParam, TypesParam
-from sonde.tools.shapes.rfc import (
-    CortexAnswer,
-    GrepAnswer,
-    PathAnswer,
-    SearchAnswer,
-    show_metadata,
-)
+from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
 from sonde.tools.tool import Tool, declare_tool
 from sonde.types import Hit, HitRow, Json, Kind
 
@@ -111,6 +105,7 @@ def _answer(
     workspace = app.workspace
     page = open_page(workspace, request, work, cursor)
     budget = max_tokens or workspace.max_tokens
+    trust = {"freshness": page.freshness, "note": page.note}
 
     def write(hit: Hit, length: int) -> HitRow:
         shown = page.present(workspace, hit, length)
@@ -121,7 +116,7 @@ def _answer(
             "results": rows,
             "totalResults": page.total,
             "searchTimeMs": round((time.perf_counter() - began) * 1000),
-            "metadata": show_metadata(page.freshness, page.note),
+            "metadata": {name: text for name, text in trust.items() if text},
         }
         if more := workspace.results.cursor_at(page.results, page.offset + len(rows)):
             answer["truncated"], answer["nextCursor"] = True, more

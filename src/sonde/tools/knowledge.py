@@ -32,7 +32,7 @@ from sonde.tools.shapes.know import (
     list_recent,
     read_filters,
     show_content,
-    show_page,
+    show_ranked_page,
 )
 from sonde.tools.tool import declare_tool
 
@@ -277,7 +277,7 @@ def _answer(
     dedupe: bool = False,
 ) -> KnowAnswer:
     page = search_knowledge(app.knowledge, request, options, work, session, dedupe=dedupe)
-    answer = show_page(page)
+    answer = show_ranked_page(page)
     record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
 

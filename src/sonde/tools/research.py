@@ -21,7 +21,7 @@ from sonde.tools.shapes.know import (
     read_filters,
     show_compact_content,
     show_content,
-    show_page,
+    show_ranked_page,
 )
 from sonde.tools.tool import declare_tool
 
@@ -64,7 +64,7 @@ def search(
     )
     options = PageOptions(limit, offset, snippet_length or None, max_tokens)
     page = search_everything(app, request, options, work, session, dedupe=dedupe)
-    answer = show_page(page, compact=mode == "compact")
+    answer = show_ranked_page(page, compact=mode == "compact")
     record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
 
