@@ -174,23 +174,16 @@ def _list_names(tool: Tool, spelling: Spelling) -> Iterator[str]:
 
 
 def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> Json:
+    repeated = tool.title.lower().split() == tool.name.split("_")
+    # Without `additionalProperties`: a client that validates calls itself must let `topK` pass for
+    # `top_k`, and let a mistyped name reach us, who can suggest the right one.
+    schema = {key: fact for key, fact in tool.input_schema.items() if key != "additionalProperties"}
     entry: Json = {
         "name": name,
-        **({} if _is_repeated(tool) else {"title": tool.title}),
+        **({} if repeated else {"title": tool.title}),
         "description": tool.describe(enhanced=enhanced),
-        "inputSchema": _open_schema(tool.input_schema),
+        "inputSchema": schema,
         "outputSchema": OUTPUT_SCHEMA,
         "annotations": tool.annotations,
     }
     return entry | {"_meta": {"anthropic/alwaysLoad": True}} if tool.always_load else entry
-
-
-def _is_repeated(tool: Tool) -> bool:
-    """Whether the title only repeats the name."""
-    return tool.title.lower().split() == tool.name.split("_")
-
-
-def _open_schema(schema: Json) -> Json:
-    """The schema without `additionalProperties`: a client that validates calls itself must let
-    `topK` pass for `top_k`, and let a mistyped name reach us, who can suggest the right one."""
-    return {key: value for key, value in schema.items() if key != "additionalProperties"}

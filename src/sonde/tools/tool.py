@@ -126,10 +126,12 @@ def read_answer(call: Callable[..., Any]) -> Json:
     if not typing.is_typeddict(answer):
         return {"type": "object"}
     hints = typing.get_type_hints(answer, include_extras=True)
-    schema: Json = {
-        "type": "object",
-        "properties": {key: _describe_value(hint) for key, hint in hints.items()},
-    }
+    properties: Json = {}
+    for key, hint in hints.items():
+        bare, _, optional = _strip(hint)
+        kind = _kind_of(bare)
+        properties[key] = {"type": [kind, "null"] if optional else kind} if kind else {}
+    schema: Json = {"type": "object", "properties": properties}
     required = [key for key, hint in hints.items() if _is_required(answer, key, hint)]
     return schema | {"required": required} if required else schema
 
@@ -247,14 +249,6 @@ def _read_argument(parameter: inspect.Parameter, hint: Any) -> Argument:
         choices=tuple(choices or ()),
         items=_kind_of(inner[0]) if kind == "array" and inner else None,
     )
-
-
-def _describe_value(hint: Any) -> Json:
-    bare, _, optional = _strip(hint)
-    kind = _kind_of(bare)
-    if kind is None:
-        return {}
-    return {"type": [kind, "null"] if optional else kind}
 
 
 def _is_required(answer: Any, key: str, hint: Any) -> bool:

@@ -116,7 +116,20 @@ class RouteEndpoint:
 
     async def read_object(self, request: Request) -> Json:
         """The arguments in the body."""
-        return await _read_object(request)
+        body = await request.body()
+        if not body:
+            return {}
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        try:
+            value = json.loads(body) if kind == "application/json" else None
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise errors.InvalidRequest(
+                f"{kind or 'no content type'}, {len(body)} bytes",
+                user_message="The body must be a JSON object, sent as application/json.",
+            )
+        return value
 
     def refuse(self, error: Exception, request: Request) -> Response:
         """The response for an exception."""
@@ -148,23 +161,6 @@ class RouteEndpoint:
         return answer
 
 
-async def _read_object(request: Request) -> Json:
-    body = await request.body()
-    if not body:
-        return {}
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    try:
-        value = json.loads(body) if kind == "application/json" else None
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise errors.InvalidRequest(
-            f"{kind or 'no content type'}, {len(body)} bytes",
-            user_message="The body must be a JSON object, sent as application/json.",
-        )
-    return value
-
-
 def _shape_answer(route: Route, answer: Any, request: Request) -> Response:
     if isinstance(answer, Response):
         return answer
@@ -172,23 +168,18 @@ def _shape_answer(route: Route, answer: Any, request: Request) -> Response:
     body = content.body.encode() if isinstance(content.body, str) else content.body
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"etag": etag, "cache-control": "private, no-cache"}
-    given = [tag.strip().removeprefix("W/") for tag in _split(request, "if-none-match")]
+    tags = request.headers.get("if-none-match", "").split(",")
+    given = [tag.strip().removeprefix("W/") for tag in tags if tag.strip()]
     if route.method == "GET" and (etag in given or given == ["*"]):
         return Response(status_code=304, headers=headers)
     return Response(body, route.status, headers, content.mime)
 
 
-def _split(request: Request, header: str) -> list[str]:
-    return [part for part in request.headers.get(header, "").split(",") if part.strip()]
-
-
+_ERROR_FIELDS = ("code", "userMessage", "developerMessage", "nextAction")
 _ERROR = {
     "type": "object",
-    "required": ["code", "userMessage", "developerMessage", "nextAction"],
-    "properties": {
-        name: {"type": "string"}
-        for name in ("code", "userMessage", "developerMessage", "nextAction")
-    },
+    "required": list(_ERROR_FIELDS),
+    "properties": {name: {"type": "string"} for name in _ERROR_FIELDS},
 }
 _REFUSAL = {
     "description": "What went wrong and what to do",

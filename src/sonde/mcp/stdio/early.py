@@ -56,7 +56,10 @@ class Front:
         modern = isinstance(meta, dict) and f"{_META}protocolVersion" in meta
         if method == "initialize":
             result = self._greet(params)
-        elif modern and not _is_plain(meta):
+        elif modern and (
+            meta[f"{_META}protocolVersion"] != MODERN_VERSION
+            or not isinstance(meta.get(f"{_META}clientCapabilities"), dict)
+        ):
             return None
         elif method in _NOT_OFFERED and (modern or self._greeted):
             error = {"code": -32601, "message": "Method not found", "data": method}
@@ -106,11 +109,6 @@ class Front:
             "cacheScope": "public",
             "_meta": {f"{_META}serverInfo": self._info},
         }
-
-
-def _is_plain(meta: Json) -> bool:
-    known = meta[f"{_META}protocolVersion"] == MODERN_VERSION
-    return known and isinstance(meta.get(f"{_META}clientCapabilities"), dict)
 
 
 DRAIN_S = 0.5

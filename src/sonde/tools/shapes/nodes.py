@@ -317,12 +317,7 @@ def _show_report_row(report: DiskReport, row: ReportRow, caller: Caller) -> Answ
                 "sizeOnDisk": row.disk,
             }
         case AgeTotal():
-            return {
-                "age": row.age,
-                "maxDays": row.max_days,
-                "files": row.files,
-                "size": row.size,
-            }
+            return {"age": row.age, "maxDays": row.max_days, "files": row.files, "size": row.size}
         case Copies():
             return {
                 "digest": f"sha256:{row.digest.hex()}",
