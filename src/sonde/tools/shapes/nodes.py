@@ -203,7 +203,7 @@ def show_node(
 def show_node_detail(detail: NodeDetail, caller: Caller) -> Answer:
     """A NodeDetail with everything that the REST API tells."""
     node = detail.node
-    answer: dict[str, object] = {
+    answer: Json = {
         **show_node(detail, caller, whole=True),
         "name": show_path(node.name),
         "names": node.links,
@@ -234,11 +234,11 @@ def show_live_node(detail: LiveDetail, caller: Caller, units: str = "bytes") -> 
     return answer
 
 
-def show_index(state: IndexState, caller: Caller) -> dict[str, object]:
+def show_index(state: IndexState, caller: Caller) -> Json:
     """A scanned folder."""
     index, root = state.index, state.root
     tree = _link_folder(index.id, ROOT_ID) if root else f"indexes/{index.id}/tree"
-    answer: dict[str, object] = {
+    answer: Json = {
         "indexId": index.id,
         "root": show_path(index.root),
         "link": caller.link(f"indexes/{index.id}"),
@@ -277,7 +277,8 @@ def show_index_detail(state: IndexState, scans: Sequence[Scan], caller: Caller) 
 
 def show_disk_report(report: DiskReport, caller: Caller) -> Answer:
     """One page of a report."""
-    index, page, extra = report.index.id, report.page, dict[str, object]()
+    index, page = report.index.id, report.page
+    extra: Json = {}
     if report.kind == "growth":
         base = report.since_scan
         extra["sinceScan"] = base.id if base else None
