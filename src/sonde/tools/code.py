@@ -21,7 +21,7 @@ from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions, SearchResult
 from sonde.searching.filters import match_paths, read_folder
 from sonde.tools.route import Content, Route
-from sonde.tools.schema import Param, ProjectParam, TagsParam, TypesParam
+from sonde.tools.schema import HiddenTokensParam, Param, ProjectParam, TagsParam, TypesParam
 from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
 from sonde.tools.tool import Tool, declare_tool
 from sonde.types import Hit, HitRow, Json, Kind
@@ -201,9 +201,7 @@ def cortex_search(
     project: Annotated[
         str | None, Param("Folder of the project; default: here", max_length=4096, listed=False)
     ] = None,
-    max_tokens: Annotated[
-        int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
-    ] = None,
+    max_tokens: HiddenTokensParam = None,
     cursor: Annotated[
         str | None, Param("nextCursor of an answer", max_length=2_000, listed=False)
     ] = None,

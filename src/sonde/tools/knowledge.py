@@ -22,7 +22,7 @@ from sonde.knowledge.service import (
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Source
 from sonde.tools.route import Route
-from sonde.tools.schema import Param
+from sonde.tools.schema import HiddenTokensParam, Param
 from sonde.tools.shapes.know import (
     FILTERS,
     GetAnswer,
@@ -50,9 +50,6 @@ OffsetParam = Annotated[int, Param("next_offset of the page before", minimum=0)]
 LengthParam = Annotated[
     int | None,
     Param("Characters of text, clamped to 50..1000", minimum=0),
-]
-TokensParam = Annotated[
-    int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
 ]
 RetrievalParam = Annotated[
     Mapping[str, object] | None,
@@ -97,7 +94,7 @@ def knowledge_search(
         ),
     ] = None,
     dedupe: Annotated[bool, Param("Hold back what this session has seen", terse=True)] = True,
-    max_tokens: TokensParam = None,
+    max_tokens: HiddenTokensParam = None,
     session_id: SessionParam = None,
     defaults: Annotated[
         Mapping[str, object] | None,
@@ -160,7 +157,7 @@ def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., Kn
         "offset": (OffsetParam, 0),
         "snippet_length": (LengthParam, None),
         **{each.name: (hints[each.name], each.default) for each in own},
-        "max_tokens": (TokensParam, None),
+        "max_tokens": (HiddenTokensParam, None),
     }
     return declare_signature(search_source, f"{source}_search", KnowAnswer, parameters)
 

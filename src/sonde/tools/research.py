@@ -14,7 +14,7 @@ from sonde.knowledge.service import (
     record_shown,
 )
 from sonde.runtime.work import Work
-from sonde.tools.schema import Param
+from sonde.tools.schema import HiddenTokensParam, Param
 from sonde.tools.shapes.know import (
     KnowAnswer,
     choose_sources,
@@ -49,9 +49,7 @@ def search(
         Mapping[str, object] | None, Param("By source, as of knowledge_search", listed=False)
     ] = None,
     dedupe: Annotated[bool, Param("Hold back what was seen", listed=False)] = True,
-    max_tokens: Annotated[
-        int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
-    ] = None,
+    max_tokens: HiddenTokensParam = None,
     session_id: Annotated[str | None, Param("A session's handle", listed=False)] = None,
     *,
     work: Work,
