@@ -21,12 +21,12 @@ from sonde.errors import (
     TooManyRequests,
 )
 from sonde.mcp.listing import Listing
-from sonde.mcp.manifest import MANIFEST, write_manifest
+from sonde.mcp.manifest import MANIFEST
 from sonde.tools import ROUTES, TOOLS
 from sonde.tools.schema import Argument
 from sonde.tools.tool import TOOLSETS, Tool
 from sonde.types import Json
-from sonde.web.errors import find_status
+from sonde.web.rest import find_status
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 INTRODUCTION = """\
@@ -179,6 +179,21 @@ def make_example(tool: Tool) -> Json:
         elif argument.required:
             example[argument.name] = quoted[1] if quoted else argument.kind
     return example
+
+
+def write_manifest(listing: Listing) -> str:
+    """The text of the file: a line for each entry, so that diffs are easy to read."""
+    parts = {
+        "tools": listing.entries,
+        "resources": listing.resources,
+        "templates": listing.templates,
+    }
+    lists = (
+        f'"{name}": [\n' + ",\n".join(dump(row) for row in rows) + "\n]"
+        for name, rows in parts.items()
+    )
+    toolsets = dump(list(listing.toolsets))
+    return "{\n" + ",\n".join((f'"toolsets": {toolsets}', *lists)) + "\n}\n"
 
 
 def dump(value: Any) -> str:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sonde.app import App
+from sonde.runtime.jobs import RECORD_AFTER_S
 from sonde.settings import load_settings
 from sonde.wiring import build_app
 
@@ -32,11 +33,16 @@ def open_app(tmp_path: Path) -> Iterator[Callable[..., App]]:
     with ExitStack() as stack:
 
         def open_one(
-            home: str = "home", *, start: Path, stays: bool = False, **explicit: Any
+            home: str = "home",
+            *,
+            start: Path,
+            stays: bool = False,
+            record_after_s: float = RECORD_AFTER_S,
+            **explicit: Any,
         ) -> App:
             given = {"assume_yes": True, "embedding": "static"} | explicit
             chosen = load_settings({}, home=tmp_path / home, **given)
-            app = build_app(chosen, start=start, stays=stays)
+            app = build_app(chosen, start=start, stays=stays, record_after_s=record_after_s)
             stack.callback(app.close)
             return app
 

@@ -25,7 +25,7 @@ from sonde.searching.lines.grep import Line
 from sonde.settings import load_settings
 from sonde.tools import code
 from sonde.tools import index as indexes
-from sonde.tools.shapes.sets import show_matches
+from sonde.tools.shapes.nodes import show_matches
 from sonde.types import Caller, Hit, Kind, Progress
 from sonde.wiring import build_app
 

@@ -30,7 +30,7 @@ from sonde.policy.read import read_document
 from sonde.policy.roots import resolve_inside
 from sonde.projects.project import Project, ProjectSettings
 from sonde.projects.workspace import Projects, Workspace
-from sonde.runtime.jobs import Job, Jobs, JobStore
+from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
 from sonde.runtime.work import Work
 from sonde.settings import (
@@ -71,10 +71,12 @@ def build_app(
     start: Path,
     stays: bool = False,
     tell: Callable[[str], None] = log.warning,
+    record_after_s: float = RECORD_AFTER_S,
 ) -> App:
     """Put the parts together; nothing heavy is loaded before it is used.
 
-    `tell` is called with a message when something takes long on the first run.
+    `tell` is called with a message when something takes long on the first run. Jobs that take
+    longer than `record_after_s` are recorded.
     """
     share_heap()
     try:
@@ -91,7 +93,7 @@ def build_app(
         start=start,
         key=key,
         projects=Projects(lambda root: open_project(settings, root)),
-        jobs=_open_jobs(settings.home / "files"),
+        jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
         static=load_provider("static")
         if settings.embedding in ("auto", "static", "local")
@@ -107,13 +109,13 @@ def build_app(
     return App(workspace, disk=_open_disk(settings, workspace), knowledge=knowledge)
 
 
-def _open_jobs(folder: Path) -> Jobs:
+def _open_jobs(folder: Path, record_after_s: float) -> Jobs:
     def open_store() -> JobStore:
         from sonde.stores.jobs import SqliteJobStore
 
         return SqliteJobStore(folder / "jobs.db")
 
-    return Jobs(open_store, name_process())
+    return Jobs(open_store, name_process(), record_after_s=record_after_s)
 
 
 def _open_disk(settings: Settings, workspace: Workspace) -> Disk:

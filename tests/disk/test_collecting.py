@@ -23,8 +23,15 @@ from sonde.runtime.work import Work
 from sonde.tools import TOOLS
 from sonde.tools.disk import cd, inspect, read_report_page
 from sonde.tools.index import create_index
-from sonde.tools.queries import query_get, query_list, query_run
-from sonde.tools.sets import change_entries, make_set, read_set, resource_set_ops
+from sonde.tools.sets import (
+    change_entries,
+    make_set,
+    query_get,
+    query_list,
+    query_run,
+    read_set,
+    resource_set_ops,
+)
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.types import Caller
 

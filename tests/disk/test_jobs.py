@@ -17,8 +17,7 @@ from sonde.app import App
 from sonde.errors import DiskFull, HandleUnknown
 from sonde.runtime.work import Work
 from sonde.tools.disk import scan_folder
-from sonde.tools.index import create_index
-from sonde.tools.job_routes import job_progress, list_jobs
+from sonde.tools.index import create_index, job_progress, list_jobs
 from sonde.types import Caller, Progress
 
 from .conftest import BOUND_S

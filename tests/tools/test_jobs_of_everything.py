@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.trees import write_files
 
-import sonde.runtime.jobs
 from sonde.app import App
 from sonde.disk.indexes import read_root, start_scan
 from sonde.errors import Cancelled, InvalidRequest
@@ -17,17 +16,26 @@ from sonde.knowledge.editing import import_knowledge, restore_knowledge, write_k
 from sonde.projects.find import indexed_project
 from sonde.projects.maintenance import check_now, convert_store, export_chunks, flush_index
 from sonde.runtime.work import Work
-from sonde.tools.index import create_index, reindex_project
-from sonde.tools.job_routes import job_progress, list_jobs, read_job, read_progress, stop_job
+from sonde.tools.index import (
+    create_index,
+    job_progress,
+    list_jobs,
+    read_job,
+    read_progress,
+    reindex_project,
+    stop_job,
+)
 from sonde.types import Caller, Progress
 
 BOUND_S = 30.0
 
 
-@pytest.fixture(autouse=True)
-def keep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs that end within a moment are not written down; here every one is long enough."""
-    monkeypatch.setattr(sonde.runtime.jobs, "_MOMENT_S", 0.0)
+@pytest.fixture
+def app(open_app: Callable[..., App]) -> App:
+    """An app whose project is indexed, and which records even the shortest jobs."""
+    made = open_app(record_after_s=0.0)
+    create_index(made, work=Work())
+    return made
 
 
 @pytest.fixture

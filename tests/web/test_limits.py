@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.web.test_knowledge_sessions import call
 
 from sonde.errors import InvalidRequest, TooManyRequests
-from sonde.mcp.limits import ToolLimits
+from sonde.mcp.listing import ToolLimits
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 

@@ -30,7 +30,7 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sonde.mcp.calls import SCOPE_CALLER, SCOPE_SESSION
-from sonde.mcp.streams import Outlet
+from sonde.mcp.server import Outbox
 
 SUBPROTOCOL = "mcp"
 MAX_SESSIONS = 1_000
@@ -107,15 +107,26 @@ class McpOverSocket:
         await socket.accept(SUBPROTOCOL)
         put, take = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
         options = self._server.create_initialization_options()
+
+        async def send_message(item: SessionMessage) -> None:
+            try:
+                await socket.send_text(
+                    item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                )
+            except (WebSocketDisconnect, RuntimeError, OSError):
+                _log.debug("a message to a closed socket was dropped")
+
+        outbox = Outbox(send_message)
         async with anyio.create_task_group() as group:
-            group.start_soon(_receive_messages, socket, put, group.cancel_scope)
-            await self._server.run(take, SocketOutbox(socket), options)
+            group.start_soon(_receive_messages, socket, put, outbox, group.cancel_scope)
+            await self._server.run(take, outbox, options)
             group.cancel_scope.cancel()
 
 
 async def _receive_messages(
     socket: WebSocket,
     put: anyio.abc.ObjectSendStream[SessionMessage | Exception],
+    outbox: Outbox,
     scope: anyio.CancelScope,
 ) -> None:
     origin = ServerMessageMetadata(request_context=socket)
@@ -129,24 +140,8 @@ async def _receive_messages(
         except ValidationError:
             error = types.ErrorData(code=types.PARSE_ERROR, message="Not a JSON-RPC message")
             answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
-            await SocketOutbox(socket).send(SessionMessage(answer))
+            await outbox.send(SessionMessage(answer))
         else:
             await put.send(SessionMessage(message, metadata=origin))
     # The client is gone: cancel what is running.
     scope.cancel()
-
-
-class SocketOutbox(Outlet):
-    """The server's writing end of a socket."""
-
-    def __init__(self, socket: WebSocket) -> None:
-        self._socket = socket
-
-    async def send(self, item: SessionMessage, /) -> None:
-        """Send one message, unless the client is gone."""
-        try:
-            await self._socket.send_text(
-                item.message.model_dump_json(by_alias=True, exclude_unset=True)
-            )
-        except (WebSocketDisconnect, RuntimeError, OSError):
-            _log.debug("a message to a closed socket was dropped")

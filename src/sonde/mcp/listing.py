@@ -1,16 +1,19 @@
-"""The tools and resources that clients see, in a fixed order, as plain JSON."""
+"""The tools and resources that clients see, as plain JSON, and how often each may be called."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from sonde.mcp.limits import ToolLimits
+from sonde.errors import InvalidRequest, TooManyRequests
 from sonde.tools.route import SCHEME, Route
-from sonde.tools.tool import TOOLSETS, Tool, Toolset
+from sonde.tools.tool import TOOLSETS, Tool, Toolset, fold_tool_name
 from sonde.types import Json
 
 Spelling = Literal["portable", "documented", "both"]
@@ -21,6 +24,89 @@ DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("code", "index", "research")
 OUTPUT_SCHEMA = {"type": "object"}
 """Of every tool. Several clients check errors against it too and show their model a mismatch
 instead of the error, so it requires no key; docs/tools.md has the full shapes."""
+MAX_CALLERS = 10_000
+"""Buckets kept; the caller seen least recently is forgotten first, and starts with a full one."""
+_SECONDS = {"s": 1, "m": 60, "h": 3_600}
+_EVERY = "*"
+
+
+class Buckets:
+    """A token bucket for each caller."""
+
+    def __init__(
+        self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_for(self, caller: str) -> int:
+        """Seconds until the caller may send again, rounded up; takes no token."""
+        level = self._level(caller)
+        return 0 if level >= 1 else math.ceil((1 - level) / self._rate)
+
+    def take(self, caller: str) -> int:
+        """Take a token. Returns 0, or the seconds until there is one, rounded up."""
+        level = self._level(caller)
+        if level < 1:
+            return math.ceil((1 - level) / self._rate)
+        self._levels[caller] = (level - 1, self._clock())
+        self._levels.move_to_end(caller)
+        if len(self._levels) > MAX_CALLERS:
+            self._levels.popitem(last=False)
+        return 0
+
+    def _level(self, caller: str) -> float:
+        level, since = self._levels.get(caller, (self._burst, 0.0))
+        return min(self._burst, level + (self._clock() - since) * self._rate)
+
+
+class ToolLimits:
+    """How often a user may call each tool: `name=COUNT/UNIT`, `*` for each one not named.
+
+    A whole unit's count may come in a burst; after that, calls pass at the steady rate.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[str] = (),
+        names: Iterable[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._rates: dict[str, tuple[int, int]] = {}
+        self._buckets: dict[str, Buckets] = {}
+        known = {fold_tool_name(name) for name in names} | {_EVERY}
+        for rule in rules:
+            name, _, rate = rule.partition("=")
+            count, _, unit = rate.partition("/")
+            if fold_tool_name(name) not in known:
+                raise InvalidRequest(
+                    f"toolLimits: {name!r}",
+                    user_message="toolLimits names '{name}', and there is no such tool.",
+                    next_action="Name tools as `sonde mcp` lists them, or operations of the API.",
+                    name=name,
+                )
+            self._rates[fold_tool_name(name)] = int(count), _SECONDS[unit]
+
+    def take(self, name: str, user: str) -> None:
+        """Count a call; raises `TooManyRequests` if this user has none left."""
+        key = fold_tool_name(name)
+        rate = self._rates.get(key) or self._rates.get(_EVERY)
+        if rate is None:
+            return
+        count, seconds = rate
+        if key not in self._buckets:
+            self._buckets[key] = Buckets(count / seconds, count, self._clock)
+        wait = self._buckets[key].take(user)
+        if wait:
+            raise TooManyRequests(
+                f"{name} by {user}: more than {count} in {seconds} s",
+                user_message="Too many calls of {name}.",
+                name=name,
+                seconds=wait,
+            )
 
 
 @dataclass(frozen=True)
@@ -88,23 +174,16 @@ def _list_names(tool: Tool, spelling: Spelling) -> Iterator[str]:
 
 
 def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> Json:
+    repeated = tool.title.lower().split() == tool.name.split("_")
+    # Without `additionalProperties`: a client that validates calls itself must let `topK` pass for
+    # `top_k`, and let a mistyped name reach us, who can suggest the right one.
+    schema = {key: fact for key, fact in tool.input_schema.items() if key != "additionalProperties"}
     entry: Json = {
         "name": name,
-        **({} if _is_repeated(tool) else {"title": tool.title}),
+        **({} if repeated else {"title": tool.title}),
         "description": tool.describe(enhanced=enhanced),
-        "inputSchema": _open_schema(tool.input_schema),
+        "inputSchema": schema,
         "outputSchema": OUTPUT_SCHEMA,
         "annotations": tool.annotations,
     }
     return entry | {"_meta": {"anthropic/alwaysLoad": True}} if tool.always_load else entry
-
-
-def _is_repeated(tool: Tool) -> bool:
-    """Whether the title only repeats the name."""
-    return tool.title.lower().split() == tool.name.split("_")
-
-
-def _open_schema(schema: Json) -> Json:
-    """The schema without `additionalProperties`: a client that validates calls itself must let
-    `topK` pass for `top_k`, and let a mistyped name reach us, who can suggest the right one."""
-    return {key: value for key, value in schema.items() if key != "additionalProperties"}

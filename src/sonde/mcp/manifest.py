@@ -47,6 +47,13 @@ asking again. create_index, reindex_project and delete_index change things and a
 first; if the client cannot ask, the answer carries a token to repeat the call with. Every error \
 says in nextAction what to do about it."""
 
+LISTS = {
+    "tools/list": ("tools", "entries"),
+    "resources/list": ("resources", "resources"),
+    "resources/templates/list": ("resourceTemplates", "templates"),
+}
+"""The listing requests: the key of the result, and the attribute of the listing."""
+
 MANIFEST = Path(__file__).with_name("manifest.json")
 
 
@@ -74,16 +81,7 @@ def load_manifest(toolsets: Sequence[str], spelling: str, *, enhanced: bool) -> 
     return manifest if list(toolsets) == manifest.toolsets else None
 
 
-def write_manifest(listing: Listing) -> str:
-    """The text of the file: a line for each entry, so that diffs are easy to read."""
-    parts = {
-        "tools": listing.entries,
-        "resources": listing.resources,
-        "templates": listing.templates,
-    }
-    lists = (
-        f'"{name}": [\n' + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
-        for name, rows in parts.items()
-    )
-    toolsets = json.dumps(list(listing.toolsets))
-    return "{\n" + ",\n".join((f'"toolsets": {toolsets}', *lists)) + "\n}\n"
+def answer_list(listing: Listing | Manifest, method: str) -> Json:
+    """The result of one of `LISTS`."""
+    key, rows = LISTS[method]
+    return {key: getattr(listing, rows)}

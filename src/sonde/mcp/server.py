@@ -1,37 +1,54 @@
-"""The MCP server: lists and calls tools and reads resources, over any transport."""
+"""The MCP server: lists and calls tools and reads resources, over any transport or the pipe."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import logging
+import math
 import os
 import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
 
+import anyio
 import mcp_types as types
 from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
+from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress, TooManyRequests
 from sonde.mcp.calls import (
     AnswerNeeded,
     Calls,
     Closable,
     Context,
     LazyApp,
+    dump_answer,
     error_result,
+    protocol_error,
     shape_answer,
 )
 from sonde.mcp.listing import Listing
-from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS
-from sonde.mcp.resources import ResourceReader
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, LISTS, answer_list
+from sonde.mcp.stdio.early import Inbox, Wire
 from sonde.runtime.work import Work
+from sonde.tools.route import Content, find_route
 from sonde.tools.tool import bind_arguments, find_tool
 from sonde.types import Json
 from sonde.version import __version__
 
+MAX_COMPLETIONS = 100
+"""The protocol's limit."""
+NOT_FOUND_BEFORE_2026 = -32002
+"""The error code for a missing resource in protocol versions before 2026-07-28."""
 BEGIN_S = 1.0
 """Background work starts this long after the server, when the opening requests are answered."""
 LEAVE_S = 0.5
@@ -82,8 +99,8 @@ def build_server(
 ) -> Server[Any]:
     """An MCP server for these tools and routes, for both generations of the protocol."""
 
-    async def list_tools(_ctx: Context, _params: types.PaginatedRequestParams) -> Json:
-        return {"resultType": "complete", "tools": listing.entries}
+    async def list_rows(ctx: Context, _params: types.PaginatedRequestParams) -> Json:
+        return {"resultType": "complete", **answer_list(listing, ctx.method)}
 
     async def call_tool(
         ctx: Context, params: types.CallToolRequestParams
@@ -111,14 +128,8 @@ def build_server(
         finally:
             observe(name, outcome, time.perf_counter() - began)
 
-    async def list_resources(_ctx: Context, _params: types.PaginatedRequestParams) -> Any:
-        return {"resultType": "complete", "resources": listing.resources}
-
-    async def list_templates(_ctx: Context, _params: types.PaginatedRequestParams) -> Any:
-        return {"resultType": "complete", "resourceTemplates": listing.templates}
-
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
-    reader = ResourceReader(listing.routes, app, calls, listing.limits)
+    reader = ResourceReader(listing, app, calls)
     server = Server[Any](
         "sonde",
         version=__version__,
@@ -132,11 +143,9 @@ def build_server(
             "resources/read": CacheHint(ttl_ms=0, scope="private"),
         },
     )
-    server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
+    for method in LISTS:
+        server.add_request_handler(method, types.PaginatedRequestParams, list_rows)
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
-    paged = types.PaginatedRequestParams
-    server.add_request_handler("resources/list", paged, list_resources)
-    server.add_request_handler("resources/templates/list", paged, list_templates)
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, reader.read)
     server.add_request_handler("completion/complete", types.CompleteRequestParams, reader.complete)
     # The state of a question passes through the client: sealed, and valid for that user only.
@@ -145,3 +154,118 @@ def build_server(
     )
     server.middleware.append(RequestStateBoundary(seal, default_audience="sonde"))
     return server
+
+
+class ResourceReader:
+    """Reads resources and completes their addresses."""
+
+    def __init__(self, listing: Listing, app: LazyApp, calls: Calls) -> None:
+        self._listing = listing
+        self._app = app
+        self._calls = calls
+
+    async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> Json:
+        """The content at an address."""
+        uri = str(params.uri)
+        try:
+            route, texts = find_route(self._listing.routes, uri)
+            arguments = route.bind(texts)
+            self._listing.limits.take(route.name, self._calls.read_caller(ctx).user)
+            answer = await self._run(
+                ctx, lambda work: route.call(self._app.get(), **arguments, work=work)
+            )
+        except Exception as error:
+            raise _read_error(error, ctx) from error
+        if not isinstance(answer, Content):
+            answer = Content(dump_answer(answer), route.mime)
+        body = {"text": answer.body}
+        if isinstance(answer.body, bytes):
+            body = {"blob": base64.b64encode(answer.body).decode()}
+        contents = [{"uri": uri, "mimeType": answer.mime, **body}]
+        return {"resultType": "complete", "contents": contents}
+
+    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> Json:
+        """Values that start with what a person has typed."""
+        template = getattr(params.ref, "uri", None)
+        routes = (route for route in self._listing.routes if route.complete)
+        route = next((route for route in routes if route.template == template), None)
+        values: Sequence[str] = ()
+        if route is not None and route.complete is not None:
+            complete, typed = route.complete, params.argument
+            given = (params.context.arguments if params.context else None) or {}
+            try:
+                values = await self._run(
+                    ctx, lambda _work: complete(self._app.get(), typed.name, typed.value, given)
+                )
+            except (CatalogError, InvalidRequest):
+                values = ()  # incomplete input is no error
+        shown = list(values[:MAX_COMPLETIONS])
+        completion = {"values": shown, "hasMore": len(values) > len(shown)}
+        return {"resultType": "complete", "completion": completion}
+
+    async def _run(self, ctx: Context, verb: Callable[[Work], Any]) -> Any:
+        work = Work(caller=self._calls.read_caller(ctx))
+        return await self._calls.run_work(verb, work)
+
+
+def _read_error(error: Exception, ctx: Context) -> MCPError:
+    """The protocol error for an address that cannot be read: resources have no error results."""
+    if isinstance(error, CatalogError | NoSuchAddress | TooManyRequests):
+        modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return protocol_error(error, types.INVALID_PARAMS if modern else NOT_FOUND_BEFORE_2026)
+    return protocol_error(error)
+
+
+async def run_server(server: Server[Any], inbox: Inbox, wire: Wire) -> None:
+    """Serve one client until it closes its end."""
+    send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+    loop = asyncio.get_running_loop()
+
+    def accept(line: bytes | None) -> None:
+        if line is None:
+            send.close()
+            return
+        try:
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:
+            _log.warning("ignored a line that is not JSON-RPC (%d bytes)", len(line))
+            return
+        send.send_nowait(SessionMessage(message))
+
+    def deliver(line: bytes | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(accept, line)
+
+    async def send_message(item: SessionMessage) -> None:
+        message = item.message
+        greeting = isinstance(message, types.JSONRPCResponse) and inbox.take_greeting(message.id)
+        if not greeting:  # else the front has sent this answer already
+            wire.send(message.model_dump_json(by_alias=True, exclude_unset=True))
+
+    inbox.hand_over(deliver)
+    await server.run(receive, Outbox(send_message), server.create_initialization_options())
+
+
+class Outbox:
+    """The server's writing end of a pipe or socket, which outlives the server."""
+
+    def __init__(self, send: Callable[[SessionMessage], Awaitable[None]]) -> None:
+        self._send = send
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send one message."""
+        await self._send(item)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        return None

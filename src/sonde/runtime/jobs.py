@@ -37,7 +37,7 @@ def mint_handle(length: int = HANDLE_LENGTH) -> str:
 Status = Literal["running", "done", "failed", "cancelled", "interrupted"]
 _POLL_S = 0.1
 _LOWEST_PRIORITY = 19
-_RECORD_AFTER_S = 0.5
+RECORD_AFTER_S = 0.5
 """Work that takes longer is recorded; shorter work would write more records than work."""
 _SAVE_INTERVAL_S = 1.0
 _STOP_TIMEOUT_S = 10.0
@@ -110,6 +110,7 @@ class Job:
         save: Callable[[Job], bool] = lambda _job: False,
         clock: Callable[[], float] = time.time,
         save_interval_s: float = _SAVE_INTERVAL_S,
+        record_after_s: float = RECORD_AFTER_S,
     ) -> None:
         self.id, self.kind, self.subject = mint_handle(), kind, subject
         self.status: Status = "running"
@@ -125,7 +126,7 @@ class Job:
         self._save, self._save_interval_s = save, save_interval_s
         self._clock = clock
         self._is_recorded = False
-        self._next_save = time.monotonic() + _RECORD_AFTER_S
+        self._next_save = time.monotonic() + record_after_s
         self._function = function
         self._work = Work(report=self._record_progress)
         self._finished = threading.Event()
@@ -162,7 +163,7 @@ class Job:
             self.error = SondeError(f"{type(error).__name__}: {error}")
         finally:
             self.finish(status)
-            if time.monotonic() - started > _RECORD_AFTER_S:
+            if time.monotonic() - started > RECORD_AFTER_S:
                 trim_heap()
 
     def finish(self, status: Status, error: SondeError | None = None) -> None:
@@ -251,12 +252,18 @@ class Jobs:
         *,
         clock: Callable[[], float] = time.time,
         save_interval_s: float = _SAVE_INTERVAL_S,
+        record_after_s: float = RECORD_AFTER_S,
         start: Callable[[Callable[[], None], str], None] = start_thread,
     ) -> None:
         self._open_store = open_store
         self._start = start
         self._new_job = partial(
-            Job, process=process, save=self._save, clock=clock, save_interval_s=save_interval_s
+            Job,
+            process=process,
+            save=self._save,
+            clock=clock,
+            save_interval_s=save_interval_s,
+            record_after_s=record_after_s,
         )
         self._store: JobStore | None = None
         self._jobs: dict[str, Job] = {}

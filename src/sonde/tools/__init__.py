@@ -13,6 +13,7 @@ from sonde.errors import NoSuchAddress
 from sonde.tools.route import Route
 from sonde.tools.schema import Param
 from sonde.tools.tool import Tool, find_tool
+from sonde.types import Json
 
 TOOLS: tuple[Tool, ...]
 """Every tool, in the order in which clients see them."""
@@ -28,28 +29,17 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _join_tables() -> tuple[tuple[Tool, ...], tuple[Route, ...]]:
-    from sonde.tools import (
-        code,
-        disk,
-        index,
-        job_routes,
-        knowledge,
-        pages,
-        queries,
-        research,
-        resources,
-        sets,
-    )
+    from sonde.tools import code, disk, index, knowledge, pages, research, sets
 
     tools = (
         *(*code.TOOLS, *pages.TOOLS, *code.CONTEXT_TOOLS),
-        *(*index.TOOLS, *disk.TOOLS, *job_routes.TOOLS, *disk.NODE_TOOLS),
-        *(*sets.TOOLS, *queries.TOOLS, *disk.SESSION_TOOLS),
+        *(*index.TOOLS, *disk.TOOLS, *index.JOB_TOOLS, *disk.NODE_TOOLS),
+        *(*sets.TOOLS, *disk.SESSION_TOOLS),
         *(*knowledge.TOOLS, *research.TOOLS),
     )
     routes = (
-        *(*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *resources.ROUTES),
-        *(*disk.ROUTES, *job_routes.ROUTES, *sets.ROUTES, *queries.ROUTES),
+        *(*index.ROUTES, *code.ROUTES, *pages.ROUTES, *knowledge.ROUTES, *code.FILE_ROUTES),
+        *(*disk.ROUTES, *index.JOB_ROUTES, *sets.ROUTES),
         *knowledge.ENTRY_ROUTES,
         Route("results/{cursor}", read_result_page, "The page of results that a cursor leads to"),
     )
@@ -61,13 +51,11 @@ def read_result_page(
     cursor: Annotated[str, Param("The cursor of an answer", max_length=2_000)],
     *,
     work: Any,
-) -> dict[str, Any]:
+) -> Json:
     """The page that a cursor leads to, from the tool that made the cursor."""
     results, _ = app.workspace.results.resume(cursor, {})
     tool = results.parameters.get("tool")
     if not isinstance(tool, str):
         raise NoSuchAddress("the results name no tool", address=cursor)
-    answer: dict[str, Any] = find_tool(__getattr__("TOOLS"), tool).call(
-        app, cursor=cursor, work=work
-    )
+    answer: Json = find_tool(_join_tables()[0], tool).call(app, cursor=cursor, work=work)
     return answer

@@ -1,14 +1,17 @@
-"""Verbs that search a project: by meaning, by words, by path, by regular expression."""
+"""Verbs on a project's contents: search by meaning, words, path and pattern; read a file."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from sonde.app import App
 from sonde.errors import EmptyQuery
 from sonde.paging.budget import ENVELOPE_TOKENS, SHORTEST_SNIPPET, fit_page, snippet_limit
+from sonde.projects.files import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.find import find_project, indexed_project
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.search import Request, open_page
@@ -17,99 +20,75 @@ from sonde.projects.views import find_context
 from sonde.runtime.work import Work
 from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions, SearchResult
 from sonde.searching.filters import match_paths, read_folder
-from sonde.tools.route import Route
-from sonde.tools.schema import Param, TagsParam, TypesParam
-from sonde.tools.shapes.rfc import (
-    CortexAnswer,
-    GrepAnswer,
-    PathAnswer,
-    SearchAnswer,
-    show_metadata,
-)
-from sonde.tools.tool import Tool
-from sonde.types import Hit, HitRow
+from sonde.tools.route import Content, Route
+from sonde.tools.schema import HiddenTokensParam, Param, ProjectParam, TagsParam, TypesParam
+from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
+from sonde.tools.tool import Tool, declare_tool
+from sonde.types import Hit, HitRow, Json, Kind
 
 _MOST_LINES = 10_000
+MAX_COMPLETED_PATHS = 101
+"""A client shows at most 100 completions; one more means that there are more."""
 _SHORTEST_CHUNK = 200
 """Characters of text that a chunk keeps, however small the budget."""
 
 Mode = Literal["auto", "hybrid", "semantic", "lexical"]
 ProjectsParam = Annotated[
-    str | None,
-    Param("Folder of the project, or 'all'; default: here", max_length=4096),
+    str | None, Param("Folder of the project, or 'all'; default: here", max_length=4096)
 ]
-PathParam = Annotated[str | None, Param("Only below this folder", max_length=4096)]
 TokensParam = Annotated[int | None, Param("Size of the answer", minimum=200, maximum=20_000)]
-ExplainParam = Annotated[bool, Param("Say why each result is there", listed=False)]
-CursorParam = Annotated[
-    str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000)
-]
-ModeParam = Annotated[Mode, Param("How to search")]
-TopParam = Annotated[int, Param("Number of results to return", minimum=1, maximum=50)]
+FileParam = Annotated[str, Param("Path of the file in the project", min_length=1, max_length=4096)]
 
 
-def search_code(
-    app: App,
-    query: Annotated[
-        str, Param("The question or code concept to search for", max_length=100_000)
-    ] = "",
-    top_k: TopParam = 10,
-    project: ProjectsParam = None,
-    path: PathParam = None,
-    mode: ModeParam = "auto",
-    max_tokens: TokensParam = None,
-    explain: ExplainParam = False,
-    cursor: CursorParam = None,
-    tags: TagsParam = None,
-    chunk_types: TypesParam = None,
-    *,
-    work: Work,
-) -> SearchAnswer:
-    """Search a project's code."""
-    request = Request(
-        "search_code",
-        query,
-        ("code",),
-        top_k,
-        mode,
-        project,
-        read_folder(path),
-        tags=tuple(tags or ()),
-        chunk_types=tuple(chunk_types or ()),
-    )
-    return _answer(app, request, work, max_tokens, cursor, explain=explain)
+class ChunksAnswer(TypedDict):
+    """The chunks of a file."""
+
+    path: str
+    chunks: list[Json]
+    stale: NotRequired[bool]
 
 
-def search_docs(
-    app: App,
-    query: Annotated[
-        str, Param("The question or topic to search for in documentation", max_length=100_000)
-    ] = "",
-    top_k: TopParam = 10,
-    project: ProjectsParam = None,
-    path: PathParam = None,
-    mode: ModeParam = "auto",
-    max_tokens: TokensParam = None,
-    explain: ExplainParam = False,
-    cursor: CursorParam = None,
-    tags: TagsParam = None,
-    chunk_types: TypesParam = None,
-    *,
-    work: Work,
-) -> SearchAnswer:
-    """Search a project's documentation."""
-    request = Request(
-        "search_docs",
-        query,
-        ("docs",),
-        top_k,
-        mode,
-        project,
-        read_folder(path),
-        tags=tuple(tags or ()),
-        chunk_types=tuple(chunk_types or ()),
-    )
-    return _answer(app, request, work, max_tokens, cursor, explain=explain)
+def _declare_search(kind: Kind, about: str) -> Callable[..., SearchAnswer]:
+    """The verb that searches one kind of files; they differ in nothing else."""
+    name = f"search_{kind}"
+
+    def search(
+        app: App,
+        query: str = "",
+        top_k: Annotated[int, Param("Number of results to return", minimum=1, maximum=50)] = 10,
+        project: ProjectsParam = None,
+        path: Annotated[str | None, Param("Only below this folder", max_length=4096)] = None,
+        mode: Annotated[Mode, Param("How to search")] = "auto",
+        max_tokens: TokensParam = None,
+        explain: Annotated[bool, Param("Say why each result is there", listed=False)] = False,
+        cursor: Annotated[
+            str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000)
+        ] = None,
+        tags: TagsParam = None,
+        chunk_types: TypesParam = None,
+        *,
+        work: Work,
+    ) -> SearchAnswer:
+        request = Request(
+            name,
+            query,
+            (kind,),
+            top_k,
+            mode,
+            project,
+            read_folder(path),
+            tags=tuple(tags or ()),
+            chunk_types=tuple(chunk_types or ()),
+        )
+        return _answer(app, request, work, max_tokens, cursor, explain=explain)
+
+    search.__name__ = name
+    search.__annotations__["query"] = Annotated[str, Param(about, max_length=100_000)]
+    return search
+
+
+search_code = _declare_search("code", "The question or code concept to search for")
+search_docs = _declare_search("docs", "The question or topic to search for in documentation")
 
 
 def _answer(
@@ -126,6 +105,7 @@ def _answer(
     workspace = app.workspace
     page = open_page(workspace, request, work, cursor)
     budget = max_tokens or workspace.max_tokens
+    trust = {"freshness": page.freshness, "note": page.note}
 
     def write(hit: Hit, length: int) -> HitRow:
         shown = page.present(workspace, hit, length)
@@ -136,7 +116,7 @@ def _answer(
             "results": rows,
             "totalResults": page.total,
             "searchTimeMs": round((time.perf_counter() - began) * 1000),
-            "metadata": show_metadata(page.freshness, page.note),
+            "metadata": {name: text for name, text in trust.items() if text},
         }
         if more := workspace.results.cursor_at(page.results, page.offset + len(rows)):
             answer["truncated"], answer["nextCursor"] = True, more
@@ -153,9 +133,7 @@ def search_by_path(
         Param("Glob pattern (e.g. '**/auth*.ts', 'src/**/*.md')", min_length=1, max_length=1000),
     ],
     limit: Annotated[int, Param("Maximum results to return", minimum=1, maximum=1000)] = 20,
-    project: Annotated[
-        str | None, Param("Folder of the project; default: here", max_length=4096)
-    ] = None,
+    project: ProjectParam = None,
     *,
     work: Work,
 ) -> PathAnswer:
@@ -223,9 +201,7 @@ def cortex_search(
     project: Annotated[
         str | None, Param("Folder of the project; default: here", max_length=4096, listed=False)
     ] = None,
-    max_tokens: Annotated[
-        int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
-    ] = None,
+    max_tokens: HiddenTokensParam = None,
     cursor: Annotated[
         str | None, Param("nextCursor of an answer", max_length=2_000, listed=False)
     ] = None,
@@ -248,7 +224,7 @@ def cortex_search(
     page = kept.hits[offset:]
     first = page[0] if page else None
 
-    def write(result: SearchResult, length: int) -> dict[str, Any]:
+    def write(result: SearchResult, length: int) -> Json:
         return result.as_dict(length if result is first else None)
 
     rows = fit_page(
@@ -268,54 +244,81 @@ def cortex_search(
     return answer
 
 
+def read_file_text(
+    app: App,
+    path: FileParam,
+    lines: Annotated[str | None, Param("Only these, such as '10-40'", max_length=20)] = None,
+    project: ProjectParam = None,
+    *,
+    work: Work,
+) -> Content:
+    """A file of the project as it is now, under the policy of searches."""
+    del work
+    return Content(read_current_text(app.workspace, project, path, lines))
+
+
+def read_chunks(
+    app: App,
+    path: FileParam,
+    line: Annotated[int | None, Param("Only the chunk around this line", minimum=1)] = None,
+    project: ProjectParam = None,
+    *,
+    work: Work,
+) -> ChunksAnswer:
+    """The chunks of an indexed file, in order."""
+    del work
+    chunks, stale = list_chunks(app.workspace, project, path, line)
+    answer: ChunksAnswer = {"path": path, "chunks": []}
+    for chunk in chunks:
+        span = {"startLine": chunk.span.start_line, "endLine": chunk.span.end_line}
+        symbol = {"symbol": chunk.symbol} if chunk.symbol else {}
+        answer["chunks"].append({**span, "text": chunk.text, **symbol})
+    if stale:
+        answer["stale"] = True
+    return answer
+
+
+def complete_path(app: App, argument: str, prefix: str, given: Mapping[str, str]) -> Sequence[str]:
+    """Paths or projects with this prefix."""
+    if argument == "project":
+        return list_roots(app.workspace, prefix, MAX_COMPLETED_PATHS)
+    if argument != "path":
+        return []
+    return list_paths(app.workspace, given.get("project"), prefix, MAX_COMPLETED_PATHS)
+
+
+_declare = partial(declare_tool, "code")
+
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="search_code",
-        call=search_code,
-        toolset="code",
-        title="Search code",
-        description=(
-            "Search your codebase for relevant code by question, words or symbol name. "
-            "Prefer search_docs for prose and search_by_path for file names."
-        ),
-        hint=(
-            "TIP: Prefer this over reading full files when looking for specific functions, "
-            "patterns, or implementations."
-        ),
+    _declare(
+        search_code,
+        "Search code",
+        "Search your codebase for relevant code by question, words or symbol name. "
+        "Prefer search_docs for prose and search_by_path for file names.",
+        hint="TIP: Prefer this over reading full files when looking for specific functions, "
+        "patterns, or implementations.",
         always_load=True,
     ),
-    Tool(
-        name="search_docs",
-        call=search_docs,
-        toolset="code",
-        title="Search docs",
-        description=("Search documentation files (.md, .txt). Prefer search_code for source code."),
-        hint=(
-            "TIP: For follow-up questions about a doc already in context, use this tool instead "
-            "of re-reading the entire file - more precise results, less context usage."
-        ),
+    _declare(
+        search_docs,
+        "Search docs",
+        "Search documentation files (.md, .txt). Prefer search_code for source code.",
+        hint="TIP: For follow-up questions about a doc already in context, use this tool instead "
+        "of re-reading the entire file - more precise results, less context usage.",
     ),
-    Tool(
-        name="search_by_path",
-        call=search_by_path,
-        toolset="code",
-        title="Search by path",
-        description=(
-            "Find files whose path matches a glob pattern. "
-            "Prefer search_code when you know what the file does but not its name."
-        ),
+    _declare(
+        search_by_path,
+        "Search by path",
+        "Find files whose path matches a glob pattern. "
+        "Prefer search_code when you know what the file does but not its name.",
     ),
 )
-CONTEXT_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="cortex_search",
-        call=cortex_search,
-        toolset="code",
-        title="Cortex search",
-        description=(
-            "Search for relevant context in the project codebase and documentation, by chunk type "
-            "and tag (language, folder, #tag). Prefer search_code for whole code."
-        ),
+CONTEXT_TOOLS = (
+    _declare(
+        cortex_search,
+        "Cortex search",
+        "Search for relevant context in the project codebase and documentation, by chunk type "
+        "and tag (language, folder, #tag). Prefer search_code for whole code.",
     ),
 )
 
@@ -323,4 +326,19 @@ ROUTES: tuple[Route, ...] = (
     Route("search/code", search_code, "The best answers in code to a question"),
     Route("search/docs", search_docs, "The best answers in documentation to a question"),
     Route("search/paths", search_by_path, "Files whose path matches a glob"),
+)
+FILE_ROUTES: tuple[Route, ...] = (
+    Route(
+        "files/{path:path}",
+        read_file_text,
+        "A file of a project as it is now",
+        mime="text/plain",
+        complete=complete_path,
+    ),
+    Route(
+        "chunks/{path:path}",
+        read_chunks,
+        "The pieces that an indexed file is searched as",
+        complete=complete_path,
+    ),
 )

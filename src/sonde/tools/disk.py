@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Literal
 
 from sonde.app import App
@@ -14,17 +15,7 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
-from sonde.tools.shapes.nodes import (
-    show_cd,
-    show_disk_report,
-    show_folder_page,
-    show_index,
-    show_index_detail,
-    show_live_node,
-    show_node,
-    show_node_detail,
-    show_tree,
-)
+from sonde.tools.shapes import nodes
 from sonde.tools.shapes.shell import (
     MAX_ENTRIES,
     Answer,
@@ -38,7 +29,7 @@ from sonde.tools.shapes.shell import (
     show_plan,
     show_scan,
 )
-from sonde.tools.tool import Tool
+from sonde.tools.tool import Tool, declare_tool
 
 IndexParam = Annotated[str, Param("indexId", min_length=1, max_length=64)]
 NodeParam = Annotated[str, Param("nodeId", min_length=1, max_length=64)]
@@ -65,7 +56,7 @@ def cd(
     rows = limit or wanted.limit
     page = listing.list_folder(app.disk, place, node, limit=rows, sort=wanted.sort, cursor=cursor)
     scope.move_session(app.disk, session, place)
-    return show_cd(session.id, page, work.caller, wanted.units)
+    return nodes.show_cd(session.id, page, work.caller, wanted.units)
 
 
 def scan_folder(
@@ -120,14 +111,14 @@ def inspect(
         index, node = scope.find_node(disk, caller, node_id)
         session = scope.find_shell_session(disk, caller, session_id) if session_id else None
         units = scope.read_preferences(session).units
-        return show_node(listing.inspect_node(disk, index, node), caller, units)
+        return nodes.show_node(listing.inspect_node(disk, index, node), caller, units)
     session = scope.find_shell_session(disk, caller, session_id)
     units = scope.read_preferences(session).units
     place = scope.find_place(disk, session, path or ".")
     found = scope.walk_to(disk, place)
     if found is None:
-        return show_live_node(listing.read_live_detail(place), caller, units)
-    return show_node(listing.inspect_node(disk, place.index, found), caller, units)
+        return nodes.show_live_node(listing.read_live_detail(place), caller, units)
+    return nodes.show_node(listing.inspect_node(disk, place.index, found), caller, units)
 
 
 def session_preferences(
@@ -172,14 +163,14 @@ def read_session(
 def list_indexes(app: App, *, work: Work) -> Answer:
     """Every scanned folder of the caller, newest first."""
     states = indexes.list_index_states(app.disk, work.caller)
-    return {"indexes": [show_index(state, work.caller) for state in states]}
+    return {"indexes": [nodes.show_index(state, work.caller) for state in states]}
 
 
 def read_index(app: App, index_id: IndexParam, *, work: Work) -> Answer:
     """A scanned folder with its newest scans."""
     index = scope.find_index(app.disk, work.caller, index_id)
     scans = app.disk.tree(index.id).scans()
-    return show_index_detail(indexes.read_index_state(app.disk, index), scans, work.caller)
+    return nodes.show_index_detail(indexes.read_index_state(app.disk, index), scans, work.caller)
 
 
 def delete_scan(
@@ -205,7 +196,7 @@ def read_tree(
     """The entries of a folder, in pages."""
     place, node = scope.find_folder(app.disk, work.caller, index_id, parent, path)
     page = listing.list_folder(app.disk, place, node, limit=limit, cursor=cursor, sort=sort)
-    return show_tree(page, work.caller)
+    return nodes.show_tree(page, work.caller)
 
 
 def read_node(
@@ -221,18 +212,18 @@ def read_node(
     """A node, and the entries of a folder."""
     disk, caller = app.disk, work.caller
     index, node = scope.find_node(disk, caller, node_id, index_id)
-    detail = show_node(listing.inspect_node(disk, index, node), caller, whole=True)
+    detail = nodes.show_node(listing.inspect_node(disk, index, node), caller, whole=True)
     if not node.listable:
         return dict(detail)
     place = scope.place_node(disk, index, node)
     page = listing.list_folder(disk, place, node, limit=limit, cursor=cursor, sort=sort)
-    return {**detail, **show_folder_page(page, caller)}
+    return {**detail, **nodes.show_folder_page(page, caller)}
 
 
 def read_detail(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Answer:
     """Everything known of a node."""
     index, node = scope.find_node(app.disk, work.caller, node_id, index_id)
-    return show_node_detail(listing.inspect_node(app.disk, index, node), work.caller)
+    return nodes.show_node_detail(listing.inspect_node(app.disk, index, node), work.caller)
 
 
 def read_detail_of_path(
@@ -247,8 +238,8 @@ def read_detail_of_path(
     place = scope.find_inner_place(disk, scope.find_index(disk, caller, index_id), path)
     node = scope.walk_to(disk, place)
     if node is None:
-        return dict(show_live_node(listing.read_live_detail(place), caller))
-    return dict(show_node(listing.inspect_node(disk, place.index, node), caller, whole=True))
+        return dict(nodes.show_live_node(listing.read_live_detail(place), caller))
+    return dict(nodes.show_node(listing.inspect_node(disk, place.index, node), caller, whole=True))
 
 
 def read_history(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Answer:
@@ -294,59 +285,48 @@ def read_report_page(
     work: Work,
 ) -> Answer:
     """One page of a report."""
-    index, kind = (
-        scope.find_index(app.disk, work.caller, index_id),
-        reports.check_report_kind(report),
-    )
+    index = scope.find_index(app.disk, work.caller, index_id)
+    kind = reports.check_report_kind(report)
     if format == "explain":
         plan = reports.explain_report(app.disk, index, kind, limit, since)
         return {"report": kind, "about": reports.REPORTS[kind], **show_plan(plan)}
     found = reports.read_disk_report(app.disk, index, kind, limit=limit, cursor=cursor, since=since)
-    return show_disk_report(found, work.caller)
+    return nodes.show_disk_report(found, work.caller)
 
+
+_declare = partial(declare_tool, "files")
 
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="cd",
-        call=cd,
-        toolset="files",
-        title="Change directory",
-        description=(
-            "Go to a folder of a scanned disk tree and list it with sizes and counts. "
-            "Prefer inspect for one file; call index first."
-        ),
+    _declare(
+        cd,
+        "Change directory",
+        "Go to a folder of a scanned disk tree and list it with sizes and counts. "
+        "Prefer inspect for one file; call index first.",
     ),
     Tool(
-        name="index",
-        call=scan_folder,
-        toolset="files",
-        title="Scan a folder",
-        description=(
-            "Scan names, sizes and times of a folder in the background, not contents. "
-            "Prefer create_index to make contents searchable."
-        ),
+        "index",
+        scan_folder,
+        "files",
+        "Scan a folder",
+        "Scan names, sizes and times of a folder in the background, not contents. "
+        "Prefer create_index to make contents searchable.",
         read_only=False,
     ),
 )
 """Those that come before `job_progress`."""
-NODE_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="inspect",
-        call=inspect,
-        toolset="files",
-        title="Inspect a node",
-        description="Show all metadata of one file or folder, and links to more.",
+NODE_TOOLS = (
+    _declare(
+        inspect,
+        "Inspect a node",
+        "Show all metadata of one file or folder, and links to more.",
     ),
 )
-SESSION_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="session_preferences",
-        call=session_preferences,
-        toolset="files",
-        title="Session preferences",
-        description="Show or set units, order and length of listings.",
+SESSION_TOOLS = (
+    _declare(
+        session_preferences,
+        "Session preferences",
+        "Show or set units, order and length of listings.",
         read_only=False,
-        aliases=("session-preferences",),
     ),
 )
 _INDEX = "indexes/{indexId}"

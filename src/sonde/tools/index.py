@@ -1,10 +1,13 @@
-"""Verbs on a project's index: create, rebuild, describe, delete."""
+"""Verbs on a project's index (create, rebuild, describe, delete), and on jobs of every kind."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from sonde.app import App
+from sonde.errors import InvalidRequest
+from sonde.paging.cursor import decode_key, encode_key
 from sonde.projects.check import check_soon
 from sonde.projects.find import find_project, indexed_project, require_consent, require_index
 from sonde.projects.index import (
@@ -19,8 +22,9 @@ from sonde.projects.index import (
     start_indexing,
 )
 from sonde.runtime.work import Work
+from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Route
-from sonde.tools.schema import ConfirmParam, Param, ProjectParam
+from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param, ProjectParam
 from sonde.tools.shapes.rfc import (
     DeleteAnswer,
     FileAnswer,
@@ -31,11 +35,14 @@ from sonde.tools.shapes.rfc import (
     show_report,
     show_summary,
 )
-from sonde.tools.shapes.shell import show_job
-from sonde.tools.tool import Tool
+from sonde.tools.shapes.shell import ProgressAnswer, show_job, show_job_detail, show_job_progress
+from sonde.tools.tool import Tool, declare_tool
 from sonde.types import Json
 
 Action = Literal["index", "rebuild", "check"]
+JobParam = Annotated[str, Param("jobId", min_length=1, max_length=64)]
+MAX_JOBS = 1_000
+"""More than are ever stored."""
 
 
 def create_index(
@@ -140,71 +147,100 @@ def start_project_job(
     return show_job(job.record(), work.caller)
 
 
+def job_progress(
+    app: App,
+    job_id: Annotated[str, Param("jobId of an answer", min_length=1, max_length=64)],
+    *,
+    work: Work,
+) -> ProgressAnswer:
+    """The progress of a job, or its outcome."""
+    return show_job_progress(app.workspace.jobs.find_visible(job_id, work.caller.user), work.caller)
+
+
+def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work) -> Json:
+    """Jobs that the caller may see, of every process, newest first."""
+    caller = work.caller
+    after = decode_key(cursor, "jobs", app.workspace.key) if cursor else None
+    known = app.workspace.jobs.recent(MAX_JOBS, (after[0], after[1]) if after else None)
+    found = [job for job in known if job.owner in ("", caller.user)]
+    following = None
+    if len(found) > limit:
+        last = found[limit - 1]
+        key = encode_key([-last.started_ms, last.id], "jobs", app.workspace.key)
+        following = caller.link(f"jobs?limit={limit}&cursor={key}")
+    rows = [show_job(job, caller) for job in found[:limit]]
+    return {"jobs": rows, "nextPageUrl": following}
+
+
+def read_job(app: App, job_id: JobParam, *, work: Work) -> Json:
+    """A job, with its whole report."""
+    caller = work.caller
+    record = app.workspace.jobs.find_visible(job_id, caller.user)
+    scan = record.kind == "scan" and app.disk.saved.get(DiskIndex, record.subject, caller.user)
+    return show_job_detail(record, caller, scanned=bool(scan))
+
+
+def read_progress(app: App, job_id: JobParam, *, work: Work) -> ProgressAnswer:
+    """The same, under the name that the REST API gives it."""
+    return job_progress(app, job_id, work=work)
+
+
+def stop_job(app: App, job_id: JobParam, *, work: Work) -> Json:
+    """Ask a job to stop."""
+    record = app.workspace.jobs.find_visible(job_id, work.caller.user)
+    if not app.workspace.jobs.stop(record.id):
+        raise InvalidRequest("the job has ended", user_message="This job is not running.")
+    return {"jobId": record.id, "status": "stopping"}
+
+
+_declare = partial(declare_tool, "index")
+
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="create_index",
-        call=create_index,
-        toolset="index",
-        title="Create index",
-        description=(
-            "Index the contents of the current project so that it can be searched. "
-            "Asks for confirmation; an existing index is brought up to date."
-        ),
+    _declare(
+        create_index,
+        "Create index",
+        "Index the contents of the current project so that it can be searched. "
+        "Asks for confirmation; an existing index is brought up to date.",
         read_only=False,
     ),
-    Tool(
-        name="get_index_status",
-        call=get_index_status,
-        toolset="index",
-        title="Index status",
-        description=(
-            "Show how large, fresh and complete the project's index is and what was left out. "
-            "Use list_projects to see every project."
-        ),
+    _declare(
+        get_index_status,
+        "Index status",
+        "Show how large, fresh and complete the project's index is and what was left out. "
+        "Use list_projects to see every project.",
     ),
-    Tool(
-        name="reindex_project",
-        call=reindex_project,
-        toolset="index",
-        title="Reindex project",
-        description=(
-            "Rebuild the entire index from scratch; asks for confirmation. "
-            "Rarely needed: changed files are picked up by themselves."
-        ),
+    _declare(
+        reindex_project,
+        "Reindex project",
+        "Rebuild the entire index from scratch; asks for confirmation. "
+        "Rarely needed: changed files are picked up by themselves.",
         read_only=False,
         destructive=True,
     ),
-    Tool(
-        name="reindex_file",
-        call=reindex_file,
-        toolset="index",
-        title="Reindex file",
-        description=(
-            "Index a single file again right now. Rarely needed: searches notice changed files."
-        ),
+    _declare(
+        reindex_file,
+        "Reindex file",
+        "Index a single file again right now. Rarely needed: searches notice changed files.",
         read_only=False,
     ),
-    Tool(
-        name="delete_index",
-        call=delete_index,
-        toolset="index",
-        title="Delete index",
-        description=(
-            "Delete the index of the current project; asks for confirmation. "
-            "The project's own files are not touched."
-        ),
+    _declare(
+        delete_index,
+        "Delete index",
+        "Delete the index of the current project; asks for confirmation. "
+        "The project's own files are not touched.",
         read_only=False,
         destructive=True,
     ),
-    Tool(
-        name="list_projects",
-        call=list_projects,
-        toolset="index",
-        title="List projects",
-        description=(
-            "List every indexed project on this machine with its size and age. "
-            "Pass a project's path as `project` to search it."
-        ),
+    _declare(
+        list_projects,
+        "List projects",
+        "List every indexed project on this machine with its size and age. "
+        "Pass a project's path as `project` to search it.",
+    ),
+)
+JOB_TOOLS = (
+    declare_tool(
+        "files", job_progress, "Job progress", "Show how far a job is, or what came of it."
     ),
 )
 
@@ -217,4 +253,10 @@ ROUTES: tuple[Route, ...] = (
         method="POST",
         status=202,
     ),
+)
+JOB_ROUTES: tuple[Route, ...] = (
+    Route("jobs", list_jobs, "Long work, the newest first"),
+    Route("jobs/{jobId}", read_job, "A job, with its whole report"),
+    Route("jobs/{jobId}", stop_job, "Ask a job to stop", method="DELETE", status=202),
+    Route("jobs/{jobId}/progress", read_progress, "How far a job is"),
 )

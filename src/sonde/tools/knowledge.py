@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, TypedDict, get_type_hints
 
 from sonde.app import App
@@ -21,7 +22,7 @@ from sonde.knowledge.service import (
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Source
 from sonde.tools.route import Route
-from sonde.tools.schema import Param
+from sonde.tools.schema import HiddenTokensParam, Param
 from sonde.tools.shapes.know import (
     FILTERS,
     GetAnswer,
@@ -31,9 +32,9 @@ from sonde.tools.shapes.know import (
     list_recent,
     read_filters,
     show_content,
-    show_page,
+    show_ranked_page,
 )
-from sonde.tools.tool import Tool
+from sonde.tools.tool import declare_signature, declare_tool
 
 SUGGESTED_MEDIA_TYPES = (
     "video", "audio", "podcast", "pdf", "epub", "docx", "pptx", "html", "markdown", "txt", "image",
@@ -49,9 +50,6 @@ OffsetParam = Annotated[int, Param("next_offset of the page before", minimum=0)]
 LengthParam = Annotated[
     int | None,
     Param("Characters of text, clamped to 50..1000", minimum=0),
-]
-TokensParam = Annotated[
-    int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
 ]
 RetrievalParam = Annotated[
     Mapping[str, object] | None,
@@ -96,7 +94,7 @@ def knowledge_search(
         ),
     ] = None,
     dedupe: Annotated[bool, Param("Hold back what this session has seen", terse=True)] = True,
-    max_tokens: TokensParam = None,
+    max_tokens: HiddenTokensParam = None,
     session_id: SessionParam = None,
     defaults: Annotated[
         Mapping[str, object] | None,
@@ -137,10 +135,10 @@ def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., Kn
     def search_source(
         app: App,
         query: str,
-        limit: LimitParam = 10,
-        offset: OffsetParam = 0,
-        snippet_length: LengthParam = None,
-        max_tokens: TokensParam = None,
+        limit: int = 10,
+        offset: int = 0,
+        snippet_length: int | None = None,
+        max_tokens: int | None = None,
         order_by: Order | None = None,
         *,
         work: Work,
@@ -151,23 +149,37 @@ def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., Kn
         options = PageOptions(limit, offset, snippet_length, max_tokens)
         return _answer(app, request, options, work)
 
-    hints = get_type_hints(search_source, include_extras=True) | {"query": query}
-    hints |= get_type_hints(narrow, include_extras=True) | {"return": KnowAnswer}
-    shared = inspect.signature(search_source).parameters
-    names = ["app", "query", "limit", "offset", "snippet_length"]
-    parameters = [
-        *(shared[name] for name in names),
-        *inspect.signature(narrow).parameters.values(),
-        shared["max_tokens"],
-        shared["work"],
-    ]
-    search_source.__name__ = f"{source}_search"
-    search_source.__doc__ = f"Search {source}."
-    search_source.__annotations__ = hints
-    vars(search_source)["__signature__"] = inspect.Signature(
-        [each.replace(annotation=hints[each.name]) for each in parameters]
-    )
-    return search_source
+    hints = get_type_hints(narrow, include_extras=True)
+    own = inspect.signature(narrow).parameters.values()
+    parameters = {
+        "query": (query, inspect.Parameter.empty),
+        "limit": (LimitParam, 10),
+        "offset": (OffsetParam, 0),
+        "snippet_length": (LengthParam, None),
+        **{each.name: (hints[each.name], each.default) for each in own},
+        "max_tokens": (HiddenTokensParam, None),
+    }
+    return declare_signature(search_source, f"{source}_search", KnowAnswer, parameters)
+
+
+def _declare_get(
+    source: Source, id_name: str, mode: Mode, retrieval: Any = BriefRetrievalParam
+) -> Callable[..., GetAnswer]:
+    """The verb that reads one entry of a source, in `mode` unless `retrieval` names another."""
+
+    def get_entry(
+        app: App,
+        entry: str = "",
+        retrieval: Mapping[str, object] | None = None,
+        *,
+        work: Work,
+        **named: str,
+    ) -> GetAnswer:
+        id_, session = named.get(id_name, entry), app.knowledge.open_session(work.caller, None)
+        return show_content(read_entry(app.knowledge, source, id_, retrieval, work, session, mode))
+
+    parameters = {id_name: (IdParam, inspect.Parameter.empty), "retrieval": (retrieval, None)}
+    return declare_signature(get_entry, f"{source}_get", GetAnswer, parameters)
 
 
 notes_search = _declare_search("notes")
@@ -175,20 +187,10 @@ media_search = _declare_search("media")
 chats_search = _declare_search("chats")
 characters_search = _declare_search("characters", TagsParam)
 prompts_search = _declare_search("prompts")
-
-
-def notes_get(
-    app: App, note_id: IdParam, retrieval: BriefRetrievalParam = None, *, work: Work
-) -> GetAnswer:
-    """One note."""
-    return _get(app, "notes", note_id, retrieval, "snippet", work)
-
-
-def media_get(
-    app: App, media_id: IdParam, retrieval: BriefRetrievalParam = None, *, work: Work
-) -> GetAnswer:
-    """One medium."""
-    return _get(app, "media", media_id, retrieval, "snippet", work)
+notes_get = _declare_get("notes", "note_id", "snippet")
+media_get = _declare_get("media", "media_id", "snippet")
+characters_get = _declare_get("characters", "character_id", "full", HiddenRetrievalParam)
+prompts_get = _declare_get("prompts", "prompt_id_or_name", "full", HiddenRetrievalParam)
 
 
 class TranscriptAnswer(TypedDict):
@@ -223,20 +225,6 @@ def chats_get(
     return show_content(
         read_conversation(app.knowledge, conversation_id, retrieval, page, page_size, work)
     )
-
-
-def characters_get(
-    app: App, character_id: IdParam, retrieval: HiddenRetrievalParam = None, *, work: Work
-) -> GetAnswer:
-    """One character with all its fields."""
-    return _get(app, "characters", character_id, retrieval, "full", work)
-
-
-def prompts_get(
-    app: App, prompt_id_or_name: IdParam, retrieval: HiddenRetrievalParam = None, *, work: Work
-) -> GetAnswer:
-    """One prompt with all its fields."""
-    return _get(app, "prompts", prompt_id_or_name, retrieval, "full", work)
 
 
 class TypesAnswer(TypedDict):
@@ -276,33 +264,12 @@ def _answer(
     dedupe: bool = False,
 ) -> KnowAnswer:
     page = search_knowledge(app.knowledge, request, options, work, session, dedupe=dedupe)
-    answer = show_page(page)
+    answer = show_ranked_page(page)
     record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
 
 
-def _get(
-    app: App,
-    source: Source,
-    id: str,  # noqa: A002
-    retrieval: Mapping[str, object] | None,
-    mode: Mode,
-    work: Work,
-) -> GetAnswer:
-    session = app.knowledge.open_session(work.caller, None)
-    return show_content(read_entry(app.knowledge, source, id, retrieval, work, session, mode))
-
-
-def _declare(call: Callable[..., Any], title: str, description: str) -> Tool:
-    return Tool(
-        name=call.__name__,
-        call=call,
-        toolset="knowledge",
-        title=title,
-        description=description,
-        aliases=(call.__name__.replace("_", "."),),
-    )
-
+_declare = partial(declare_tool, "knowledge")
 
 TOOLS = (
     _declare(

@@ -2,183 +2,151 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, TypedDict
 
 from sonde.app import App
+from sonde.errors import InvalidRequest
 from sonde.paging.budget import SHORTEST_SNIPPET, fit_page
-from sonde.projects.pages import PageRequest, PageView, open_match_page
+from sonde.projects.pages import (
+    MatchPage,
+    PageMode,
+    PageRequest,
+    PageView,
+    open_match_page,
+    round_score,
+)
+from sonde.projects.rows import PageMatch
 from sonde.runtime.work import Work
 from sonde.tools.route import Route
 from sonde.tools.schema import Param, TagsParam, TypesParam
-from sonde.tools.shapes.page import (
-    MatchRow,
-    PageAnswer,
-    refuse_oversize,
-    show_match,
-    show_page,
-)
-from sonde.tools.tool import Tool
-from sonde.types import Hit
+from sonde.tools.tool import Tool, declare_signature, declare_tool
+from sonde.types import Hit, Json
 
-QueryParam = Annotated[
-    str, Param("The question or the words to search for", max_length=100_000, terse=True)
-]
-PathParam = Annotated[
-    str | None, Param("Only below this folder or in this file", max_length=4096, terse=True)
-]
-IncludeParam = Annotated[
-    tuple[str, ...] | None,
-    Param("Only paths that fit one of these globs", max_length=100, terse=True),
-]
-ExcludeParam = Annotated[
-    tuple[str, ...] | None,
-    Param("No paths that fit one of these globs", max_length=100, terse=True),
-]
-LanguageParam = Annotated[
-    str | None, Param("Only files in this language (`python`)", max_length=100, terse=True)
-]
-TopParam = Annotated[
-    int | None,
-    Param("The best so many, over all pages; 200 by default", minimum=1, maximum=1000, terse=True),
-]
-ThresholdParam = Annotated[float | None, Param("No matches with a lower score", terse=True)]
-SizeParam = Annotated[
-    int | None,
-    Param(
-        "Matches in a page, 50 by default; when given without max_tokens it alone decides, up to "
-        "1 MB",
-        minimum=1,
-        maximum=200,
-        terse=True,
-    ),
-]
-SnippetParam = Annotated[
-    bool | None, Param("Show the text of each match, true by default", terse=True)
-]
-LengthParam = Annotated[
-    int | None,
-    Param("Characters of text in each match, 500 by default", minimum=1, maximum=2000, terse=True),
-]
-ContextParam = Annotated[
-    int | None,
-    Param("Lines before and after each match, 0 by default", minimum=0, maximum=10, terse=True),
-]
-TokensParam = Annotated[
-    int | None,
-    Param("Size of the answer; the rest comes by cursor", minimum=400, maximum=20_000, terse=True),
-]
-ProjectParam = Annotated[
-    str | None,
-    Param("Folder of the project, or `all`; default: here", max_length=4096, terse=True),
-]
-CursorParam = Annotated[
-    str | None,
-    Param("next_cursor of an earlier answer; needs nothing else", max_length=2_000, terse=True),
-]
+_MOST_BYTES = 1_000_000
+"""Of a page, as documented."""
+_LONGEST_QUERY = 200
+"""Characters of the query that an answer repeats."""
+_LONGEST_PARAMETERS = 400
+_SHORT_VALUE = 40
+"""Characters of the parameters together and, where they have more, of each value."""
 
+_Terse = partial(Param, terse=True)
 
-def _rank_by(mode: Literal["semantic", "lexical", "hybrid"]) -> Callable[..., PageAnswer]:
-    """The verb for one way of ranking; they differ in nothing else."""
-
-    def search(
-        app: App,
-        query: QueryParam = "",
-        path: PathParam = None,
-        include: IncludeParam = None,
-        exclude: ExcludeParam = None,
-        language: LanguageParam = None,
-        top_k: TopParam = None,
-        threshold: ThresholdParam = None,
-        page_size: SizeParam = None,
-        include_snippet: SnippetParam = None,
-        snippet_length: LengthParam = None,
-        context_lines: ContextParam = None,
-        max_tokens: TokensParam = None,
-        project: ProjectParam = None,
-        cursor: CursorParam = None,
-        tags: TagsParam = None,
-        chunk_types: TypesParam = None,
-        *,
-        work: Work,
-    ) -> PageAnswer:
-        request = PageRequest(
-            mode,
-            query,
-            tags=tags,
-            chunk_types=chunk_types,
-            path=path,
-            include=include,
-            exclude=exclude,
-            language=language,
-            top_k=top_k,
-            threshold=threshold,
-            project=project,
-        )
-        view = PageView(page_size, include_snippet, snippet_length, context_lines, max_tokens)
-        return _answer(app, request, view, cursor, work)
-
-    search.__name__ = f"{mode}_search"
-    return search
-
-
-semantic_search = _rank_by("semantic")
-lexical_search = _rank_by("lexical")
-hybrid_search = _rank_by("hybrid")
-
-
-def regex_search(
-    app: App,
-    pattern: Annotated[
-        str | None,
-        Param(
-            "Regular expression as in ripgrep",
-            max_length=10_000,
-            example=r"fn \w+_test",
-            terse=True,
+_FILTERS: Mapping[str, Any] = {
+    "path": Annotated[
+        str | None, _Terse("Only below this folder or in this file", max_length=4096)
+    ],
+    "include": Annotated[
+        tuple[str, ...] | None, _Terse("Only paths that fit one of these globs", max_length=100)
+    ],
+    "exclude": Annotated[
+        tuple[str, ...] | None, _Terse("No paths that fit one of these globs", max_length=100)
+    ],
+    "language": Annotated[
+        str | None, _Terse("Only files in this language (`python`)", max_length=100)
+    ],
+}
+_VIEW: Mapping[str, Any] = {
+    "page_size": Annotated[
+        int | None,
+        _Terse(
+            "Matches in a page, 50 by default; when given without max_tokens it alone decides, up "
+            "to 1 MB",
+            minimum=1,
+            maximum=200,
         ),
-    ] = None,
-    ignore_case: Annotated[bool | None, Param("Letter case does not matter", terse=True)] = None,
-    whole_word: Annotated[bool | None, Param("Only whole words", terse=True)] = None,
-    fixed_string: Annotated[bool | None, Param("The pattern is plain text", terse=True)] = None,
-    path: PathParam = None,
-    include: IncludeParam = None,
-    exclude: ExcludeParam = None,
-    language: LanguageParam = None,
-    top_k: Annotated[
+    ],
+    "include_snippet": Annotated[
+        bool | None, _Terse("Show the text of each match, true by default")
+    ],
+    "snippet_length": Annotated[
+        int | None,
+        _Terse("Characters of text in each match, 500 by default", minimum=1, maximum=2000),
+    ],
+    "context_lines": Annotated[
+        int | None,
+        _Terse("Lines before and after each match, 0 by default", minimum=0, maximum=10),
+    ],
+    "max_tokens": Annotated[
+        int | None,
+        _Terse("Size of the answer; the rest comes by cursor", minimum=400, maximum=20_000),
+    ],
+    "project": Annotated[
+        str | None, _Terse("Folder of the project, or `all`; default: here", max_length=4096)
+    ],
+    "cursor": Annotated[
+        str | None,
+        _Terse("next_cursor of an earlier answer; needs nothing else", max_length=2_000),
+    ],
+}
+_RANKED: Mapping[str, Any] = {
+    "query": Annotated[str, _Terse("The question or the words to search for", max_length=100_000)],
+    **_FILTERS,
+    "top_k": Annotated[
+        int | None,
+        _Terse("The best so many, over all pages; 200 by default", minimum=1, maximum=1000),
+    ],
+    "threshold": Annotated[float | None, _Terse("No matches with a lower score")],
+    **_VIEW,
+    "tags": TagsParam,
+    "chunk_types": TypesParam,
+}
+_SCANNED: Mapping[str, Any] = {
+    "pattern": Annotated[
+        str | None,
+        _Terse("Regular expression as in ripgrep", max_length=10_000, example=r"fn \w+_test"),
+    ],
+    "ignore_case": Annotated[bool | None, _Terse("Letter case does not matter")],
+    "whole_word": Annotated[bool | None, _Terse("Only whole words")],
+    "fixed_string": Annotated[bool | None, _Terse("The pattern is plain text")],
+    **_FILTERS,
+    "top_k": Annotated[
         int | None,
         Param("At most so many lines, 10,000 by default", minimum=1, maximum=10_000, listed=False),
-    ] = None,
-    page_size: SizeParam = None,
-    include_snippet: SnippetParam = None,
-    snippet_length: LengthParam = None,
-    context_lines: ContextParam = None,
-    max_tokens: TokensParam = None,
-    project: ProjectParam = None,
-    cursor: CursorParam = None,
-    query: Annotated[
+    ],
+    **_VIEW,
+    "query": Annotated[
         str | None, Param("Another name of `pattern`", max_length=10_000, listed=False)
-    ] = None,
-    *,
-    work: Work,
-) -> PageAnswer:
-    """Find lines by regular expression, in the files as they are now; needs no index."""
-    request = PageRequest(
-        "regex",
-        pattern or query or "",
-        path=path,
-        include=include,
-        exclude=exclude,
-        language=language,
-        top_k=top_k,
-        project=project,
-        ignore_case=ignore_case,
-        whole_word=whole_word,
-        fixed_string=fixed_string,
-    )
-    view = PageView(page_size, include_snippet, snippet_length, context_lines, max_tokens)
-    return _answer(app, request, view, cursor, work)
+    ],
+}
+
+
+class PageAnswer(TypedDict):
+    """What every search with pages answers."""
+
+    search: Json
+    """The query, the mode and the parameters that were given."""
+    results: Json
+    pagination: Json
+    metadata: Json
+    """How long it took, over how much, and how far it can be trusted."""
+
+
+def _declare_search(mode: PageMode, parameters: Mapping[str, Any]) -> Callable[..., PageAnswer]:
+    """The verb for one way of searching; they differ in nothing but their parameters."""
+
+    def search(
+        app: App, query: str = "", *, cursor: str | None = None, work: Work, **given: Any
+    ) -> PageAnswer:
+        query = given.pop("pattern", None) or query or ""
+        shown = {name: given.pop(name) for name in PageView.__dataclass_fields__ if name in given}
+        return _answer(app, PageRequest(mode, query, **given), PageView(**shown), cursor, work)
+
+    optional: dict[str, tuple[Any, Any]] = {name: (hint, None) for name, hint in parameters.items()}
+    if mode != "regex":
+        optional["query"] = (parameters["query"], "")
+    return declare_signature(search, f"{mode}_search", PageAnswer, optional)
+
+
+semantic_search = _declare_search("semantic", _RANKED)
+lexical_search = _declare_search("lexical", _RANKED)
+hybrid_search = _declare_search("hybrid", _RANKED)
+regex_search = _declare_search("regex", _SCANNED)
+"""In the files as they are now; needs no index."""
 
 
 def _answer(
@@ -189,13 +157,13 @@ def _answer(
     workspace = app.workspace
     page = open_match_page(workspace, request, view, work, cursor)
 
-    def write(hit: Hit, length: int) -> MatchRow:
-        return show_match(page, page.rows.present(hit, length))
+    def write(hit: Hit, length: int) -> Json:
+        return _show_match(page, page.rows.present(hit, length))
 
-    def whole(rows: list[MatchRow]) -> PageAnswer:
+    def whole(rows: list[Json]) -> PageAnswer:
         took_ms = round((time.perf_counter() - began) * 1000)
         more = workspace.results.cursor_at(page.results, page.offset + len(rows))
-        return show_page(page, rows, more, took_ms)
+        return _show_page(page, rows, more, took_ms)
 
     answer = fit_page(
         page.hits,
@@ -205,63 +173,128 @@ def _answer(
         length=page.view.length,
         shortest=SHORTEST_SNIPPET,
     )
-    refuse_oversize(answer)
+    size = len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
+    if size > _MOST_BYTES:
+        raise InvalidRequest(
+            f"the page has {size} bytes, at most {_MOST_BYTES}",
+            user_message="This page would be larger than 1 MB.",
+            next_action=(
+                "Ask again with a smaller page_size, snippet_length or context_lines, or with "
+                "include_snippet=false; a cursor may be used again with these."
+            ),
+        )
     page.results.number_next(page.offset, page.offset + answer["results"]["count"])
     return answer
 
 
+def _show_page(
+    page: MatchPage, rows: list[Json], next_cursor: str | None, took_ms: int
+) -> PageAnswer:
+    """The page with those of its matches that fit."""
+    ranking, end = page.ranking, page.offset + len(rows)
+    request, stats = ranking.request, ranking.stats
+    trust = {"freshness": ranking.freshness, "note": ranking.note}
+    return {
+        "search": {
+            "query": _shorten_text(request.query, _LONGEST_QUERY),
+            "mode": request.mode,
+            "parameters": _show_parameters({**request.given(), **page.view.given()}),
+        },
+        "results": {
+            "matches": rows,
+            "count": len(rows),
+            "total_count": len(page.results.hits),
+            "has_more": end < len(page.results.hits),
+            "truncated": len(rows) < len(page.hits) or ranking.is_capped,
+        },
+        "pagination": {
+            "next_cursor": next_cursor,
+            "page_size": page.view.size,
+            "current_page": page.number,
+        },
+        "metadata": {
+            "search_time_ms": took_ms,
+            "index_stats": {"total_files": stats.files, "total_chunks": stats.chunks},
+            **{name: text for name, text in trust.items() if text},
+        },
+    }
+
+
+def _show_match(page: MatchPage, found: PageMatch) -> Json:
+    """One match: bytes from 0, half-open; lines from 1, inclusive."""
+    hit, mode = found.hit, page.ranking.request.mode
+    match: Json = {
+        "span": {
+            "byte_start": hit.span.start_byte,
+            "byte_end": hit.span.end_byte,
+            "line_start": hit.span.start_line,
+            "line_end": hit.span.end_line,
+        }
+    }
+    if page.rows.include_snippet:
+        match["content"] = hit.text
+    if mode == "regex":
+        match["line_number"] = hit.span.start_line
+        match["columns"] = [list(pair) for pair in found.columns]
+    else:
+        match["score"] = round_score(hit.score)
+    if found.around:
+        match["before"], match["after"] = found.around
+    if hit.stale:
+        match["stale"] = True
+    file = {"path": hit.path, "language": hit.language}
+    if page.spans_projects:
+        file["project"] = hit.project
+    return {"file": file, "match": match, "type": f"{mode}_match"}
+
+
+def _show_parameters(parameters: Mapping[str, Any]) -> Json:
+    """Parameters as the answer repeats them: shortened when together they are very long."""
+    shown = {name: list(v) if isinstance(v, tuple) else v for name, v in parameters.items()}
+    if len(json.dumps(shown)) <= _LONGEST_PARAMETERS:
+        return shown
+    return {name: _shorten(value) for name, value in shown.items()}
+
+
+def _shorten(value: Any) -> Any:
+    if isinstance(value, str):
+        return _shorten_text(value, _SHORT_VALUE)
+    if isinstance(value, list):
+        return [_shorten(item) for item in value[:2]] + ["…"] * (len(value) > 2)
+    return value
+
+
+def _shorten_text(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+_declare = partial(declare_tool, "code")
+
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="semantic_search",
-        call=semantic_search,
-        toolset="code",
-        title="Semantic search",
-        description=(
-            "Page through semantically similar code and docs. "
-            "Prefer search_code for the few best answers."
-        ),
+    _declare(
+        semantic_search,
+        "Semantic search",
+        "Page through semantically similar code and docs. "
+        "Prefer search_code for the few best answers.",
     ),
-    Tool(
-        name="regex_search",
-        call=regex_search,
-        toolset="code",
-        title="Regex search",
-        description=(
-            "Page through the lines that match a regular expression; needs no index. "
-            "Prefer search_code when the exact text is unknown."
-        ),
+    _declare(
+        regex_search,
+        "Regex search",
+        "Page through the lines that match a regular expression; needs no index. "
+        "Prefer search_code when the exact text is unknown.",
     ),
-    Tool(
-        name="hybrid_search",
-        call=hybrid_search,
-        toolset="code",
-        title="Hybrid search",
-        description=(
-            "Page through code and docs by meaning, words and names together. "
-            "Prefer regex_search for exact text."
-        ),
-        shown=(
-            "query",
-            "path",
-            "include",
-            "exclude",
-            "language",
-            "top_k",
-            "page_size",
-            "context_lines",
-            "project",
-            "cursor",
-        ),
+    _declare(
+        hybrid_search,
+        "Hybrid search",
+        "Page through code and docs by meaning, words and names together. "
+        "Prefer regex_search for exact text.",
+        shown=("query", *_FILTERS, "top_k", "page_size", "context_lines", "project", "cursor"),
     ),
-    Tool(
-        name="lexical_search",
-        call=lexical_search,
-        toolset="code",
-        title="Lexical search",
-        description=(
-            "Page through code and docs that hold the words, filtered as in semantic_search. "
-            "Prefer semantic_search when the wording is unknown."
-        ),
+    _declare(
+        lexical_search,
+        "Lexical search",
+        "Page through code and docs that hold the words, filtered as in semantic_search. "
+        "Prefer semantic_search when the wording is unknown.",
         shown=("query", "path", "page_size", "cursor"),
     ),
 )

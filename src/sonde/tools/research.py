@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from sonde.app import App
@@ -13,16 +14,16 @@ from sonde.knowledge.service import (
     record_shown,
 )
 from sonde.runtime.work import Work
-from sonde.tools.schema import Param
+from sonde.tools.schema import HiddenTokensParam, Param
 from sonde.tools.shapes.know import (
     KnowAnswer,
     choose_sources,
     read_filters,
     show_compact_content,
     show_content,
-    show_page,
+    show_ranked_page,
 )
-from sonde.tools.tool import Tool
+from sonde.tools.tool import declare_tool
 
 ModeParam = Annotated[
     str,
@@ -48,9 +49,7 @@ def search(
         Mapping[str, object] | None, Param("By source, as of knowledge_search", listed=False)
     ] = None,
     dedupe: Annotated[bool, Param("Hold back what was seen", listed=False)] = True,
-    max_tokens: Annotated[
-        int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
-    ] = None,
+    max_tokens: HiddenTokensParam = None,
     session_id: Annotated[str | None, Param("A session's handle", listed=False)] = None,
     *,
     work: Work,
@@ -63,7 +62,7 @@ def search(
     )
     options = PageOptions(limit, offset, snippet_length or None, max_tokens)
     page = search_everything(app, request, options, work, session, dedupe=dedupe)
-    answer = show_page(page, compact=mode == "compact")
+    answer = show_ranked_page(page, compact=mode == "compact")
     record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
 
@@ -90,20 +89,14 @@ def fetch(
     return dict(answer) if mode == "full" else dict(show_compact_content(answer))
 
 
+_declare = partial(declare_tool, "research")
+
 TOOLS = (
-    Tool(
-        name="search",
-        call=search,
-        toolset="research",
-        title="Search everything",
-        description="Search notes, media, chats, characters, prompts, code and docs at once. "
+    _declare(
+        search,
+        "Search everything",
+        "Search notes, media, chats, characters, prompts, code and docs at once. "
         "mode=compact: {id, title, text, url, metadata}. Prefer search_code for code.",
     ),
-    Tool(
-        name="fetch",
-        call=fetch,
-        toolset="research",
-        title="Fetch a result",
-        description="Read what the uri of a result points at.",
-    ),
+    _declare(fetch, "Fetch a result", "Read what the uri of a result points at."),
 )

@@ -165,3 +165,6 @@ TypesParam = Annotated[
     tuple[str, ...] | None,
     Param("Only these views of files (see cortex_search)", max_length=100, listed=False),
 ]
+HiddenTokensParam = Annotated[
+    int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
+]

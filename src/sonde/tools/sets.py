@@ -1,30 +1,38 @@
-"""Verbs on resource sets: named selections of nodes."""
+"""Verbs on resource sets, named selections of nodes, and on the saved queries that fill them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal, TypeVar
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 from sonde.app import App
-from sonde.disk.scope import find_shell_session, read_preferences
-from sonde.disk.sets import (
-    change_set,
-    combine_sets,
-    create_set,
-    delete_set,
-    describe_set,
-    find_set,
-    list_entries,
-    list_sets,
-)
+from sonde.disk import scope, sets
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Combination, ResourceSet
+from sonde.stores.disk.filters import Filter, filter_to_json, parse_filter, read_filter_json
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
-from sonde.tools.shapes.sets import show_entries, show_set_detail, show_set_list
-from sonde.tools.shapes.shell import LISTED, Answer, SessionParam, SetAnswer
-from sonde.tools.tool import Tool
+from sonde.tools.shapes.shell import (
+    LISTED,
+    Answer,
+    FormatParam,
+    QueriesAnswer,
+    QueryAnswer,
+    RunAnswer,
+    SessionParam,
+    SetAnswer,
+    show_entries,
+    show_plan,
+    show_query_detail,
+    show_query_list,
+    show_run,
+    show_set_detail,
+    show_set_list,
+)
+from sonde.tools.tool import Tool, declare_signature, declare_tool
+from sonde.types import Json
 
 Op = Literal[
     "create", "list", "get", "delete", "add", "remove", "union", "intersection", "difference"
@@ -35,57 +43,55 @@ _MAX_NODES = 1_000
 
 T = TypeVar("T")
 
+_EXAMPLE = 'size>10MB ext:log not path:"build/**" age>30d is:duplicate content~"TODO"'
+QueryParam = Annotated[str, Param("queryId", min_length=1, max_length=64)]
 SetParam = Annotated[str, Param("selectionId", min_length=1, max_length=64)]
 NodesParam = Annotated[tuple[str, ...], Param("nodeIds", max_length=_MAX_NODES)]
-OpSetParam = Annotated[str | None, Param("The set", max_length=64)]
-OpNodesParam = Annotated[
-    tuple[str, ...] | None, Param("create, add, remove", max_length=_MAX_NODES)
-]
-OpNameParam = Annotated[str | None, Param("Of a new set", max_length=200)]
-OpCursorParam = Annotated[str | None, Param("nextPageUrl of list", max_length=8192, terse=True)]
-OpConfirmParam = Annotated[
-    str | None, Param("Token of the answer that asked", max_length=100, terse=True)
-]
 
 
 def resource_set_ops(
     app: App,
     op: Annotated[Op, Param("What to do")],
-    selection_id: OpSetParam = None,
-    node_ids: OpNodesParam = None,
-    name: OpNameParam = None,
+    selection_id: Annotated[str | None, Param("The set", max_length=64)] = None,
+    node_ids: Annotated[
+        tuple[str, ...] | None, Param("create, add, remove", max_length=_MAX_NODES)
+    ] = None,
+    name: Annotated[str | None, Param("Of a new set", max_length=200)] = None,
     other: Annotated[str | None, Param("selectionId to combine with", max_length=64)] = None,
-    cursor: OpCursorParam = None,
-    confirm: OpConfirmParam = None,
+    cursor: Annotated[str | None, Param("nextPageUrl of list", max_length=8192, terse=True)] = None,
+    confirm: Annotated[
+        str | None, Param("Token of the answer that asked", max_length=100, terse=True)
+    ] = None,
     session_id: SessionParam = None,
     *,
     work: Work,
 ) -> SetAnswer:
     """Make, look at, change, combine and remove resource sets."""
     disk, caller = app.disk, work.caller
-    session = find_shell_session(disk, caller, session_id) if session_id else None
-    units = read_preferences(session).units
+    session = scope.find_shell_session(disk, caller, session_id) if session_id else None
+    units = scope.read_preferences(session).units
 
     def show(found: ResourceSet) -> SetAnswer:
-        return show_set_detail(describe_set(disk, found), caller, units)
+        return show_set_detail(sets.describe_set(disk, found), caller, units)
 
     if op == "list":
-        page = list_sets(disk, caller, limit=LISTED, cursor=cursor)
+        page = sets.list_sets(disk, caller, limit=LISTED, cursor=cursor)
         return show_set_list(page, caller, units, limit=LISTED)
     if op == "create":
-        return show(create_set(disk, caller, name or "", node_ids or (), session_id))
-    found = find_set(disk, caller, _require(selection_id, "selection_id", op))
+        return show(sets.create_set(disk, caller, name or "", node_ids or (), session_id))
+    found = sets.find_set(disk, caller, _require(selection_id, "selection_id", op))
     match op:
         case "get":
             return show(found)
         case "delete":
-            return _delete_set(app, found, confirm, work)
+            sets.delete_set(disk, found, work, confirm)
+            return {"selectionId": found.id, "status": "deleted"}
         case "add":
-            return show(change_set(disk, found, add=_require(node_ids, "node_ids", op)))
+            return show(sets.change_set(disk, found, add=_require(node_ids, "node_ids", op)))
         case "remove":
-            return show(change_set(disk, found, remove=_require(node_ids, "node_ids", op)))
-    second = find_set(disk, caller, _require(other, "other", op))
-    return show(combine_sets(disk, found, op, second, name or ""))
+            return show(sets.change_set(disk, found, remove=_require(node_ids, "node_ids", op)))
+    second = sets.find_set(disk, caller, _require(other, "other", op))
+    return show(sets.combine_sets(disk, found, op, second, name or ""))
 
 
 def _require(value: T | None, name: str, op: str) -> T:
@@ -96,37 +102,25 @@ def _require(value: T | None, name: str, op: str) -> T:
     return value
 
 
-def _delete_set(app: App, found: ResourceSet, confirm: str | None, work: Work) -> SetAnswer:
-    delete_set(app.disk, found, work, confirm)
-    return {"selectionId": found.id, "status": "deleted"}
-
-
 def _fix_op(op: Op) -> Callable[..., SetAnswer]:
     """The verb of one operation under the document's own name, such as `resource-set-create`."""
 
-    def verb(
-        app: App,
-        selection_id: OpSetParam = None,
-        node_ids: OpNodesParam = None,
-        name: OpNameParam = None,
-        cursor: OpCursorParam = None,
-        confirm: OpConfirmParam = None,
-        session_id: SessionParam = None,
-        *,
-        work: Work,
-    ) -> SetAnswer:
-        options = {"cursor": cursor, "confirm": confirm, "session_id": session_id}
-        return resource_set_ops(app, op, selection_id, node_ids, name, **options, work=work)
+    def verb(app: App, *, work: Work, **options: Any) -> SetAnswer:
+        return resource_set_ops(app, op, **options, work=work)
 
-    verb.__name__ = f"resource_set_{op}"
-    return verb
+    parameters = {
+        name: (hint, None)
+        for name, hint in get_type_hints(resource_set_ops, include_extras=True).items()
+        if name not in ("app", "op", "other", "work", "return")
+    }
+    return declare_signature(verb, f"resource_set_{op}", SetAnswer, parameters)
 
 
 def read_sets(
     app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work
 ) -> SetAnswer:
     """Resource sets, newest first."""
-    page = list_sets(app.disk, work.caller, limit=limit, cursor=cursor)
+    page = sets.list_sets(app.disk, work.caller, limit=limit, cursor=cursor)
     answer = show_set_list(page, work.caller, "bytes", limit=limit)
     for card in answer["sets"]:
         card["link"] = work.caller.link(f"resource-sets/{card['selectionId']}")
@@ -142,27 +136,22 @@ def make_set(
     work: Work,
 ) -> SetAnswer:
     """A new resource set."""
-    made = create_set(app.disk, work.caller, name, node_ids, session_id)
-    return show_set_detail(describe_set(app.disk, made), work.caller)
+    made = sets.create_set(app.disk, work.caller, name, node_ids, session_id)
+    return show_set_detail(sets.describe_set(app.disk, made), work.caller)
 
 
 def read_set(app: App, selection_id: SetParam, *, work: Work) -> SetAnswer:
     """A resource set with a sample of its entries."""
-    found = find_set(app.disk, work.caller, selection_id)
-    return show_set_detail(describe_set(app.disk, found), work.caller)
+    return resource_set_ops(app, "get", selection_id, work=work)
 
 
 def change_entries(
-    app: App,
-    selection_id: SetParam,
-    add: NodesParam = (),
-    remove: NodesParam = (),
-    *,
-    work: Work,
+    app: App, selection_id: SetParam, add: NodesParam = (), remove: NodesParam = (), *, work: Work
 ) -> SetAnswer:
     """Add nodes to a set and remove others."""
-    found = change_set(app.disk, find_set(app.disk, work.caller, selection_id), add, remove)
-    return show_set_detail(describe_set(app.disk, found), work.caller)
+    found = sets.find_set(app.disk, work.caller, selection_id)
+    changed = sets.change_set(app.disk, found, add, remove)
+    return show_set_detail(sets.describe_set(app.disk, changed), work.caller)
 
 
 def add_entries(
@@ -173,7 +162,7 @@ def add_entries(
     work: Work,
 ) -> SetAnswer:
     """Add nodes to a set."""
-    return change_entries(app, selection_id, node_ids, work=work)
+    return resource_set_ops(app, "add", selection_id, node_ids, work=work)
 
 
 def combine_with(
@@ -186,16 +175,14 @@ def combine_with(
     work: Work,
 ) -> SetAnswer:
     """A new set that combines two; those stay as they are."""
-    first, second = (find_set(app.disk, work.caller, each) for each in (selection_id, other))
-    made = combine_sets(app.disk, first, op, second, name)
-    return show_set_detail(describe_set(app.disk, made), work.caller)
+    return resource_set_ops(app, op, selection_id, name=name, other=other, work=work)
 
 
 def remove_set(
     app: App, selection_id: SetParam, confirm: ConfirmParam = None, *, work: Work
 ) -> SetAnswer:
     """Delete a resource set."""
-    return _delete_set(app, find_set(app.disk, work.caller, selection_id), confirm, work)
+    return resource_set_ops(app, "delete", selection_id, confirm=confirm, work=work)
 
 
 def read_entries(
@@ -207,42 +194,185 @@ def read_entries(
     work: Work,
 ) -> Answer:
     """Entries of a set, in pages."""
-    found = find_set(app.disk, work.caller, selection_id)
-    entries = list_entries(app.disk, found, limit=limit, cursor=cursor)
+    found = sets.find_set(app.disk, work.caller, selection_id)
+    entries = sets.list_entries(app.disk, found, limit=limit, cursor=cursor)
     return show_entries(entries, work.caller)
 
 
+def query_run(
+    app: App,
+    filter: Annotated[  # noqa: A002 - the word that a caller would use
+        str | None, Param(f"E.g. {_EXAMPLE}", max_length=4_000, example="size>10MB age>30d")
+    ] = None,
+    query_id: Annotated[str | None, Param("Or a saved query", max_length=64)] = None,
+    name: Annotated[str | None, Param("To save it under", max_length=200)] = None,
+    index_id: Annotated[str | None, Param("Default: the cwd's", max_length=64)] = None,
+    session_id: SessionParam = None,
+    *,
+    work: Work,
+) -> RunAnswer:
+    """Find files by a filter over metadata and contents, and keep them as a resource set."""
+    disk, caller = app.disk, work.caller
+    if (filter is None) == (query_id is None):
+        problem = "either `filter` or `query_id`"
+        raise InvalidRequest(problem, user_message="Give a filter or a queryId.")
+    if query_id is not None:
+        query = sets.find_query(disk, caller, query_id)
+    else:
+        query = sets.save_session_query(disk, caller, filter or "", name, index_id, session_id)
+    return show_run(query.id, sets.run_query(disk, query, work), caller)
+
+
+def start_run(app: App, query_id: QueryParam, *, work: Work) -> RunAnswer:
+    """Run a query into its resource set."""
+    return query_run(app, query_id=query_id, work=work)
+
+
+def query_list(
+    app: App,
+    cursor: Annotated[str | None, Param("nextPageUrl of an answer", max_length=8192)] = None,
+    *,
+    work: Work,
+) -> QueriesAnswer:
+    """Saved queries, newest first."""
+    page = sets.list_queries(app.disk, work.caller, limit=LISTED, cursor=cursor)
+    return show_query_list(page, work.caller, limit=LISTED)
+
+
+def query_get(
+    app: App,
+    query_id: Annotated[str, Param("queryId of an answer", min_length=1, max_length=64)],
+    *,
+    work: Work,
+) -> QueryAnswer:
+    """One saved query; the link leads to its whole filter."""
+    return show_query_detail(sets.find_query(app.disk, work.caller, query_id), work.caller)
+
+
+def read_queries(
+    app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work
+) -> QueriesAnswer:
+    """Saved queries, newest first."""
+    page = sets.list_queries(app.disk, work.caller, limit=limit, cursor=cursor)
+    answer = show_query_list(page, work.caller, limit=limit)
+    for card in answer["queries"]:
+        card["link"] = work.caller.link(f"queries/{card['queryId']}")
+    return answer
+
+
+def make_query(
+    app: App,
+    index_id: Annotated[str, Param("The index it is about", min_length=1, max_length=64)],
+    filter: Annotated[str | None, Param("Its text", max_length=4000)] = None,  # noqa: A002
+    ast: Annotated[Json | None, Param("Or its tree")] = None,
+    name: Annotated[str | None, Param("Its name", max_length=200)] = None,
+    *,
+    work: Work,
+) -> Answer:
+    """A new saved query."""
+    where = _read_filter(filter, ast)
+    if where is None:
+        raise InvalidRequest("either `filter` or `ast`", user_message="Give a filter or an ast.")
+    query = sets.save_query(app.disk, work.caller, index_id, where, name)
+    return read_query(app, query.id, work=work)
+
+
+def _read_filter(text: str | None, ast: Json | None) -> Filter | None:
+    if ast is None:
+        return None if text is None else parse_filter(text)
+    if text is not None:
+        raise InvalidRequest("both `filter` and `ast`", user_message="Give a filter or an ast.")
+    return read_filter_json(ast)
+
+
+def read_query(
+    app: App,
+    query_id: QueryParam,
+    format: FormatParam = "json",  # noqa: A002 - the document's word
+    *,
+    work: Work,
+) -> Answer:
+    """A saved query with its whole filter, or with its query plan."""
+    query = sets.find_query(app.disk, work.caller, query_id)
+    answer: dict[str, object] = dict(show_query_detail(query, work.caller))
+    answer |= {"filter": query.filter, "ast": filter_to_json(parse_filter(query.filter))}
+    if format == "explain":
+        answer |= show_plan(sets.explain_query(app.disk, query))
+    if query.selection:
+        answer["entriesUrl"] = work.caller.link(f"resource-sets/{query.selection}/entries")
+    return answer
+
+
+def edit_query(
+    app: App,
+    query_id: QueryParam,
+    filter: Annotated[str | None, Param("Another text", max_length=4000)] = None,  # noqa: A002
+    ast: Annotated[Json | None, Param("Or another tree")] = None,
+    name: Annotated[str | None, Param("Another name", max_length=200)] = None,
+    *,
+    work: Work,
+) -> Answer:
+    """Change a saved query; the sets that it filled stay."""
+    where = _read_filter(filter, ast)
+    query = sets.find_query(app.disk, work.caller, query_id)
+    sets.change_query(app.disk, query, where, name)
+    return read_query(app, query.id, work=work)
+
+
+def read_run(app: App, query_id: QueryParam, *, work: Work) -> Answer:
+    """The result of a query's last run; the first read runs it."""
+    query = sets.find_query(app.disk, work.caller, query_id)
+    last = app.disk.saved.get(ResourceSet, query.selection, work.caller.user)
+    if last is None:
+        return dict(start_run(app, query_id, work=work))
+    card = show_set_detail(sets.describe_set(app.disk, last), work.caller)
+    return {"queryId": query.id, **card, "sampleUrl": card["entriesUrl"]}
+
+
+def remove_query(
+    app: App, query_id: QueryParam, confirm: ConfirmParam = None, *, work: Work
+) -> Answer:
+    """Delete a saved query; the sets that it filled stay."""
+    query = sets.find_query(app.disk, work.caller, query_id)
+    sets.delete_query(app.disk, query, work, confirm)
+    return {"queryId": query.id, "status": "deleted"}
+
+
+_declare = partial(declare_tool, "files")
+
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        name="resource_set_ops",
-        call=resource_set_ops,
-        toolset="files",
-        title="Resource sets",
-        description=(
-            "Make, list, change, combine and delete named sets of nodes. "
-            "Prefer query_run to collect nodes by a filter."
-        ),
+    _declare(
+        resource_set_ops,
+        "Resource sets",
+        "Make, list, change, combine and delete named sets of nodes. "
+        "Prefer query_run to collect nodes by a filter.",
         read_only=False,
         destructive=True,
         idempotent=False,
-        aliases=("resource-set-ops",),
     ),
     *(
-        Tool(
-            name=f"resource_set_{op}",
-            call=_fix_op(op),
-            toolset="files",
-            title=f"Resource sets: {op}",
-            description=f"The same as resource_set_ops with op={op}.",
+        _declare(
+            _fix_op(op),
+            f"Resource sets: {op}",
+            f"The same as resource_set_ops with op={op}.",
             read_only=op in ("list", "get"),
             destructive=op == "delete",
             idempotent=op != "create",
-            aliases=(f"resource-set-{op}",),
             listed=False,
         )
         for op in _DOCUMENTED
     ),
+    _declare(
+        query_run,
+        "Run a query",
+        "Find files by size, time, name, duplicates or contents and keep them as a resource "
+        "set. Prefer search_code for passages of text.",
+        read_only=False,
+    ),
+    _declare(query_list, "List queries", "List saved sets."),
+    _declare(query_get, "Get a query", "Show one saved query and links to its filter and plan."),
 )
+_QUERY = "queries/{queryId}"
 _SET = "resource-sets/{selectionId}"
 ROUTES: tuple[Route, ...] = (
     Route("resource-sets", read_sets, "Resource sets, the newest first"),
@@ -253,4 +383,11 @@ ROUTES: tuple[Route, ...] = (
     Route(f"{_SET}/entries", read_entries, "Entries of a resource set, in pages"),
     Route(f"{_SET}/entries", add_entries, "Add entries", method="POST"),
     Route(f"{_SET}/combine", combine_with, "Combine with another", method="POST", status=201),
+    Route("queries", read_queries, "Saved queries, the newest first"),
+    Route("queries", make_query, "A new saved query", method="POST", status=201),
+    Route(_QUERY, read_query, "A saved query with its whole filter"),
+    Route(_QUERY, edit_query, "Change a saved query", method="PATCH"),
+    Route(_QUERY, remove_query, "Forget a saved query", method="DELETE"),
+    Route(f"{_QUERY}/run", read_run, "What the last run of a query found"),
+    Route(f"{_QUERY}/run", start_run, "Run a query", method="POST"),
 )

@@ -24,6 +24,9 @@ from sonde.values import Kind
 Toolset = Literal["code", "index", "files", "knowledge", "research"]
 TOOLSETS: tuple[Toolset, ...] = typing.get_args(Toolset)
 
+_SEPARATORS: Mapping[Toolset, str] = {"files": "-", "knowledge": "."}
+"""Between the words of a tool's name in the specification of its toolset (`job-progress`)."""
+
 SUPPLIED = ("app", "work")
 """Parameters of a verb that the surface fills in, not the client."""
 
@@ -123,10 +126,12 @@ def read_answer(call: Callable[..., Any]) -> Json:
     if not typing.is_typeddict(answer):
         return {"type": "object"}
     hints = typing.get_type_hints(answer, include_extras=True)
-    schema: Json = {
-        "type": "object",
-        "properties": {key: _describe_value(hint) for key, hint in hints.items()},
-    }
+    properties: Json = {}
+    for key, hint in hints.items():
+        bare, _, optional = _strip(hint)
+        kind = _kind_of(bare)
+        properties[key] = {"type": [kind, "null"] if optional else kind} if kind else {}
+    schema: Json = {"type": "object", "properties": properties}
     required = [key for key, hint in hints.items() if _is_required(answer, key, hint)]
     return schema | {"required": required} if required else schema
 
@@ -134,6 +139,31 @@ def read_answer(call: Callable[..., Any]) -> Json:
 def bind_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments for `tool.call`, checked; omitted ones keep their defaults."""
     return bind(tool.name, tool.arguments, arguments)
+
+
+def declare_tool(
+    toolset: Toolset, call: Callable[..., Any], title: str, description: str, **options: Any
+) -> Tool:
+    """The tool of a verb, under the verb's own name and the spelling of its specification."""
+    name, separator = call.__name__, _SEPARATORS.get(toolset, "_")
+    aliases = () if separator == "_" or "_" not in name else (name.replace("_", separator),)
+    return Tool(name, call, toolset, title, description, aliases=aliases, **options)
+
+
+def declare_signature(
+    verb: Callable[..., Any], name: str, answer: Any, parameters: Mapping[str, tuple[Any, Any]]
+) -> Callable[..., Any]:
+    """Give a verb that takes `**options` its name and its parameters: name -> (type, default)."""
+    verb.__name__ = name
+    verb.__annotations__ = {key: hint for key, (hint, _) in parameters.items()}
+    verb.__annotations__["return"] = answer
+    vars(verb)["__signature__"] = inspect.Signature(
+        [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for key, (_, default) in parameters.items()
+        ]
+    )
+    return verb
 
 
 def find_tool(tools: Iterable[Tool], name: str) -> Tool:
@@ -219,14 +249,6 @@ def _read_argument(parameter: inspect.Parameter, hint: Any) -> Argument:
         choices=tuple(choices or ()),
         items=_kind_of(inner[0]) if kind == "array" and inner else None,
     )
-
-
-def _describe_value(hint: Any) -> Json:
-    bare, _, optional = _strip(hint)
-    kind = _kind_of(bare)
-    if kind is None:
-        return {}
-    return {"type": [kind, "null"] if optional else kind}
 
 
 def _is_required(answer: Any, key: str, hint: Any) -> bool:

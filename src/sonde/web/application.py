@@ -29,7 +29,7 @@ from sonde.mcp.listing import Listing
 from sonde.mcp.server import begin_soon, build_server
 from sonde.runtime.processes import trim_heap
 from sonde.version import __version__
-from sonde.web.guard import MAX_BODY_BYTES, Access, Guard, is_exposed
+from sonde.web.guard import MAX_BODY_BYTES, Access, Guard
 from sonde.web.metrics import Meter, Metrics
 from sonde.web.pages.html import refuse_request
 from sonde.web.rest import RouteEndpoint, describe_routes
@@ -63,16 +63,16 @@ Pages = Callable[[Parts], Sequence[BaseRoute]]
 """Adds routes that are not verbs: pages, downloads, event streams."""
 
 
+@dataclass(frozen=True)
 class Application:
     """The server; its runner sets `ending` on shutdown, before waiting for responses."""
 
-    def __init__(self, inner: ASGIApp, ending: anyio.Event) -> None:
-        self._inner = inner
-        self.ending = ending
+    inner: ASGIApp
+    ending: anyio.Event
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, socket or lifetime."""
-        await self._inner(scope, receive, send)
+        await self.inner(scope, receive, send)
 
 
 def build_application(
@@ -181,18 +181,12 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
     response.status_code = error.status_code
     response.headers.update(error.headers or {})
     if error.status_code == 405:
-        response.headers["allow"] = ", ".join(sorted(_list_methods(request)))
+        # a page and its form are two routes of one address
+        here = (route for route in request.app.routes if isinstance(route, HttpRoute))
+        found = (route for route in here if route.matches(request.scope)[0] is not Match.NONE)
+        methods = {method for route in found for method in route.methods or ()}
+        response.headers["allow"] = ", ".join(sorted(methods))
     return response
-
-
-def _list_methods(request: Request) -> set[str]:
-    """The methods of an address; a page and its form are two routes."""
-    return {
-        method
-        for route in request.app.routes
-        if isinstance(route, HttpRoute) and route.matches(request.scope)[0] is not Match.NONE
-        for method in route.methods or ()
-    }
 
 
 async def _refuse_defect(request: Request, error: Exception) -> Response:
@@ -201,7 +195,7 @@ async def _refuse_defect(request: Request, error: Exception) -> Response:
 
 def check_access(access: Access) -> None:
     """Raise `InvalidRequest` if other machines could connect without a token."""
-    if is_exposed(access.host) and not access.tokens:
+    if not access.is_loopback and not access.tokens:
         raise InvalidRequest(
             f"{access.host} is not loopback and there is no token",
             user_message="Listening at {host} lets others in, so a token is required.",
@@ -227,7 +221,9 @@ def serve_http(app: Application, access: Access, ready: Callable[[str], None]) -
         timeout_graceful_shutdown=RESPONSE_GRACE_S,
     )
     with listener:
-        server = _Server(config, lambda: ready(_show_address(listener)), app.ending)
+        host, port = listener.getsockname()[:2]
+        address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        server = _Server(config, lambda: ready(address), app.ending)
         server.run(sockets=[listener])
 
 
@@ -286,8 +282,3 @@ def _listen(access: Access) -> socket.socket:
             problem=error.strerror or error,
         ) from error
     return listener
-
-
-def _show_address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -22,11 +22,10 @@ from sonde.errors import HandleUnknown, NodeMissing
 from sonde.mcp.calls import SCOPE_CALLER, dump_answer
 from sonde.policy.read import ShownFile, open_shown
 from sonde.runtime.work import Work
-from sonde.tools.job_routes import read_job
+from sonde.tools.index import read_job
 from sonde.types import Caller, Json
 from sonde.web.application import Parts
-from sonde.web.errors import shape_error
-from sonde.web.rest import DescribedRoute
+from sonde.web.rest import DescribedRoute, shape_error
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 POLL_INTERVAL_S = 0.25
@@ -84,11 +83,12 @@ def _open_download(parts: Parts, request: Request) -> Response:
         raise NodeMissing("a folder has no contents", what="file", path=handle)
     file = open_shown(Path(index.root), "/".join(names))
     etag = f'"{file.mtime_ns:x}-{file.size:x}"'
+    name = quote(names[-1].encode("utf-8", "surrogateescape"), safe="")
     headers = {
         "etag": etag,
         "accept-ranges": "bytes",
         "cache-control": "private, no-cache",
-        "content-disposition": f"attachment; filename*=UTF-8''{_quote_name(names[-1])}",
+        "content-disposition": f"attachment; filename*=UTF-8''{name}",
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox; default-src 'none'",
     }
@@ -107,10 +107,6 @@ def _open_download(parts: Parts, request: Request) -> Response:
     mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
     body = (b"",) if request.method == "HEAD" else file.read(start, end)
     return _Download(file, body, 206 if partial else 200, headers, media_type=mime)
-
-
-def _quote_name(name: str) -> str:
-    return quote(name.encode("utf-8", "surrogateescape"), safe="")
 
 
 def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int] | None:

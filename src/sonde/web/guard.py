@@ -34,7 +34,7 @@ from sonde.errors import (
 )
 from sonde.knowledge.retrieval import check_preferences
 from sonde.mcp.calls import SCOPE_CALLER
-from sonde.mcp.limits import Buckets
+from sonde.mcp.listing import Buckets
 from sonde.types import LOCAL, Caller
 from sonde.web.accounts import Tokens
 from sonde.web.pages.html import is_person, refuse_request
@@ -140,12 +140,9 @@ class Guard:
         self._check_origin(headers, host, scope)
         user = self._find_user(scope, headers)
         self._take(user, scope)
-        base = self._access.public_url.rstrip("/")
-        return Caller(
-            user=user,
-            base_url=base or f"{_scheme_of(scope)}://{host}",
-            config=_read_config(scope),
-        )
+        scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
+        base = self._access.public_url.rstrip("/") or f"{scheme}://{host}"
+        return Caller(user=user, base_url=base, config=_read_config(scope))
 
     def _take(self, user: str, scope: Scope) -> None:
         who = _name_caller(user, scope)
@@ -292,15 +289,6 @@ async def _refuse(error: SondeError, scope: Scope, receive: Receive, send: Send)
         await receive()  # until it disconnects: uvicorn reports an earlier return as a defect
     else:
         await send({"type": "websocket.close", "code": 1008})
-
-
-def is_exposed(host: str) -> bool:
-    """Whether other machines can connect to this address."""
-    return not Access(host=host).is_loopback
-
-
-def _scheme_of(scope: Scope) -> str:
-    return "https" if scope["scheme"] in ("https", "wss") else "http"
 
 
 def _name_of(host: str) -> str:

@@ -15,6 +15,7 @@ _BOUNDS_S = (0.01, 0.05, 0.25, 1.0, 5.0)
 """Upper bounds of the histograms: from a lookup to a call that waits for indexing."""
 _AREAS = ("mcp", "api", "healthz", "metrics")
 _KINDS = {"open": "gauge"}
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 _Series = tuple[str, tuple[tuple[str, str], ...]]
@@ -64,7 +65,7 @@ class Metrics:
             if family != shown:
                 shown = family
                 yield f"# TYPE sonde_{family} {kind}"
-            text = ",".join(f'{key}="{_escape(label)}"' for key, label in labels)
+            text = ",".join(f'{key}="{label.translate(_ESCAPES)}"' for key, label in labels)
             yield f"sonde_{name}{{{text}}} {value:g}"
 
 
@@ -112,7 +113,3 @@ def _read_kind(name: str) -> tuple[str, str]:
         if name.endswith(f"_seconds{ending}"):
             return name.removesuffix(ending), "histogram"
     return name, _KINDS.get(name.rpartition("_")[2], "counter")
-
-
-def _escape(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

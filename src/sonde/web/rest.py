@@ -1,27 +1,85 @@
-"""REST: every route as an HTTP endpoint, and the OpenAPI document that describes them."""
+"""REST: every route as an HTTP endpoint, errors as responses, and the OpenAPI document."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
-from sonde.errors import InvalidRequest
+from sonde import errors
 from sonde.mcp.calls import SCOPE_CALLER, Calls, LazyApp, dump_answer
-from sonde.mcp.limits import ToolLimits
+from sonde.mcp.listing import ToolLimits
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.types import Json
 from sonde.version import __version__
-from sonde.web.errors import shape_error
+
+STATUSES: Mapping[int, tuple[type[errors.SondeError], ...]] = {
+    400: (errors.InvalidPattern, errors.InvalidRequest),
+    401: (errors.TokenRequired,),
+    403: (
+        errors.FileNotAdmitted,
+        errors.ForeignOrigin,
+        errors.OutsideRoots,
+        errors.PermissionDenied,
+        errors.SymlinkNotAllowed,
+    ),
+    404: (
+        errors.DocsIndexNotFound,
+        errors.EntryMissing,
+        errors.FileMissing,
+        errors.HandleUnknown,
+        errors.IndexNotFound,
+        errors.NodeMissing,
+        errors.NoSuchAddress,
+        errors.NotScanned,
+        errors.ProjectNotDetected,
+    ),
+    409: (errors.IndexBusy,),
+    413: (errors.BodyTooLarge,),
+    421: (errors.UnknownHost,),
+    428: (errors.ConfirmationRequired, errors.FileLimitWarning),
+    429: (errors.TooManyRequests,),
+    499: (errors.Cancelled,),
+    501: (errors.MissingExtra,),
+    507: (errors.DiskFull,),
+}
+"""A class that is not listed has the status of its nearest base, else 500."""
+
+_log = logging.getLogger("sonde.web")
+
+
+def find_status(kind: type[errors.SondeError]) -> int:
+    """The HTTP status of a class of errors."""
+    return next(
+        (s for above in kind.__mro__ for s, kinds in STATUSES.items() if above in kinds), 500
+    )
+
+
+def shape_error(error: Exception) -> JSONResponse:
+    """The response for an exception of a verb or the guard."""
+    if not isinstance(error, errors.SondeError):
+        # Details of a defect stay in the log: they may quote what was being read.
+        _log.error("a route failed unexpectedly", exc_info=error)
+        error = errors.SondeError(f"unexpected {type(error).__name__}; see the log")
+    status = find_status(type(error))
+    if status == 500:
+        _log.error("%s", error.developer_message)
+    headers = {"cache-control": "no-store"}
+    if isinstance(error, errors.TokenRequired):
+        headers["www-authenticate"] = "Bearer"
+    if isinstance(error, errors.TooManyRequests):
+        headers["retry-after"] = str(error.facts["seconds"])
+    return JSONResponse(error.as_dict(), status, headers)
 
 
 class RouteEndpoint:
@@ -58,7 +116,20 @@ class RouteEndpoint:
 
     async def read_object(self, request: Request) -> Json:
         """The arguments in the body."""
-        return await _read_object(request)
+        body = await request.body()
+        if not body:
+            return {}
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        try:
+            value = json.loads(body) if kind == "application/json" else None
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise errors.InvalidRequest(
+                f"{kind or 'no content type'}, {len(body)} bytes",
+                user_message="The body must be a JSON object, sent as application/json.",
+            )
+        return value
 
     def refuse(self, error: Exception, request: Request) -> Response:
         """The response for an exception."""
@@ -90,23 +161,6 @@ class RouteEndpoint:
         return answer
 
 
-async def _read_object(request: Request) -> Json:
-    body = await request.body()
-    if not body:
-        return {}
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    try:
-        value = json.loads(body) if kind == "application/json" else None
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise InvalidRequest(
-            f"{kind or 'no content type'}, {len(body)} bytes",
-            user_message="The body must be a JSON object, sent as application/json.",
-        )
-    return value
-
-
 def _shape_answer(route: Route, answer: Any, request: Request) -> Response:
     if isinstance(answer, Response):
         return answer
@@ -114,23 +168,18 @@ def _shape_answer(route: Route, answer: Any, request: Request) -> Response:
     body = content.body.encode() if isinstance(content.body, str) else content.body
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"etag": etag, "cache-control": "private, no-cache"}
-    given = [tag.strip().removeprefix("W/") for tag in _split(request, "if-none-match")]
+    tags = request.headers.get("if-none-match", "").split(",")
+    given = [tag.strip().removeprefix("W/") for tag in tags if tag.strip()]
     if route.method == "GET" and (etag in given or given == ["*"]):
         return Response(status_code=304, headers=headers)
     return Response(body, route.status, headers, content.mime)
 
 
-def _split(request: Request, header: str) -> list[str]:
-    return [part for part in request.headers.get(header, "").split(",") if part.strip()]
-
-
+_ERROR_FIELDS = ("code", "userMessage", "developerMessage", "nextAction")
 _ERROR = {
     "type": "object",
-    "required": ["code", "userMessage", "developerMessage", "nextAction"],
-    "properties": {
-        name: {"type": "string"}
-        for name in ("code", "userMessage", "developerMessage", "nextAction")
-    },
+    "required": list(_ERROR_FIELDS),
+    "properties": {name: {"type": "string"} for name in _ERROR_FIELDS},
 }
 _REFUSAL = {
     "description": "What went wrong and what to do",

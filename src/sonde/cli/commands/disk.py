@@ -78,7 +78,7 @@ def run_tree(session: Session) -> int:
 def _print_matches(session: Session, index: DiskIndex) -> int:
     """Print the largest nodes that match a filter."""
     from sonde.disk.sets import find_matches
-    from sonde.tools.shapes.sets import show_matches
+    from sonde.tools.shapes.nodes import show_matches
 
     where, limit = parse_filter(session.args.where), session.args.limit or _LIMIT
     with session.working() as work:

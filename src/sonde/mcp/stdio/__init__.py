@@ -53,8 +53,7 @@ def serve_stdio(
     import anyio
 
     from sonde.mcp.calls import Calls, LazyApp
-    from sonde.mcp.server import LEAVE_S, begin_soon, build_server, end_if_busy
-    from sonde.mcp.streams import run_server
+    from sonde.mcp.server import LEAVE_S, begin_soon, build_server, end_if_busy, run_server
 
     calls, app = Calls(), LazyApp(open_app)
     ending = threading.Event()

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, Manifest
+from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, LISTS, Manifest, answer_list
 from sonde.types import Json
 from sonde.version import __version__
 
@@ -56,15 +56,20 @@ class Front:
         modern = isinstance(meta, dict) and f"{_META}protocolVersion" in meta
         if method == "initialize":
             result = self._greet(params)
-        elif modern and not _is_plain(meta):
+        elif modern and (
+            meta[f"{_META}protocolVersion"] != MODERN_VERSION
+            or not isinstance(meta.get(f"{_META}clientCapabilities"), dict)
+        ):
             return None
         elif method in _NOT_OFFERED and (modern or self._greeted):
             error = {"code": -32601, "message": "Method not found", "data": method}
             return {"jsonrpc": "2.0", "id": number, "error": error}
         elif modern:
             result = self._answer_modern(method, params)
+        elif not self._greeted:
+            return None
         else:
-            result = self._answer_legacy(method, params)
+            result = {} if method == "ping" else self._list(method, params)
         return None if result is None else {"jsonrpc": "2.0", "id": number, "result": result}
 
     def _greet(self, params: Json) -> Json | None:
@@ -83,22 +88,10 @@ class Front:
                 }
         return None
 
-    def _answer_legacy(self, method: str, params: Json) -> Json | None:
-        if not self._greeted:
-            return None
-        return {} if method == "ping" else self._list(method, params)
-
     def _list(self, method: str, params: Json) -> Json | None:
-        if "cursor" in params:
+        if "cursor" in params or method not in LISTS:
             return None
-        match method:
-            case "tools/list":
-                return {"tools": self._listing.entries}
-            case "resources/list":
-                return {"resources": self._listing.resources}
-            case "resources/templates/list":
-                return {"resourceTemplates": self._listing.templates}
-        return None
+        return answer_list(self._listing, method)
 
     def _answer_modern(self, method: str, params: Json) -> Json | None:
         result = self._list(method, params)
@@ -116,11 +109,6 @@ class Front:
             "cacheScope": "public",
             "_meta": {f"{_META}serverInfo": self._info},
         }
-
-
-def _is_plain(meta: Json) -> bool:
-    known = meta[f"{_META}protocolVersion"] == MODERN_VERSION
-    return known and isinstance(meta.get(f"{_META}clientCapabilities"), dict)
 
 
 DRAIN_S = 0.5

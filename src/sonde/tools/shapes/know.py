@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar, cast
+from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 
 from sonde.everything import FileExcerpt
-from sonde.knowledge.getting import ChunkSpan, EntryContent, Messages
+from sonde.knowledge.getting import EntryContent, Messages
 from sonde.knowledge.ranking import (
     AnyHit,
     FileHit,
@@ -31,6 +31,7 @@ from sonde.stores.knowledge.base import (
 from sonde.text.formats import read_day_end, read_time, show_time
 from sonde.tools.schema import Param, bind
 from sonde.tools.tool import read_arguments
+from sonde.types import Json
 from sonde.values import invalid_value
 
 RESERVED_TOKENS = 25
@@ -145,48 +146,10 @@ def _read_date(name: str, text: str | None, read: Callable[[str], int | None]) -
     return stamp
 
 
-class SourceFields(TypedDict, total=False):
-    """The fields that only media and chats have."""
-
-    media_type: str | None
-    url: str | None
-    conversation_id: str
-    message_id: str | None
-    sender: str | None
-
-
-class ResultRow(SourceFields):
-    """One result."""
-
-    id: str | int
-    source: str
-    title: str | None
-    snippet: str | None
-    uri: str
-    score: float
-    score_type: str
-    created_at: str | None
-    last_modified: str | None
-    version: int | None
-    tags: list[str] | None
-    loc: Mapping[str, object] | None
-
-
-class CompactRow(TypedDict):
-    """One result in the shape of deep-research clients."""
-
-    id: str
-    title: str
-    text: str
-    url: str
-    metadata: Mapping[str, object]
-
-
 class KnowAnswer(TypedDict):
     """What every search of knowledge answers."""
 
-    results: list[ResultRow]
-    """In the compact mode of `search`, rows are `CompactRow`s."""
+    results: list[Json]
     has_more: bool
     next_offset: int | None
     total_estimated: int | None
@@ -199,24 +162,40 @@ class KnowAnswer(TypedDict):
 class GetAnswer(TypedDict):
     """What every look at one entry answers."""
 
-    meta: ResultRow
-    content: str | dict[str, Any]
-    attachments: list[dict[str, object]] | None
+    meta: Json
+    content: str | Json
+    attachments: list[Json] | None
     next_offset: NotRequired[int]
 
 
-def show_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
+def show_ranked_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
     """A page of results within its budget: fewer rows, then a shorter snippet."""
     terms = read_knowledge_query(page.query).terms
 
-    def render(hit: AnyHit, length: int) -> ResultRow:
+    def render(hit: AnyHit, length: int) -> Json:
         row = _show_hit(hit, terms, length, page)
-        return cast("ResultRow", show_compact(row)) if compact else row
+        return _show_compact(row) if compact else row
+
+    def whole(rows: list[Json]) -> KnowAnswer:
+        behind = page.offset + len(rows)
+        more = bool(rows) and behind < len(page.hits)
+        return {
+            "results": rows,
+            "has_more": more,
+            "next_offset": behind if more else None,
+            "total_estimated": len(page.hits),
+        }
 
     answer = fit_page(
-        page.shown, render, lambda rows: _wrap(rows, page), page.max_tokens - RESERVED_TOKENS,
-        length=page.snippet_length, shortest=SHORTEST, shrink=(1, 2), envelope=None,
-    )  # fmt: skip
+        page.shown,
+        render,
+        whole,
+        page.max_tokens - RESERVED_TOKENS,
+        length=page.snippet_length,
+        shortest=SHORTEST,
+        shrink=(1, 2),
+        envelope=None,
+    )
     if len(answer["results"]) < len(page.shown):
         answer["truncated"] = True
     if page.session:
@@ -226,18 +205,7 @@ def show_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
     return answer
 
 
-def _wrap(rows: list[ResultRow], page: RankedPage) -> KnowAnswer:
-    behind = page.offset + len(rows)
-    more = bool(rows) and behind < len(page.hits)
-    return {
-        "results": rows,
-        "has_more": more,
-        "next_offset": behind if more else None,
-        "total_estimated": len(page.hits),
-    }
-
-
-def _show_hit(hit: AnyHit, terms: Collection[str], length: int, page: RankedPage) -> ResultRow:
+def _show_hit(hit: AnyHit, terms: Collection[str], length: int, page: RankedPage) -> Json:
     if isinstance(hit, FileHit):
         snippet = cut_excerpt(hit.text, terms, length, page.hints)
         loc = {"path": hit.path, "start_line": hit.start_line, "end_line": hit.end_line}
@@ -265,14 +233,19 @@ def show_content(found: EntryContent | FileExcerpt) -> GetAnswer:
         meta = _show_entry(found.entry, found.piece, snippet, 1.0, "exact", ())
         if found.content == snippet:
             meta["snippet"] = None  # once is enough
-        chunks = [_show_chunk(chunk) for chunk in found.chunks]
+        chunks: list[Json] = []
+        for chunk in found.chunks:
+            place = {"chunk_index": chunk.index, "start": chunk.start, "end": chunk.end}
+            field = {"field": chunk.field} if chunk.field else {}
+            uuid = {} if chunk.uuid is None else {"chunk_uuid": chunk.uuid}
+            chunks.append({**field, **place, **uuid})
         answer = {"meta": meta, "content": _write_content(found), "attachments": chunks or None}
     if found.next_offset is not None:
         answer["next_offset"] = found.next_offset
     return answer
 
 
-def _write_content(found: EntryContent) -> str | dict[str, Any]:
+def _write_content(found: EntryContent) -> str | Json:
     content = found.content
     if not isinstance(content, Messages):
         return content if isinstance(content, str) else dict(content)
@@ -290,13 +263,7 @@ def _write_content(found: EntryContent) -> str | dict[str, Any]:
     return {"messages": messages, "total_messages": content.total, **numbers}
 
 
-def _show_chunk(chunk: ChunkSpan) -> dict[str, object]:
-    named: dict[str, object] = {"field": chunk.field} if chunk.field else {}
-    named |= {"chunk_index": chunk.index, "start": chunk.start, "end": chunk.end}
-    return named if chunk.uuid is None else named | {"chunk_uuid": chunk.uuid}
-
-
-def show_compact(row: ResultRow) -> CompactRow:
+def _show_compact(row: Json) -> Json:
     """A result in the shape of deep-research clients."""
     metadata = {
         key: row.get(key)
@@ -312,7 +279,7 @@ def show_compact(row: ResultRow) -> CompactRow:
     }
 
 
-def show_compact_content(answer: GetAnswer) -> CompactRow:
+def show_compact_content(answer: GetAnswer) -> Json:
     """What was read of an entry or a file, as one text."""
     content = answer["content"]
     if isinstance(content, dict) and "messages" in content:
@@ -321,12 +288,12 @@ def show_compact_content(answer: GetAnswer) -> CompactRow:
         )
     elif isinstance(content, dict):
         content = "\n\n".join(f"{key}: {value}" for key, value in content.items())
-    return show_compact(answer["meta"]) | {"text": content}
+    return _show_compact(answer["meta"]) | {"text": content}
 
 
 def _show_file(
     kind: str, uri: str, title: str, last_modified: int, loc: Mapping[str, object]
-) -> ResultRow:
+) -> Json:
     return {
         "id": uri,
         "source": kind,
@@ -350,9 +317,9 @@ def _show_entry(
     score: float,
     score_type: str,
     terms: Collection[str],
-) -> ResultRow:
+) -> Json:
     message = find_message_id(entry, piece)
-    extra: SourceFields = {}
+    extra: Json = {}
     if entry.source == "media":
         extra = {"media_type": entry.media_type or None, "url": entry.url or None}
     if entry.source == "chats":

@@ -9,7 +9,7 @@ from sonde.disk.indexes import IndexState
 from sonde.disk.listing import FolderEntry, FolderListing, LiveDetail, NodeDetail
 from sonde.disk.reports import DiskReport
 from sonde.disk.scope import Place, measure_json, shorten_path, shorten_text
-from sonde.disk.trees import join_node
+from sonde.disk.trees import NodeMatches, join_node
 from sonde.policy.roots import show_path
 from sonde.stores.disk.base import (
     OK,
@@ -29,11 +29,7 @@ from sonde.tools.shapes.shell import (
     MAX_ANSWER_BYTES,
     Answer,
     CdAnswer,
-    Crumb,
-    EntryRow,
-    FolderAnswer,
     NodeAnswer,
-    NodeCounts,
     fit_bytes,
     show_bytes,
     show_epoch,
@@ -51,7 +47,7 @@ _MAX_CRUMBS = 8
 _MAX_SCANS_SHOWN = 20
 
 
-def _show_counts(node: Node) -> NodeCounts:
+def _show_counts(node: Node) -> Json:
     return {"children": node.children, "files": node.files, "folders": node.folders}
 
 
@@ -64,7 +60,7 @@ def _link_place(index: str, kind: str, path: str) -> str:
     return f"indexes/{index}/{kind}?path={quote(show_path(path), safe='/')}"
 
 
-def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") -> EntryRow:
+def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") -> Json:
     """A ListingEntry of a scanned node."""
     handle = join_node(index, node.id)
     row: Json = {
@@ -79,10 +75,10 @@ def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") 
     if node.state != OK:
         row["state"] = STATES[node.state]
     row["link"] = caller.link(f"indexes/{index}/nodes/{handle}")
-    return row  # type: ignore[return-value]
+    return row
 
 
-def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) -> EntryRow:
+def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) -> Json:
     if entry.node:
         return show_node_row(place.index.id, entry.node, caller, units)
     path = f"{place.inner_path}/{entry.name}" if place.names else entry.name
@@ -98,10 +94,10 @@ def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) ->
     }
 
 
-def show_crumbs(listing: FolderListing) -> list[Crumb]:
+def show_crumbs(listing: FolderListing) -> list[Json]:
     """The way from the root; the middle of a long one is left out."""
     index = listing.place.index.id
-    crumbs: list[Crumb] = [
+    crumbs: list[Json] = [
         {
             "nodeId": join_node(index, number) if number else None,
             "name": shorten_text(name, _MAX_CRUMB_BYTES),
@@ -115,7 +111,7 @@ def show_crumbs(listing: FolderListing) -> list[Crumb]:
 
 def show_folder_page(
     listing: FolderListing, caller: Caller, units: str = "bytes", max_bytes: int | None = None
-) -> FolderAnswer:
+) -> Json:
     """One page of a folder."""
     place, crumbs = listing.place, show_crumbs(listing)
     if listing.trail and listing.node:
@@ -123,9 +119,9 @@ def show_folder_page(
     else:
         address = _link_place(place.index.id, "tree", place.inner_path)
 
-    def whole(rows: list[EntryRow]) -> FolderAnswer:
+    def whole(rows: list[Json]) -> Json:
         cursor = listing.page.take(len(rows)).cursor
-        answer: FolderAnswer = {
+        answer: Json = {
             "breadcrumb": crumbs,
             "entries": rows,
             "nextPageUrl": caller.link(f"{address}&limit=50&cursor={cursor}") if cursor else None,
@@ -206,7 +202,7 @@ def show_node(
 def show_node_detail(detail: NodeDetail, caller: Caller) -> Answer:
     """A NodeDetail with everything that the REST API tells."""
     node = detail.node
-    answer: dict[str, object] = {
+    answer: Json = {
         **show_node(detail, caller, whole=True),
         "name": show_path(node.name),
         "names": node.links,
@@ -237,11 +233,11 @@ def show_live_node(detail: LiveDetail, caller: Caller, units: str = "bytes") -> 
     return answer
 
 
-def show_index(state: IndexState, caller: Caller) -> dict[str, object]:
+def show_index(state: IndexState, caller: Caller) -> Json:
     """A scanned folder."""
     index, root = state.index, state.root
     tree = _link_folder(index.id, ROOT_ID) if root else f"indexes/{index.id}/tree"
-    answer: dict[str, object] = {
+    answer: Json = {
         "indexId": index.id,
         "root": show_path(index.root),
         "link": caller.link(f"indexes/{index.id}"),
@@ -280,7 +276,8 @@ def show_index_detail(state: IndexState, scans: Sequence[Scan], caller: Caller) 
 
 def show_disk_report(report: DiskReport, caller: Caller) -> Answer:
     """One page of a report."""
-    index, page, extra = report.index.id, report.page, dict[str, object]()
+    index, page = report.index.id, report.page
+    extra: Json = {}
     if report.kind == "growth":
         base = report.since_scan
         extra["sinceScan"] = base.id if base else None
@@ -320,12 +317,7 @@ def _show_report_row(report: DiskReport, row: ReportRow, caller: Caller) -> Answ
                 "sizeOnDisk": row.disk,
             }
         case AgeTotal():
-            return {
-                "age": row.age,
-                "maxDays": row.max_days,
-                "files": row.files,
-                "size": row.size,
-            }
+            return {"age": row.age, "maxDays": row.max_days, "files": row.files, "size": row.size}
         case Copies():
             return {
                 "digest": f"sha256:{row.digest.hex()}",
@@ -341,3 +333,12 @@ def _show_report_row(report: DiskReport, row: ReportRow, caller: Caller) -> Answ
                 return {**gone, "state": "gone", **change}
             return {**show(row.node), **change}
     return show(row.node)
+
+
+def show_matches(found: NodeMatches, caller: Caller) -> Json:
+    """The largest nodes that match a filter."""
+    rows = [
+        {**show_node_row(found.index.id, node, caller), "path": found.paths[node.id]}
+        for node in found.nodes
+    ]
+    return {"matches": found.totals.entries, "totalSize": found.totals.size, "entries": rows}

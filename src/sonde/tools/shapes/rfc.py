@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from sonde.searching.lines.grep import LineRow
 from sonde.text.formats import format_bytes, format_seconds
 from sonde.types import HitRow, IndexReport, IndexStatus, Json, ProjectSummary, StoreCounts
-
-
-class SearchMetadata(TypedDict):
-    """How far a ranking can be trusted."""
-
-    freshness: NotRequired[str]
-    note: NotRequired[str]
 
 
 class SearchAnswer(TypedDict):
@@ -24,7 +17,8 @@ class SearchAnswer(TypedDict):
     results: list[HitRow]
     totalResults: int
     searchTimeMs: int
-    metadata: SearchMetadata
+    metadata: dict[str, str]
+    """How far the ranking can be trusted: `freshness` and `note`, where they are known."""
     truncated: NotRequired[bool]
     nextCursor: NotRequired[str]
 
@@ -48,7 +42,7 @@ class GrepAnswer(TypedDict):
 class CortexAnswer(TypedDict):
     """What cortex_search answers."""
 
-    results: list[dict[str, Any]]
+    results: list[Json]
     total: int
     truncated: NotRequired[bool]
     nextCursor: NotRequired[str]
@@ -76,28 +70,6 @@ class FileAnswer(TypedDict):
     message: str
 
 
-class StatusExtras(TypedDict, total=False):
-    """Details that are given only where they apply."""
-
-    otherModel: str
-    withoutGrammar: dict[str, int]
-    integrity: Json
-    progress: dict[str, str | int]
-    lastError: Json
-    skipped: dict[str, int]
-    skippedExamples: list[Mapping[str, str]]
-    warnings: list[str]
-
-
-class StatusDetails(StatusExtras):
-    """Everything about an index beyond the RFC's fields."""
-
-    store: str
-    docs: dict[str, int]
-    vectors: dict[str, str]
-    following: Json
-
-
 class StatusAnswer(TypedDict):
     """What get_index_status answers."""
 
@@ -108,7 +80,7 @@ class StatusAnswer(TypedDict):
     lastUpdated: str | None
     storageSize: str
     watcherActive: bool
-    details: StatusDetails
+    details: Json
 
 
 class DeleteAnswer(TypedDict):
@@ -119,32 +91,11 @@ class DeleteAnswer(TypedDict):
     message: str
 
 
-class ProjectRow(TypedDict):
-    """One project of list_projects."""
-
-    projectPath: str
-    status: str
-    totalFiles: int
-    totalChunks: int
-    lastUpdated: str | None
-    storageSize: str
-
-
 class ProjectsAnswer(TypedDict):
     """What list_projects answers."""
 
-    projects: list[ProjectRow]
+    projects: list[Json]
     totalProjects: int
-
-
-def show_metadata(freshness: str, note: str) -> SearchMetadata:
-    """What is known; nothing on further pages."""
-    metadata: SearchMetadata = {}
-    if freshness:
-        metadata["freshness"] = freshness
-    if note:
-        metadata["note"] = note
-    return metadata
 
 
 def show_report(root: Path, counts: Iterable[StoreCounts], report: IndexReport) -> IndexAnswer:
@@ -155,7 +106,7 @@ def show_report(root: Path, counts: Iterable[StoreCounts], report: IndexReport) 
         "projectPath": str(root),
         "filesIndexed": sum(count.files for count in held),
         "chunksCreated": sum(count.chunks for count in held),
-        "duration": show_duration(report.seconds),
+        "duration": format_seconds(report.seconds, minutes=False),
     }
     if report.skipped:
         answer["skipped"] = report.skipped
@@ -164,31 +115,28 @@ def show_report(root: Path, counts: Iterable[StoreCounts], report: IndexReport) 
 
 def show_index_status(status: IndexStatus) -> StatusAnswer:
     """The status of an index; details that do not apply are left out."""
-    extras: StatusExtras = {}
-    if status.model_note:
-        extras["otherModel"] = status.model_note
-    if status.plain_languages:
-        extras["withoutGrammar"] = dict(status.plain_languages)
-    if status.checks:
-        extras["integrity"] = status.checks
+    progress: Json = {}
     if status.progress:
-        extras["progress"] = {"stage": status.progress.stage, "done": status.progress.done}
+        progress = {"stage": status.progress.stage, "done": status.progress.done}
         if status.progress.total:
-            extras["progress"]["total"] = status.progress.total
-    if status.last_error:
-        extras["lastError"] = status.last_error
-    if status.skipped:
-        extras["skipped"] = dict(status.skipped)
-        extras["skippedExamples"] = list(status.skipped_examples)
-    if status.warnings:
-        extras["warnings"] = list(status.warnings)
+            progress["total"] = status.progress.total
+    extras: Json = {
+        "otherModel": status.model_note,
+        "withoutGrammar": dict(status.plain_languages),
+        "integrity": status.checks,
+        "progress": progress,
+        "lastError": status.last_error,
+        "skipped": dict(status.skipped),
+        "skippedExamples": list(status.skipped_examples) if status.skipped else None,
+        "warnings": list(status.warnings) or None,
+    }
     return {
         "status": status.state,
         "projectPath": status.root,
         "totalFiles": status.code.files + status.docs.files,
         "totalChunks": status.code.chunks + status.docs.chunks,
         "lastUpdated": status.last_updated,
-        "storageSize": format_size(status.size),
+        "storageSize": format_bytes(status.size, "compact"),
         "watcherActive": status.is_watched,
         "details": {
             "store": status.store,
@@ -196,13 +144,13 @@ def show_index_status(status: IndexStatus) -> StatusAnswer:
             "vectors": {
                 model: f"{have}/{total}" for model, (have, total) in status.coverage.items()
             },
-            **extras,
+            **{name: fact for name, fact in extras.items() if fact not in ("", None, {})},
             "following": status.following,
         },
     }
 
 
-def show_summary(summary: ProjectSummary) -> ProjectRow:
+def show_summary(summary: ProjectSummary) -> Json:
     """One row of list_projects."""
     return {
         "projectPath": summary.root,
@@ -210,15 +158,5 @@ def show_summary(summary: ProjectSummary) -> ProjectRow:
         "totalFiles": summary.files,
         "totalChunks": summary.chunks,
         "lastUpdated": summary.last_updated,
-        "storageSize": format_size(summary.size),
+        "storageSize": format_bytes(summary.size, "compact"),
     }
-
-
-def format_size(size: int) -> str:
-    """Bytes as the RFC writes them (`45MB`)."""
-    return format_bytes(size, "compact")
-
-
-def show_duration(seconds: float) -> str:
-    """Seconds as the RFC writes them (`45s`)."""
-    return format_seconds(seconds, minutes=False)

@@ -1,4 +1,4 @@
-"""SHELL's answers field by field, the parameters that verbs on disks share, and jobs as JSON."""
+"""SHELL's answers field by field, shared parameters, and jobs, sets and queries as JSON."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 
 from sonde.disk.scope import measure_json, shorten_path, shorten_text
+from sonde.disk.trees import Page, SetDetail, SetEntries, SetSummary, join_node
 from sonde.paging.budget import fit_page
 from sonde.policy.roots import show_path
 from sonde.runtime.jobs import JobRecord
-from sonde.stores.disk.base import Plan
+from sonde.stores.disk.base import Member, Plan, SavedQuery
+from sonde.stores.disk.filters import KINDS
 from sonde.text.formats import format_bytes
 from sonde.tools.schema import Param
 from sonde.types import Caller, Json
@@ -24,13 +26,11 @@ LISTED = 10
 """Rows of a tool's list; the REST API takes a limit."""
 _MAX_NAME_BYTES = 260
 _MAX_REPORT_BYTES = 1_500
+_MAX_TITLE_BYTES = 120
+_MAX_FILTER_BYTES = 160
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """The years 1 to 9999: datetime has no others."""
-_FILE_TYPES = {
-    "file": stat.S_IFREG,
-    "directory": stat.S_IFDIR,
-    "symlink": stat.S_IFLNK,
-}
+_FILE_TYPES = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "symlink": stat.S_IFLNK}
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,87 +47,14 @@ SessionParam = Annotated[
 FormatParam = Annotated[Literal["json", "explain"], Param("`explain` shows how it is made")]
 
 
-class NodeCounts(TypedDict):
-    """What is in a folder: directly, and at any depth."""
-
-    children: int
-    files: int
-    folders: int
-
-
-class Crumb(TypedDict):
-    """A folder on the way from the root."""
-
-    nodeId: NotRequired[str | None]
-    name: str
-
-
-class EntryRow(TypedDict):
-    """A ListingEntry."""
-
-    nodeId: str | None
-    name: str
-    kind: str
-    size: Size | None
-    counts: NotRequired[NodeCounts]
-    modifiedAt: str
-    state: NotRequired[str]
-    link: str
-    path: NotRequired[str]
-
-
-class MemberRow(TypedDict):
-    """An entry of a resource set."""
-
-    nodeId: str
-    name: str
-    size: Size
-    stale: NotRequired[str]
-    link: NotRequired[str]
-    path: NotRequired[str]
-    kind: NotRequired[str]
-
-
-class SetCard(TypedDict):
-    """A ResourceSet."""
-
-    selectionId: str
-    name: str
-    indexId: str
-    counts: dict[str, int]
-    totalSize: Size
-    entriesUrl: str
-    link: NotRequired[str]
-
-
-class QueryCard(TypedDict):
-    """A SavedQuery."""
-
-    queryId: str
-    name: str
-    filterSummary: str
-    lastExecutedAt: str | None
-    runUrl: str
-    link: NotRequired[str]
-
-
-class FolderAnswer(TypedDict):
-    """One page of a folder."""
-
-    breadcrumb: list[Crumb]
-    entries: list[EntryRow]
-    nextPageUrl: str | None
-    state: NotRequired[str]
-
-
 class CdAnswer(TypedDict):
     """What cd answers."""
 
     sessionId: str
     cwd: str
-    breadcrumb: list[Crumb]
+    breadcrumb: list[Json]
     indexId: str
-    entries: list[EntryRow]
+    entries: list[Json]
     nextPageUrl: str | None
     state: NotRequired[str]
 
@@ -166,7 +93,7 @@ class NodeAnswer(TypedDict):
     digest: NotRequired[str]
     symlink: NotRequired[str]
     sizeOnDisk: NotRequired[Size]
-    counts: NotRequired[NodeCounts]
+    counts: NotRequired[Json]
     state: NotRequired[str]
     childrenUrl: NotRequired[str]
     previewUrl: NotRequired[str]
@@ -183,8 +110,8 @@ class SetAnswer(TypedDict):
     counts: NotRequired[dict[str, int]]
     totalSize: NotRequired[Size]
     entriesUrl: NotRequired[str]
-    sample: NotRequired[list[MemberRow]]
-    sets: NotRequired[list[SetCard]]
+    sample: NotRequired[list[Json]]
+    sets: NotRequired[list[Json]]
     nextPageUrl: NotRequired[str | None]
     status: NotRequired[str]
 
@@ -201,7 +128,7 @@ class RunAnswer(TypedDict):
 class QueriesAnswer(TypedDict):
     """What query_list answers."""
 
-    queries: list[QueryCard]
+    queries: list[Json]
     nextPageUrl: str | None
 
 
@@ -288,14 +215,13 @@ def show_job(record: JobRecord, caller: Caller) -> Json:
         "status": record.status,
         "startedAt": show_epoch(record.started_ms),
     }
-    progress = _show_progress(record)
-    if progress:
+    if progress := _show_progress(record):
         row["progress"] = progress
     return row | {"statusUrl": caller.link(f"jobs/{record.id}")}
 
 
-def _show_progress(record: JobRecord) -> dict[str, object]:
-    row: dict[str, object] = {"stage": record.stage, "done": record.done}
+def _show_progress(record: JobRecord) -> Json:
+    row: Json = {"stage": record.stage, "done": record.done}
     if record.total is not None:
         row["total"] = record.total
         row["progressPct"] = compute_percent(record)
@@ -312,17 +238,18 @@ def compute_percent(record: JobRecord) -> float:
 
 def show_job_progress(record: JobRecord, caller: Caller) -> ProgressAnswer:
     """The answer of job_progress."""
-    answer: ProgressAnswer = {
-        "status": record.status,
-        "statusUrl": caller.link(f"jobs/{record.id}"),
-    }
+    link = caller.link(f"jobs/{record.id}")
+    answer: ProgressAnswer = {"status": record.status, "statusUrl": link}
     if record.total is not None or record.status == "done":
         answer["progressPct"] = compute_percent(record)
     if record.eta_s is not None and record.status == "running":
         answer["eta"] = round(record.eta_s)
     if record.kind == "scan":
         answer["indexId"] = record.subject
-    report = _cut_mapping(record.error or record.report)
+    report: Json = {}
+    for name, value in (record.error or record.report or {}).items():
+        if measure_json({**report, name: value}) <= _MAX_REPORT_BYTES:
+            report[name] = value
     if not report and record.status != "done":
         report = _show_progress(record)
     if report:
@@ -345,10 +272,129 @@ def show_job_detail(record: JobRecord, caller: Caller, *, scanned: bool) -> Json
     return answer
 
 
-def _cut_mapping(report: Mapping[str, object] | None) -> dict[str, object]:
-    """Those entries of a report that fit."""
-    kept: dict[str, object] = {}
-    for name, value in (report or {}).items():
-        if measure_json({**kept, name: value}) <= _MAX_REPORT_BYTES:
-            kept[name] = value
-    return kept
+def _show_set(found: SetSummary, caller: Caller, units: str) -> SetAnswer:
+    totals = found.totals
+    counts = {"entries": totals.entries, "files": totals.files, "folders": totals.folders}
+    if totals.stale:
+        counts["stale"] = totals.stale
+    return {
+        "selectionId": found.set.id,
+        "name": shorten_text(found.set.name, _MAX_TITLE_BYTES),
+        "indexId": found.set.index,
+        "counts": counts,
+        "totalSize": show_bytes(totals.size, units),
+        "entriesUrl": caller.link(f"resource-sets/{found.set.id}/entries"),
+    }
+
+
+def show_set_detail(found: SetDetail, caller: Caller, units: str = "bytes") -> SetAnswer:
+    """A set with a sample of its entries."""
+    card, index = _show_set(found, caller, units), found.set.index
+
+    def whole(rows: list[Json]) -> SetAnswer:
+        return card | {"sample": rows}
+
+    return fit_bytes(found.sample, lambda row: _show_member(index, row, caller, units), whole)
+
+
+def show_set_list(page: Page[SetSummary], caller: Caller, units: str, *, limit: int) -> SetAnswer:
+    """One page of resource sets; a short one fits into a context window."""
+
+    def whole(rows: list[Json]) -> SetAnswer:
+        return {"sets": rows, "nextPageUrl": _link_rest(page, "resource-sets", rows, caller)}
+
+    max_bytes = MAX_ANSWER_BYTES if limit <= LISTED else None
+    return fit_bytes(page.rows, lambda row: dict(_show_set(row, caller, units)), whole, max_bytes)
+
+
+def _link_rest(page: Page[T], address: str, rows: list[Json], caller: Caller) -> str | None:
+    """The address of the rows that did not fit, and of the next pages."""
+    cursor = page.take(len(rows)).cursor
+    return caller.link(f"{address}?limit=50&cursor={cursor}") if cursor else None
+
+
+def _show_member(index: str, member: Member, caller: Caller, units: str = "bytes") -> Json:
+    handle = join_node(index, member.id)
+    row: Json = {
+        "nodeId": handle,
+        "name": show_name(member.name),
+        "size": show_bytes(member.size, units),
+    }
+    if member.stale:
+        row["stale"] = member.stale
+    if member.node:
+        row["link"] = caller.link(f"indexes/{index}/nodes/{handle}/detail")
+    return row
+
+
+def show_entries(entries: SetEntries, caller: Caller) -> Answer:
+    """One page of the entries of a set."""
+    found, page = entries.set, entries.page
+    rows = []
+    for member in page.rows:
+        row = _show_member(found.index, member, caller)
+        if member.node:
+            row["path"] = entries.paths[member.id]
+            row["kind"] = KINDS[member.node.kind]
+        rows.append(row)
+    address = f"resource-sets/{found.id}/entries?limit={entries.limit}&cursor={page.cursor}"
+    return {
+        "selectionId": found.id,
+        "entries": rows,
+        "nextPageUrl": caller.link(address) if page.cursor else None,
+    }
+
+
+def _show_query(query: SavedQuery, caller: Caller) -> Json:
+    return {
+        "queryId": query.id,
+        "name": shorten_text(query.name, _MAX_TITLE_BYTES),
+        "filterSummary": shorten_text(query.filter, _MAX_FILTER_BYTES),
+        "lastExecutedAt": show_epoch(query.executed_ms) if query.executed_ms else None,
+        "runUrl": caller.link(f"queries/{query.id}/run"),
+    }
+
+
+def show_query_list(page: Page[SavedQuery], caller: Caller, *, limit: int) -> QueriesAnswer:
+    """One page of saved queries; a short one fits into a context window."""
+
+    def whole(rows: list[Json]) -> QueriesAnswer:
+        return {"queries": rows, "nextPageUrl": _link_rest(page, "queries", rows, caller)}
+
+    max_bytes = MAX_ANSWER_BYTES if limit <= LISTED else None
+    return fit_bytes(page.rows, lambda row: _show_query(row, caller), whole, max_bytes)
+
+
+def show_query_detail(query: SavedQuery, caller: Caller) -> QueryAnswer:
+    """A SavedQuery with its links."""
+    address = f"queries/{query.id}"
+    answer: QueryAnswer = {
+        **_show_query(query, caller),  # type: ignore[typeddict-item]
+        "indexId": query.index,
+        "link": caller.link(address),
+        "explainUrl": caller.link(f"{address}?format=explain"),
+    }
+    if query.selection:
+        answer["selectionId"] = query.selection
+    return answer
+
+
+def show_run(query: str, found: SetDetail, caller: Caller) -> RunAnswer:
+    """The answer of query_run."""
+    made, totals = found.set, found.totals
+
+    def whole(rows: list[Json]) -> RunAnswer:
+        return {
+            "queryId": query,
+            "selectionId": made.id,
+            "sampleUrl": caller.link(f"resource-sets/{made.id}/entries?limit=10"),
+            "report": {
+                "matches": totals.entries,
+                "files": totals.files,
+                "folders": totals.folders,
+                "totalSize": totals.size,
+                "sample": rows,
+            },
+        }
+
+    return fit_bytes(found.sample, lambda row: _show_member(made.index, row, caller), whole)

@@ -28,11 +28,11 @@ from sonde.stores.disk.base import (
 )
 from sonde.text.formats import count_of
 from sonde.tools.disk import IndexParam, delete_scan, start_index
-from sonde.tools.job_routes import read_job
+from sonde.tools.index import read_job
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
-from sonde.tools.shapes.shell import Crumb, show_epoch, show_name
+from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.types import Json
 from sonde.web.pages.html import (
     Markup,
@@ -202,7 +202,7 @@ def _show_keep_form(app: App, index: str, work: Work) -> Markup:
     )  # fmt: skip
 
 
-def _show_trail(address: str, crumbs: Sequence[Crumb]) -> Markup:
+def _show_trail(address: str, crumbs: Sequence[Json]) -> Markup:
     steps = [
         tag("a", crumb["name"], href=link_to(address, node=crumb["nodeId"]))
         if crumb.get("nodeId") else tag("span", crumb["name"], class_="folder")

@@ -15,9 +15,9 @@ from sonde.errors import SondeError
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk.filters import KINDS
+from sonde.tools.code import FileParam, read_file_text
 from sonde.tools.disk import IndexParam, NodeParam
 from sonde.tools.research import fetch
-from sonde.tools.resources import FileParam, read_file_text
 from sonde.tools.route import Content
 from sonde.tools.schema import Param
 from sonde.tools.shapes.shell import show_epoch, show_permissions

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from sonde.errors import NoSuchAddress, SondeError, TokenRequired
 from sonde.text.formats import format_age, format_bytes
 from sonde.tools.route import Content
-from sonde.web.errors import shape_error
+from sonde.web.rest import shape_error
 
 _BADGES = {"ready": "good", "running": "busy", "indexing": "busy", "done": "good"}
 _VOID_ELEMENTS = frozenset({"input", "link", "meta", "br", "hr", "img"})

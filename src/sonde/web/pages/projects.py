@@ -15,12 +15,15 @@ from sonde.runtime.work import Work
 from sonde.text.formats import count_of
 from sonde.tools.index import (
     Action,
+    JobParam,
     delete_index,
     get_index_status,
+    list_jobs,
     list_projects,
+    read_job,
     start_project_job,
+    stop_job,
 )
-from sonde.tools.job_routes import JobParam, list_jobs, read_job, stop_job
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, Param
 from sonde.web.pages.html import (

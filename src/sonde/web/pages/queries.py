@@ -23,9 +23,9 @@ from sonde.errors import InvalidPattern
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Plan, SavedQuery
-from sonde.tools.queries import QueryParam, edit_query, make_query, remove_query
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
+from sonde.tools.sets import QueryParam, edit_query, make_query, remove_query
 from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.web.pages.html import (
     Markup,

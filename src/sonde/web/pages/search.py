@@ -24,7 +24,7 @@ from sonde.web.pages.html import Markup, frame, link_file, link_to, show_error, 
 from sonde.web.pages.results import Mode, ResultItem, ResultPage, SearchForm, show_results
 
 if TYPE_CHECKING:
-    from sonde.tools.shapes.page import PageAnswer
+    from sonde.tools.pages import PageAnswer
 
 _PAGE_SIZE = 20
 """Results of a page: a few screens, and quick enough to show while one types."""
