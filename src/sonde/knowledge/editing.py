@@ -15,7 +15,7 @@ from sonde.errors import InvalidRequest
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.library import Library
-from sonde.knowledge.parsing import Parsers, read_row
+from sonde.knowledge.parsing import Parsers, unpack_entry
 from sonde.knowledge.ranking import embed_missing
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.runtime.work import Work
@@ -318,7 +318,7 @@ def _read_line(line: str, number: int) -> Entry | Deletion:
                 raise ValueError("source")
             place = (str(row["origin"]), str(row["path"]))
             return Deletion(row["deleted"], place, str(row["hash"]))
-        entry = read_row(row)
+        entry = unpack_entry(row)
         if entry.source not in SOURCES or not entry.id:
             raise ValueError("source and id")
     except (ValueError, TypeError, KeyError, AttributeError) as error:

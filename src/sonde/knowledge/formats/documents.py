@@ -23,8 +23,8 @@ from sonde.knowledge.formats import (
     parse_xml,
     read_html,
     read_member,
+    split_front,
 )
-from sonde.knowledge.formats.notes import split_front
 from sonde.stores.knowledge.base import Entry
 from sonde.text.times import read_time
 

@@ -14,11 +14,18 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sonde.knowledge.formats import File, RefusedFormat, load_json, make_fields
-from sonde.knowledge.formats.notes import front_matter_to_json, load_yaml, split_front
+from sonde.knowledge.formats import (
+    File,
+    RefusedFormat,
+    front_matter_to_json,
+    load_json,
+    load_yaml,
+    make_fields,
+    split_front,
+)
 from sonde.stores.knowledge.base import Entry
 from sonde.text.times import read_time
 
@@ -44,17 +51,7 @@ def is_prompt(value: Any) -> bool:
     )
 
 
-def parse_prompt_json(file: File) -> list[Entry]:
-    """One prompt, a list of them, or a mapping from names."""
-    return _make_all(file, load_json(file))
-
-
-def parse_prompt_yaml(file: File) -> list[Entry]:
-    """The same in YAML."""
-    return _make_all(file, read_yaml(file))
-
-
-def read_yaml(file: File) -> Any:
+def _read_yaml(file: File) -> Any:
     """The file as YAML. Raises `RefusedFormat`."""
     if len(file.data) > MAX_YAML_BYTES:
         raise RefusedFormat("too_large", f"more than {MAX_YAML_BYTES} bytes of YAML")
@@ -68,12 +65,7 @@ def read_yaml(file: File) -> Any:
         raise RefusedFormat("broken", f"not YAML: {type(error).__name__}") from error
 
 
-def parse_prompt_csv(file: File) -> list[Entry]:
-    """A table with one prompt per row."""
-    return _make_all(file, read_csv(file))
-
-
-def read_csv(file: File) -> list[Mapping[str, str]]:
+def _read_csv(file: File) -> list[Mapping[str, str]]:
     """Rows of a table by the names in its first line."""
     csv.field_size_limit(1 << 24)
     try:
@@ -81,6 +73,24 @@ def read_csv(file: File) -> list[Mapping[str, str]]:
     except csv.Error as error:
         raise RefusedFormat("broken", str(error)) from error
     return [{str(key).strip().lower(): each for key, each in row.items() if key} for row in rows]
+
+
+READERS: Mapping[str, Callable[[File], Any]] = {
+    "json": load_json,
+    "csv": _read_csv,
+    "yaml": _read_yaml,
+    "yml": _read_yaml,
+}
+
+
+def parse_prompts(file: File) -> list[Entry]:
+    """One prompt, a list or table of them, or a mapping from names."""
+    value = READERS[file.suffix](file)
+    rows = [row for row in _list_rows(value) if isinstance(row, dict)]
+    if not rows:
+        raise RefusedFormat("unknown", "no prompts")
+    made = [_make(file, row, str(at)) for at, row in enumerate(rows)]
+    return [_make(file, rows[0], "")] if len(made) == 1 and isinstance(value, dict) else made
 
 
 def parse_prompt_markdown(file: File) -> list[Entry]:
@@ -121,16 +131,6 @@ def _list_rows(value: Any) -> list[Any]:
         ]
         return rows if len(rows) == len(value) else []
     return []
-
-
-def _make_all(file: File, value: Any) -> list[Entry]:
-    rows = [row for row in _list_rows(value) if isinstance(row, dict)]
-    made = [_make(file, row, str(at)) for at, row in enumerate(rows)]
-    if not made:
-        raise RefusedFormat("unknown", "no prompts")
-    if len(made) == 1 and isinstance(value, dict):
-        return [_make(file, rows[0], "")]
-    return made
 
 
 def _make(file: File, row: Mapping[str, Any], key: str) -> Entry:
