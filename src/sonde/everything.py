@@ -18,7 +18,7 @@ from sonde.knowledge.service import (
     KnowledgeRequest,
     PageOptions,
     RankedPage,
-    open_page,
+    open_ranked_page,
     rank_sources,
     read_entry,
 )
@@ -65,7 +65,7 @@ def search_everything(
         rankings: list[Sequence[AnyHit]] = [*rank_sources(app.knowledge, request, work)]
         return merge_sources([*rankings, *_rank_files(app, request, work, required=not rankings)])
 
-    page = open_page(app.knowledge, request, options, work, session, rank, dedupe=dedupe)
+    page = open_ranked_page(app.knowledge, request, options, work, session, rank, dedupe=dedupe)
     return replace(page, hints=())
 
 

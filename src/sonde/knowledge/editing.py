@@ -6,8 +6,8 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ from sonde.knowledge.parsing import Parsers, unpack_entry
 from sonde.knowledge.ranking import embed_missing
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Place, Source
+from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Source
 from sonde.types import Progress
 
 EXPORT_FORMAT = "sonde-knowledge-1"
@@ -117,15 +117,8 @@ def add_entry(
 ) -> Entry:
     """Store a new entry; characters and prompts take their fields as `## name` sections."""
     now = library.now_ms()
-    entry = Entry(
-        source,
-        title,
-        _read_pieces(source, text),
-        created_at=now,
-        last_modified=now,
-        tags=tuple(tags),
-        media_type="txt" if source == "media" else "",
-    )
+    pieces, kind = _read_pieces(source, text), "txt" if source == "media" else ""
+    entry = Entry(source, title, pieces, "", now, now, tags=tuple(tags), media_type=kind)
     return _put(library, entry, work)
 
 
@@ -232,7 +225,7 @@ def restore_knowledge(library: Library, lines: Iterable[str], *, name: str = "",
             ) from error
         for source in SOURCES:
             inner.check()
-            _embed(library, store, source)
+            embed_missing(store, source, library.embedder)
         return {"entries": count}
 
     return _run_job(library, "restore", name or "export", run, work)["entries"]
@@ -245,7 +238,10 @@ def export_lines(store: KnowledgeStore, sources: Iterable[Source] = SOURCES) -> 
         last = ""
         while page := store.list_entries(source, last, EXPORT_BATCH):
             for entry in page:
-                yield json.dumps(_describe_entry(entry))
+                row = asdict(entry)
+                for numbered in (row, *row["pieces"]):
+                    del numbered["number"]  # another store gives others
+                yield json.dumps(row)
             last = page[-1].id
         for (origin, path), text in store.list_buried(source).items():
             yield json.dumps({"deleted": source, "origin": origin, "path": path, "hash": text})
@@ -273,8 +269,9 @@ def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
         if not line.strip():
             continue
         entry = _read_line(line, number)
-        if isinstance(entry, Deletion):
-            store.bury(entry.source, {entry.place: entry.hash})
+        if not isinstance(entry, Entry):
+            source, origin, path, text = entry
+            store.bury(source, {(origin, path): text})
             continue
         batch.setdefault(entry.source, []).append(entry)
         count += 1
@@ -284,15 +281,6 @@ def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
     return count
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """A line of an export for an entry that was deleted."""
-
-    source: Source
-    place: Place
-    hash: str
-
-
 def _flush(store: KnowledgeStore, batch: dict[Source, list[Entry]]) -> None:
     for source, entries in batch.items():
         store.put(source, entries)
@@ -300,24 +288,14 @@ def _flush(store: KnowledgeStore, batch: dict[Source, list[Entry]]) -> None:
     batch.clear()
 
 
-def _describe_entry(entry: Entry) -> Mapping[str, object]:
-    row = asdict(replace(entry, number=0, pieces=()))
-    del row["number"]
-    row["pieces"] = [
-        {key: value for key, value in asdict(piece).items() if key != "number"}
-        for piece in entry.pieces
-    ]
-    return row
-
-
-def _read_line(line: str, number: int) -> Entry | Deletion:
+def _read_line(line: str, number: int) -> Entry | tuple[Source, str, str, str]:
+    """An entry, or the source, origin, path and hash of one that was deleted."""
     try:
         row = json.loads(line)
         if "deleted" in row:
             if row["deleted"] not in SOURCES:
                 raise ValueError("source")
-            place = (str(row["origin"]), str(row["path"]))
-            return Deletion(row["deleted"], place, str(row["hash"]))
+            return row["deleted"], str(row["origin"]), str(row["path"]), str(row["hash"])
         entry = unpack_entry(row)
         if entry.source not in SOURCES or not entry.id:
             raise ValueError("source and id")
@@ -335,13 +313,9 @@ def _run_job(
 ) -> T:
     """The result of a job that belongs to the caller."""
     user = work.caller.user
+    lasting = kind != "import"  # a followed folder is imported every few seconds
     job = library.jobs.submit(
-        f"{kind}:{user}:{subject}",
-        kind,
-        function,
-        owner=user,
-        subject=subject,
-        lasting=kind != "import",  # a followed folder is imported every few seconds
+        f"{kind}:{user}:{subject}", kind, function, owner=user, subject=subject, lasting=lasting
     )
     result: T = job.join(work)
     return result
@@ -350,13 +324,8 @@ def _run_job(
 def _put(library: Library, entry: Entry, work: Work) -> Entry:
     store = library.of(work.caller.user)
     (key,) = store.put(entry.source, [entry])
-    _embed(library, store, entry.source)
+    embed_missing(store, entry.source, library.embedder)
     return replace(entry, id=key)
-
-
-def _embed(library: Library, store: KnowledgeStore, source: Source) -> None:
-    if library.embedder:
-        embed_missing(store, source, library.embedder)
 
 
 def _read_pieces(source: Source, text: str) -> tuple[Piece, ...]:

@@ -8,13 +8,13 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sonde.embedding.base import Embedder
 from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
-from sonde.knowledge.retrieval import Preferences, check_preferences
+from sonde.knowledge.retrieval import KnowledgePreferences, check_preferences
 from sonde.paging.results import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
@@ -38,7 +38,7 @@ class KnowledgeSession:
     seen: OrderedDict[str, None] = field(default_factory=OrderedDict)
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_RECENT_QUERIES))
     """The newest query first."""
-    preferences: Preferences = field(default_factory=Preferences)
+    preferences: KnowledgePreferences = field(default_factory=KnowledgePreferences)
     last_used: float = 0.0
 
     def mark_seen(self, uris: Iterable[str]) -> None:
@@ -157,10 +157,8 @@ class Library:
         text = store.recall(f"session:{session.id}") if store.shared else None
         if text:
             known = json.loads(text)
-            session.seen.clear()
-            session.mark_seen(known["seen"])
-            session.recent.clear()
-            session.recent.extend(known["recent"])
+            session.seen = OrderedDict.fromkeys(known["seen"])
+            session.recent = deque(known["recent"], MAX_RECENT_QUERIES)
             session.preferences = known["defaults"]
         if changes:
             session.preferences |= check_preferences(changes)
@@ -210,15 +208,15 @@ def load_ranking(store: KnowledgeStore, key: str) -> tuple[Sequence[AnyHit], int
     numbers: dict[Source, list[int]] = {}
     for row in known["hits"]:
         if "entry" in row:
-            numbers.setdefault(row["entry"]["source"], []).append(row["entry"]["number"])
+            numbers.setdefault(row["entry"]["source"], []).append(row["piece"]["number"])
     places = {source: store.locate(source, those) for source, those in numbers.items()}
     hits: list[AnyHit] = []
     for row in known["hits"]:
         if "file" in row:
             hits.append(FileHit(**row["file"]))
             continue
-        head = row["entry"]
-        found = places[head["source"]].get(head["number"]) or _restore_head(head)
+        entry, piece = Entry(**row["entry"]), Piece(**row["piece"])
+        found = places[entry.source].get(piece.number) or RankedPiece(entry, piece)
         hits.append(KnowledgeHit(found.entry, found.piece, row["score"], row["score_type"]))
     return hits, known["held"]
 
@@ -226,21 +224,8 @@ def load_ranking(store: KnowledgeStore, key: str) -> tuple[Sequence[AnyHit], int
 def _pack_hit(hit: AnyHit) -> Mapping[str, object]:
     if isinstance(hit, FileHit):
         return {"file": asdict(hit)}
-    entry, piece = hit.entry, hit.piece
-    head = {
-        "source": entry.source,
-        "number": piece.number,
-        "id": entry.id,
-        "title": entry.title,
-        "field": piece.field,
-        "place": piece.place,
-        "uuid": piece.uuid,
-        "last_modified": entry.last_modified,
-    }
-    return {"entry": head, "score": hit.score, "score_type": hit.score_type}
-
-
-def _restore_head(head: Mapping[str, Any]) -> RankedPiece:
-    """What a ranking itself knows of an entry that has been deleted since."""
-    entry = Entry(head["source"], head["title"], id=head["id"], last_modified=head["last_modified"])
-    return RankedPiece(entry, Piece("", head["place"], field=head["field"], uuid=head["uuid"]))
+    known, piece = hit.entry, hit.piece
+    # what is still shown of an entry that is deleted meanwhile
+    entry = Entry(known.source, known.title, id=known.id, last_modified=known.last_modified)
+    place = Piece("", piece.place, field=piece.field, uuid=piece.uuid, number=piece.number)
+    return asdict(replace(hit, entry=entry, piece=place))

@@ -102,12 +102,7 @@ class KnowledgeHit:
     @property
     def uri(self) -> str:
         """The permanent pointer to it."""
-        return make_uri(self.source, self.entry.id, self.message_id)
-
-    @property
-    def message_id(self) -> str:
-        """Of a message of a conversation, else empty."""
-        return find_message_id(self.entry, self.piece)
+        return make_uri(self.source, self.entry.id, find_message_id(self.entry, self.piece))
 
     @property
     def tie_break(self) -> tuple[str, str, int]:
@@ -174,17 +169,14 @@ class KnowledgeSearch:
         lexical = store.rank(source, self.question.terms, LEXICAL_DEPTH, where)
         dense = self._find_near(source, where)
         places = store.locate(source, [one.id for one in (*lexical, *dense)])
-        by_words = _group(lexical, places)
-        by_meaning = _group(dense, places)
-        scores = _fuse(by_words, by_meaning)
+        by_words, by_meaning = _group(lexical, places), _group(dense, places)
+        found = by_meaning | by_words
         kind = "fts+vector" if dense else "fts"
         hits = [
-            KnowledgeHit(found.entry, found.piece, score, kind)
-            for key, score in scores.items()
-            for _, found in [by_words.get(key) or by_meaning[key]]
+            KnowledgeHit(found[key][1].entry, found[key][1].piece, score, kind)
+            for key, score in _fuse(by_words, by_meaning).items()
         ]
-        hits.sort(key=_order)
-        return normalise(hits, store.scale)
+        return normalise(sorted(hits, key=_order), store.scale)
 
     def _find_near(self, source: Source, where: Conditions) -> list[Scored]:
         if self._embedder is None or not self.question.terms:
@@ -206,8 +198,7 @@ def merge_sources(rankings: Iterable[Sequence[HitT]]) -> list[HitT]:
         for ranking in rankings
         for rank, hit in enumerate(ranking, 1)
     ]
-    merged.sort(key=_order)
-    return normalise(merged)
+    return normalise(sorted(merged, key=_order))
 
 
 def sort_recent(hits: Iterable[HitT]) -> list[HitT]:
@@ -230,13 +221,13 @@ def normalise(hits: Sequence[HitT], scale: str = "range") -> list[HitT]:
 def embed_missing(
     store: KnowledgeStore,
     source: Source,
-    embedder: Embedder,
+    embedder: Embedder | None,
     limit: int = 1 << 40,
     step: Callable[[int], None] = lambda _done: None,
 ) -> int:
     """Embed pieces that have no vector yet, all or at most `limit`. Returns their number."""
     done = 0
-    while done < limit:
+    while embedder and done < limit:
         bare = store.list_bare(source, embedder.name, min(EMBEDDING_BATCH, limit - done))
         if not bare:
             break
@@ -265,8 +256,7 @@ def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Group
         elif key not in more:
             more[key] = SECOND_PIECE_WEIGHT * one.score
     full = {key: (score + more.get(key, 0.0), found) for key, (score, found) in groups.items()}
-    full = _add_neighbours(full)
-    return dict(sorted(full.items(), key=lambda item: -item[1][0]))
+    return dict(sorted(_add_neighbours(full).items(), key=lambda item: -item[1][0]))
 
 
 def _add_neighbours(groups: Grouped) -> Grouped:
@@ -282,8 +272,10 @@ def _add_neighbours(groups: Grouped) -> Grouped:
         number, place = found.entry.number, found.piece.place
         return max(scores.get((number, place - 1), 0.0), scores.get((number, place + 1), 0.0))
 
+    if not scores:
+        return groups
     return {
-        key: (score + (NEIGHBOUR_WEIGHT * best_neighbour(found) if scores else 0.0), found)
+        key: (score + NEIGHBOUR_WEIGHT * best_neighbour(found), found)
         for key, (score, found) in groups.items()
     }
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from itertools import accumulate, pairwise
 from typing import Any, Literal, TypedDict, cast, get_args
 
 from sonde.stores.knowledge.base import Entry, Piece
@@ -108,7 +109,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 Order = Literal["relevance", "recent"]
 
 
-class Preferences(TypedDict, total=False):
+class KnowledgePreferences(TypedDict, total=False):
     """What a session or a request may set for every call."""
 
     snippet_length: int
@@ -179,7 +180,7 @@ class Excerpt:
 
 
 def read_retrieval(
-    given: Mapping[str, object] | None, preferences: Preferences, mode: Mode = "snippet"
+    given: Mapping[str, object] | None, preferences: KnowledgePreferences, mode: Mode = "snippet"
 ) -> Retrieval:
     """The options of a call, else the session's; numbers are clamped, the rest is checked."""
     named = {
@@ -195,17 +196,17 @@ def read_retrieval(
     return Retrieval(**options)
 
 
-def check_preferences(given: Mapping[str, object]) -> Preferences:
+def check_preferences(given: Mapping[str, object]) -> KnowledgePreferences:
     """Preferences of a session or a request, clamped; unknown ones are refused."""
-    names = tuple(Preferences.__annotations__)
-    kept = Preferences()
+    names = tuple(KnowledgePreferences.__annotations__)
+    kept = KnowledgePreferences()
     for name, value in given.items():
         if name not in names:
             raise invalid_value(f"`{name}` is no preference; there are {', '.join(names)}")
         if name == "order_by" and value not in get_args(Order):
             raise invalid_value("`order_by` must be relevance or recent")
         checked = value if name == "order_by" else _read_option(name, value)
-        kept |= cast("Preferences", {name: checked})
+        kept |= cast("KnowledgePreferences", {name: checked})
     return kept
 
 
@@ -222,10 +223,10 @@ def _read_option(name: str, value: object) -> object:
         raise invalid_value("`prefer_prechunked` must be true or false")
     if name == "query" and not isinstance(value, str):
         raise invalid_value("`query` must be a string")
-    if name == "loc":
-        if not isinstance(value, Mapping):
-            raise invalid_value("`loc` must be an object, as a search result has it")
+    if name == "loc" and isinstance(value, Mapping):
         return _read_location(value)
+    if name == "loc":
+        raise invalid_value("`loc` must be an object, as a search result has it")
     if name not in OPTIONS:
         near = get_close_matches(name, OPTIONS, n=1, cutoff=0.6)
         advice = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(OPTIONS)}"
@@ -235,28 +236,17 @@ def _read_option(name: str, value: object) -> object:
 
 def _read_location(given: Mapping[str, object]) -> Location:
     """A location; parts of the wrong type are ignored, as it is only a hint."""
-
-    def number(name: str) -> int | None:
-        value = given.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-    def text(name: str) -> str:
-        value = given.get(name)
-        return value if isinstance(value, str) else ""
-
-    offset, message = given.get("approx_offset"), number("message_index")
-    if isinstance(offset, float):
-        offset = int(offset) if math.isfinite(offset) else None
-    if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-        offset = None
-    return Location(
-        number("chunk_index"),
-        text("chunk_uuid"),
-        offset,
-        text("field"),
-        text("message_id"),
-        message if message is not None and message >= 0 else None,
-    )
+    known: dict[str, Any] = {}
+    for part in fields(Location):
+        value = given.get(part.name)
+        if part.name == "approx_offset" and isinstance(value, float) and math.isfinite(value):
+            value = int(value)
+        if isinstance(value, str) if part.default == "" else type(value) is int:
+            known[part.name] = value
+    for name in ("approx_offset", "message_index"):
+        if known.get(name, 0) < 0:
+            del known[name]
+    return Location(**known)
 
 
 def show_text(
@@ -267,14 +257,22 @@ def show_text(
     place: int | None = None,
 ) -> Excerpt:
     """The part of a text around an offset, or around the piece at `place`, in the given mode."""
+    budget = options.budget
     if options.mode == "full":
-        return _show_full(text, options)
+        start = min(options.offset, len(text))
+        end = floor_boundary(text, start + budget)
+        if end <= start < len(text):
+            end = start + 1
+        return Excerpt(text[start:end], start, (), end if end < len(text) else None)
     ranges = _list_ranges(text, options, pieces)
     at = place if place is not None and place < len(ranges) else _find_range(ranges, anchor)
-    if options.mode == "chunk":
-        return _cut(text, options.budget, ranges, at, at, anchor)
-    first, last = _grow(ranges, at, options)
-    return _cut(text, options.budget, ranges, first, last, anchor)
+    first, last = (at, at) if options.mode == "chunk" else _grow(ranges, at, options)
+    start, end = ranges[first][0], ranges[last][1]
+    if end - start > budget:  # one chunk exceeds the budget: keep what surrounds the match
+        start = floor_boundary(text, max(start, min(anchor - budget // 2, end - budget)))
+        end = max(floor_boundary(text, start + budget), start + 1)
+    chunks = tuple((at, *ranges[at]) for at in range(first, last + 1))
+    return Excerpt(text[start:end], start, chunks)
 
 
 def show_snippet(text: str, terms: Sequence[str], options: Retrieval, anchor: int) -> str:
@@ -287,12 +285,7 @@ def show_snippet(text: str, terms: Sequence[str], options: Retrieval, anchor: in
 
 def choose_messages(messages: Sequence[Piece], at: int, options: Retrieval) -> list[Piece]:
     """The anchor message and its neighbours within window and budget, in order."""
-    if not messages:
-        return []
-    starts = [0]
-    for message in messages:
-        starts.append(starts[-1] + len(message.text))
-    ranges = [(starts[n], starts[n + 1]) for n in range(len(messages))]
+    ranges = list(pairwise(accumulate((len(each.text) for each in messages), initial=0)))
     first, last = (at, at) if options.mode == "chunk" else _grow(ranges, at, options)
     return list(messages[first : last + 1])
 
@@ -342,28 +335,3 @@ def _grow(ranges: Sequence[tuple[int, int]], at: int, options: Retrieval) -> tup
             left = ranges[last][1] - ranges[first - 1][0] <= options.budget
             first -= left
     return first, last
-
-
-def _cut(
-    text: str,
-    budget: int,
-    ranges: Sequence[tuple[int, int]],
-    first: int,
-    last: int,
-    anchor: int,
-) -> Excerpt:
-    start, end = ranges[first][0], ranges[last][1]
-    if end - start > budget:  # one chunk exceeds the budget: keep what surrounds the match
-        start = floor_boundary(text, max(start, min(anchor - budget // 2, end - budget)))
-        end = max(floor_boundary(text, start + budget), start + 1)
-    chunks = tuple((at, *ranges[at]) for at in range(first, last + 1))
-    return Excerpt(text[start:end], start, chunks)
-
-
-def _show_full(text: str, options: Retrieval) -> Excerpt:
-    start = min(options.offset, len(text))
-    end = floor_boundary(text, start + options.budget)
-    if end <= start < len(text):
-        end = start + 1
-    more = end if end < len(text) else None
-    return Excerpt(text[start:end], start, (), more)

@@ -9,9 +9,9 @@ import io
 import posixpath
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
+from importlib import import_module
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -117,12 +117,7 @@ def parse_pptx(file: File) -> list[Entry]:
 
 def parse_xlsx(file: File) -> list[Entry]:
     """A workbook: every sheet as lines of cells."""
-    open_archive(file.data).close()
-    try:
-        from openpyxl import load_workbook
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
-    book = _guard(lambda: load_workbook(io.BytesIO(file.data), read_only=True, data_only=True))
+    book = _open_office(file, "openpyxl", "load_workbook", read_only=True, data_only=True)
     parts: list[str] = []
     cells = 0
     for sheet in book.worksheets:
@@ -164,11 +159,9 @@ def parse_image(file: File) -> list[Entry]:
 
     def read() -> tuple[dict[str, str], Any]:
         with Image.open(io.BytesIO(file.data)) as image:
-            size = f"{image.width}x{image.height}"
-            facts = {"format": str(image.format), "size": size}
-            facts |= {
-                key: value[:2_000] for key, value in image.info.items() if isinstance(value, str)
-            }
+            facts = {"format": str(image.format), "size": f"{image.width}x{image.height}"}
+            texts = {key: each for key, each in image.info.items() if isinstance(each, str)}
+            facts |= {key: text[:2_000] for key, text in texts.items()}
             taken = None
             for code, value in image.getexif().items():
                 name = ExifTags.TAGS.get(code, "")
@@ -190,15 +183,13 @@ def _make(file: File, kind: str, title: str, text: str, **facts: Any) -> Entry:
     return make_entry("media", title.strip() or file.stem, text, file, media_type=kind, **facts)
 
 
-def _open_office(file: File, module: str, opener: str) -> Any:
+def _open_office(file: File, module: str, opener: str, **options: bool) -> Any:
     open_archive(file.data).close()
     try:
-        from importlib import import_module
-
         open_one = getattr(import_module(module), opener)
     except ImportError as error:
         raise RefusedFormat("missing_extra", "documents") from error
-    return _guard(lambda: open_one(io.BytesIO(file.data)))
+    return _guard(lambda: open_one(io.BytesIO(file.data), **options))
 
 
 def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
@@ -249,13 +240,16 @@ def _make_mail(file: File, data: bytes, key: str) -> Entry:
     subject = _header(message, "subject")
     people = {name: _header(message, name) for name in ("from", "to", "cc", "message-id")}
     body = "\n".join(filter(None, _list_bodies(message)))
-    head = "\n".join(
-        f"{name.title()}: {value}"
-        for name, value in people.items()
-        if value and name != "message-id"
-    )
-    facts = people | {"attachments": _list_attachments(message)}
-    sent = _read_date(_header(message, "date")) or file.modified
+    named = [f"{name.title()}: {value}" for name, value in people.items() if value]
+    head = "\n".join(line for line in named if not line.startswith("Message-Id"))
+    attached: list[str] = []
+    for part in message.walk():
+        with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
+            attached += filter(None, [part.get_filename()])
+    facts = people | {"attachments": attached}
+    sent = file.modified
+    with contextlib.suppress(ValueError, TypeError, IndexError):
+        sent = read_time(parsedate_to_datetime(_header(message, "date"))) or sent
     return make_entry(
         "media",
         subject or file.stem,
@@ -297,19 +291,3 @@ def _read_part(part: Any) -> str:
     if part.get_content_type() == "text/html":
         text = read_html(text)[1]
     return str(text).replace("\r\n", "\n").strip()
-
-
-def _list_attachments(message: EmailMessage) -> list[str]:
-    names: list[str] = []
-    for part in message.walk():
-        with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
-            names += filter(None, [part.get_filename()])
-    return names
-
-
-def _read_date(text: str) -> int | None:
-    try:
-        when: datetime = parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError):
-        return None
-    return read_time(when)

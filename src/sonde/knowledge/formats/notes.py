@@ -1,4 +1,4 @@
-"""Notes: Markdown, Obsidian, Logseq, Joplin, Notion; Evernote's exports; Apple's `NoteStore.sqlite`.
+"""Notes: Markdown, Obsidian, Logseq, Joplin, Notion; exports of Evernote; Apple's `NoteStore`.
 
 Apple's form is known from public descriptions, not from Apple: texts, headings, lists, links, tags,
 tables by their cells and folders are read; drawings and scans are not, and a locked note is known

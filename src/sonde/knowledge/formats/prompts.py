@@ -219,16 +219,14 @@ def _make_card(file: File, card: Any) -> Entry:
         lore = [str(each.get("content", "")) for each in book["entries"] if isinstance(each, dict)]
         fields["character_book"] = "\n\n".join(filter(None, lore))
     tags = data.get("tags") if isinstance(data.get("tags"), list) else []
-    created = read_time(data.get("creation_date")) or file.modified
-    modified = read_time(data.get("modification_date")) or file.modified
     return make_fields(
         "characters",
         str(data["name"]),
         {name: text for name, text in fields.items() if text},
         file,
         tags=tuple(str(tag) for tag in tags or ()),
-        created_at=created,
-        last_modified=modified,
+        created_at=read_time(data.get("creation_date")) or file.modified,
+        last_modified=read_time(data.get("modification_date")) or file.modified,
         facts={"card": card},
     )
 
@@ -242,23 +240,16 @@ def _list_texts(data: bytes) -> Iterator[tuple[str, bytes]]:
         size, kind = struct.unpack(">I4s", data[at : at + 8])
         body = data[at + 8 : at + 8 + size]
         at += size + 12
-        if kind == b"tEXt":
-            name, _, text = body.partition(b"\0")
-            yield name.decode("latin-1").lower(), text
-        elif kind == b"zTXt":
-            name, _, text = body.partition(b"\0")
-            yield name.decode("latin-1").lower(), _inflate(text[1:])
-        elif kind == b"iTXt":
-            name, _, rest = body.partition(b"\0")
-            packed = rest[:1] == b"\1"
-            text = rest[2:].split(b"\0", 2)[-1]
-            yield name.decode("latin-1").lower(), _inflate(text) if packed else text
-        elif kind == b"IEND":
+        if kind == b"IEND":
             return
-
-
-def _inflate(data: bytes) -> bytes:
-    try:
-        return zlib.decompressobj().decompress(data, MAX_CARD_BYTES)
-    except zlib.error as error:
-        raise RefusedFormat("broken", str(error)) from error
+        if kind not in (b"tEXt", b"zTXt", b"iTXt"):
+            continue
+        name, _, text = body.partition(b"\0")
+        packed = kind == b"zTXt" or (kind == b"iTXt" and text[:1] == b"\1")
+        text = text[1:] if kind == b"zTXt" else text
+        text = text[2:].split(b"\0", 2)[-1] if kind == b"iTXt" else text
+        try:
+            text = zlib.decompressobj().decompress(text, MAX_CARD_BYTES) if packed else text
+        except zlib.error as error:
+            raise RefusedFormat("broken", str(error)) from error
+        yield name.decode("latin-1").lower(), text
