@@ -318,8 +318,8 @@ def _open_library(settings: Settings, workspace: Workspace) -> Library:
     opened: list[PostgresDatabase] = []
 
     def open_store(user: str) -> KnowledgeStore:
+        from sonde.stores.knowledge.postgres import PostgresKnowledge
         from sonde.stores.knowledge.postgres.database import PostgresDatabase
-        from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
         with lock:
             if not opened:

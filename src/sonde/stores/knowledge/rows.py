@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import uuid
@@ -16,87 +17,36 @@ from sonde.stores.knowledge.base import TITLE, TITLED, Entry, Piece, Place, Rank
 from sonde.text.words import fold_text, index_text
 
 HEAD = (
-    "number, id, title, created_at, last_modified, version, tags, media_type, url, character,"
-    " facts, origin, path, hash"
+    "title, id, created_at, last_modified, version, tags, media_type, url, character, facts,"
+    " origin, path, hash"
 )
-PIECE = "number, place, start, field, uuid, sender, created_at, begins, ends, text"
-HEADS = ", ".join(f"e.{name.strip()}" for name in HEAD.split(","))
-PIECES = ", ".join(f"p.{name.strip()}" for name in PIECE.split(","))
-"""The same columns where entries are called e and pieces p."""
+PIECE = "text, place, start, field, uuid, sender, created_at, begins, ends"
+"""Columns, named and ordered as the fields of `Entry` and `Piece`."""
+HEADS = ", ".join(f"e.{name}" for name in (*HEAD.split(", "), "number"))
+PIECES = ", ".join(f"p.{name}" for name in (*PIECE.split(", "), "number"))
+"""The same columns, and the key, where entries are called e and pieces p."""
 WEIGHTS = (2.0, 2.0, 1.0)
 """How much a term counts in a title, in a tag and in the text."""
 
 
-def list_head(entry: Entry) -> tuple[str | int, ...]:
-    """The columns of `HEAD` after the number, with the folded title after the title."""
-    return (
-        entry.id,
-        entry.title,
-        fold_text(entry.title),
-        entry.created_at,
-        entry.last_modified,
-        entry.version,
-        json.dumps(list(entry.tags)),
-        entry.media_type,
-        entry.url,
-        entry.character,
-        json.dumps(dict(entry.facts)),
-        entry.origin,
-        entry.path,
-        entry.hash,
-    )
+def list_head(entry: Entry) -> list[Any]:
+    """The columns of `HEAD`, then the folded title."""
+    row = {name: getattr(entry, name) for name in HEAD.split(", ")}
+    row |= {"tags": json.dumps(list(entry.tags)), "facts": json.dumps(dict(entry.facts))}
+    return [*row.values(), fold_text(entry.title)]
 
 
 def read_entry_head(source: Source, row: Sequence[Any]) -> Entry:
-    """An entry without its pieces."""
-    return Entry(
-        source,
-        row[2],
-        id=row[1],
-        created_at=row[3],
-        last_modified=row[4],
-        version=row[5],
-        tags=tuple(json.loads(row[6])) if row[6] != "[]" else (),
-        media_type=row[7],
-        url=row[8],
-        character=row[9],
-        facts=json.loads(row[10]) if row[10] != "{}" else {},
-        origin=row[11],
-        path=row[12],
-        hash=row[13],
-        number=row[0],
-    )
+    """An entry without its pieces, out of `HEADS`."""
+    tags = tuple(json.loads(row[5])) if row[5] != "[]" else ()
+    facts = json.loads(row[9]) if row[9] != "{}" else {}
+    fields: list[Any] = [source, row[0], (), *row[1:5], tags, *row[6:9], facts, *row[10:]]
+    return Entry(*fields)
 
 
-def list_piece(piece: Piece) -> tuple[str | int | None, ...]:
-    """The columns of `PIECE` after the number."""
-    return (
-        piece.place,
-        piece.start,
-        piece.field,
-        piece.uuid,
-        piece.sender,
-        piece.created_at,
-        piece.begins,
-        piece.ends,
-        piece.text,
-    )
-
-
-def read_piece(row: Sequence[Any]) -> Piece:
-    """A piece as it was stored."""
-    return Piece(
-        row[9],
-        place=row[1],
-        start=row[2],
-        field=row[3],
-        uuid=row[4],
-        sender=row[5],
-        created_at=row[6],
-        begins=row[7],
-        ends=row[8],
-        number=row[0],
-    )
+def list_piece(piece: Piece) -> list[Any]:
+    """The columns of `PIECE`."""
+    return [getattr(piece, name) for name in PIECE.split(", ")]
 
 
 def list_stored(entry: Entry) -> Iterator[Piece]:
@@ -116,6 +66,10 @@ def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[s
     if entry.source in TITLED:
         return index_text(entry.title), _tag_terms(entry), index_text(piece.text)
     return [], [], index_text(piece.text)
+
+
+def _tag_terms(entry: Entry) -> list[str]:
+    return [term for tag in entry.tags for term in index_text(tag)]
 
 
 class Tally:
@@ -143,10 +97,6 @@ class Tally:
         self.length += sign * sum(map(len, terms))
 
 
-def _tag_terms(entry: Entry) -> list[str]:
-    return [term for tag in entry.tags for term in index_text(tag)]
-
-
 _ESCAPED = "\ue000"
 """The first character of a text that is stored with escapes."""
 
@@ -154,11 +104,8 @@ _ESCAPED = "\ue000"
 def pack_text(text: str) -> str:
     """The text itself, or with escapes where it holds NUL or is not valid Unicode."""
     if "\0" not in text and not text.startswith(_ESCAPED):
-        try:
+        with contextlib.suppress(UnicodeEncodeError):
             text.encode()
-        except UnicodeEncodeError:
-            pass
-        else:
             return text
     return _ESCAPED + json.dumps(text)
 
@@ -180,8 +127,8 @@ def find_number(id: str) -> int | None:  # noqa: A002
 
 def read_ranked(source: Source, row: Sequence[Any]) -> RankedPiece:
     """A piece and the head of its entry, out of `PIECES` and `HEADS`."""
-    width = PIECE.count(",") + 1
-    return RankedPiece(read_entry_head(source, row[width:]), read_piece(row))
+    width = PIECES.count(",") + 1
+    return RankedPiece(read_entry_head(source, row[width:]), Piece(*row[:width]))
 
 
 Select = Callable[..., list[list[Any]]]
@@ -268,7 +215,7 @@ class EntryReader(ABC):
     ) -> list[Piece]:
         query = f"SELECT {PIECES} FROM {_join(source)} WHERE :e AND e.id = ? AND {condition}"
         with self._reading(source) as select:
-            return [read_piece(row) for row in select(query, id, *values)]
+            return [Piece(*row) for row in select(query, id, *values)]
 
 
 def _join(source: Source) -> str:
@@ -287,4 +234,5 @@ def _complete(select: Select, head: Entry) -> Entry:
         f"SELECT {PIECES} FROM {head.source}_pieces AS p WHERE :p AND p.item = ? AND p.field <> ?"
         " ORDER BY p.place"
     )
-    return replace(head, pieces=tuple(map(read_piece, select(query, head.number, TITLE))))
+    rows = select(query, head.number, TITLE)
+    return replace(head, pieces=tuple(Piece(*row) for row in rows))

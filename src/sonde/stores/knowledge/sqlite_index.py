@@ -1,124 +1,35 @@
-"""One user's knowledge in SQLite: tables, conditions as SQL, and the words of one source."""
+"""The words and the vectors of one source of one user in SQLite."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
 
+from sonde.errors import IndexCorrupt
 from sonde.stores.bm25 import spell_match, take_within
-from sonde.stores.database import Format, Value, bind_text, read_number
+from sonde.stores.chunks.base import Vectors
+from sonde.stores.database import Value, bind_text, read_number
 from sonde.stores.knowledge.base import Conditions, Source
 from sonde.stores.knowledge.rows import WEIGHTS, fold_tags
-from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match
-from sonde.stores.vectors import Ids
+from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match, rank_narrowed
+from sonde.stores.vectors import (
+    NO_SLOT,
+    Ids,
+    OpenRows,
+    SlotIndex,
+    VectorFile,
+    copy_rows,
+    index_slots,
+    rank_ids,
+)
 from sonde.types import Scored
-
-DATABASES: Mapping[str, tuple[Source, ...]] = {
-    "media": ("media",),
-    "chacha": ("notes", "chats", "characters"),
-    "prompts": ("prompts",),
-}
-"""Which sources each file holds."""
-
-_TABLES = """
-CREATE TABLE {0} (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    title TEXT NOT NULL,
-    folded TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    last_modified INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    tags TEXT NOT NULL,
-    media_type TEXT NOT NULL,
-    url TEXT NOT NULL,
-    character TEXT NOT NULL,
-    facts TEXT NOT NULL,
-    origin TEXT NOT NULL,
-    path TEXT NOT NULL,
-    hash TEXT NOT NULL
-);
-CREATE INDEX {0}_by_title ON {0} (folded);
-CREATE INDEX {0}_by_origin ON {0} (origin, path) WHERE origin != '';
-CREATE TABLE {0}_pieces (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    item INTEGER NOT NULL,
-    place INTEGER NOT NULL,
-    start INTEGER NOT NULL,
-    field TEXT NOT NULL,
-    uuid TEXT NOT NULL,
-    sender TEXT NOT NULL,
-    created_at INTEGER,
-    begins INTEGER,
-    ends INTEGER,
-    slot INTEGER,
-    text TEXT NOT NULL
-);
-CREATE INDEX {0}_by_place ON {0}_pieces (item, place);
-CREATE INDEX {0}_bare ON {0}_pieces (number) WHERE slot IS NULL;
-CREATE INDEX {0}_slots ON {0}_pieces (number, slot) WHERE slot IS NOT NULL;
-CREATE TABLE {0}_tags (tag TEXT NOT NULL, item INTEGER NOT NULL, PRIMARY KEY (tag, item))
-    WITHOUT ROWID;
-CREATE INDEX {0}_tags_of ON {0}_tags (item);
-CREATE VIRTUAL TABLE {0}_words USING fts5 (
-    title, tags, body, content='', contentless_delete=1, tokenize='ascii'
-);
-CREATE VIRTUAL TABLE {0}_terms USING fts5vocab ({0}_words, 'row');
-INSERT INTO state VALUES ('{0}', 0);
-"""
-_STATE = """
-CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE models (
-    source TEXT PRIMARY KEY, name TEXT NOT NULL, dimensions INTEGER NOT NULL, file TEXT NOT NULL
-);
-"""
-_CHUNKS_VIEW = """
-CREATE VIEW UnvectorizedMediaChunks AS
-SELECT
-    p.number AS id, p.item AS media_id, p.text AS chunk_text, p.place AS chunk_index,
-    p.start AS start_char, p.start + length(p.text) AS end_char, p.uuid AS uuid
-FROM media_pieces AS p;
-"""
-_BURIED = """
-CREATE TABLE buried (
-    source TEXT NOT NULL, origin TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL,
-    PRIMARY KEY (source, origin, path)
-) WITHOUT ROWID;
-"""
-_LEXICON = """
-CREATE TABLE {0}_lexicon (term TEXT PRIMARY KEY, holders INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO {0}_lexicon SELECT term, doc FROM {0}_terms;
-DROP TABLE {0}_terms;
-"""
-"""Counting through FTS5's own vocabulary reads every position of each term."""
-_APPLICATION_IDS = {"media": 0x534F4B4D, "chacha": 0x534F4B43, "prompts": 0x534F4B50}
-
-
-def make_format(database: str) -> Format:
-    """The format of one of a user's files."""
-
-    def create_tables(connection: apsw.Connection) -> None:
-        connection.execute(_STATE)
-        for source in DATABASES[database]:
-            connection.execute(_TABLES.format(source))
-        if database == "media":
-            connection.execute(_CHUNKS_VIEW)
-
-    def create_buried(connection: apsw.Connection) -> None:
-        connection.execute(_BURIED)
-
-    def count_terms(connection: apsw.Connection) -> None:
-        for source in DATABASES[database]:
-            connection.execute(_LEXICON.format(source))
-
-    steps = (create_tables, create_buried, count_terms)
-    return Format(application_id=_APPLICATION_IDS[database], steps=steps)
-
 
 POSTINGS = 60_000
 """Matches a query may touch before its commonest words are only used to score."""
@@ -207,11 +118,8 @@ class SqliteWords:
         self._counts: dict[str, int] = {}
 
     def count_terms(self, terms: Sequence[str]) -> dict[str, int]:
-        query = (
-            f"SELECT term, holders FROM json_each(?) CROSS JOIN {self._source}_lexicon"
-            " ON term = value"
-        )
-        return self._keep(self._connection.execute(query, (json.dumps(list(terms)),)))
+        condition = "term IN (SELECT value FROM json_each(?))"
+        return self._list_terms(condition, json.dumps(list(terms)), limit=len(terms))
 
     def list_forms(self, start: str) -> dict[str, int]:
         return self._list_terms("term >= ? AND term < ?", start, start + LAST)
@@ -274,14 +182,138 @@ class SqliteWords:
         )
         return self._connection.execute(query, (match, *values, *given)).fetchall()
 
-    def _list_terms(self, condition: str, *given: Value) -> dict[str, int]:
+    def _list_terms(self, condition: str, *given: Value, limit: int = MAX_FORMS) -> dict[str, int]:
         query = (
             f"SELECT term, holders FROM {self._source}_lexicon WHERE {condition}"
             " ORDER BY holders DESC, term LIMIT ?"
         )
-        return self._keep(self._connection.execute(query, (*given, MAX_FORMS)))
-
-    def _keep(self, rows: Iterable[tuple[Any, ...]]) -> dict[str, int]:
+        rows: Iterable[Any] = self._connection.execute(query, (*given, limit))
         found = dict(rows)
         self._counts |= found
         return found
+
+
+_WASTED = 0.5
+"""The share of unused rows from which a file is rewritten."""
+_SMALL_ROWS = 1_000
+"""Files with fewer rows are not worth rewriting."""
+
+
+class PieceVectors:
+    """The vectors of one source of one user."""
+
+    def __init__(self, folder: Path, source: Source) -> None:
+        self._source = source
+        self._files = OpenRows(lambda name, size: VectorFile(folder / name, size))
+        self._known = (0, "", index_slots(()))
+        """As of which generation, in which file, which slots."""
+
+    def write(
+        self, connection: apsw.Connection, model: str, numbers: Sequence[int], rows: Vectors
+    ) -> None:
+        """Append the vectors and record their slots; vectors of another model are dropped."""
+        file = self.find(connection, model)
+        if file is None:
+            connection.execute(f"UPDATE {self._source}_pieces SET slot = NULL")
+            file = self._start(connection, model, rows.shape[1])
+        first, _ = file.append(rows)
+        speaks = np.any(rows, axis=1)
+        connection.executemany(
+            f"UPDATE {self._source}_pieces SET slot = ? WHERE number = ?",
+            [(first + at if speaks[at] else NO_SLOT, number) for at, number in enumerate(numbers)],
+        )
+
+    def nearest(
+        self,
+        connection: apsw.Connection,
+        generation: int,
+        model: str,
+        vector: Vectors,
+        limit: int,
+        where: Conditions,
+    ) -> list[Scored]:
+        """The pieces whose vectors are nearest, nearest first."""
+        file = self.find(connection, model)
+        if file is None:
+            return []
+        index = self._read_index(connection, generation, file.path.name)
+
+        def find(limit: int, allowed: Ids | None = None) -> list[Scored]:
+            inside = None if allowed is None else np.isin(index.ids, allowed)
+            return rank_ids(index.nearest(file.find, vector, limit, inside), limit)
+
+        select = partial(select_allowed, connection, self._source, where)
+        return rank_narrowed(find, select, limit, where)
+
+    def tidy(self, connection: apsw.Connection) -> VectorFile | None:
+        """Rewrite the file if half of it is unused. Returns the old one, to delete after commit."""
+        model, old = self._find_current(connection)
+        if old is None:
+            return None
+        query = f"SELECT number, slot FROM {self._source}_pieces WHERE slot >= 0 ORDER BY slot"
+        live = connection.execute(query).fetchall()
+        used = old.count_rows()
+        if used < _SMALL_ROWS or len(live) > used * _WASTED:
+            return None
+        fresh = self._start(connection, model, old.dimensions)
+        try:
+            copy_rows(old, np.array([slot for _, slot in live], np.int64), fresh)
+        except IndexCorrupt:
+            fresh.delete()
+            self.forget(connection)
+            return old
+        connection.executemany(
+            f"UPDATE {self._source}_pieces SET slot = ? WHERE number = ?",
+            [(slot, number) for slot, (number, _) in enumerate(live)],
+        )
+        return old
+
+    def forget(self, connection: apsw.Connection) -> VectorFile | None:
+        """Drop all vectors, to be embedded again. Returns their file, to delete after commit."""
+        _, old = self._find_current(connection)
+        connection.execute("DELETE FROM models WHERE source = ?", (self._source,))
+        connection.execute(f"UPDATE {self._source}_pieces SET slot = NULL")
+        return old
+
+    def _start(self, connection: apsw.Connection, model: str, dimensions: int) -> VectorFile:
+        query = (
+            "INSERT INTO state VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET value = value + 1"
+            " RETURNING value"
+        )
+        count = read_number(connection, query, (f"{self._source}_files",))
+        name, file = self._files.create(self._source, model, count, dimensions)
+        connection.execute(
+            "INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?)",
+            (self._source, model, dimensions, name),
+        )
+        return file
+
+    def _find_current(self, connection: apsw.Connection) -> tuple[str, VectorFile | None]:
+        query = "SELECT name FROM models WHERE source = ?"
+        row = connection.execute(query, (self._source,)).fetchone()
+        return (row[0], self.find(connection, row[0])) if row else ("", None)
+
+    def find(self, connection: apsw.Connection, model: str) -> VectorFile | None:
+        """The file of this model's vectors; None where the slots are those of another."""
+        query = "SELECT file, dimensions FROM models WHERE source = ? AND name = ?"
+        row = connection.execute(query, (self._source, model)).fetchone()
+        return self._files.open(row[0], row[1]) if row else None
+
+    def _read_index(self, connection: apsw.Connection, generation: int, file: str) -> SlotIndex:
+        """The slots as of a generation; reads only new pieces where nothing else has changed."""
+        known_generation, known_file, index = self._known
+        if (known_generation, known_file) == (generation, file):
+            return index
+        live = f"FROM {self._source}_pieces WHERE slot >= 0"
+        both = f"SELECT json_group_array(number), json_group_array(slot) {live} AND number > ?"
+        if known_file != file:
+            index = index_slots(())
+        if len(index):
+            last = int(index.ids.max())
+            index = index.merge(SlotIndex(*read_arrays(connection, both, last)))
+        # a slot is never used twice, so other pieces give another sum
+        check = connection.execute(f"SELECT count(*), ifnull(sum(slot), 0) {live}").fetchone()
+        if check != (len(index), int(index.slots.sum())):
+            index = SlotIndex(*read_arrays(connection, both, -1))
+        self._known = (generation, file, index)
+        return index
