@@ -13,7 +13,16 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from sonde.stores.knowledge.base import TITLE, TITLED, Entry, Piece, Place, RankedPiece, Source
+from sonde.stores.knowledge.base import (
+    TITLE,
+    TITLED,
+    Conditions,
+    Entry,
+    Piece,
+    Place,
+    RankedPiece,
+    Source,
+)
 from sonde.text.words import fold_text, index_text
 
 HEAD = (
@@ -118,6 +127,23 @@ def unpack_text(text: str) -> str:
 def fold_tags(tags: Sequence[str]) -> list[str]:
     """Tags as every backend compares them."""
     return list(dict.fromkeys(pack_text(fold_text(tag.lstrip("#"))) for tag in tags))
+
+
+def spell_conditions(
+    where: Conditions, any_of: str, same_sender: str, pack: Callable[[Any], Any]
+) -> tuple[list[str], list[Any]]:
+    """All but the tags as SQL on a piece p and its entry e, with the values of its `?`."""
+    kinds, fields = [kind.casefold() for kind in where.media_types], list(where.fields)
+    rows = (
+        (bool(kinds), any_of.format("e.media_type"), pack(kinds)),
+        (where.since is not None, "e.created_at >= ?", where.since),
+        (where.until is not None, "e.created_at <= ?", where.until),
+        (bool(fields), any_of.format("p.field"), pack(fields)),
+        (bool(where.sender), same_sender, pack(where.sender)),
+        (bool(where.character), "e.character = ?", pack(where.character)),
+    )
+    used = [(sql, value) for needed, sql, value in rows if needed]
+    return [sql for sql, _ in used], [value for _, value in used]
 
 
 def find_number(id: str) -> int | None:  # noqa: A002

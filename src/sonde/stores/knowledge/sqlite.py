@@ -75,37 +75,21 @@ DATABASES: Mapping[str, tuple[Source, ...]] = {
 
 _TABLES = """
 CREATE TABLE {0} (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    title TEXT NOT NULL,
-    folded TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    last_modified INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    tags TEXT NOT NULL,
-    media_type TEXT NOT NULL,
-    url TEXT NOT NULL,
-    character TEXT NOT NULL,
-    facts TEXT NOT NULL,
-    origin TEXT NOT NULL,
-    path TEXT NOT NULL,
-    hash TEXT NOT NULL
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+    title TEXT NOT NULL, folded TEXT NOT NULL,
+    created_at INTEGER NOT NULL, last_modified INTEGER NOT NULL, version INTEGER NOT NULL,
+    tags TEXT NOT NULL, media_type TEXT NOT NULL, url TEXT NOT NULL,
+    character TEXT NOT NULL, facts TEXT NOT NULL,
+    origin TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL
 );
 CREATE INDEX {0}_by_title ON {0} (folded);
 CREATE INDEX {0}_by_origin ON {0} (origin, path) WHERE origin != '';
 CREATE TABLE {0}_pieces (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    item INTEGER NOT NULL,
-    place INTEGER NOT NULL,
-    start INTEGER NOT NULL,
-    field TEXT NOT NULL,
-    uuid TEXT NOT NULL,
-    sender TEXT NOT NULL,
-    created_at INTEGER,
-    begins INTEGER,
-    ends INTEGER,
-    slot INTEGER,
-    text TEXT NOT NULL
+    number INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL,
+    place INTEGER NOT NULL, start INTEGER NOT NULL, field TEXT NOT NULL,
+    uuid TEXT NOT NULL, sender TEXT NOT NULL,
+    created_at INTEGER, begins INTEGER, ends INTEGER,
+    slot INTEGER, text TEXT NOT NULL
 );
 CREATE INDEX {0}_by_place ON {0}_pieces (item, place);
 CREATE INDEX {0}_bare ON {0}_pieces (number) WHERE slot IS NULL;
@@ -310,7 +294,10 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     if entry.id:
         number = _remove(connection, source, entry.id, tally)
         if number is None and source in NUMBERED:
-            number = _find_free(connection, source, entry.id)
+            number = find_number(entry.id)
+            query = f"SELECT count(*) FROM {source} WHERE number = ?"
+            if read_number(connection, query, (number,)):
+                number = None  # an entry with another id has it
     elif source not in NUMBERED:
         entry = replace(entry, id=str(uuid.uuid4()))
     connection.execute(
@@ -339,39 +326,23 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     return entry.id
 
 
-def _find_free(connection: apsw.Connection, source: Source, id: str) -> int | None:  # noqa: A002
-    """The number that an id spells, unless an entry with another id has it."""
-    number = find_number(id)
-    query = f"SELECT count(*) FROM {source} WHERE number = ?"
-    return None if number is None or read_number(connection, query, (number,)) else number
-
-
-def _remove(
-    connection: apsw.Connection,
-    source: Source,
-    id: str,  # noqa: A002
-    tally: Tally,
-) -> int | None:
+def _remove(connection: apsw.Connection, source: Source, key: str, tally: Tally) -> int | None:
     """Remove an entry. Returns its number, which its replacement gets."""
     query = f"SELECT {HEADS} FROM {source} AS e WHERE id = ?"
-    row = connection.execute(query, (bind_text(id),)).fetchone()
+    row = connection.execute(query, (bind_text(key),)).fetchone()
     if row is None:
         return None
     head = read_entry_head(source, read_row(row))
     pieces = f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item = ?"
     for row in connection.execute(pieces, (head.number,)):
         tally.drop(head, Piece(*read_row(row)))
-    connection.execute(
-        f"DELETE FROM {source}_words WHERE rowid IN"
-        f" (SELECT number FROM {source}_pieces WHERE item = ?)",
-        (head.number,),
-    )
-    for table, column in (
-        (f"{source}_pieces", "item"),
-        (f"{source}_tags", "item"),
-        (source, "number"),
+    for those in (
+        f"{source}_words WHERE rowid IN (SELECT number FROM {source}_pieces WHERE item = ?)",
+        f"{source}_pieces WHERE item = ?",
+        f"{source}_tags WHERE item = ?",
+        f"{source} WHERE number = ?",
     ):
-        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (head.number,))
+        connection.execute(f"DELETE FROM {those}", (head.number,))
     return head.number
 
 

@@ -17,7 +17,7 @@ from sonde.stores.bm25 import spell_match, take_within
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.database import Value, bind_text, read_number
 from sonde.stores.knowledge.base import Conditions, Source
-from sonde.stores.knowledge.rows import WEIGHTS, fold_tags
+from sonde.stores.knowledge.rows import WEIGHTS, fold_tags, spell_conditions
 from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match, rank_narrowed
 from sonde.stores.vectors import (
     NO_SLOT,
@@ -56,29 +56,15 @@ def count_words(connection: apsw.Connection, source: Source, change: Counter[str
 
 def sqlite_condition(source: Source, where: Conditions) -> tuple[str, list[Value]]:
     """The conditions as SQL on a piece p and its entry e, with their values; may be empty."""
-    parts: list[str] = []
-    values: list[Value] = []
 
-    def need(sql: str, *given: Value) -> None:
-        parts.append(sql)
-        values.extend(given)
+    def pack(value: str | list[str]) -> Value:
+        return bind_text(value) if isinstance(value, str) else json.dumps(value)
 
-    if where.media_types:
-        kinds = [kind.casefold() for kind in where.media_types]
-        need("e.media_type IN (SELECT value FROM json_each(?))", json.dumps(kinds))
-    if where.since is not None:
-        need("e.created_at >= ?", where.since)
-    if where.until is not None:
-        need("e.created_at <= ?", where.until)
-    for tag in fold_tags(where.tags):
-        need(f"e.number IN (SELECT item FROM {source}_tags WHERE tag = ?)", tag)
-    if where.fields:
-        need("p.field IN (SELECT value FROM json_each(?))", json.dumps(list(where.fields)))
-    if where.sender:
-        need("p.sender = ? COLLATE NOCASE", bind_text(where.sender))
-    if where.character:
-        need("e.character = ?", bind_text(where.character))
-    return " AND ".join(parts), values
+    any_of, same_sender = "{} IN (SELECT value FROM json_each(?))", "p.sender = ? COLLATE NOCASE"
+    parts, values = spell_conditions(where, any_of, same_sender, pack)
+    tags = fold_tags(where.tags)
+    parts += [f"e.number IN (SELECT item FROM {source}_tags WHERE tag = ?)"] * len(tags)
+    return " AND ".join(parts), [*values, *tags]
 
 
 def select_allowed(

@@ -28,22 +28,12 @@ CREATE UNLOGGED TABLE memory (
 _ENTRIES = """
 CREATE TABLE {0} (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    owner text NOT NULL,
-    id text NOT NULL,
-    title text NOT NULL,
-    folded text NOT NULL,
-    created_at bigint NOT NULL,
-    last_modified bigint NOT NULL,
-    version bigint NOT NULL,
-    tags text NOT NULL,
-    folded_tags text[] NOT NULL,
-    media_type text NOT NULL,
-    url text NOT NULL,
-    character text NOT NULL,
-    facts text NOT NULL,
-    origin text NOT NULL,
-    path text NOT NULL,
-    hash text NOT NULL,
+    owner text NOT NULL, id text NOT NULL,
+    title text NOT NULL, folded text NOT NULL,
+    created_at bigint NOT NULL, last_modified bigint NOT NULL, version bigint NOT NULL,
+    tags text NOT NULL, folded_tags text[] NOT NULL, media_type text NOT NULL, url text NOT NULL,
+    character text NOT NULL, facts text NOT NULL,
+    origin text NOT NULL, path text NOT NULL, hash text NOT NULL,
     UNIQUE (owner, id)
 );
 CREATE INDEX ON {0} (owner, md5(folded));
@@ -52,25 +42,16 @@ CREATE TABLE {0}_pieces (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     owner text NOT NULL,
     item bigint NOT NULL REFERENCES {0} (number) ON DELETE CASCADE,
-    place bigint NOT NULL,
-    start bigint NOT NULL,
-    field text NOT NULL,
-    uuid text NOT NULL,
-    sender text NOT NULL,
-    created_at bigint,
-    begins bigint,
-    ends bigint,
-    text text NOT NULL,
-    model text,
-    vector bytea
+    place bigint NOT NULL, start bigint NOT NULL, field text NOT NULL,
+    uuid text NOT NULL, sender text NOT NULL,
+    created_at bigint, begins bigint, ends bigint,
+    text text NOT NULL, model text, vector bytea
 );
 CREATE INDEX ON {0}_pieces (item, place);
 CREATE INDEX ON {0}_pieces (owner);
 CREATE TABLE {0}_words (
     number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
-    owner text NOT NULL,
-    folded text NOT NULL,
-    words tsvector NOT NULL
+    owner text NOT NULL, folded text NOT NULL, words tsvector NOT NULL
 );
 """
 _BURIED = """
@@ -91,8 +72,7 @@ _WORDS = """
 DROP TABLE {0}_words;
 CREATE TABLE {0}_words (
     number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
-    length bigint NOT NULL,
-    words tsvector NOT NULL
+    length bigint NOT NULL, words tsvector NOT NULL
 );
 ALTER TABLE {0}_words ALTER COLUMN words SET STORAGE EXTERNAL, SET (toast_tuple_target = 8160);
 CREATE TABLE {0}_terms (
@@ -101,10 +81,7 @@ CREATE TABLE {0}_terms (
 ) WITH (fillfactor = 70);
 CREATE TABLE {0}_vectors (
     number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
-    owner text NOT NULL,
-    model text NOT NULL,
-    stamp bigint NOT NULL,
-    vector bytea
+    owner text NOT NULL, model text NOT NULL, stamp bigint NOT NULL, vector bytea
 );
 INSERT INTO {0}_vectors
     SELECT number, owner, coalesce(model, ''), CASE WHEN model IS NULL THEN 0 ELSE 1 END, vector
