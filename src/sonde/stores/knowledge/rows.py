@@ -70,15 +70,12 @@ def list_stored(entry: Entry) -> Iterator[Piece]:
 
 def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[str]]:
     """The terms of a piece: of its title, of its tags, of its text."""
+    if piece.field != TITLE and entry.source not in TITLED:
+        return [], [], index_text(piece.text)
+    tags = [term for tag in entry.tags for term in index_text(tag)]
     if piece.field == TITLE:
-        return index_text(piece.text), _tag_terms(entry), []
-    if entry.source in TITLED:
-        return index_text(entry.title), _tag_terms(entry), index_text(piece.text)
-    return [], [], index_text(piece.text)
-
-
-def _tag_terms(entry: Entry) -> list[str]:
-    return [term for tag in entry.tags for term in index_text(tag)]
+        return index_text(piece.text), tags, []
+    return index_text(entry.title), tags, index_text(piece.text)
 
 
 class Tally:
@@ -89,21 +86,16 @@ class Tally:
         self.pieces = 0
         self.length = 0
 
-    def add(self, entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[str]]:
-        """Count a new piece. Returns its terms."""
+    def count(
+        self, entry: Entry, piece: Piece, sign: int = 1
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Count a new piece, or with -1 a removed one. Returns its terms."""
         terms = list_terms(entry, piece)
-        self._count(terms, 1)
-        return terms
-
-    def drop(self, entry: Entry, piece: Piece) -> None:
-        """Count a removed piece."""
-        self._count(list_terms(entry, piece), -1)
-
-    def _count(self, terms: tuple[list[str], ...], sign: int) -> None:
         for term in set().union(*terms):
             self.terms[term] += sign
         self.pieces += sign
         self.length += sign * sum(map(len, terms))
+        return terms
 
 
 _ESCAPED = "\ue000"

@@ -61,6 +61,7 @@ from sonde.stores.knowledge.sqlite_index import (
     PieceVectors,
     SqliteWords,
     count_words,
+    read_generation,
 )
 from sonde.stores.knowledge.words import rank_words
 from sonde.stores.vectors import VectorFile
@@ -188,7 +189,7 @@ class SqliteKnowledge(EntryReader):
 
     def generation(self, source: Source) -> int:
         with self._of[source].read() as connection:
-            return _read_generation(connection, source)
+            return read_generation(connection, source)
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         with self._of[source].write() as connection:
@@ -234,8 +235,7 @@ class SqliteKnowledge(EntryReader):
         vectors = self._vectors[source]
         for _ in range(2):  # another process may have rewritten the file meanwhile
             with contextlib.suppress(IndexCorrupt), self._of[source].read() as connection:
-                generation = _read_generation(connection, source)
-                return vectors.nearest(connection, generation, model, vector, limit, where)
+                return vectors.nearest(connection, model, vector, limit, where)
         with self._of[source].write() as connection:
             damaged = vectors.forget(connection)
             _advance(connection, source)
@@ -318,7 +318,7 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
             f"INSERT INTO {source}_pieces (item, {PIECE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (number, *bind_row(list_piece(piece))),
         )
-        terms = tally.add(entry, piece)
+        terms = tally.count(entry, piece)
         connection.execute(
             f"INSERT INTO {source}_words (rowid, title, tags, body) VALUES (?, ?, ?, ?)",
             (connection.last_insert_rowid(), *map(" ".join, terms)),
@@ -335,7 +335,7 @@ def _remove(connection: apsw.Connection, source: Source, key: str, tally: Tally)
     head = read_entry_head(source, read_row(row))
     pieces = f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item = ?"
     for row in connection.execute(pieces, (head.number,)):
-        tally.drop(head, Piece(*read_row(row)))
+        tally.count(head, Piece(*read_row(row)), -1)
     for those in (
         f"{source}_words WHERE rowid IN (SELECT number FROM {source}_pieces WHERE item = ?)",
         f"{source}_pieces WHERE item = ?",
@@ -344,10 +344,6 @@ def _remove(connection: apsw.Connection, source: Source, key: str, tally: Tally)
     ):
         connection.execute(f"DELETE FROM {those}", (head.number,))
     return head.number
-
-
-def _read_generation(connection: apsw.Connection, source: Source) -> int:
-    return read_number(connection, "SELECT value FROM state WHERE key = ?", (source,))
 
 
 def _advance(connection: apsw.Connection, source: Source) -> None:

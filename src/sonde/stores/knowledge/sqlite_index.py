@@ -42,6 +42,11 @@ _SCORED_TWICE = 2
 _BEST = "ORDER BY score DESC, w.rowid LIMIT ?"
 
 
+def read_generation(connection: apsw.Connection, source: Source) -> int:
+    """A number that grows with every change of a source."""
+    return read_number(connection, "SELECT value FROM state WHERE key = ?", (source,))
+
+
 def count_words(connection: apsw.Connection, source: Source, change: Counter[str]) -> None:
     """Record how many more (or fewer) pieces hold each term."""
     rows = [(term, count) for term, count in change.items() if count]
@@ -212,7 +217,6 @@ class PieceVectors:
     def nearest(
         self,
         connection: apsw.Connection,
-        generation: int,
         model: str,
         vector: Vectors,
         limit: int,
@@ -222,7 +226,7 @@ class PieceVectors:
         file = self.find(connection, model)
         if file is None:
             return []
-        index = self._read_index(connection, generation, file.path.name)
+        index = self._read_index(connection, file.path.name)
 
         def find(limit: int, allowed: Ids | None = None) -> list[Scored]:
             inside = None if allowed is None else np.isin(index.ids, allowed)
@@ -285,8 +289,9 @@ class PieceVectors:
         row = connection.execute(query, (self._source, model)).fetchone()
         return self._files.open(row[0], row[1]) if row else None
 
-    def _read_index(self, connection: apsw.Connection, generation: int, file: str) -> SlotIndex:
-        """The slots as of a generation; reads only new pieces where nothing else has changed."""
+    def _read_index(self, connection: apsw.Connection, file: str) -> SlotIndex:
+        """The slots as of now; reads only new pieces where nothing else has changed."""
+        generation = read_generation(connection, self._source)
         known_generation, known_file, index = self._known
         if (known_generation, known_file) == (generation, file):
             return index

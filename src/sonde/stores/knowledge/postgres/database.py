@@ -69,6 +69,9 @@ ALTER TABLE counters ADD COLUMN pieces bigint NOT NULL DEFAULT 0,
     ADD COLUMN length bigint NOT NULL DEFAULT 0, ADD COLUMN removed bigint NOT NULL DEFAULT 0;
 """
 _WORDS = """
+-- the policy holds for the table's owner, too: it is lifted to see all users' rows
+ALTER TABLE {0} NO FORCE ROW LEVEL SECURITY;
+ALTER TABLE {0}_pieces NO FORCE ROW LEVEL SECURITY;
 DROP TABLE {0}_words;
 CREATE TABLE {0}_words (
     number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
@@ -87,6 +90,8 @@ INSERT INTO {0}_vectors
     SELECT number, owner, coalesce(model, ''), CASE WHEN model IS NULL THEN 0 ELSE 1 END, vector
     FROM {0}_pieces;
 ALTER TABLE {0}_pieces DROP COLUMN model, DROP COLUMN vector;
+ALTER TABLE {0} FORCE ROW LEVEL SECURITY;
+ALTER TABLE {0}_pieces FORCE ROW LEVEL SECURITY;
 """
 _INDEXES = """
 CREATE INDEX ON {0}_words USING gin (words);
@@ -124,12 +129,7 @@ def _split_words(cursor: Any) -> None:
     owners = [row[0] for row in cursor.execute(query).fetchall()]
     cursor.execute(_OWNERS)
     for source in SOURCES:
-        for table in (source, f"{source}_pieces"):
-            # the policy holds for the table's owner, too: it is lifted to see all users' rows
-            cursor.execute(f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY")
         cursor.execute(_WORDS.format(source))
-        for table in (source, f"{source}_pieces"):
-            cursor.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
         if _has_trigrams(cursor):
             cursor.execute(_TRIGRAMS.format(source))
     cursor.execute(_GUARD.format("owners", "name"))
@@ -144,14 +144,10 @@ def _split_words(cursor: Any) -> None:
 
 
 def _has_trigrams(cursor: Any) -> bool:
-    query = "SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'"
-    if cursor.execute(query).fetchone() is not None:
-        return True
-    cursor.execute("SAVEPOINT before")
     try:
-        cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+        with cursor.connection.transaction():
+            cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
     except Exception:  # noqa: BLE001 - without the right to it, partial words are slower
-        cursor.execute("ROLLBACK TO SAVEPOINT before")
         return False
     return True
 
@@ -208,8 +204,11 @@ class PostgresDatabase:
         self._failure: Any = psycopg.Error
         self._snapshot = psycopg.IsolationLevel.REPEATABLE_READ
         try:
-            with psycopg.connect(url, connect_timeout=max(int(wait_s), 2)) as connection:
-                _prepare(connection)
+            with (
+                psycopg.connect(url, connect_timeout=max(int(wait_s), 2)) as connection,
+                connection.cursor() as cursor,
+            ):
+                _upgrade(cursor)
         except psycopg.Error as error:
             raise self._translate(error) from error
         self._pool = ConnectionPool(
@@ -246,15 +245,14 @@ class PostgresDatabase:
         return StorageUnusable(f"PostgreSQL: {kind}", user_message=message, next_action=action)
 
 
-def _prepare(connection: Any) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(1397706308)")
-        found = 0
-        if cursor.execute("SELECT to_regclass('sonde.format')").fetchone()[0] is not None:
-            found = int(cursor.execute("SELECT version FROM sonde.format").fetchone()[0])
-        if found > len(STEPS):
-            raise IndexTooNew(f"the database has format {found}")
-        for step in STEPS[found:]:
-            step(cursor)
-        if found < len(STEPS):
-            cursor.execute("UPDATE sonde.format SET version = %s", [len(STEPS)])
+def _upgrade(cursor: Any) -> None:
+    cursor.execute("SELECT pg_advisory_xact_lock(1397706308)")  # one server at a time
+    found = 0
+    if cursor.execute("SELECT to_regclass('sonde.format')").fetchone()[0] is not None:
+        found = int(cursor.execute("SELECT version FROM sonde.format").fetchone()[0])
+    if found > len(STEPS):
+        raise IndexTooNew(f"the database has format {found}")
+    for step in STEPS[found:]:
+        step(cursor)
+    if found < len(STEPS):
+        cursor.execute("UPDATE sonde.format SET version = %s", [len(STEPS)])

@@ -89,12 +89,7 @@ class PostgresWords:
     """The words of one source of one owner under some conditions."""
 
     def __init__(
-        self,
-        cursor: Any,
-        owner: tuple[int, str],
-        source: Source,
-        where: Conditions,
-        postings: int,
+        self, cursor: Any, owner: tuple[int, str], source: Source, where: Conditions, postings: int
     ) -> None:
         self.postings = postings
         self._cursor = cursor
@@ -130,8 +125,7 @@ class PostgresWords:
                 f" JOIN {self._source} AS e ON e.number = p.item"
             )
             condition, given = postgres_condition(self._where)
-            condition = f" AND p.owner = %s{condition}"
-            given = [self._owner, *given]
+            condition, given = f" AND p.owner = %s{condition}", [self._owner, *given]
         scored = (*match.terms, *match.others)
         terms = [quote_term(self._number, term) for term in scored]
         weights = [bound_term(self._counts[term], self._pieces) for term in scored]

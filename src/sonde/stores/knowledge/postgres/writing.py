@@ -129,7 +129,7 @@ def _drop(
         return 0
     query = f"SELECT p.item, {PIECES} FROM {source}_pieces AS p WHERE owner = %s AND item = ANY(%s)"
     for item, *row in cursor.execute(query, [owner, list(heads)]).fetchall():
-        tally.drop(heads[item], Piece(*unpack_row(row)))
+        tally.count(heads[item], Piece(*unpack_row(row)), -1)
     query = f"DELETE FROM {source} WHERE owner = %s AND number = ANY(%s)"
     cursor.execute(query, [owner, list(heads)])
     query = "UPDATE counters SET removed = %s WHERE owner = %s AND source = %s"
@@ -188,7 +188,7 @@ def _copy_words(
 ) -> None:
     with cursor.copy(f"COPY {source}_words (number, length, words) FROM STDIN") as copy:
         for ranked in found:
-            terms = tally.add(ranked.entry, ranked.piece)
+            terms = tally.count(ranked.entry, ranked.piece)
             vector = write_vector(owner[0], terms)
             copy.write_row((ranked.piece.number, sum(map(len, terms)), vector))
 
