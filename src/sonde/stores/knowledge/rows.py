@@ -184,10 +184,10 @@ class EntryReader(ABC):
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
         condition = "p.place >= ? ORDER BY p.place LIMIT ?"
-        return self._select_pieces(source, id, condition, max(first, 0), count)
+        return self._select_pieces(source, condition, id, max(first, 0), count)
 
     def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
-        found = self._select_pieces(source, id, "p.uuid = ? AND p.place >= 0", uuid)
+        found = self._select_pieces(source, "p.uuid = ? AND p.place >= 0", id, uuid)
         return found[0] if found else None
 
     def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
@@ -224,16 +224,10 @@ class EntryReader(ABC):
         condition = self.equals.format(column)
         return condition, [text] * condition.count("?")
 
-    def _select_pieces(
-        self,
-        source: Source,
-        id: str,  # noqa: A002
-        condition: str,
-        *values: str | int,
-    ) -> list[Piece]:
+    def _select_pieces(self, source: Source, condition: str, *values: str | int) -> list[Piece]:
         query = f"SELECT {PIECES} FROM {_join(source)} WHERE :e AND e.id = ? AND {condition}"
         with self._reading(source) as select:
-            return [Piece(*row) for row in select(query, id, *values)]
+            return [Piece(*row) for row in select(query, *values)]
 
 
 def _join(source: Source) -> str:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from sonde.stores.chunks.base import Vectors
 from sonde.stores.database import (
     Database,
     Format,
-    Step,
     Value,
     bind_row,
     bind_text,
@@ -139,13 +139,10 @@ def make_format(database: str) -> Format:
     tables += _CHUNKS_VIEW if database == "media" else ""
     scripts = (tables, _BURIED, "".join(map(_LEXICON.format, sources)))
 
-    def make_step(script: str) -> Step:
-        def step(connection: apsw.Connection) -> None:
-            connection.execute(script)
+    def run(script: str, connection: apsw.Connection) -> None:
+        connection.execute(script)
 
-        return step
-
-    return Format(_APPLICATION_IDS[database], tuple(map(make_step, scripts)))
+    return Format(_APPLICATION_IDS[database], tuple(partial(run, each) for each in scripts))
 
 
 _log = logging.getLogger(__name__)

@@ -130,7 +130,13 @@ def _split_words(cursor: Any) -> None:
     cursor.execute(_OWNERS)
     for source in SOURCES:
         cursor.execute(_WORDS.format(source))
-        if _has_trigrams(cursor):
+    try:
+        with cursor.connection.transaction():
+            cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+    except Exception:  # noqa: BLE001, S110 - without the right to it, partial words are slower
+        pass
+    else:
+        for source in SOURCES:
             cursor.execute(_TRIGRAMS.format(source))
     cursor.execute(_GUARD.format("owners", "name"))
     for source in SOURCES:
@@ -141,15 +147,6 @@ def _split_words(cursor: Any) -> None:
             fill_words(cursor, owner, source)
     for source in SOURCES:
         cursor.execute(_INDEXES.format(source))
-
-
-def _has_trigrams(cursor: Any) -> bool:
-    try:
-        with cursor.connection.transaction():
-            cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
-    except Exception:  # noqa: BLE001 - without the right to it, partial words are slower
-        return False
-    return True
 
 
 STEPS = (_create_tables, _create_buried, _split_words)
