@@ -17,7 +17,7 @@ from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.library import Library
 from sonde.knowledge.parsing import Parsers, unpack_entry
 from sonde.knowledge.ranking import embed_missing
-from sonde.knowledge.retrieval import cut_pieces
+from sonde.knowledge.retrieval import cut_fields, cut_pieces
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Source
 from sonde.types import Progress
@@ -341,9 +341,6 @@ def _read_pieces(source: Source, text: str) -> tuple[Piece, ...]:
     fields = {default: first} if first else {}
     for name, body in zip(parts[1::2], parts[2::2], strict=True):
         fields[name] = body.strip("\n")
-    pieces: list[Piece] = []
-    for name, body in fields.items():
-        pieces.extend(cut_pieces(body, name, len(pieces)))
-    if not pieces:
-        raise InvalidRequest("no text", user_message="There is no text.")
-    return tuple(pieces)
+    if pieces := cut_fields(fields):
+        return pieces
+    raise InvalidRequest("no text", user_message="There is no text.")

@@ -14,7 +14,6 @@ from sonde.knowledge.retrieval import (
     Retrieval,
     choose_messages,
     find_offset,
-    join_text,
     list_fields,
     show_snippet,
     show_text,
@@ -100,7 +99,7 @@ def get_entry(
 
 
 def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryContent:
-    text = join_text(entry)
+    text = list_fields(entry).get("", "")
     pieces = entry.pieces if entry.source == "media" else ()
     loc = options.loc
     place, anchor = _find_place(pieces, loc), loc.approx_offset

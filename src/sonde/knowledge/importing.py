@@ -14,7 +14,7 @@ from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
 from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.formats.chats import PEOPLE
-from sonde.knowledge.library import Refusal
+from sonde.knowledge.library import Refusals
 from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.ranking import embed_missing
 from sonde.policy.content import read_document, walk_documents
@@ -83,7 +83,7 @@ def import_source(
     wanted: Source | None = None,
     embedder: Embedder | None = None,
     restore: bool = False,
-    refused: dict[str, Refusal] | None = None,
+    refused: Refusals | None = None,
     parsers: Parsers | None = None,
 ) -> ImportReport:
     """Import everything below a folder, or one file; a second run does only what is left.
@@ -122,7 +122,7 @@ class _Run:
     work: Work
     wanted: Source | None
     parsers: Parsers
-    refused: dict[str, Refusal]
+    refused: Refusals
     counts: Counter[str] = field(default_factory=Counter)
     """The numbers of the report."""
     skipped: Counter[str] = field(default_factory=Counter)
@@ -200,8 +200,8 @@ class _Run:
             self._pass_over(known, buried)
             return
         before = self.refused.get(one.path)
-        if before and before.stamp == stamp:
-            self._skip(Skipped(one.path, before.reason, before.detail))
+        if before and before[0] == stamp:
+            self._skip(before[1])
             return
         data = read_document(self.root, one.path, MAX_FILE_BYTES)
         if isinstance(data, Skipped):
@@ -219,8 +219,9 @@ class _Run:
             file = File(one.path, data, one.mtime_ns // 1_000_000, beside)
             parsed = self.parsers.parse(file, self.wanted)
         except RefusedFormat as error:
-            self.refused[one.path] = Refusal(stamp, error.reason, error.detail)
-            self._skip(Skipped(one.path, error.reason, error.detail))
+            skipped = Skipped(one.path, error.reason, error.detail)
+            self.refused[one.path] = stamp, skipped
+            self._skip(skipped)
             return
         self.counts["redacted"] += parsed.redacted
         for each in parsed.skipped:

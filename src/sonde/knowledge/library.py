@@ -10,7 +10,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from sonde.embedding.base import Embedder
 from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
@@ -18,7 +17,7 @@ from sonde.knowledge.retrieval import KnowledgePreferences, check_preferences
 from sonde.paging.results import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
-from sonde.types import Caller
+from sonde.types import Caller, Skipped
 
 SESSION_TTL_S = 3_600.0
 """A session is dropped an hour after its last use, as the specification's TTL reaper does."""
@@ -88,13 +87,9 @@ class Sessions:
             self._kept.pop((user, id), None)
 
 
-class Refusal(NamedTuple):
-    """A file that no parser could read."""
-
-    stamp: str
-    """Its size and time then; as long as they stay the same, it is not tried again."""
-    reason: str
-    detail: str
+Refusals = dict[str, tuple[str, Skipped]]
+"""By path, files that no parser could read, each with its size and time then: as long as they stay
+the same, it is not tried again."""
 
 
 class Library:
@@ -120,8 +115,8 @@ class Library:
         self.max_tokens = max_tokens
         """Of an answer whose call and session set no budget."""
         self.sessions = Sessions()
-        self.refused: dict[tuple[str, str, Source | None], dict[str, Refusal]] = {}
-        """By user, folder and source: the files, by path, that an earlier import refused."""
+        self.refused: dict[tuple[str, str, Source | None], Refusals] = {}
+        """By user, folder and source: what earlier imports refused."""
         self._open_store = open_store
         self._close = close
         self._clock = clock

@@ -80,7 +80,14 @@ def parse_file(
         return _parse_archive(file, wanted, left, [MAX_UNPACKED_BYTES])
     if _OWN.search(file.path):
         raise RefusedFormat("unknown", "belongs to the program")
-    entries = _find_parser(file, wanted)(file)
+    try:
+        entries = _find_parser(file, wanted)(file)
+    except (RefusedFormat, MemoryError, RecursionError):
+        raise
+    except ImportError as error:
+        raise RefusedFormat("missing_extra", "documents") from error
+    except Exception as error:  # of this file, not of the archive around it
+        raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
     if wanted and any(entry.source != wanted for entry in entries):
         raise RefusedFormat("unknown", f"not among {wanted}")
     return entries
@@ -248,11 +255,15 @@ class Parsers:
         child = self._child = self._child or start_module(__name__, str(self._memory))
         head = {"path": file.path, "modified": file.modified, "wanted": wanted}
         head |= {"size": len(file.data), "beside": len(file.beside)}
+        packed = json.dumps(head).encode()
         deadline = time.monotonic() + self._seconds
+        assert child.stdin
+        assert child.stdout
         try:
-            answer = self._exchange(
-                child, json.dumps(head).encode(), file.data + file.beside, deadline
-            )
+            child.stdin.write(len(packed).to_bytes(8, "big") + packed + file.data + file.beside)
+            child.stdin.flush()
+            length = int.from_bytes(_read_exactly(child.stdout, 8, deadline), "big")
+            answer = json.loads(_read_exactly(child.stdout, length, deadline))
         except TimeoutError as error:
             self.close()
             raise RefusedFormat("too_slow", f"more than {self._seconds:g} seconds") from error
@@ -263,26 +274,14 @@ class Parsers:
         if "refused" in answer:
             raise RefusedFormat(*answer["refused"])
         entries = [unpack_entry(row) for row in answer["entries"]]
-        return ParseResult(
-            entries, answer["redacted"], [Skipped(*row) for row in answer["skipped"]]
-        )
+        skipped = [Skipped(*row) for row in answer["skipped"]]
+        return ParseResult(entries, answer["redacted"], skipped)
 
     def close(self) -> None:
         """End the child."""
         child, self._child, self._done = self._child, None, 0
         if child is not None:
             end_process(child)
-
-    def _exchange(
-        self, child: subprocess.Popen[bytes], head: bytes, data: bytes, deadline: float
-    ) -> Mapping[str, Any]:
-        assert child.stdin
-        assert child.stdout
-        child.stdin.write(len(head).to_bytes(8, "big") + head + data)
-        child.stdin.flush()
-        length = int.from_bytes(_read_exactly(child.stdout, 8, deadline), "big")
-        answer: Mapping[str, Any] = json.loads(_read_exactly(child.stdout, length, deadline))
-        return answer
 
 
 def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes:

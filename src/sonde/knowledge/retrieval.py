@@ -104,6 +104,14 @@ def cut_pieces(text: str, field: str = "", place: int = 0) -> Iterator[Piece]:
             yield Piece(text[start:end], place + at, start, field)
 
 
+def cut_fields(fields: Mapping[str, str]) -> tuple[Piece, ...]:
+    """The texts of several fields as pieces, numbered through."""
+    pieces: list[Piece] = []
+    for name, text in fields.items():
+        pieces.extend(cut_pieces(text, name, len(pieces)))
+    return tuple(pieces)
+
+
 Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Order = Literal["relevance", "recent"]
@@ -288,11 +296,6 @@ def choose_messages(messages: Sequence[Piece], at: int, options: Retrieval) -> l
     ranges = list(pairwise(accumulate((len(each.text) for each in messages), initial=0)))
     first, last = (at, at) if options.mode == "chunk" else _grow(ranges, at, options)
     return list(messages[first : last + 1])
-
-
-def join_text(entry: Entry, field_name: str = "") -> str:
-    """The whole text of an entry, or of one of its fields."""
-    return "".join(piece.text for piece in entry.pieces if piece.field == field_name)
 
 
 def list_fields(entry: Entry) -> dict[str, str]:

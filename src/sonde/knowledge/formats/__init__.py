@@ -17,7 +17,7 @@ from datetime import date, datetime
 from html.parser import HTMLParser
 from typing import Any
 
-from sonde.knowledge.retrieval import cut_pieces
+from sonde.knowledge.retrieval import cut_fields
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import Entry, Piece, Source
 
@@ -217,11 +217,9 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def parse_xml(data: bytes) -> Any:
     """The root of an XML document; entities and external parts are refused."""
-    try:
-        from defusedxml import DefusedXmlException
-        from defusedxml.ElementTree import ParseError, fromstring
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
     try:
         return fromstring(data, forbid_dtd=False)
     except DefusedXmlException as error:
@@ -239,12 +237,8 @@ def make_fields(
     source: Source, title: str, fields: Mapping[str, str], file: File, **facts: Any
 ) -> Entry:
     """An entry of several fields; times are those of the file where nothing better is known."""
-    pieces: list[Piece] = []
-    for name, text in fields.items():
-        pieces.extend(cut_pieces(text, name, len(pieces)))
-    facts.setdefault("created_at", file.modified)
-    facts.setdefault("last_modified", file.modified)
-    return Entry(source, " ".join(title.split()), tuple(pieces), **facts)
+    times = {"created_at": file.modified, "last_modified": file.modified}
+    return Entry(source, " ".join(title.split()), cut_fields(fields), **times | facts)
 
 
 def make_chat(title: str, messages: Sequence[Piece], file: File, **facts: Any) -> Entry:

@@ -8,11 +8,11 @@ import email.policy
 import io
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 from sonde.knowledge.formats import (
@@ -28,8 +28,6 @@ from sonde.knowledge.formats import (
 from sonde.stores.knowledge.base import Entry
 from sonde.text.times import read_time
 
-T = TypeVar("T")
-
 MAX_CELLS = 500_000
 """Of a workbook; more take longer than a parser may."""
 _EPUB = "{urn:oasis:names:tc:opendocument:xmlns:container}"
@@ -44,22 +42,16 @@ _MBOX_LINE = re.compile(rb"(?m)^From .*\r?\n")
 
 def parse_pdf(file: File) -> list[Entry]:
     """A PDF's text, page by page."""
-    try:
-        from pypdf import PdfReader
-        from pypdf.errors import PyPdfError
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
-    try:
-        reader = PdfReader(io.BytesIO(file.data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise RefusedFormat("encrypted")
-        text = "\n\n".join(page.extract_text() for page in reader.pages)
-        known = reader.metadata
-        title = (known.title if known else "") or file.stem
-        facts = {"author": str(known.author)} if known and known.author else {}
-        facts["pages"] = str(len(reader.pages))
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
+    from pypdf import PdfReader
+
+    reader = PdfReader(io.BytesIO(file.data))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise RefusedFormat("encrypted")
+    text = "\n\n".join(page.extract_text() for page in reader.pages)
+    known = reader.metadata
+    title = (known.title if known else "") or file.stem
+    facts = {"author": str(known.author)} if known and known.author else {}
+    facts["pages"] = str(len(reader.pages))
     return [_make(file, "pdf", str(title), text, facts=facts)]
 
 
@@ -152,26 +144,19 @@ def parse_plain_text(file: File) -> list[Entry]:
 
 def parse_image(file: File) -> list[Entry]:
     """A picture's metadata."""
-    try:
-        from PIL import ExifTags, Image
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
+    from PIL import ExifTags, Image
 
-    def read() -> tuple[dict[str, str], Any]:
-        with Image.open(io.BytesIO(file.data)) as image:
-            facts = {"format": str(image.format), "size": f"{image.width}x{image.height}"}
-            texts = {key: each for key, each in image.info.items() if isinstance(each, str)}
-            facts |= {key: text[:2_000] for key, text in texts.items()}
-            taken = None
-            for code, value in image.getexif().items():
-                name = ExifTags.TAGS.get(code, "")
-                if name and isinstance(value, str | int | float):
-                    facts[name] = str(value)[:500]
-                if name == "DateTime":
-                    taken = str(value).replace(":", "-", 2)
-            return facts, taken
-
-    facts, taken = _guard(read)
+    taken = None
+    with Image.open(io.BytesIO(file.data)) as image:
+        facts = {"format": str(image.format), "size": f"{image.width}x{image.height}"}
+        texts = {str(key): each for key, each in image.info.items() if isinstance(each, str)}
+        facts |= {key: text[:2_000] for key, text in texts.items()}
+        for code, value in image.getexif().items():
+            name = ExifTags.TAGS.get(code, "")
+            if name and isinstance(value, str | int | float):
+                facts[name] = str(value)[:500]
+            if name == "DateTime":
+                taken = str(value).replace(":", "-", 2)
     text = "\n".join(f"{key}: {value}" for key, value in facts.items())
     created = read_time(taken) or file.modified
     return [_make(file, "image", file.stem, text, facts=facts, created_at=created)]
@@ -184,12 +169,8 @@ def _make(file: File, kind: str, title: str, text: str, **facts: Any) -> Entry:
 
 
 def _open_office(file: File, module: str, opener: str, **options: bool) -> Any:
-    open_archive(file.data).close()
-    try:
-        open_one = getattr(import_module(module), opener)
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
-    return _guard(lambda: open_one(io.BytesIO(file.data), **options))
+    open_archive(file.data).close()  # refuses bombs
+    return getattr(import_module(module), opener)(io.BytesIO(file.data), **options)
 
 
 def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
@@ -198,16 +179,6 @@ def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
     created = read_time(getattr(known, "created", None)) or file.modified
     title = str(getattr(known, "title", "") or file.stem)
     return _make(file, kind, title, text, facts=facts, created_at=created)
-
-
-def _guard(read: Callable[[], T]) -> T:
-    """Run a library on a file, and raise `RefusedFormat` for whatever it raises."""
-    try:
-        return read()
-    except (RefusedFormat, MemoryError):
-        raise
-    except Exception as error:
-        raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
 
 
 def is_mail(data: bytes) -> bool:

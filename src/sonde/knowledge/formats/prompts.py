@@ -53,12 +53,10 @@ def is_prompt(value: Any) -> bool:
 
 def _read_yaml(file: File) -> Any:
     """The file as YAML. Raises `RefusedFormat`."""
+    import yaml
+
     if len(file.data) > MAX_YAML_BYTES:
         raise RefusedFormat("too_large", f"more than {MAX_YAML_BYTES} bytes of YAML")
-    try:
-        import yaml
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
     try:
         return front_matter_to_json(load_yaml(file.text()))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
