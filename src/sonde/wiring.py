@@ -313,7 +313,7 @@ def _open_library(settings: Settings, workspace: Workspace) -> Library:
         embedder=workspace.static, max_tokens=workspace.max_tokens,
     )  # fmt: skip
     if settings.knowledge_store == "sqlite":
-        return make(partial(_open_knowledge, settings.home))
+        return make(open_store=partial(_open_knowledge, settings.home))
     lock = threading.Lock()
     opened: list[PostgresDatabase] = []
 
@@ -330,7 +330,7 @@ def _open_library(settings: Settings, workspace: Workspace) -> Library:
         while opened:
             opened.pop().close()
 
-    return make(open_store, close=close)
+    return make(open_store=open_store, close_stores=close)
 
 
 def _open_knowledge(home: Path, user: str) -> KnowledgeStore:

@@ -102,14 +102,8 @@ def import_source(
         parsers = parsers or stack.enter_context(contextlib.closing(Parsers()))
         run = _Run(store, root, work, wanted, parsers, {} if refused is None else refused)
         run.import_files()
-    if embedder:
-        for source in SOURCES:
-            total = store.count(source)[1]
-
-            def report(done: int, total: int = total) -> None:
-                work.report(Progress("embedding", done, total))
-
-            embed_missing(store, source, embedder, step=report)
+    for source in SOURCES:
+        embed_missing(store, source, embedder, work=work)
     return ImportReport(**run.counts, skipped=dict(run.skipped), examples=tuple(run.examples))
 
 

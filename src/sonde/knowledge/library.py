@@ -60,79 +60,45 @@ class KnowledgeSession:
         self.recent.appendleft(query)
 
 
-class Sessions:
-    """The sessions in use, by user and id; the least recently used are evicted."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], KnowledgeSession] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def open(self, user: str, id: str) -> KnowledgeSession:  # noqa: A002
-        """The user's session with this id, created if there is none."""
-        with self._lock:
-            oldest = self._clock() - SESSION_TTL_S
-            for key in [key for key, kept in self._kept.items() if kept.last_used < oldest]:
-                del self._kept[key]
-            session = self._kept.setdefault((user, id), KnowledgeSession(id))
-            session.last_used = self._clock()
-            self._kept.move_to_end((user, id))
-            while len(self._kept) > MAX_SESSIONS:
-                self._kept.popitem(last=False)
-            return session
-
-    def close(self, user: str, id: str) -> None:  # noqa: A002
-        """Drop a session, if there is one."""
-        with self._lock:
-            self._kept.pop((user, id), None)
-
-
 Refusals = dict[str, tuple[str, Skipped]]
 """By path, files that no parser could read, each with its size and time then: as long as they stay
 the same, it is not tried again."""
 
 
+@dataclass(eq=False, kw_only=True, slots=True)
 class Library:
     """The stores of all users, their sessions, and the services that work on them need."""
 
-    def __init__(
-        self,
-        open_store: Callable[[str], KnowledgeStore],
-        *,
-        start: Path,
-        jobs: Jobs,
-        results: ResultSets,
-        embedder: Embedder | None,
-        max_tokens: int,
-        close: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.start = start
-        """The folder that relative paths of imports start from."""
-        self.jobs = jobs
-        self.results = results
-        self.embedder = embedder
-        self.max_tokens = max_tokens
-        """Of an answer whose call and session set no budget."""
-        self.sessions = Sessions()
-        self.refused: dict[tuple[str, str, Source | None], Refusals] = {}
-        """By user, folder and source: what earlier imports refused."""
-        self._open_store = open_store
-        self._close = close
-        self._clock = clock
-        self._stores: dict[str, KnowledgeStore] = {}
-        self._lock = threading.Lock()
+    open_store: Callable[[str], KnowledgeStore]
+    close_stores: Callable[[], None] = lambda: None
+    """Releases what the stores share."""
+    start: Path
+    """The folder that relative paths of imports start from."""
+    jobs: Jobs
+    results: ResultSets
+    embedder: Embedder | None
+    max_tokens: int
+    """Of an answer whose call and session set no budget."""
+    clock: Callable[[], float] = time.time
+    refused: dict[tuple[str, str, Source | None], Refusals] = field(default_factory=dict)
+    """By user, folder and source: what earlier imports refused."""
+    _stores: dict[str, KnowledgeStore] = field(default_factory=dict, init=False)
+    _sessions: OrderedDict[tuple[str, str], KnowledgeSession] = field(
+        default_factory=OrderedDict, init=False
+    )
+    """By user and id, the least recently used first."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def of(self, user: str) -> KnowledgeStore:
         """The user's store."""
         with self._lock:
             if user not in self._stores:
-                self._stores[user] = self._open_store(user)
+                self._stores[user] = self.open_store(user)
             return self._stores[user]
 
     def now_ms(self) -> int:
         """The time in epoch milliseconds, as entries carry it."""
-        return int(self._clock() * 1000)
+        return int(self.clock() * 1000)
 
     def open_session(
         self,
@@ -147,7 +113,7 @@ class Library:
         name, user = id or caller.session, caller.user
         if not name:
             return None
-        session = self.sessions.open(user, secrets.token_urlsafe(12) if name == "new" else name)
+        session = self._find_session(user, secrets.token_urlsafe(12) if name == "new" else name)
         store = self.of(user)
         text = store.recall(f"session:{session.id}") if store.shared else None
         if text:
@@ -158,6 +124,18 @@ class Library:
         if changes:
             session.preferences |= check_preferences(changes)
         return session
+
+    def _find_session(self, user: str, name: str) -> KnowledgeSession:
+        now = time.monotonic()
+        with self._lock:
+            for key in [k for k, s in self._sessions.items() if s.last_used < now - SESSION_TTL_S]:
+                del self._sessions[key]
+            session = self._sessions.setdefault((user, name), KnowledgeSession(name))
+            session.last_used = now
+            self._sessions.move_to_end((user, name))
+            while len(self._sessions) > MAX_SESSIONS:
+                self._sessions.popitem(last=False)
+            return session
 
     def save_session(self, user: str, session: KnowledgeSession) -> None:
         """Publish a session to the other servers, where there are any."""
@@ -172,7 +150,8 @@ class Library:
 
     def forget_session(self, user: str, session: str) -> None:
         """End a session on every server."""
-        self.sessions.close(user, session)
+        with self._lock:
+            self._sessions.pop((user, session), None)
         store = self.of(user)
         if store.shared:
             store.remember(f"session:{session}", "", -1.0)
@@ -183,7 +162,7 @@ class Library:
             for store in self._stores.values():
                 store.close()
             self._stores = {}
-            self._close()
+            self.close_stores()
 
 
 def save_ranking(store: KnowledgeStore, key: str, hits: Sequence[AnyHit], held: int) -> None:

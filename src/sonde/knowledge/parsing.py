@@ -134,7 +134,7 @@ def _find_json(file: File) -> Parser:
     value = load_json(file)
     if prompts.is_card(value):
         return prompts.parse_card
-    if chats.find_chat_kind(value):
+    if chats.find_chat_maker(value):
         return chats.parse_chat_export
     if transcripts.is_transcript(value):
         return transcripts.parse_transcript

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import quote
@@ -10,6 +10,7 @@ from urllib.parse import quote
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.question import STOP_WORDS
+from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import (
     ANYTHING,
     TITLE,
@@ -21,7 +22,7 @@ from sonde.stores.knowledge.base import (
     Source,
 )
 from sonde.text.words import query_terms, read_words
-from sonde.types import Kind, Scored
+from sonde.types import Kind, Progress, Scored
 
 MAX_QUERY_CHARS = 20_000
 MAX_QUERY_TERMS = 256
@@ -152,16 +153,14 @@ def find_message_id(entry: Entry, piece: Piece) -> str:
     return piece.uuid if entry.source == "chats" and piece.field != TITLE else ""
 
 
+@dataclass(slots=True)
 class KnowledgeSearch:
     """One query on one user's store; its vector is computed at most once."""
 
-    def __init__(
-        self, store: KnowledgeStore, question: KnowledgeQuery, embedder: Embedder | None
-    ) -> None:
-        self.store = store
-        self.question = question
-        self._embedder = embedder
-        self._vector: Vectors | None = None
+    store: KnowledgeStore
+    question: KnowledgeQuery
+    embedder: Embedder | None
+    vector: Vectors | None = None
 
     def rank(self, source: Source, where: Conditions = ANYTHING) -> list[KnowledgeHit]:
         """The hits in one source, best first, scored 0 to 1."""
@@ -179,16 +178,16 @@ class KnowledgeSearch:
         return normalise(sorted(hits, key=_order), store.scale)
 
     def _find_near(self, source: Source, where: Conditions) -> list[Scored]:
-        if self._embedder is None or not self.question.terms:
+        embedder = self.embedder
+        if embedder is None or not self.question.terms:
             return []
-        embed_missing(self.store, source, self._embedder, MAX_EMBEDDED_BY_SEARCH)
+        embed_missing(self.store, source, embedder, MAX_EMBEDDED_BY_SEARCH)
         try:
-            if self._vector is None:
-                self._vector = self._embedder.embed([self.question.text], "query")[0]
+            if self.vector is None:
+                self.vector = embedder.embed([self.question.text], "query")[0]
         except EmbeddingFailed:
             return []
-        model = self._embedder.name
-        return self.store.nearest(source, model, self._vector, DENSE_DEPTH, where)
+        return self.store.nearest(source, embedder.name, self.vector, DENSE_DEPTH, where)
 
 
 def merge_sources(rankings: Iterable[Sequence[HitT]]) -> list[HitT]:
@@ -223,10 +222,10 @@ def embed_missing(
     source: Source,
     embedder: Embedder | None,
     limit: int = 1 << 40,
-    step: Callable[[int], None] = lambda _done: None,
+    work: Work | None = None,
 ) -> int:
     """Embed pieces that have no vector yet, all or at most `limit`. Returns their number."""
-    done = 0
+    done, total = 0, store.count(source)[1] if embedder and work else 0
     while embedder and done < limit:
         bare = store.list_bare(source, embedder.name, min(EMBEDDING_BATCH, limit - done))
         if not bare:
@@ -235,7 +234,8 @@ def embed_missing(
         rows = embedder.embed(texts, "passage")
         store.put_vectors(source, embedder.name, [found.piece.number for found in bare], rows)
         done += len(bare)
-        step(done)
+        if work:
+            work.report(Progress("embedding", done, total))
     return done
 
 

@@ -42,8 +42,13 @@ def cut_excerpt(text: str, terms: Collection[str], length: int, hints: Collectio
     first, last = _find_place(flat, terms, hints, length)
     room = length - 2 * len(_ELLIPSIS)
     start = max(0, min((first + last - room) // 2, len(flat) - room))
-    start = _begin_word(flat, start, first)
-    end = _end_word(flat, min(len(flat), start + room), last)
+    if start > 0:  # at the beginning of a word, if one is near
+        space = flat.find(" ", start, min(start + WORD_SEARCH_CHARS, first))
+        start = space + 1 if space >= 0 else ceil_boundary(flat, start)
+    end = start + room
+    if end < len(flat):
+        space = flat.rfind(" ", max(last, end - WORD_SEARCH_CHARS), end + 1)
+        end = space if space > 0 else floor_boundary(flat, end)
     head = _ELLIPSIS if start > 0 else ""
     tail = _ELLIPSIS if end < len(flat) else ""
     return f"{head}{flat[start:end].strip()}{tail}"
@@ -77,20 +82,6 @@ def _find_place(
             if sum(seen.values()) > best[0] + 1e-9:
                 best = (sum(seen.values()), start, min(end, begin + length))
     return best[1], best[2]
-
-
-def _begin_word(text: str, start: int, before: int) -> int:
-    if start <= 0:
-        return 0
-    space = text.find(" ", start, min(start + WORD_SEARCH_CHARS, before))
-    return space + 1 if space >= 0 else ceil_boundary(text, start)
-
-
-def _end_word(text: str, end: int, behind: int) -> int:
-    if end >= len(text):
-        return len(text)
-    space = text.rfind(" ", max(behind, end - WORD_SEARCH_CHARS), end + 1)
-    return space if space > 0 else floor_boundary(text, end)
 
 
 PIECE_CHARS = 1_500

@@ -25,6 +25,7 @@ MAX_MEMBERS = 20_000
 MAX_UNPACKED_BYTES = 1 << 29
 MAX_RATIO = 200
 """Of unpacked to packed bytes; text compresses to a tenth or so, a bomb to a thousandth."""
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")
 MAX_OPEN_TAGS = 200
 """Unclosed tags; for each the HTML parser scans to the end of the text."""
@@ -293,20 +294,10 @@ class _TextMaker(HTMLParser):
             self.parts.append(data if self._pre else " ".join(data.split(" ")).replace("\n", " "))
 
 
-def _drop_comments(text: str) -> str:
-    parts: list[str] = []
-    at = 0
-    while (begin := text.find("<!--", at)) >= 0:
-        parts.append(text[at:begin])
-        end = text.find("-->", begin + 4)
-        at = end + 3 if end >= 0 else len(text)
-    return "".join(parts) + text[at:]
-
-
 def read_html(text: str) -> tuple[str, str]:
     """Title and plain text of HTML."""
     maker = _TextMaker()
-    text = _drop_comments(text)
+    text = _COMMENT.sub("", text)
     if len(_OPEN.findall(text)) > MAX_OPEN_TAGS:
         text = _OPEN.sub("&lt;", text)
     maker.feed(text)

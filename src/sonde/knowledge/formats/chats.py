@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ PEOPLE = "users.json"
 _MARK = re.compile(r"<([@#!]?)([^<>|]*+)(?:\|([^<>]*+))?>")
 
 
-def make_slack(file: File, rows: list[Any]) -> Entry:
+def _make_slack(file: File, rows: Any) -> Iterator[Entry]:
     """A day of a channel; the folder is the channel's name."""
     names = _read_people(file.beside)
     messages = []
@@ -39,7 +39,7 @@ def make_slack(file: File, rows: list[Any]) -> Entry:
     channel = file.path.split("/")[-2] if "/" in file.path else "Slack"
     if not messages:
         raise RefusedFormat("no_text")
-    return make_chat(f"#{channel} {file.stem}", messages, file, facts={"app": "Slack"})
+    yield make_chat(f"#{channel} {file.stem}", messages, file, facts={"app": "Slack"})
 
 
 def _read_people(data: bytes) -> Mapping[str, str]:
@@ -115,26 +115,26 @@ _WHATSAPP = re.compile(
 )
 
 
-def find_chat_kind(value: Any) -> str:
-    """The name of a JSON export's format; empty when it is none."""
+def find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | None:
+    """What makes conversations of the rows of a JSON export; None when it is none."""
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, dict):
-        return ""
+        return None
     if isinstance(first.get("mapping"), dict):
-        return "chatgpt"
+        return _make_chatgpt
     if isinstance(first.get("chat_messages"), list):
-        return "claude"
+        return _make_claude
     if isinstance(first.get("chunkedPrompt"), dict):
-        return "aistudio"
+        return _make_studio
     if isinstance(value, list) and any(_is_gemini(row) for row in value):
-        return "gemini"
+        return _make_gemini
     if first is value and (
         isinstance(first.get("messages"), list) or isinstance(first.get("chats"), dict)
     ):
-        return "telegram"
+        return _make_telegram
     if isinstance(value, list) and first.get("type") == "message" and "ts" in first:
-        return "slack"
-    return ""
+        return _make_slack
+    return None
 
 
 def _is_gemini(row: Any) -> bool:
@@ -145,21 +145,13 @@ def _is_gemini(row: Any) -> bool:
 def parse_chat_export(file: File) -> list[Entry]:
     """Every conversation of an export in JSON."""
     value = load_json(file)
-    kind = find_chat_kind(value)
-    if not kind:
+    make = find_chat_maker(value)
+    if make is None:
         raise RefusedFormat("unknown", "not a known export")
-    rows = value if isinstance(value, list) else [value]
-    if kind == "slack":
-        return [make_slack(file, rows)]
-    make = {
-        "chatgpt": _make_chatgpt,
-        "claude": _make_claude,
-        "aistudio": _make_studio,
-        "gemini": _make_gemini,
-        "telegram": _make_telegram,
-    }[kind]
-    found = [each for row in rows if isinstance(row, dict) for each in make(file, row)]
-    return [chat for chat in found if chat.pieces]
+    if make is _make_slack:  # its rows are messages of one conversation
+        return list(make(file, value))
+    rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
+    return [chat for row in rows for chat in make(file, row) if chat.pieces]
 
 
 def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:

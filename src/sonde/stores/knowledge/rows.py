@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sonde.stores.knowledge.base import (
@@ -78,13 +78,13 @@ def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[s
     return index_text(entry.title), tags, index_text(piece.text)
 
 
+@dataclass(slots=True)
 class Tally:
     """What a write changes: holders of each term, number of pieces, and their length in terms."""
 
-    def __init__(self) -> None:
-        self.terms: Counter[str] = Counter()
-        self.pieces = 0
-        self.length = 0
+    terms: Counter[str] = field(default_factory=Counter)
+    pieces: int = 0
+    length: int = 0
 
     def count(
         self, entry: Entry, piece: Piece, sign: int = 1
