@@ -107,13 +107,7 @@ def watch_source(root: Path, work: Work) -> Iterator[None]:
 
 
 def add_entry(
-    library: Library,
-    source: Source,
-    title: str,
-    text: str,
-    tags: Sequence[str] = (),
-    *,
-    work: Work,
+    library: Library, source: Source, title: str, text: str, tags: Sequence[str] = (), *, work: Work
 ) -> Entry:
     """Store a new entry; characters and prompts take their fields as `## name` sections."""
     now = library.now_ms()

@@ -82,17 +82,12 @@ def find_entry(store: KnowledgeStore, source: Source, id: str, *, pieces: bool =
     return entry
 
 
-def get_entry(
-    store: KnowledgeStore,
-    source: Source,
-    id: str,  # noqa: A002
-    options: Retrieval,
-) -> EntryContent:
+def get_entry(store: KnowledgeStore, source: Source, key: str, options: Retrieval) -> EntryContent:
     """As much of an entry as the options ask for."""
     terms = read_knowledge_query(options.query).terms
+    entry = find_entry(store, source, key, pieces=source != "chats")
     if source == "chats":
-        return _get_chat(store, find_entry(store, source, id, pieces=False), options, terms)
-    entry = find_entry(store, source, id)
+        return _get_chat(store, entry, options, terms)
     if source in ("characters", "prompts"):
         return _get_fields(entry, options, terms)
     return _get_text(entry, options, terms)
@@ -146,11 +141,9 @@ def _get_fields(entry: Entry, options: Retrieval, terms: Sequence[str]) -> Entry
     fields = list_fields(entry)
     if options.mode == "full":
         return _get_all_fields(entry, fields, options)
-    wanted = set(terms)
-    by_matches = sorted(
-        fields, key=lambda name: -len(wanted.intersection(index_text(fields[name])))
-    )
-    field = options.loc.field if options.loc.field in fields else next(iter(by_matches), "")
+    matches = {name: len(set(terms) & set(index_text(text))) for name, text in fields.items()}
+    best = max(fields, key=matches.__getitem__, default="")
+    field = options.loc.field if options.loc.field in fields else best
     text = fields.get(field, "")
     offset = options.loc.approx_offset
     anchor = min(find_offset(text, terms) if offset is None else offset, len(text))
@@ -208,10 +201,8 @@ def _get_chat(
 
 
 def _find_message(store: KnowledgeStore, entry: Entry, loc: Location, terms: Sequence[str]) -> int:
-    if loc.message_id:
-        piece = store.find_piece("chats", entry.id, loc.message_id)
-        if piece:
-            return piece.place
+    if loc.message_id and (piece := store.find_piece("chats", entry.id, loc.message_id)):
+        return piece.place
     if loc.message_index is not None:
         return loc.message_index
     if terms:  # a light search: the best messages of the store, the first of this conversation
@@ -291,7 +282,7 @@ def _name_speaker(line: Piece, text: str) -> str:
 
 
 def _make_segment(line: Piece, *, timestamps: bool) -> Segment:
-    segment = Segment(text=line.text.strip())
+    segment: Segment = {"text": line.text.strip()}
     if line.sender:
         segment = {"speaker": line.sender, **segment}
     if timestamps and line.begins is not None:

@@ -129,7 +129,14 @@ class SqliteWords:
         others = take_within(match.others, self._counts, _MAX_COUNTED)
         if others:
             return self._score_both(lead, [*match.terms, *others], limit, inside=inside)
-        oldest = self._find_oldest(lead, _MAX_SCORED // len(match.terms)) if match.every else 0
+        oldest = 0
+        if match.every:
+            query = (
+                f"SELECT rowid FROM {self._source}_words WHERE {self._source}_words MATCH ?"
+                " ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+            )
+            most = _MAX_SCORED // len(match.terms)
+            oldest = read_number(self._connection, query, (lead, most))
         rows = self._select(lead, f"w.rowid > ? {_BEST}", oldest, limit, inside=inside)
         return [Scored(number, value) for number, value in rows]
 
@@ -145,13 +152,6 @@ class SqliteWords:
         once = dict(self._select(lead, among, numbers))
         best = sorted((once[number] - value, number) for number, value in twice)
         return [Scored(number, -value) for value, number in best[:limit]]
-
-    def _find_oldest(self, match: str, most: int) -> int:
-        query = (
-            f"SELECT rowid FROM {self._source}_words WHERE {self._source}_words MATCH ?"
-            " ORDER BY rowid DESC LIMIT 1 OFFSET ?"
-        )
-        return read_number(self._connection, query, (match, most))
 
     def _select(
         self, match: str, behind: str, *given: Value, inside: bool = False
