@@ -17,7 +17,7 @@ from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.library import Library
 from sonde.knowledge.parsing import Parsers, unpack_entry
 from sonde.knowledge.ranking import embed_missing
-from sonde.knowledge.retrieval import cut_fields, cut_pieces
+from sonde.knowledge.retrieval import cut_fields, cut_pieces, list_fields
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Source
 from sonde.types import Progress
@@ -164,14 +164,8 @@ def write_editable(entry: Entry) -> str:
     """An entry as the text that `edit_entry` takes back."""
     if entry.source == "chats":
         return "\n".join(f"{piece.sender}: {piece.text}" for piece in entry.pieces)
-    parts: list[str] = []
-    field = ""
-    for piece in entry.pieces:
-        if piece.field != field:
-            field = piece.field
-            parts.append(f"{chr(10) if parts else ''}## {field}\n")
-        parts.append(piece.text)
-    return "".join(parts)
+    fields = list_fields(entry).items()
+    return "\n".join(f"## {name}\n{text}" if name else text for name, text in fields)
 
 
 def write_knowledge(

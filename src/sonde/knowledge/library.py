@@ -48,11 +48,6 @@ class KnowledgeSession:
         while len(self.seen) > MAX_SEEN_URIS:
             self.seen.popitem(last=False)
 
-    def forget_seen(self, uris: Iterable[str]) -> None:
-        """Allow these to be shown again."""
-        for uri in uris:
-            self.seen.pop(uri, None)
-
     def add_query(self, query: str) -> None:
         """Put a query in front of the recent ones."""
         if query in self.recent:

@@ -254,8 +254,8 @@ class Parsers:
             self.close()
         child = self._child = self._child or start_module(__name__, str(self._memory))
         head = {"path": file.path, "modified": file.modified, "wanted": wanted}
-        head |= {"size": len(file.data), "beside": len(file.beside)}
-        packed = json.dumps(head).encode()
+        sizes = {"size": len(file.data), "beside": len(file.beside)}
+        packed = json.dumps(head | sizes).encode()
         deadline = time.monotonic() + self._seconds
         assert child.stdin
         assert child.stdout

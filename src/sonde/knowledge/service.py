@@ -231,6 +231,7 @@ def _hide_seen(session: KnowledgeSession, hits: Sequence[AnyHit]) -> tuple[Seque
     """The hits the session has not seen; all of them again once it has seen every one."""
     fresh = [hit for hit in hits if hit.uri not in session.seen]
     if hits and not fresh:
-        session.forget_seen(hit.uri for hit in hits)
+        for hit in hits:
+            session.seen.pop(hit.uri, None)
         return hits, 0
     return fresh, len(hits) - len(fresh)

@@ -195,11 +195,10 @@ def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
         if not isinstance(message, dict):
             continue
         parts = message.get("content")
-        texts = [
-            str(part.get("text") or "")
-            for part in (parts if isinstance(parts, list) else [])
-            if isinstance(part, dict) and part.get("type") == "text"
+        listed = [
+            part for part in (parts if isinstance(parts, list) else []) if isinstance(part, dict)
         ]
+        texts = [str(part.get("text") or "") for part in listed if part.get("type") == "text"]
         text = "\n".join(filter(None, texts)) or str(message.get("text") or "")
         when = read_time(message.get("created_at"))
         key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")

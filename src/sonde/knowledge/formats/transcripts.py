@@ -62,13 +62,8 @@ def parse_subtitles(file: File) -> list[Entry]:
 def is_transcript(value: Any) -> bool:
     """Whether JSON is a transcript, as speech recognisers and video sites write it."""
     rows = value.get("segments") if isinstance(value, dict) else value
-    return (
-        isinstance(rows, list)
-        and bool(rows)
-        and isinstance(rows[0], dict)
-        and "text" in rows[0]
-        and ("start" in rows[0] or "offset" in rows[0])
-    )
+    first = rows[0] if isinstance(rows, list) and rows else None
+    return isinstance(first, dict) and "text" in first and ("start" in first or "offset" in first)
 
 
 def parse_transcript(file: File) -> list[Entry]:
