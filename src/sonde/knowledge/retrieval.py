@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from itertools import accumulate, pairwise
 from typing import Any, Literal, TypedDict, cast, get_args
@@ -233,19 +233,17 @@ def _read_option(name: str, value: object) -> object:
     return value
 
 
-def _read_location(given: Mapping[str, object]) -> Location:
+def _read_location(given: Mapping[str, Any]) -> Location:
     """A location; parts of the wrong type are ignored, as it is only a hint."""
-    known: dict[str, Any] = {}
+    known = Location()
     for part in fields(Location):
-        value = given.get(part.name)
+        value: Any = given.get(part.name)
         if part.name == "approx_offset" and isinstance(value, float) and math.isfinite(value):
             value = int(value)
-        if isinstance(value, str) if part.default == "" else type(value) is int:
-            known[part.name] = value
-    for name in ("approx_offset", "message_index"):
-        if known.get(name, 0) < 0:
-            del known[name]
-    return Location(**known)
+        is_valid = isinstance(value, str) if part.default == "" else type(value) is int
+        if is_valid and not (part.name in ("approx_offset", "message_index") and value < 0):
+            known = replace(known, **{part.name: value})
+    return known
 
 
 def show_text(
