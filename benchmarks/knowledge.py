@@ -107,8 +107,8 @@ def open_empty(postgres: str | None) -> Iterator[KnowledgeStore]:
             yield store
             store.close()
         return
+    from sonde.stores.knowledge.postgres import PostgresKnowledge
     from sonde.stores.knowledge.postgres.database import PostgresDatabase
-    from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
     database = PostgresDatabase(postgres)
     yield PostgresKnowledge(database, f"benchmark {uuid.uuid4()}")

@@ -36,8 +36,8 @@ _KINDS = ("pdf", "html", "txt")
 def open_store(at: str) -> KnowledgeStore:
     """The store in a folder or behind an address."""
     if at.startswith("postgres"):
+        from sonde.stores.knowledge.postgres import PostgresKnowledge
         from sonde.stores.knowledge.postgres.database import PostgresDatabase
-        from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
         return PostgresKnowledge(PostgresDatabase(at), "scale")
     return SqliteKnowledge(Path(at))

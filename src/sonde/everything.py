@@ -18,7 +18,7 @@ from sonde.knowledge.service import (
     KnowledgeRequest,
     PageOptions,
     RankedPage,
-    open_page,
+    open_ranked_page,
     rank_sources,
     read_entry,
 )
@@ -65,7 +65,7 @@ def search_everything(
         rankings: list[Sequence[AnyHit]] = [*rank_sources(app.knowledge, request, work)]
         return merge_sources([*rankings, *_rank_files(app, request, work, required=not rankings)])
 
-    page = open_page(app.knowledge, request, options, work, session, rank, dedupe=dedupe)
+    page = open_ranked_page(app.knowledge, request, options, work, session, rank, dedupe=dedupe)
     return replace(page, hints=())
 
 
@@ -116,26 +116,13 @@ def _rank_files(
 
 
 def _make_file_hit(hit: Hit) -> FileHit:
-    return FileHit(
-        hit.kind,
-        hit.project,
-        hit.path,
-        hit.span.start_line,
-        hit.span.end_line,
-        hit.text,
-        hit.state.mtime_ns // 1_000_000 if hit.state else 0,
-        hit.score,
-        hit.score_type,
-    )
+    span, modified = hit.span, hit.state.mtime_ns // 1_000_000 if hit.state else 0
+    place = (hit.kind, hit.project, hit.path, span.start_line, span.end_line)
+    return FileHit(*place, hit.text, modified, hit.score, hit.score_type)
 
 
 def _fetch_file(
-    app: App,
-    kind: Kind,
-    name: str,
-    rest: str,
-    retrieval: Mapping[str, object] | None,
-    work: Work,
+    app: App, kind: Kind, name: str, rest: str, retrieval: Mapping[str, object] | None, work: Work
 ) -> FileExcerpt:
     project_text, _, path = unquote(name).rpartition("//")
     work.check()
@@ -160,11 +147,6 @@ def _fetch_file(
     else:
         anchor = sum(len(row) + 1 for row in rows[:first])
         shown = show_text(content.text, options, anchor)
-    return FileExcerpt(
-        f"{kind}://{name}" + (f"#{rest}" if rest else ""),
-        kind,
-        path,
-        shown.text,
-        content.mtime_ns // 1_000_000,
-        shown.next_offset,
-    )
+    uri = f"{kind}://{name}" + (f"#{rest}" if rest else "")
+    modified = content.mtime_ns // 1_000_000
+    return FileExcerpt(uri, kind, path, shown.text, modified, shown.next_offset)

@@ -308,13 +308,13 @@ def _open_library(settings: Settings, workspace: Workspace) -> Library:
         embedder=workspace.static, max_tokens=workspace.max_tokens,
     )  # fmt: skip
     if settings.knowledge_store == "sqlite":
-        return make(partial(_open_knowledge, settings.home))
+        return make(open_store=partial(_open_knowledge, settings.home))
     lock = threading.Lock()
     opened: list[PostgresDatabase] = []
 
     def open_store(user: str) -> KnowledgeStore:
+        from sonde.stores.knowledge.postgres import PostgresKnowledge
         from sonde.stores.knowledge.postgres.database import PostgresDatabase
-        from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
         with lock:
             if not opened:
@@ -325,7 +325,7 @@ def _open_library(settings: Settings, workspace: Workspace) -> Library:
         while opened:
             opened.pop().close()
 
-    return make(open_store, close=close)
+    return make(open_store=open_store, close_stores=close)
 
 
 def _open_knowledge(home: Path, user: str) -> KnowledgeStore:

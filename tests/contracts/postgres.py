@@ -110,7 +110,7 @@ def open_knowledge(
 ) -> KnowledgeStore:
     """A user's store of either kind."""
     if backend == "postgres":
-        from sonde.stores.knowledge.postgres.store import PostgresKnowledge
+        from sonde.stores.knowledge.postgres import PostgresKnowledge
 
         return PostgresKnowledge(database, user, **options)
     from sonde.stores.knowledge.sqlite import SqliteKnowledge

@@ -31,8 +31,8 @@ def server() -> Iterator[PostgresServer]:
 @pytest.fixture
 def open_store(server: PostgresServer) -> Iterator[Callable[..., Any]]:
     """Opens the store of a user, over connections of its own."""
+    from sonde.stores.knowledge.postgres import PostgresKnowledge
     from sonde.stores.knowledge.postgres.database import PostgresDatabase
-    from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
     opened: list[Any] = []
 
@@ -158,7 +158,7 @@ WRITER = """
 import sys
 import numpy as np
 from sonde.stores.knowledge.base import Entry, Piece
-from sonde.stores.knowledge.postgres.store import PostgresKnowledge
+from sonde.stores.knowledge.postgres import PostgresKnowledge
 from sonde.stores.knowledge.postgres.database import PostgresDatabase
 store = PostgresKnowledge(PostgresDatabase(sys.argv[1]), sys.argv[2])
 for number in range(100_000):

@@ -13,8 +13,7 @@ import pytest
 
 from sonde.errors import IndexTooNew
 from sonde.stores.knowledge.base import SOURCES, Conditions, Entry, KnowledgeStore, Piece
-from sonde.stores.knowledge.sqlite import SqliteKnowledge
-from sonde.stores.knowledge.tables import DATABASES
+from sonde.stores.knowledge.sqlite import DATABASES, SqliteKnowledge
 from sonde.stores.vectors import pack_rows
 
 from .postgres import needs_postgres
@@ -117,8 +116,8 @@ def _fill(connection: Any, user: str) -> None:
 
 @needs_postgres
 def test_an_older_postgres_database_is_brought_up(old_url: str):
+    from sonde.stores.knowledge.postgres import PostgresKnowledge
     from sonde.stores.knowledge.postgres.database import PostgresDatabase
-    from sonde.stores.knowledge.postgres.store import PostgresKnowledge
 
     database = PostgresDatabase(old_url)
     try:

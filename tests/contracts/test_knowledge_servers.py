@@ -74,7 +74,7 @@ def servers(postgres_url: str, empty_database: Any, tmp_path: Path) -> Iterator[
 
 
 def open_as(database: Any, user: str) -> Any:
-    from sonde.stores.knowledge.postgres.store import PostgresKnowledge
+    from sonde.stores.knowledge.postgres import PostgresKnowledge
 
     return PostgresKnowledge(database, user)
 

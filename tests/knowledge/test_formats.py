@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from sonde.knowledge.formats import File, RefusedFormat
-from sonde.knowledge.formats.detect import parse_file
+from sonde.knowledge.parsing import parse_file
 from sonde.stores.knowledge.base import Entry
 from sonde.types import Skipped
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sonde.knowledge.editing import export_lines, restore_lines
 from sonde.knowledge.formats import File
-from sonde.knowledge.formats.detect import parse_file
 from sonde.knowledge.formats.prompts import parse_card
 from sonde.knowledge.getting import write_transcript
+from sonde.knowledge.parsing import parse_file
 from sonde.stores.knowledge.base import NUMBERED, SOURCES, Entry, Piece, Source
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 

@@ -212,7 +212,7 @@ def test_any_string_is_kept():
 
 
 def test_stores_without_sqlite_do_not_import_it():
-    modules = "sonde.stores.knowledge.postgres.store, sonde.stores.files, sonde.stores.users"
+    modules = "sonde.stores.knowledge.postgres, sonde.stores.files, sonde.stores.users"
     code = f"import sys, {modules}; print('apsw' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

@@ -6,8 +6,8 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,11 +15,11 @@ from sonde.errors import InvalidRequest
 from sonde.knowledge.getting import find_entry
 from sonde.knowledge.importing import EDITED, ImportReport, import_source
 from sonde.knowledge.library import Library
-from sonde.knowledge.parsing import Parsers, read_row
+from sonde.knowledge.parsing import Parsers, unpack_entry
 from sonde.knowledge.ranking import embed_missing
-from sonde.knowledge.retrieval import cut_pieces
+from sonde.knowledge.retrieval import cut_fields, cut_pieces, list_fields
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Place, Source
+from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, Source
 from sonde.types import Progress
 
 EXPORT_FORMAT = "sonde-knowledge-1"
@@ -107,25 +107,12 @@ def watch_source(root: Path, work: Work) -> Iterator[None]:
 
 
 def add_entry(
-    library: Library,
-    source: Source,
-    title: str,
-    text: str,
-    tags: Sequence[str] = (),
-    *,
-    work: Work,
+    library: Library, source: Source, title: str, text: str, tags: Sequence[str] = (), *, work: Work
 ) -> Entry:
     """Store a new entry; characters and prompts take their fields as `## name` sections."""
     now = library.now_ms()
-    entry = Entry(
-        source,
-        title,
-        _read_pieces(source, text),
-        created_at=now,
-        last_modified=now,
-        tags=tuple(tags),
-        media_type="txt" if source == "media" else "",
-    )
+    pieces, kind = _read_pieces(source, text), "txt" if source == "media" else ""
+    entry = Entry(source, title, pieces, "", now, now, tags=tuple(tags), media_type=kind)
     return _put(library, entry, work)
 
 
@@ -177,14 +164,8 @@ def write_editable(entry: Entry) -> str:
     """An entry as the text that `edit_entry` takes back."""
     if entry.source == "chats":
         return "\n".join(f"{piece.sender}: {piece.text}" for piece in entry.pieces)
-    parts: list[str] = []
-    field = ""
-    for piece in entry.pieces:
-        if piece.field != field:
-            field = piece.field
-            parts.append(f"{chr(10) if parts else ''}## {field}\n")
-        parts.append(piece.text)
-    return "".join(parts)
+    fields = list_fields(entry).items()
+    return "\n".join(f"## {name}\n{text}" if name else text for name, text in fields)
 
 
 def write_knowledge(
@@ -232,7 +213,7 @@ def restore_knowledge(library: Library, lines: Iterable[str], *, name: str = "",
             ) from error
         for source in SOURCES:
             inner.check()
-            _embed(library, store, source)
+            embed_missing(store, source, library.embedder)
         return {"entries": count}
 
     return _run_job(library, "restore", name or "export", run, work)["entries"]
@@ -245,7 +226,10 @@ def export_lines(store: KnowledgeStore, sources: Iterable[Source] = SOURCES) -> 
         last = ""
         while page := store.list_entries(source, last, EXPORT_BATCH):
             for entry in page:
-                yield json.dumps(_describe_entry(entry))
+                row = asdict(entry)
+                for numbered in (row, *row["pieces"]):
+                    del numbered["number"]  # another store gives others
+                yield json.dumps(row)
             last = page[-1].id
         for (origin, path), text in store.list_buried(source).items():
             yield json.dumps({"deleted": source, "origin": origin, "path": path, "hash": text})
@@ -273,8 +257,9 @@ def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
         if not line.strip():
             continue
         entry = _read_line(line, number)
-        if isinstance(entry, Deletion):
-            store.bury(entry.source, {entry.place: entry.hash})
+        if not isinstance(entry, Entry):
+            source, origin, path, text = entry
+            store.bury(source, {(origin, path): text})
             continue
         batch.setdefault(entry.source, []).append(entry)
         count += 1
@@ -284,15 +269,6 @@ def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
     return count
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """A line of an export for an entry that was deleted."""
-
-    source: Source
-    place: Place
-    hash: str
-
-
 def _flush(store: KnowledgeStore, batch: dict[Source, list[Entry]]) -> None:
     for source, entries in batch.items():
         store.put(source, entries)
@@ -300,25 +276,15 @@ def _flush(store: KnowledgeStore, batch: dict[Source, list[Entry]]) -> None:
     batch.clear()
 
 
-def _describe_entry(entry: Entry) -> Mapping[str, object]:
-    row = asdict(replace(entry, number=0, pieces=()))
-    del row["number"]
-    row["pieces"] = [
-        {key: value for key, value in asdict(piece).items() if key != "number"}
-        for piece in entry.pieces
-    ]
-    return row
-
-
-def _read_line(line: str, number: int) -> Entry | Deletion:
+def _read_line(line: str, number: int) -> Entry | tuple[Source, str, str, str]:
+    """An entry, or the source, origin, path and hash of one that was deleted."""
     try:
         row = json.loads(line)
         if "deleted" in row:
             if row["deleted"] not in SOURCES:
                 raise ValueError("source")
-            place = (str(row["origin"]), str(row["path"]))
-            return Deletion(row["deleted"], place, str(row["hash"]))
-        entry = read_row(row)
+            return row["deleted"], str(row["origin"]), str(row["path"]), str(row["hash"])
+        entry = unpack_entry(row)
         if entry.source not in SOURCES or not entry.id:
             raise ValueError("source and id")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -335,13 +301,9 @@ def _run_job(
 ) -> T:
     """The result of a job that belongs to the caller."""
     user = work.caller.user
+    lasting = kind != "import"  # a followed folder is imported every few seconds
     job = library.jobs.submit(
-        f"{kind}:{user}:{subject}",
-        kind,
-        function,
-        owner=user,
-        subject=subject,
-        lasting=kind != "import",  # a followed folder is imported every few seconds
+        f"{kind}:{user}:{subject}", kind, function, owner=user, subject=subject, lasting=lasting
     )
     result: T = job.join(work)
     return result
@@ -350,13 +312,8 @@ def _run_job(
 def _put(library: Library, entry: Entry, work: Work) -> Entry:
     store = library.of(work.caller.user)
     (key,) = store.put(entry.source, [entry])
-    _embed(library, store, entry.source)
+    embed_missing(store, entry.source, library.embedder)
     return replace(entry, id=key)
-
-
-def _embed(library: Library, store: KnowledgeStore, source: Source) -> None:
-    if library.embedder:
-        embed_missing(store, source, library.embedder)
 
 
 def _read_pieces(source: Source, text: str) -> tuple[Piece, ...]:
@@ -372,9 +329,6 @@ def _read_pieces(source: Source, text: str) -> tuple[Piece, ...]:
     fields = {default: first} if first else {}
     for name, body in zip(parts[1::2], parts[2::2], strict=True):
         fields[name] = body.strip("\n")
-    pieces: list[Piece] = []
-    for name, body in fields.items():
-        pieces.extend(cut_pieces(body, name, len(pieces)))
-    if not pieces:
-        raise InvalidRequest("no text", user_message="There is no text.")
-    return tuple(pieces)
+    if pieces := cut_fields(fields):
+        return pieces
+    raise InvalidRequest("no text", user_message="There is no text.")

@@ -14,7 +14,6 @@ from sonde.knowledge.retrieval import (
     Retrieval,
     choose_messages,
     find_offset,
-    join_text,
     list_fields,
     show_snippet,
     show_text,
@@ -83,32 +82,22 @@ def find_entry(store: KnowledgeStore, source: Source, id: str, *, pieces: bool =
     return entry
 
 
-def get_entry(
-    store: KnowledgeStore,
-    source: Source,
-    id: str,  # noqa: A002
-    options: Retrieval,
-    recent: Sequence[str] = (),
-) -> EntryContent:
-    """As much of an entry as the options ask for; `recent` queries are the last anchor tried."""
-    question = options.query or next(iter(recent), "")
-    terms = read_knowledge_query(question).terms if question else ()
+def get_entry(store: KnowledgeStore, source: Source, key: str, options: Retrieval) -> EntryContent:
+    """As much of an entry as the options ask for."""
+    terms = read_knowledge_query(options.query).terms
+    entry = find_entry(store, source, key, pieces=source != "chats")
     if source == "chats":
-        return _get_chat(store, find_entry(store, source, id, pieces=False), options, terms)
-    entry = find_entry(store, source, id)
+        return _get_chat(store, entry, options, terms)
     if source in ("characters", "prompts"):
         return _get_fields(entry, options, terms)
     return _get_text(entry, options, terms)
 
 
 def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryContent:
-    text = join_text(entry)
+    text = list_fields(entry).get("", "")
     pieces = entry.pieces if entry.source == "media" else ()
     loc = options.loc
-    place = loc.chunk_index if loc.chunk_index is None else max(0, loc.chunk_index)
-    anchor = loc.approx_offset
-    if pieces:
-        place = _find_place(pieces, loc)
+    place, anchor = _find_place(pieces, loc), loc.approx_offset
     if place is not None and pieces:
         anchor = pieces[place].start
     elif anchor is None:
@@ -134,9 +123,9 @@ def _find_place(pieces: Sequence[Piece], loc: Location) -> int | None:
     for at, piece in enumerate(pieces):
         if loc.chunk_uuid and piece.uuid == loc.chunk_uuid:
             return at
-    if loc.chunk_index is not None:
-        return max(0, min(loc.chunk_index, len(pieces) - 1))
-    return None
+    if loc.chunk_index is None:
+        return None
+    return max(0, min(loc.chunk_index, len(pieces) - 1) if pieces else loc.chunk_index)
 
 
 def _piece_at(entry: Entry, offset: int, field: str = "") -> Piece:
@@ -152,7 +141,9 @@ def _get_fields(entry: Entry, options: Retrieval, terms: Sequence[str]) -> Entry
     fields = list_fields(entry)
     if options.mode == "full":
         return _get_all_fields(entry, fields, options)
-    field = options.loc.field if options.loc.field in fields else _best_field(fields, terms)
+    matches = {name: len(set(terms) & set(index_text(text))) for name, text in fields.items()}
+    best = max(fields, key=matches.__getitem__, default="")
+    field = options.loc.field if options.loc.field in fields else best
     text = fields.get(field, "")
     offset = options.loc.approx_offset
     anchor = min(find_offset(text, terms) if offset is None else offset, len(text))
@@ -163,13 +154,6 @@ def _get_fields(entry: Entry, options: Retrieval, terms: Sequence[str]) -> Entry
     shown = show_text(text, options, anchor)
     chunks = tuple(ChunkSpan(*each, field=field) for each in shown.chunks)
     return EntryContent(entry, piece, shown.text, chunks, shown.next_offset)
-
-
-def _best_field(fields: Mapping[str, str], terms: Sequence[str]) -> str:
-    wanted = set(terms)
-    return max(
-        fields, key=lambda name: len(wanted.intersection(index_text(fields[name]))), default=""
-    )
 
 
 def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval) -> EntryContent:
@@ -196,9 +180,9 @@ def _get_all_fields(entry: Entry, fields: Mapping[str, str], options: Retrieval)
 def _get_chat(
     store: KnowledgeStore, entry: Entry, options: Retrieval, terms: Sequence[str]
 ) -> EntryContent:
-    total = store.count_pieces("chats", entry.id)
     if options.mode == "full":
-        return _read_page(store, entry, options.offset, total, options)
+        return read_messages(store, entry, options.offset, MAX_MESSAGES, options)
+    total = store.count_pieces("chats", entry.id)
     at = _find_message(store, entry, options.loc, terms)
     window = options.sibling_window if options.mode == "chunk_with_siblings" else 0
     first = max(0, at - window)
@@ -217,10 +201,8 @@ def _get_chat(
 
 
 def _find_message(store: KnowledgeStore, entry: Entry, loc: Location, terms: Sequence[str]) -> int:
-    if loc.message_id:
-        piece = store.find_piece("chats", entry.id, loc.message_id)
-        if piece:
-            return piece.place
+    if loc.message_id and (piece := store.find_piece("chats", entry.id, loc.message_id)):
+        return piece.place
     if loc.message_index is not None:
         return loc.message_index
     if terms:  # a light search: the best messages of the store, the first of this conversation
@@ -234,19 +216,13 @@ def _find_message(store: KnowledgeStore, entry: Entry, loc: Location, terms: Seq
 
 def read_messages(
     store: KnowledgeStore,
-    id: str,  # noqa: A002
+    entry: Entry,
     first: int,
     count: int,
     options: Retrieval,
+    page: int | None = None,
 ) -> EntryContent:
     """A conversation's messages from a place on, as many as fit; at least a part of one."""
-    entry = find_entry(store, "chats", id, pieces=False)
-    return _read_page(store, entry, first, count, options)
-
-
-def _read_page(
-    store: KnowledgeStore, entry: Entry, first: int, count: int, options: Retrieval
-) -> EntryContent:
     total = store.count_pieces("chats", entry.id)
     chosen: list[Piece] = []
     room = options.budget
@@ -262,7 +238,7 @@ def _read_page(
     return EntryContent(
         entry,
         chosen[0] if chosen else Piece("", 0),
-        Messages(tuple(chosen), total),
+        Messages(tuple(chosen), total, page, count),
         next_offset=behind if behind < total else None,
     )
 
@@ -296,16 +272,17 @@ def write_transcript(entry: Entry, form: TranscriptFormat, *, timestamps: bool) 
         return "\n".join(["WEBVTT\n", *_write_cues(lines, ".", numbered=False)])
     if not timestamps:
         return "".join(piece.text for piece in entry.pieces)
-    return "\n".join(f"[{_clock(line.begins or 0, '.')}] {_say(line)}" for line in lines)
+    stamps = [_clock(line.begins or 0, ".") for line in lines]
+    said = [_name_speaker(line, " ".join(line.text.split())) for line in lines]
+    return "\n".join(f"[{stamp}] {text}" for stamp, text in zip(stamps, said, strict=True))
 
 
-def _say(line: Piece) -> str:
-    text = " ".join(line.text.split())
+def _name_speaker(line: Piece, text: str) -> str:
     return f"{line.sender}: {text}" if line.sender else text
 
 
 def _make_segment(line: Piece, *, timestamps: bool) -> Segment:
-    segment = Segment(text=line.text.strip())
+    segment: Segment = {"text": line.text.strip()}
     if line.sender:
         segment = {"speaker": line.sender, **segment}
     if timestamps and line.begins is not None:
@@ -320,16 +297,15 @@ def _write_cues(lines: Sequence[Piece], point: str, *, numbered: bool) -> Iterat
         begins = line.begins if line.begins is not None else clock
         ends = line.ends if line.ends is not None else begins + max(1000, 60 * len(line.text))
         clock = ends
-        head = f"{number}\n" if numbered else ""
-        said = f"<v {line.sender}>" if line.sender and not numbered else ""
-        text = line.text.strip()
-        if numbered and line.sender:
-            text = f"{line.sender}: {text}"
-        yield f"{head}{_clock(begins, point)} --> {_clock(ends, point)}\n{said}{text}\n"
+        head, text = "", line.text.strip()
+        if numbered:
+            head, text = f"{number}\n", _name_speaker(line, text)
+        elif line.sender:
+            text = f"<v {line.sender}>{text}"
+        yield f"{head}{_clock(begins, point)} --> {_clock(ends, point)}\n{text}\n"
 
 
 def _clock(stamp: int, point: str) -> str:
     seconds, rest = divmod(stamp, 1000)
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:02d}:{minutes:02d}:{seconds:02d}{point}{rest:03d}"
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    return f"{hours:02d}:{minutes:02d}:{seconds % 60:02d}{point}{rest:03d}"

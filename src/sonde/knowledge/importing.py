@@ -8,19 +8,19 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from sonde.embedding.base import Embedder
 from sonde.errors import FileMissing
 from sonde.knowledge.formats import File, RefusedFormat
 from sonde.knowledge.formats.chats import PEOPLE
-from sonde.knowledge.library import Refusal
+from sonde.knowledge.library import Refusals
 from sonde.knowledge.parsing import Parsers
 from sonde.knowledge.ranking import embed_missing
 from sonde.policy.read import read_document
 from sonde.policy.walk import walk_documents
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Place, Source
-from sonde.types import ListedFile as Listed
+from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Source
 from sonde.types import Progress, Skipped
 
 MAX_FILE_BYTES = 256 << 20
@@ -35,6 +35,7 @@ _KEY_MARK = "//"
 BATCH_FILES, BATCH_PIECES = 50, 2_000
 """Written in one transaction: large enough to be fast, small enough to lose little."""
 
+T = TypeVar("T")
 Key = tuple[Source, str]
 """An entry of a file: its source, and its key in the file."""
 REASONS: Mapping[str, str] = {
@@ -71,7 +72,7 @@ class ImportReport:
 
     def as_dict(self) -> Mapping[str, object]:
         """The report as a job carries it."""
-        return asdict(self) | {"examples": [asdict(each) for each in self.examples]}
+        return asdict(self)
 
 
 def import_source(
@@ -82,7 +83,7 @@ def import_source(
     wanted: Source | None = None,
     embedder: Embedder | None = None,
     restore: bool = False,
-    refused: dict[str, Refusal] | None = None,
+    refused: Refusals | None = None,
     parsers: Parsers | None = None,
 ) -> ImportReport:
     """Import everything below a folder, or one file; a second run does only what is left.
@@ -95,81 +96,56 @@ def import_source(
     except (OSError, RuntimeError) as error:
         raise FileMissing(f"{root}: {error}", path=str(root)) from error
     if restore:
-        forget_deleted(store, str(root))
-    with (
-        contextlib.closing(Parsers())
-        if parsers is None
-        else contextlib.nullcontext(parsers) as parsers
-    ):
+        for source in SOURCES:
+            store.unbury(source, [at for at in store.list_buried(source) if at[0] == str(root)])
+    with contextlib.ExitStack() as stack:
+        parsers = parsers or stack.enter_context(contextlib.closing(Parsers()))
         run = _Run(store, root, work, wanted, parsers, {} if refused is None else refused)
         run.import_files()
-    if embedder:
-        for source in SOURCES:
-            total = store.count(source)[1]
-
-            def report(done: int, total: int = total) -> None:
-                work.report(Progress("embedding", done, total))
-
-            embed_missing(store, source, embedder, step=report)
-    return run.report()
-
-
-def forget_deleted(store: KnowledgeStore, origin: str) -> None:
-    """Let the next import of this origin bring back what was deleted here."""
     for source in SOURCES:
-        places = [place for place in store.list_buried(source) if place[0] == origin]
-        if places:
-            store.unbury(source, places)
+        embed_missing(store, source, embedder, work=work)
+    return ImportReport(**run.counts, skipped=dict(run.skipped), examples=tuple(run.examples))
 
 
+@dataclass(slots=True)
 class _Run:
     """The state of one import."""
 
-    def __init__(
-        self,
-        store: KnowledgeStore,
-        root: Path,
-        work: Work,
-        wanted: Source | None,
-        parsers: Parsers,
-        refused: dict[str, Refusal],
-    ) -> None:
-        self._refused = refused
-        self._store = store
-        self._root = root
-        self._work = work
-        self._wanted = wanted
-        self._parsers = parsers
-        self._origin = str(root)
-        self._counts: Counter[str] = Counter()
-        """The numbers of the report."""
-        self._skipped: Counter[str] = Counter()
-        self._examples: list[Skipped] = []
-        self._known: dict[str, dict[Key, Entry]] = {}
-        """The entries made of each file before."""
-        self._buried: dict[str, dict[Key, str]] = {}
-        """The hashes of the entries of each file that were deleted here."""
-        self._by_hash: dict[str, str] = {}
-        """Files that are gone, by their digests: a moved file has the digest of one of them."""
-        self._people: dict[str, bytes] = {}
-        self._waiting: dict[Source, list[Entry]] = {}
-        self._files = self._pieces = 0
+    store: KnowledgeStore
+    root: Path
+    work: Work
+    wanted: Source | None
+    parsers: Parsers
+    refused: Refusals
+    counts: Counter[str] = field(default_factory=Counter)
+    """The numbers of the report."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    examples: list[Skipped] = field(default_factory=list)
+    known: dict[str, dict[Key, Entry]] = field(default_factory=dict)
+    """The entries made of each file before."""
+    buried: dict[str, dict[Key, str]] = field(default_factory=dict)
+    """The hashes of the entries of each file that were deleted here."""
+    by_hash: dict[str, str] = field(default_factory=dict)
+    """Files that are gone, by their digests: a moved file has the digest of one of them."""
+    people: dict[str, bytes] = field(default_factory=dict)
+    waiting: dict[Source, list[Entry]] = field(default_factory=dict)
+    files: int = 0
+    pieces: int = 0
 
-    def report(self) -> ImportReport:
-        return ImportReport(
-            **self._counts, skipped=dict(self._skipped), examples=tuple(self._examples)
-        )
+    @property
+    def _origin(self) -> str:
+        return str(self.root)
 
     def _skip(self, skipped: Skipped) -> None:
-        self._skipped[skipped.reason] += 1
-        if len(self._examples) < MAX_EXAMPLES:
-            self._examples.append(skipped)
+        self.skipped[skipped.reason] += 1
+        if len(self.examples) < MAX_EXAMPLES:
+            self.examples.append(skipped)
 
     def import_files(self) -> None:
-        listed: list[Listed] = []
+        listed: list[ListedFile] = []
         kept: set[str] = set()
-        for found in walk_documents(self._root, MAX_FILE_BYTES):
-            self._work.check()
+        for found in walk_documents(self.root, MAX_FILE_BYTES):
+            self.work.check()
             if isinstance(found, Skipped):
                 self._skip(found)
                 kept.add(found.path)
@@ -180,48 +156,48 @@ class _Run:
 
         def is_gone(path: str) -> bool:
             # what cannot be read just now is not gone
-            return path not in present and not any(_is_below(path, each) for each in kept)
+            return path not in present and not any(f"{path}/".startswith(f"{e}/") for e in kept)
 
-        gone = {path: known for path, known in self._known.items() if is_gone(path)}
-        self._by_hash = {
+        gone = {path: known for path, known in self.known.items() if is_gone(path)}
+        self.by_hash = {
             _content(entry.hash): path for path, known in gone.items() for entry in known.values()
         }
-        gone_buried = {path for path in self._buried if is_gone(path)}
+        gone_buried = {path for path in self.buried if is_gone(path)}
         for path in gone_buried:
-            self._by_hash |= {_content(text): path for text in self._buried[path].values()}
+            self.by_hash |= {_content(text): path for text in self.buried[path].values()}
         for at, one in enumerate(listed):
-            self._work.report(Progress("importing", at, len(listed), one.path))
+            self.work.report(Progress("importing", at, len(listed), one.path))
             self._take(one, gone)
         self._flush()
         for known in gone.values():
             self._remove(known)
         for path in gone_buried:
-            self._unbury(path, self._buried[path])
-        self._work.report(Progress("importing", len(listed), len(listed)))
+            self._unbury(path, self.buried[path])
+        self.work.report(Progress("importing", len(listed), len(listed)))
 
     def _recall(self, present: Container[str]) -> None:
         for source in SOURCES:
-            for path, entry in self._store.list_origin(source, self._origin).items():
+            for path, entry in self.store.list_origin(source, self._origin).items():
                 name, key = _split(path, entry.hash, present)
-                self._known.setdefault(name, {})[source, key] = entry
-            for (origin, path), text in self._store.list_buried(source).items():
+                self.known.setdefault(name, {})[source, key] = entry
+            for (origin, path), text in self.store.list_buried(source).items():
                 if origin == self._origin:
                     name, key = _split(path, text, present)
-                    self._buried.setdefault(name, {})[source, key] = text
+                    self.buried.setdefault(name, {})[source, key] = text
 
-    def _take(self, one: Listed, gone: dict[str, dict[Key, Entry]]) -> None:
-        known = self._known.get(one.path, {})
-        buried = self._buried.get(one.path, {})
+    def _take(self, one: ListedFile, gone: dict[str, dict[Key, Entry]]) -> None:
+        known = self.known.get(one.path, {})
+        buried = self.buried.get(one.path, {})
         stamp = f"{one.size}:{one.mtime_ns}"
         hashes = [*(entry.hash for entry in known.values()), *buried.values()]
-        if _is_whole(hashes) and all(_stamp(text) == stamp for text in hashes):
+        if _is_whole(hashes) and all(text.split(":")[1:3] == stamp.split(":") for text in hashes):
             self._pass_over(known, buried)
             return
-        before = self._refused.get(one.path)
-        if before and before.stamp == stamp:
-            self._skip(Skipped(one.path, before.reason, before.detail))
+        before = self.refused.get(one.path)
+        if before and before[0] == stamp:
+            self._skip(before[1])
             return
-        data = read_document(self._root, one.path, MAX_FILE_BYTES)
+        data = read_document(self.root, one.path, MAX_FILE_BYTES)
         if isinstance(data, Skipped):
             self._skip(data)
             return
@@ -229,18 +205,19 @@ class _Run:
         if _is_whole(hashes) and all(_content(text) == digest for text in hashes):
             self._pass_over(known, buried)
             return
-        moved = "" if hashes else self._by_hash.get(digest, "")
+        moved = "" if hashes else self.by_hash.get(digest, "")
         known = gone.pop(moved, known)
-        buried = self._buried.get(moved, buried)
+        buried = self.buried.get(moved, buried)
         try:
             beside = self._read_beside(one.path)
             file = File(one.path, data, one.mtime_ns // 1_000_000, beside)
-            parsed = self._parsers.parse(file, self._wanted)
+            parsed = self.parsers.parse(file, self.wanted)
         except RefusedFormat as error:
-            self._refused[one.path] = Refusal(stamp, error.reason, error.detail)
-            self._skip(Skipped(one.path, error.reason, error.detail))
+            skipped = Skipped(one.path, error.reason, error.detail)
+            self.refused[one.path] = stamp, skipped
+            self._skip(skipped)
             return
-        self._counts["redacted"] += parsed.redacted
+        self.counts["redacted"] += parsed.redacted
         for each in parsed.skipped:
             self._skip(each)
         if not parsed.entries:
@@ -249,8 +226,10 @@ class _Run:
         named = name_entries(parsed.entries)
         still = {key: mark for key in buried if key in named}
         self._unbury(one.path, {key: "" for key in buried if key not in named})
-        self._bury(one.path, still)
-        self._counts["deleted"] += len(still)
+        for source, rows in _group(still).items():
+            places = {(self._origin, _place(one.path, key)): text for key, text in rows.items()}
+            self.store.bury(source, places)
+        self.counts["deleted"] += len(still)
         kept = {key: replace(each, hash=mark) for key, each in named.items() if key not in still}
         self._put(one.path, known, kept, moved=bool(moved))
 
@@ -259,41 +238,35 @@ class _Run:
         if not path.endswith(".json") or path.count("/") < 1:
             return b""
         people = "/".join([*path.split("/")[:-2], PEOPLE])
-        if people not in self._people:
-            data = read_document(self._root, people, MAX_PEOPLE_BYTES)
-            self._people[people] = b"" if isinstance(data, Skipped) else data
-        return self._people[people]
+        if people not in self.people:
+            data = read_document(self.root, people, MAX_PEOPLE_BYTES)
+            self.people[people] = b"" if isinstance(data, Skipped) else data
+        return self.people[people]
 
     def _pass_over(self, known: Mapping[Key, Entry], buried: Mapping[Key, str]) -> None:
-        self._counts["unchanged"] += len(known)
-        self._counts["deleted"] += len(buried)
+        self.counts["unchanged"] += len(known)
+        self.counts["deleted"] += len(buried)
         # a crash came between recording a deletion and doing it
         self._remove({key: entry for key, entry in known.items() if key in buried})
 
     def _put(
-        self,
-        path: str,
-        known: Mapping[Key, Entry],
-        made: Mapping[Key, Entry],
-        *,
-        moved: bool,
+        self, path: str, known: Mapping[Key, Entry], made: Mapping[Key, Entry], *, moved: bool
     ) -> None:
         for (source, key), entry in made.items():
             old = known.get((source, key))
-            entry = replace(entry, origin=self._origin, path=_place(path, key))
-            entry = self._find_character(entry)
+            entry = replace(self._link(entry), origin=self._origin, path=_place(path, key))
             if old:
                 entry = replace(entry, id=old.id, version=old.version + (not moved))
                 entry = self._keep_edits(old, entry, moved=moved)
-                self._counts["moved"] += moved
-                self._counts["updated"] += not moved
+                self.counts["moved"] += moved
+                self.counts["updated"] += not moved
             else:
-                self._counts["added"] += 1
-            self._waiting.setdefault(source, []).append(entry)
-            self._pieces += len(entry.pieces)
+                self.counts["added"] += 1
+            self.waiting.setdefault(source, []).append(entry)
+            self.pieces += len(entry.pieces)
         self._remove({key: entry for key, entry in known.items() if key not in made})
-        self._files += 1
-        if self._files >= BATCH_FILES or self._pieces >= BATCH_PIECES:
+        self.files += 1
+        if self.files >= BATCH_FILES or self.pieces >= BATCH_PIECES:
             self._flush()
 
     def _keep_edits(self, old: Entry, new: Entry, *, moved: bool) -> Entry:
@@ -306,7 +279,7 @@ class _Run:
             new = replace(new, title=old.title)
         if "tags" in edited:
             new = replace(new, tags=old.tags)
-        if "text" in edited and (whole := self._store.get(old.source, old.id)):
+        if "text" in edited and (whole := self.store.get(old.source, old.id)):
             if moved:
                 new = replace(new, pieces=whole.pieces)
             else:
@@ -317,42 +290,36 @@ class _Run:
                     pieces=tuple(replace(piece, uuid="") for piece in whole.pieces),
                     origin="", path="", hash="", number=0,
                 )  # fmt: skip
-                self._waiting.setdefault(copy.source, []).append(copy)
-                self._counts["copied"] += 1
+                self.waiting.setdefault(copy.source, []).append(copy)
+                self.counts["copied"] += 1
         return replace(new, facts={**new.facts, EDITED: edited} if edited else new.facts)
 
-    def _find_character(self, entry: Entry) -> Entry:
+    def _link(self, entry: Entry) -> Entry:
         """The entry, linked to the character that its conversation is with, if that is stored."""
         name = entry.facts.get("character_name") if entry.source == "chats" else None
-        known = self._store.find_title("characters", str(name)) if name else None
+        known = self.store.find_title("characters", str(name)) if name else None
         return replace(entry, character=known.id) if known else entry
 
-    def _bury(self, path: str, buried: Mapping[Key, str]) -> None:
-        for source in SOURCES:
-            places: dict[Place, str] = {
-                (self._origin, _place(path, key)): text
-                for (each, key), text in buried.items()
-                if each == source
-            }
-            if places:
-                self._store.bury(source, places)
-
     def _unbury(self, path: str, buried: Mapping[Key, str]) -> None:
-        for source in SOURCES:
-            places = [(self._origin, _place(path, key)) for each, key in buried if each == source]
-            if places:
-                self._store.unbury(source, places)
+        for source, rows in _group(buried).items():
+            self.store.unbury(source, [(self._origin, _place(path, key)) for key in rows])
 
     def _flush(self) -> None:
-        for source, entries in self._waiting.items():
-            self._store.put(source, entries)
-        self._waiting, self._files, self._pieces = {}, 0, 0
+        for source, entries in self.waiting.items():
+            self.store.put(source, entries)
+        self.waiting, self.files, self.pieces = {}, 0, 0
 
     def _remove(self, known: Mapping[Key, Entry]) -> None:
-        for source in SOURCES:
-            ids = [entry.id for (each, _), entry in known.items() if each == source]
-            if ids:
-                self._counts["removed"] += self._store.remove(source, ids)
+        for source, rows in _group(known).items():
+            ids = [entry.id for entry in rows.values()]
+            self.counts["removed"] += self.store.remove(source, ids)
+
+
+def _group(rows: Mapping[Key, T]) -> Mapping[Source, Mapping[str, T]]:
+    groups: dict[Source, dict[str, T]] = {}
+    for (source, key), row in rows.items():
+        groups.setdefault(source, {})[key] = row
+    return groups
 
 
 def name_entries(entries: Iterable[Entry]) -> dict[Key, Entry]:
@@ -383,15 +350,7 @@ def _content(text: str) -> str:
     return text.partition(":")[0]
 
 
-def _stamp(text: str) -> str:
-    return ":".join(text.split(":")[1:3])
-
-
 def _is_whole(hashes: list[str]) -> bool:
     """Whether all entries of a file are stored: sources are written one after the other."""
     counts = [text.split(":")[3:] for text in hashes]
     return bool(hashes) and all(not count or count == [str(len(hashes))] for count in counts)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")

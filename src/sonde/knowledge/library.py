@@ -8,17 +8,16 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from sonde.embedding.base import Embedder
 from sonde.knowledge.ranking import AnyHit, FileHit, KnowledgeHit
-from sonde.knowledge.retrieval import Preferences, check_preferences
+from sonde.knowledge.retrieval import KnowledgePreferences, check_preferences
 from sonde.paging.cursor import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.stores.knowledge.base import Entry, KnowledgeStore, Piece, RankedPiece, Source
-from sonde.types import Caller
+from sonde.types import Caller, Skipped
 
 SESSION_TTL_S = 3_600.0
 """A session is dropped an hour after its last use, as the specification's TTL reaper does."""
@@ -38,7 +37,7 @@ class KnowledgeSession:
     seen: OrderedDict[str, None] = field(default_factory=OrderedDict)
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_RECENT_QUERIES))
     """The newest query first."""
-    preferences: Preferences = field(default_factory=Preferences)
+    preferences: KnowledgePreferences = field(default_factory=KnowledgePreferences)
     last_used: float = 0.0
 
     def mark_seen(self, uris: Iterable[str]) -> None:
@@ -49,11 +48,6 @@ class KnowledgeSession:
         while len(self.seen) > MAX_SEEN_URIS:
             self.seen.popitem(last=False)
 
-    def forget_seen(self, uris: Iterable[str]) -> None:
-        """Allow these to be shown again."""
-        for uri in uris:
-            self.seen.pop(uri, None)
-
     def add_query(self, query: str) -> None:
         """Put a query in front of the recent ones."""
         if query in self.recent:
@@ -61,83 +55,45 @@ class KnowledgeSession:
         self.recent.appendleft(query)
 
 
-class Sessions:
-    """The sessions in use, by user and id; the least recently used are evicted."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], KnowledgeSession] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def open(self, user: str, id: str) -> KnowledgeSession:  # noqa: A002
-        """The user's session with this id, created if there is none."""
-        with self._lock:
-            oldest = self._clock() - SESSION_TTL_S
-            for key in [key for key, kept in self._kept.items() if kept.last_used < oldest]:
-                del self._kept[key]
-            session = self._kept.setdefault((user, id), KnowledgeSession(id))
-            session.last_used = self._clock()
-            self._kept.move_to_end((user, id))
-            while len(self._kept) > MAX_SESSIONS:
-                self._kept.popitem(last=False)
-            return session
-
-    def close(self, user: str, id: str) -> None:  # noqa: A002
-        """Drop a session, if there is one."""
-        with self._lock:
-            self._kept.pop((user, id), None)
+Refusals = dict[str, tuple[str, Skipped]]
+"""By path, files that no parser could read, each with its size and time then: as long as they stay
+the same, it is not tried again."""
 
 
-class Refusal(NamedTuple):
-    """A file that no parser could read."""
-
-    stamp: str
-    """Its size and time then; as long as they stay the same, it is not tried again."""
-    reason: str
-    detail: str
-
-
+@dataclass(eq=False, kw_only=True, slots=True)
 class Library:
     """The stores of all users, their sessions, and the services that work on them need."""
 
-    def __init__(
-        self,
-        open_store: Callable[[str], KnowledgeStore],
-        *,
-        start: Path,
-        jobs: Jobs,
-        results: ResultSets,
-        embedder: Embedder | None,
-        max_tokens: int,
-        close: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.start = start
-        """The folder that relative paths of imports start from."""
-        self.jobs = jobs
-        self.results = results
-        self.embedder = embedder
-        self.max_tokens = max_tokens
-        """Of an answer whose call and session set no budget."""
-        self.sessions = Sessions()
-        self.refused: dict[tuple[str, str, Source | None], dict[str, Refusal]] = {}
-        """By user, folder and source: the files, by path, that an earlier import refused."""
-        self._open_store = open_store
-        self._close = close
-        self._clock = clock
-        self._stores: dict[str, KnowledgeStore] = {}
-        self._lock = threading.Lock()
+    open_store: Callable[[str], KnowledgeStore]
+    close_stores: Callable[[], None] = lambda: None
+    """Releases what the stores share."""
+    start: Path
+    """The folder that relative paths of imports start from."""
+    jobs: Jobs
+    results: ResultSets
+    embedder: Embedder | None
+    max_tokens: int
+    """Of an answer whose call and session set no budget."""
+    clock: Callable[[], float] = time.time
+    refused: dict[tuple[str, str, Source | None], Refusals] = field(default_factory=dict)
+    """By user, folder and source: what earlier imports refused."""
+    _stores: dict[str, KnowledgeStore] = field(default_factory=dict, init=False)
+    _sessions: OrderedDict[tuple[str, str], KnowledgeSession] = field(
+        default_factory=OrderedDict, init=False
+    )
+    """By user and id, the least recently used first."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def of(self, user: str) -> KnowledgeStore:
         """The user's store."""
         with self._lock:
             if user not in self._stores:
-                self._stores[user] = self._open_store(user)
+                self._stores[user] = self.open_store(user)
             return self._stores[user]
 
     def now_ms(self) -> int:
         """The time in epoch milliseconds, as entries carry it."""
-        return int(self._clock() * 1000)
+        return int(self.clock() * 1000)
 
     def open_session(
         self,
@@ -152,19 +108,29 @@ class Library:
         name, user = id or caller.session, caller.user
         if not name:
             return None
-        session = self.sessions.open(user, secrets.token_urlsafe(12) if name == "new" else name)
+        session = self._find_session(user, secrets.token_urlsafe(12) if name == "new" else name)
         store = self.of(user)
         text = store.recall(f"session:{session.id}") if store.shared else None
         if text:
             known = json.loads(text)
-            session.seen.clear()
-            session.mark_seen(known["seen"])
-            session.recent.clear()
-            session.recent.extend(known["recent"])
+            session.seen = OrderedDict.fromkeys(known["seen"])
+            session.recent = deque(known["recent"], MAX_RECENT_QUERIES)
             session.preferences = known["defaults"]
         if changes:
             session.preferences |= check_preferences(changes)
         return session
+
+    def _find_session(self, user: str, name: str) -> KnowledgeSession:
+        now = time.monotonic()
+        with self._lock:
+            for key in [k for k, s in self._sessions.items() if s.last_used < now - SESSION_TTL_S]:
+                del self._sessions[key]
+            session = self._sessions.setdefault((user, name), KnowledgeSession(name))
+            session.last_used = now
+            self._sessions.move_to_end((user, name))
+            while len(self._sessions) > MAX_SESSIONS:
+                self._sessions.popitem(last=False)
+            return session
 
     def save_session(self, user: str, session: KnowledgeSession) -> None:
         """Publish a session to the other servers, where there are any."""
@@ -179,7 +145,8 @@ class Library:
 
     def forget_session(self, user: str, session: str) -> None:
         """End a session on every server."""
-        self.sessions.close(user, session)
+        with self._lock:
+            self._sessions.pop((user, session), None)
         store = self.of(user)
         if store.shared:
             store.remember(f"session:{session}", "", -1.0)
@@ -190,7 +157,7 @@ class Library:
             for store in self._stores.values():
                 store.close()
             self._stores = {}
-            self._close()
+            self.close_stores()
 
 
 def save_ranking(store: KnowledgeStore, key: str, hits: Sequence[AnyHit], held: int) -> None:
@@ -210,15 +177,15 @@ def load_ranking(store: KnowledgeStore, key: str) -> tuple[Sequence[AnyHit], int
     numbers: dict[Source, list[int]] = {}
     for row in known["hits"]:
         if "entry" in row:
-            numbers.setdefault(row["entry"]["source"], []).append(row["entry"]["number"])
+            numbers.setdefault(row["entry"]["source"], []).append(row["piece"]["number"])
     places = {source: store.locate(source, those) for source, those in numbers.items()}
     hits: list[AnyHit] = []
     for row in known["hits"]:
         if "file" in row:
             hits.append(FileHit(**row["file"]))
             continue
-        head = row["entry"]
-        found = places[head["source"]].get(head["number"]) or _restore_head(head)
+        entry, piece = Entry(**row["entry"]), Piece(**row["piece"])
+        found = places[entry.source].get(piece.number) or RankedPiece(entry, piece)
         hits.append(KnowledgeHit(found.entry, found.piece, row["score"], row["score_type"]))
     return hits, known["held"]
 
@@ -226,21 +193,8 @@ def load_ranking(store: KnowledgeStore, key: str) -> tuple[Sequence[AnyHit], int
 def _pack_hit(hit: AnyHit) -> Mapping[str, object]:
     if isinstance(hit, FileHit):
         return {"file": asdict(hit)}
-    entry, piece = hit.entry, hit.piece
-    head = {
-        "source": entry.source,
-        "number": piece.number,
-        "id": entry.id,
-        "title": entry.title,
-        "field": piece.field,
-        "place": piece.place,
-        "uuid": piece.uuid,
-        "last_modified": entry.last_modified,
-    }
-    return {"entry": head, "score": hit.score, "score_type": hit.score_type}
-
-
-def _restore_head(head: Mapping[str, Any]) -> RankedPiece:
-    """What a ranking itself knows of an entry that has been deleted since."""
-    entry = Entry(head["source"], head["title"], id=head["id"], last_modified=head["last_modified"])
-    return RankedPiece(entry, Piece("", head["place"], field=head["field"], uuid=head["uuid"]))
+    known, piece = hit.entry, hit.piece
+    # what is still shown of an entry that is deleted meanwhile
+    entry = Entry(known.source, known.title, id=known.id, last_modified=known.last_modified)
+    place = Piece("", piece.place, field=piece.field, uuid=piece.uuid, number=piece.number)
+    return asdict(replace(hit, entry=entry, piece=place))

@@ -1,29 +1,186 @@
-"""Parsing in a child process with limited memory and time.
+"""Parsing: which format a file is in, and a child process with limited memory and time for it.
 
-The child reads requests from its standard input and answers on its standard output: a line with
-the length of a JSON head, the head, then the file's bytes. It opens no file of the user's. A crash
+The child reads requests from its standard input and answers on its standard output: the length of
+a JSON head in eight bytes, the head, then the file's bytes. It opens no file of the user's. A crash
 costs one file only: the next one gets a new child.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import posixpath
+import re
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import IO, Any
 
-from sonde.knowledge.formats import File, RefusedFormat
+from sonde.knowledge.formats import (
+    MAX_UNPACKED_BYTES,
+    File,
+    RefusedFormat,
+    chats,
+    documents,
+    load_json,
+    notes,
+    open_archive,
+    prompts,
+    read_member,
+    transcripts,
+)
 from sonde.knowledge.retrieval import cut_pieces
+from sonde.policy.admit import find_denied
+from sonde.policy.roots import show_path
 from sonde.policy.secrets import redact_secrets
 from sonde.runtime.processes import end_process, start_module
 from sonde.stores.knowledge.base import Entry, Piece, Source
 from sonde.types import Skipped
+
+Parser = Callable[[File], list[Entry]]
+
+_PICTURES = ("png", "jpg", "jpeg", "gif", "webp", "tiff")
+_MARKDOWN = ("md", "markdown", "mdown")
+_TEXT = ("txt", "text", "rst", "org", "adoc")
+_BY_SUFFIX: Mapping[str, Parser] = {
+    "pdf": documents.parse_pdf,
+    "epub": documents.parse_epub,
+    "docx": documents.parse_docx,
+    "pptx": documents.parse_pptx,
+    "xlsx": documents.parse_xlsx,
+    **dict.fromkeys(("html", "htm", "xhtml"), documents.parse_html),
+    **dict.fromkeys(("srt", "vtt"), transcripts.parse_subtitles),
+    "eml": documents.parse_eml,
+    "mbox": documents.parse_mbox,
+    "enex": notes.parse_enex,
+    "jsonl": transcripts.parse_log,
+    **dict.fromkeys(_PICTURES, documents.parse_image),
+}
+MAX_NESTED_ARCHIVES = 1
+"""Notion packs its parts once more; deeper nesting is a bomb."""
+_FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
+_OWN = re.compile(r"(?:^|/)(?:logseq|\.obsidian|\.trash)/")
+"""Folders where note programs keep their own files."""
+
+
+def parse_file(
+    file: File, wanted: Source | None = None, left_out: list[Skipped] | None = None
+) -> list[Entry]:
+    """The entries of a file; `wanted` is the source its owner files it under.
+
+    Members of an archive that are not imported are added to `left_out`.
+    """
+    if file.suffix == "zip":
+        left = [] if left_out is None else left_out
+        return _parse_archive(file, wanted, left, [MAX_UNPACKED_BYTES])
+    if _OWN.search(file.path):
+        raise RefusedFormat("unknown", "belongs to the program")
+    try:
+        entries = _find_parser(file, wanted)(file)
+    except (RefusedFormat, MemoryError, RecursionError):
+        raise
+    except ImportError as error:
+        raise RefusedFormat("missing_extra", "documents") from error
+    except Exception as error:  # of this file, not of the archive around it
+        raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
+    if wanted and any(entry.source != wanted for entry in entries):
+        raise RefusedFormat("unknown", f"not among {wanted}")
+    return entries
+
+
+def _find_parser(file: File, wanted: Source | None) -> Parser:
+    suffix = file.suffix
+    if suffix == "html" and wanted != "media" and notes.is_notion(file):
+        return notes.parse_notion
+    if suffix == "png" and prompts.has_card(file.data):
+        return prompts.parse_png
+    if suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[suffix]
+    if suffix in _MARKDOWN or suffix in _TEXT:
+        return _find_text(file, wanted)
+    if not suffix and file.data.startswith(b"From "):
+        return documents.parse_mbox
+    if suffix == "json":
+        return _find_json(file)
+    if suffix in prompts.READERS:
+        if prompts.is_prompt(prompts.READERS[suffix](file)):
+            return prompts.parse_prompts
+        raise RefusedFormat("unknown", f"a .{suffix} file without prompts")
+    if suffix in ("sqlite", "sqlite3", "db") and notes.is_apple_notes(file.data):
+        return notes.parse_apple_notes
+    if documents.is_mail(file.data):
+        return documents.parse_eml
+    raise RefusedFormat("unknown", f".{suffix}" if suffix else "no ending")
+
+
+def _find_text(file: File, wanted: Source | None) -> Parser:
+    if file.suffix in _TEXT:
+        if wanted in (None, "chats") and chats.is_whatsapp(file.text()):
+            return chats.parse_whatsapp
+        return notes.parse_note if wanted == "notes" else documents.parse_plain_text
+    if wanted == "media":
+        return documents.parse_markdown
+    if _FABRIC.search(file.path):
+        return prompts.parse_fabric
+    return prompts.parse_prompt_markdown if wanted == "prompts" else notes.parse_note
+
+
+def _find_json(file: File) -> Parser:
+    value = load_json(file)
+    if prompts.is_card(value):
+        return prompts.parse_card
+    if chats.find_chat_maker(value):
+        return chats.parse_chat_export
+    if transcripts.is_transcript(value):
+        return transcripts.parse_transcript
+    if prompts.is_prompt(value):
+        return prompts.parse_prompts
+    raise RefusedFormat("unknown", "JSON of another kind")
+
+
+def _parse_archive(
+    file: File, wanted: Source | None, left_out: list[Skipped], room: list[int], depth: int = 0
+) -> list[Entry]:
+    """The entries of every known file in an archive, pictures excepted.
+
+    Nested archives share the `room` for unpacked bytes.
+    """
+    entries: list[Entry] = []
+    with open_archive(file.data, room[0]) as archive:
+        room[0] -= sum(member.file_size for member in archive.infolist())
+        for name in sorted(archive.namelist()):
+            inner = File(name, b"", file.modified)
+            if name.endswith("/"):
+                continue
+            try:
+                if denial := find_denied(name.replace("\\", "/")):
+                    raise RefusedFormat("denied", denial)
+                if not inner.suffix or inner.suffix in _PICTURES:
+                    raise RefusedFormat("unknown", "left packed")
+                if inner.suffix == "zip" and depth >= MAX_NESTED_ARCHIVES:
+                    raise RefusedFormat("hostile", "archives in archives in archives")
+                people = posixpath.join(posixpath.dirname(posixpath.dirname(name)), chats.PEOPLE)
+                known = people in archive.NameToInfo and inner.suffix == "json"
+                beside = read_member(archive, people) if known else b""
+                inner = File(name, read_member(archive, name), file.modified, beside)
+                if inner.suffix == "zip":
+                    inner = replace(inner, path=f"{file.path}/{name}")
+                    found = _parse_archive(inner, wanted, left_out, room, depth + 1)
+                else:
+                    found = parse_file(inner, wanted)
+            except RefusedFormat as error:
+                place = show_path(f"{file.path}/{name}")
+                left_out.append(Skipped(place, error.reason, error.detail))
+                continue
+            entries += [replace(each, path=f"{name}!{each.path}") for each in found]
+    if not entries:
+        raise RefusedFormat("unknown", "nothing known in the archive")
+    return entries
 
 
 def redact_entry(entry: Entry) -> tuple[Entry, int]:
@@ -32,8 +189,7 @@ def redact_entry(entry: Entry) -> tuple[Entry, int]:
     facts, more = _redact_value(dict(entry.facts))
     pieces: list[Piece] = []
     for field, group in groupby(entry.pieces, key=lambda piece: piece.field):
-        parts = list(group)
-        made, found = _redact_pieces(field, parts, len(pieces))
+        made, found = _redact_pieces(field, list(group), len(pieces))
         pieces += made
         count += found
     if not count + more:
@@ -98,12 +254,16 @@ class Parsers:
             self.close()
         child = self._child = self._child or start_module(__name__, str(self._memory))
         head = {"path": file.path, "modified": file.modified, "wanted": wanted}
-        head |= {"size": len(file.data), "beside": len(file.beside)}
+        sizes = {"size": len(file.data), "beside": len(file.beside)}
+        packed = json.dumps(head | sizes).encode()
         deadline = time.monotonic() + self._seconds
+        assert child.stdin
+        assert child.stdout
         try:
-            answer = self._exchange(
-                child, json.dumps(head).encode(), file.data + file.beside, deadline
-            )
+            child.stdin.write(len(packed).to_bytes(8, "big") + packed + file.data + file.beside)
+            child.stdin.flush()
+            length = int.from_bytes(_read_exactly(child.stdout, 8, deadline), "big")
+            answer = json.loads(_read_exactly(child.stdout, length, deadline))
         except TimeoutError as error:
             self.close()
             raise RefusedFormat("too_slow", f"more than {self._seconds:g} seconds") from error
@@ -113,7 +273,7 @@ class Parsers:
         self._done += 1
         if "refused" in answer:
             raise RefusedFormat(*answer["refused"])
-        entries = [read_row(row) for row in answer["entries"]]
+        entries = [unpack_entry(row) for row in answer["entries"]]
         skipped = [Skipped(*row) for row in answer["skipped"]]
         return ParseResult(entries, answer["redacted"], skipped)
 
@@ -123,64 +283,28 @@ class Parsers:
         if child is not None:
             end_process(child)
 
-    def _exchange(
-        self, child: subprocess.Popen[bytes], head: bytes, data: bytes, deadline: float
-    ) -> Mapping[str, Any]:
-        assert child.stdin
-        assert child.stdout
-        child.stdin.write(b"%d\n" % len(head) + head + data)
-        child.stdin.flush()
-        length = int(_read_line(child.stdout, deadline))
-        answer: Mapping[str, Any] = json.loads(_read_exactly(child.stdout, length, deadline))
-        return answer
-
-
-def _read_line(pipe: IO[bytes], deadline: float) -> bytes:
-    line = b""
-    while not line.endswith(b"\n"):
-        line += _read_some(pipe, 1, deadline)
-    return line
-
 
 def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes:
     parts: list[bytes] = []
     while length:
-        part = _read_some(pipe, min(length, 1 << 16), deadline)
-        parts.append(part)
-        length -= len(part)
+        left = deadline - time.monotonic()
+        # unbuffered: what select sees is all there is
+        if left <= 0 or not select.select([pipe.fileno()], [], [], left)[0]:
+            raise TimeoutError
+        parts.append(os.read(pipe.fileno(), min(length, 1 << 16)))
+        if not parts[-1]:
+            raise EOFError
+        length -= len(parts[-1])
     return b"".join(parts)
 
 
-def _read_some(pipe: IO[bytes], most: int, deadline: float) -> bytes:
-    left = deadline - time.monotonic()
-    # unbuffered: what select sees is all there is
-    if left <= 0 or not select.select([pipe.fileno()], [], [], left)[0]:
-        raise TimeoutError
-    part = os.read(pipe.fileno(), most)
-    if not part:
-        raise EOFError
-    return part
-
-
-def read_row(row: Mapping[str, Any]) -> Entry:
+def unpack_entry(row: Mapping[str, Any]) -> Entry:
     """An entry of its fields as JSON; unknown fields are a TypeError."""
     pieces = tuple(Piece(**piece) for piece in row["pieces"])
     return Entry(**{**row, "pieces": pieces, "tags": tuple(row["tags"])})
 
 
-def _limit_self(memory: int) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows has none; the time limit holds there too
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-
-
 def _answer(request: Mapping[str, Any], data: bytes, beside: bytes) -> Mapping[str, object]:
-    from sonde.knowledge.formats.detect import parse_file
-
     file = File(request["path"], data, request["modified"], beside)
     try:
         left_out: list[Skipped] = []
@@ -208,13 +332,18 @@ def run_child(memory: int) -> None:
 
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    _limit_self(memory)
+    with contextlib.suppress(ImportError):  # Windows has none; the time limit holds there too
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
-    while line := stdin.readline():
-        request = json.loads(stdin.read(int(line)))
+    while length := stdin.read(8):
+        request = json.loads(stdin.read(int.from_bytes(length, "big")))
         data, beside = stdin.read(request["size"]), stdin.read(request["beside"])
         answer = json.dumps(_answer(request, data, beside), default=str).encode()
-        stdout.write(b"%d\n" % len(answer) + answer)
+        stdout.write(len(answer).to_bytes(8, "big") + answer)
         stdout.flush()
 
 

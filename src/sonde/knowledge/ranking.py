@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import quote
@@ -10,6 +10,7 @@ from urllib.parse import quote
 from sonde.embedding.base import Embedder, Vectors
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.question import STOP_WORDS
+from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import (
     ANYTHING,
     TITLE,
@@ -21,7 +22,7 @@ from sonde.stores.knowledge.base import (
     Source,
 )
 from sonde.text.words import query_terms, read_words
-from sonde.types import Kind, Scored
+from sonde.types import Kind, Progress, Scored
 
 MAX_QUERY_CHARS = 20_000
 MAX_QUERY_TERMS = 256
@@ -102,12 +103,7 @@ class KnowledgeHit:
     @property
     def uri(self) -> str:
         """The permanent pointer to it."""
-        return make_uri(self.source, self.entry.id, self.message_id)
-
-    @property
-    def message_id(self) -> str:
-        """Of a message of a conversation, else empty."""
-        return find_message_id(self.entry, self.piece)
+        return make_uri(self.source, self.entry.id, find_message_id(self.entry, self.piece))
 
     @property
     def tie_break(self) -> tuple[str, str, int]:
@@ -157,16 +153,14 @@ def find_message_id(entry: Entry, piece: Piece) -> str:
     return piece.uuid if entry.source == "chats" and piece.field != TITLE else ""
 
 
+@dataclass(slots=True)
 class KnowledgeSearch:
     """One query on one user's store; its vector is computed at most once."""
 
-    def __init__(
-        self, store: KnowledgeStore, question: KnowledgeQuery, embedder: Embedder | None
-    ) -> None:
-        self.store = store
-        self.question = question
-        self._embedder = embedder
-        self._vector: Vectors | None = None
+    store: KnowledgeStore
+    question: KnowledgeQuery
+    embedder: Embedder | None
+    vector: Vectors | None = None
 
     def rank(self, source: Source, where: Conditions = ANYTHING) -> list[KnowledgeHit]:
         """The hits in one source, best first, scored 0 to 1."""
@@ -174,29 +168,26 @@ class KnowledgeSearch:
         lexical = store.rank(source, self.question.terms, LEXICAL_DEPTH, where)
         dense = self._find_near(source, where)
         places = store.locate(source, [one.id for one in (*lexical, *dense)])
-        by_words = _group(lexical, places)
-        by_meaning = _group(dense, places)
-        scores = _fuse(by_words, by_meaning)
+        by_words, by_meaning = _group(lexical, places), _group(dense, places)
+        found = by_meaning | by_words
         kind = "fts+vector" if dense else "fts"
         hits = [
-            KnowledgeHit(found.entry, found.piece, score, kind)
-            for key, score in scores.items()
-            for _, found in [by_words.get(key) or by_meaning[key]]
+            KnowledgeHit(found[key][1].entry, found[key][1].piece, score, kind)
+            for key, score in _fuse(by_words, by_meaning).items()
         ]
-        hits.sort(key=_order)
-        return normalise(hits, store.scale)
+        return normalise(sorted(hits, key=_order), store.scale)
 
     def _find_near(self, source: Source, where: Conditions) -> list[Scored]:
-        if self._embedder is None or not self.question.terms:
+        embedder = self.embedder
+        if embedder is None or not self.question.terms:
             return []
-        embed_missing(self.store, source, self._embedder, MAX_EMBEDDED_BY_SEARCH)
+        embed_missing(self.store, source, embedder, MAX_EMBEDDED_BY_SEARCH)
         try:
-            if self._vector is None:
-                self._vector = self._embedder.embed([self.question.text], "query")[0]
+            if self.vector is None:
+                self.vector = embedder.embed([self.question.text], "query")[0]
         except EmbeddingFailed:
             return []
-        model = self._embedder.name
-        return self.store.nearest(source, model, self._vector, DENSE_DEPTH, where)
+        return self.store.nearest(source, embedder.name, self.vector, DENSE_DEPTH, where)
 
 
 def merge_sources(rankings: Iterable[Sequence[HitT]]) -> list[HitT]:
@@ -206,8 +197,7 @@ def merge_sources(rankings: Iterable[Sequence[HitT]]) -> list[HitT]:
         for ranking in rankings
         for rank, hit in enumerate(ranking, 1)
     ]
-    merged.sort(key=_order)
-    return normalise(merged)
+    return normalise(sorted(merged, key=_order))
 
 
 def sort_recent(hits: Iterable[HitT]) -> list[HitT]:
@@ -230,13 +220,13 @@ def normalise(hits: Sequence[HitT], scale: str = "range") -> list[HitT]:
 def embed_missing(
     store: KnowledgeStore,
     source: Source,
-    embedder: Embedder,
+    embedder: Embedder | None,
     limit: int = 1 << 40,
-    step: Callable[[int], None] = lambda _done: None,
+    work: Work | None = None,
 ) -> int:
     """Embed pieces that have no vector yet, all or at most `limit`. Returns their number."""
-    done = 0
-    while done < limit:
+    done, total = 0, store.count(source)[1] if embedder and work else 0
+    while embedder and done < limit:
         bare = store.list_bare(source, embedder.name, min(EMBEDDING_BATCH, limit - done))
         if not bare:
             break
@@ -244,7 +234,8 @@ def embed_missing(
         rows = embedder.embed(texts, "passage")
         store.put_vectors(source, embedder.name, [found.piece.number for found in bare], rows)
         done += len(bare)
-        step(done)
+        if work:
+            work.report(Progress("embedding", done, total))
     return done
 
 
@@ -265,8 +256,7 @@ def _group(scored: Sequence[Scored], places: Mapping[int, RankedPiece]) -> Group
         elif key not in more:
             more[key] = SECOND_PIECE_WEIGHT * one.score
     full = {key: (score + more.get(key, 0.0), found) for key, (score, found) in groups.items()}
-    full = _add_neighbours(full)
-    return dict(sorted(full.items(), key=lambda item: -item[1][0]))
+    return dict(sorted(_add_neighbours(full).items(), key=lambda item: -item[1][0]))
 
 
 def _add_neighbours(groups: Grouped) -> Grouped:
@@ -282,8 +272,10 @@ def _add_neighbours(groups: Grouped) -> Grouped:
         number, place = found.entry.number, found.piece.place
         return max(scores.get((number, place - 1), 0.0), scores.get((number, place + 1), 0.0))
 
+    if not scores:
+        return groups
     return {
-        key: (score + (NEIGHBOUR_WEIGHT * best_neighbour(found) if scores else 0.0), found)
+        key: (score + NEIGHBOUR_WEIGHT * best_neighbour(found), found)
         for key, (score, found) in groups.items()
     }
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from itertools import accumulate, pairwise
 from typing import Any, Literal, TypedDict, cast, get_args
 
 from sonde.stores.knowledge.base import Entry, Piece
@@ -41,8 +42,13 @@ def cut_excerpt(text: str, terms: Collection[str], length: int, hints: Collectio
     first, last = _find_place(flat, terms, hints, length)
     room = length - 2 * len(_ELLIPSIS)
     start = max(0, min((first + last - room) // 2, len(flat) - room))
-    start = _begin_word(flat, start, first)
-    end = _end_word(flat, min(len(flat), start + room), last)
+    if start > 0:  # at the beginning of a word, if one is near
+        space = flat.find(" ", start, min(start + WORD_SEARCH_CHARS, first))
+        start = space + 1 if space >= 0 else ceil_boundary(flat, start)
+    end = start + room
+    if end < len(flat):
+        space = flat.rfind(" ", max(last, end - WORD_SEARCH_CHARS), end + 1)
+        end = space if space > 0 else floor_boundary(flat, end)
     head = _ELLIPSIS if start > 0 else ""
     tail = _ELLIPSIS if end < len(flat) else ""
     return f"{head}{flat[start:end].strip()}{tail}"
@@ -78,20 +84,6 @@ def _find_place(
     return best[1], best[2]
 
 
-def _begin_word(text: str, start: int, before: int) -> int:
-    if start <= 0:
-        return 0
-    space = text.find(" ", start, min(start + WORD_SEARCH_CHARS, before))
-    return space + 1 if space >= 0 else ceil_boundary(text, start)
-
-
-def _end_word(text: str, end: int, behind: int) -> int:
-    if end >= len(text):
-        return len(text)
-    space = text.rfind(" ", max(behind, end - WORD_SEARCH_CHARS), end + 1)
-    return space if space > 0 else floor_boundary(text, end)
-
-
 PIECE_CHARS = 1_500
 """Size of a stored piece: enough to answer a question, small enough to show whole."""
 
@@ -103,12 +95,20 @@ def cut_pieces(text: str, field: str = "", place: int = 0) -> Iterator[Piece]:
             yield Piece(text[start:end], place + at, start, field)
 
 
+def cut_fields(fields: Mapping[str, str]) -> tuple[Piece, ...]:
+    """The texts of several fields as pieces, numbered through."""
+    pieces: list[Piece] = []
+    for name, text in fields.items():
+        pieces.extend(cut_pieces(text, name, len(pieces)))
+    return tuple(pieces)
+
+
 Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Order = Literal["relevance", "recent"]
 
 
-class Preferences(TypedDict, total=False):
+class KnowledgePreferences(TypedDict, total=False):
     """What a session or a request may set for every call."""
 
     snippet_length: int
@@ -179,7 +179,7 @@ class Excerpt:
 
 
 def read_retrieval(
-    given: Mapping[str, object] | None, preferences: Preferences, mode: Mode = "snippet"
+    given: Mapping[str, object] | None, preferences: KnowledgePreferences, mode: Mode = "snippet"
 ) -> Retrieval:
     """The options of a call, else the session's; numbers are clamped, the rest is checked."""
     named = {
@@ -195,17 +195,17 @@ def read_retrieval(
     return Retrieval(**options)
 
 
-def check_preferences(given: Mapping[str, object]) -> Preferences:
+def check_preferences(given: Mapping[str, object]) -> KnowledgePreferences:
     """Preferences of a session or a request, clamped; unknown ones are refused."""
-    names = tuple(Preferences.__annotations__)
-    kept = Preferences()
+    names = tuple(KnowledgePreferences.__annotations__)
+    kept = KnowledgePreferences()
     for name, value in given.items():
         if name not in names:
             raise invalid_value(f"`{name}` is no preference; there are {', '.join(names)}")
         if name == "order_by" and value not in get_args(Order):
             raise invalid_value("`order_by` must be relevance or recent")
         checked = value if name == "order_by" else _read_option(name, value)
-        kept |= cast("Preferences", {name: checked})
+        kept |= cast("KnowledgePreferences", {name: checked})
     return kept
 
 
@@ -222,10 +222,10 @@ def _read_option(name: str, value: object) -> object:
         raise invalid_value("`prefer_prechunked` must be true or false")
     if name == "query" and not isinstance(value, str):
         raise invalid_value("`query` must be a string")
-    if name == "loc":
-        if not isinstance(value, Mapping):
-            raise invalid_value("`loc` must be an object, as a search result has it")
+    if name == "loc" and isinstance(value, Mapping):
         return _read_location(value)
+    if name == "loc":
+        raise invalid_value("`loc` must be an object, as a search result has it")
     if name not in OPTIONS:
         near = get_close_matches(name, OPTIONS, n=1, cutoff=0.6)
         advice = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(OPTIONS)}"
@@ -233,30 +233,17 @@ def _read_option(name: str, value: object) -> object:
     return value
 
 
-def _read_location(given: Mapping[str, object]) -> Location:
+def _read_location(given: Mapping[str, Any]) -> Location:
     """A location; parts of the wrong type are ignored, as it is only a hint."""
-
-    def number(name: str) -> int | None:
-        value = given.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-    def text(name: str) -> str:
-        value = given.get(name)
-        return value if isinstance(value, str) else ""
-
-    offset, message = given.get("approx_offset"), number("message_index")
-    if isinstance(offset, float):
-        offset = int(offset) if math.isfinite(offset) else None
-    if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-        offset = None
-    return Location(
-        number("chunk_index"),
-        text("chunk_uuid"),
-        offset,
-        text("field"),
-        text("message_id"),
-        message if message is not None and message >= 0 else None,
-    )
+    known = Location()
+    for part in fields(Location):
+        value: Any = given.get(part.name)
+        if part.name == "approx_offset" and isinstance(value, float) and math.isfinite(value):
+            value = int(value)
+        is_valid = isinstance(value, str) if part.default == "" else type(value) is int
+        if is_valid and not (part.name in ("approx_offset", "message_index") and value < 0):
+            known = replace(known, **{part.name: value})
+    return known
 
 
 def show_text(
@@ -267,14 +254,22 @@ def show_text(
     place: int | None = None,
 ) -> Excerpt:
     """The part of a text around an offset, or around the piece at `place`, in the given mode."""
+    budget = options.budget
     if options.mode == "full":
-        return _show_full(text, options)
+        start = min(options.offset, len(text))
+        end = floor_boundary(text, start + budget)
+        if end <= start < len(text):
+            end = start + 1
+        return Excerpt(text[start:end], start, (), end if end < len(text) else None)
     ranges = _list_ranges(text, options, pieces)
     at = place if place is not None and place < len(ranges) else _find_range(ranges, anchor)
-    if options.mode == "chunk":
-        return _cut(text, options.budget, ranges, at, at, anchor)
-    first, last = _grow(ranges, at, options)
-    return _cut(text, options.budget, ranges, first, last, anchor)
+    first, last = (at, at) if options.mode == "chunk" else _grow(ranges, at, options)
+    start, end = ranges[first][0], ranges[last][1]
+    if end - start > budget:  # one chunk exceeds the budget: keep what surrounds the match
+        start = floor_boundary(text, max(start, min(anchor - budget // 2, end - budget)))
+        end = max(floor_boundary(text, start + budget), start + 1)
+    chunks = tuple((at, *ranges[at]) for at in range(first, last + 1))
+    return Excerpt(text[start:end], start, chunks)
 
 
 def show_snippet(text: str, terms: Sequence[str], options: Retrieval, anchor: int) -> str:
@@ -287,19 +282,9 @@ def show_snippet(text: str, terms: Sequence[str], options: Retrieval, anchor: in
 
 def choose_messages(messages: Sequence[Piece], at: int, options: Retrieval) -> list[Piece]:
     """The anchor message and its neighbours within window and budget, in order."""
-    if not messages:
-        return []
-    starts = [0]
-    for message in messages:
-        starts.append(starts[-1] + len(message.text))
-    ranges = [(starts[n], starts[n + 1]) for n in range(len(messages))]
+    ranges = list(pairwise(accumulate((len(each.text) for each in messages), initial=0)))
     first, last = (at, at) if options.mode == "chunk" else _grow(ranges, at, options)
     return list(messages[first : last + 1])
-
-
-def join_text(entry: Entry, field_name: str = "") -> str:
-    """The whole text of an entry, or of one of its fields."""
-    return "".join(piece.text for piece in entry.pieces if piece.field == field_name)
 
 
 def list_fields(entry: Entry) -> dict[str, str]:
@@ -342,28 +327,3 @@ def _grow(ranges: Sequence[tuple[int, int]], at: int, options: Retrieval) -> tup
             left = ranges[last][1] - ranges[first - 1][0] <= options.budget
             first -= left
     return first, last
-
-
-def _cut(
-    text: str,
-    budget: int,
-    ranges: Sequence[tuple[int, int]],
-    first: int,
-    last: int,
-    anchor: int,
-) -> Excerpt:
-    start, end = ranges[first][0], ranges[last][1]
-    if end - start > budget:  # one chunk exceeds the budget: keep what surrounds the match
-        start = floor_boundary(text, max(start, min(anchor - budget // 2, end - budget)))
-        end = max(floor_boundary(text, start + budget), start + 1)
-    chunks = tuple((at, *ranges[at]) for at in range(first, last + 1))
-    return Excerpt(text[start:end], start, chunks)
-
-
-def _show_full(text: str, options: Retrieval) -> Excerpt:
-    start = min(options.offset, len(text))
-    end = floor_boundary(text, start + options.budget)
-    if end <= start < len(text):
-        end = start + 1
-    more = end if end < len(text) else None
-    return Excerpt(text[start:end], start, (), more)

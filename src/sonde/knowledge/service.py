@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sonde.errors import EmptyQuery
-from sonde.knowledge.getting import EntryContent, Messages, get_entry, read_messages
+from sonde.knowledge.getting import EntryContent, find_entry, get_entry, read_messages
 from sonde.knowledge.library import KnowledgeSession, Library, load_ranking, save_ranking
 from sonde.knowledge.ranking import (
     AnyHit,
@@ -17,8 +17,8 @@ from sonde.knowledge.ranking import (
     read_knowledge_query,
     sort_recent,
 )
-from sonde.knowledge.retrieval import Mode, Preferences, clamp_length, read_retrieval
-from sonde.paging.cursor import ResultSet, hash_parameters
+from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
+from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
 
@@ -37,19 +37,6 @@ class KnowledgeRequest:
     where: Mapping[Source, Conditions] = field(default_factory=dict)
     recent: tuple[Source, ...] = ()
     """Sources that are sorted by time before they are merged with the others."""
-
-    def parameters(self, user: str, session: str) -> Mapping[str, object]:
-        """What names the ranking."""
-        return {
-            "tool": self.tool,
-            "query": self.query,
-            "sources": self.sources,
-            "order_by": self.order_by,
-            "where": {source: repr(each) for source, each in self.where.items()},
-            "recent": self.recent,
-            "user": user,
-            "session": session,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +57,8 @@ class RankedPage:
     hits: Sequence[AnyHit]
     """The whole ranking."""
     offset: int
-    limit: int
+    shown: Sequence[AnyHit]
+    """The hits of this page, as far as the budget goes."""
     snippet_length: int
     max_tokens: int
     suppressed: int
@@ -80,14 +68,6 @@ class RankedPage:
     """Terms of earlier queries, which snippets prefer."""
     openings: Mapping[str, str]
     """Of conversations found by their titles, by uri: the first message."""
-
-    @property
-    def shown(self) -> Sequence[AnyHit]:
-        """The hits of this page, as far as the budget goes."""
-        return self.hits[self.offset : self.offset + self.limit]
-
-
-RankFresh = Callable[[KnowledgeRequest], Sequence[AnyHit]]
 
 
 def search_knowledge(
@@ -105,16 +85,16 @@ def search_knowledge(
         rankings = rank_sources(library, request, work)
         return rankings[0] if len(rankings) == 1 else merge_sources(rankings)
 
-    return open_page(library, request, options, work, session, rank, dedupe=dedupe)
+    return open_ranked_page(library, request, options, work, session, rank, dedupe=dedupe)
 
 
-def open_page(
+def open_ranked_page(
     library: Library,
     request: KnowledgeRequest,
     options: PageOptions,
     work: Work,
     session: KnowledgeSession | None,
-    rank: RankFresh,
+    rank: Callable[[KnowledgeRequest], Sequence[AnyHit]],
     *,
     dedupe: bool,
 ) -> RankedPage:
@@ -127,28 +107,31 @@ def open_page(
     preferences = list_preferences(session, work)
     order_by = request.order_by or preferences.get("order_by") or "relevance"
     request = replace(request, query=query, order_by=order_by)
-    kept = _find_ranking(
+    hits, held = _find_ranking(
         library,
         store,
-        request.parameters(user, session.id if session else ""),
+        {"request": repr(request), "user": user, "session": session.id if session else ""},
         options.offset,
         lambda: sort_recent(rank(request)) if order_by == "recent" else rank(request),
         session if dedupe else None,
     )
     length = options.snippet_length
     earlier = list(session.recent)[:HINTING_QUERIES] if session else []
-    shown = kept.hits[options.offset : options.offset + options.limit]
+    shown = hits[options.offset : options.offset + options.limit]
+    titles = [hit for hit in shown if isinstance(hit, KnowledgeHit) and hit.piece.field == TITLE]
+    openings = {hit.uri: store.read_pieces("chats", hit.entry.id, 0, 1)
+                for hit in titles if hit.source == "chats"}  # fmt: skip
     return RankedPage(
         query,
-        kept.hits,
+        hits,
         options.offset,
-        options.limit,
+        shown,
         clamp_length(preferences.get("snippet_length") if length is None else length),
         options.max_tokens or preferences.get("max_tokens") or library.max_tokens,
-        kept.facts["held"] if session else 0,
+        held if session else 0,
         session,
         tuple(term for each in earlier for term in read_knowledge_query(each).terms),
-        {hit.uri: _read_opening(store, hit) for hit in shown if _is_title(hit)},
+        {uri: pieces[0].text for uri, pieces in openings.items() if pieces},
     )
 
 
@@ -186,8 +169,9 @@ def read_entry(
 ) -> EntryContent:
     """As much of one entry as `retrieval` asks for."""
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
-    recent = tuple(session.recent) if session else ()
-    found = get_entry(library.of(work.caller.user), source, id, options, recent)
+    if session and session.recent and not options.query:
+        options = replace(options, query=session.recent[0])
+    found = get_entry(library.of(work.caller.user), source, id, options)
     return replace(found, snippet_length=options.snippet_length)
 
 
@@ -205,16 +189,16 @@ def read_conversation(
     options = read_retrieval(retrieval, list_preferences(session, work), mode)
     if options.mode != "full":
         return read_entry(library, "chats", id, retrieval, work, session)
+    store = library.of(work.caller.user)
+    entry = find_entry(store, "chats", id, pieces=False)
     first = options.offset or (page - 1) * page_size
-    found = read_messages(library.of(work.caller.user), id, first, page_size, options)
-    assert isinstance(found.content, Messages)
-    content = replace(found.content, page=page, page_size=page_size)
-    return replace(found, content=content, snippet_length=options.snippet_length)
+    found = read_messages(store, entry, first, page_size, options, page)
+    return replace(found, snippet_length=options.snippet_length)
 
 
-def list_preferences(session: KnowledgeSession | None, work: Work) -> Preferences:
+def list_preferences(session: KnowledgeSession | None, work: Work) -> KnowledgePreferences:
     """The session's preferences, which win over those of the request."""
-    asked = cast("Preferences", work.caller.config)  # checked by the surface that read it
+    asked = cast("KnowledgePreferences", work.caller.config)  # checked by the surface that read it
     return {**asked, **session.preferences} if session else asked
 
 
@@ -225,38 +209,29 @@ def _find_ranking(
     offset: int,
     rank: Callable[[], Sequence[AnyHit]],
     session: KnowledgeSession | None,
-) -> ResultSet:
-    """The ranking that a page is cut from: a new one for the first page, else the one it had.
+) -> tuple[Sequence[AnyHit], int]:
+    """The ranking that a page is cut from, and how many hits it hides.
 
-    Where several servers answer, any of them may have shown the page before, so rankings that
-    they share come first.
+    A new one for the first page, else the one it had. Where several servers answer, any of them
+    may have shown the page before, so rankings that they share come first.
     """
     key = hash_parameters(parameters)
     known = load_ranking(store, key) if offset else None
-    kept = library.results.find(parameters) if offset and known is None else None
-    if kept is None:
-        if known is None:
-            hits = rank()
-            known = _hide_seen(session, hits) if session else (hits, 0)
-            save_ranking(store, key, *known)
-        kept = library.results.keep(parameters, known[0], {"held": known[1]})
-    return kept
+    if offset and known is None and (kept := library.results.find(parameters)):
+        return kept.hits, kept.facts["held"]
+    if known is None:
+        hits = rank()
+        known = _hide_seen(session, hits) if session else (hits, 0)
+        save_ranking(store, key, *known)
+    library.results.keep(parameters, known[0], {"held": known[1]})
+    return known
 
 
 def _hide_seen(session: KnowledgeSession, hits: Sequence[AnyHit]) -> tuple[Sequence[AnyHit], int]:
     """The hits the session has not seen; all of them again once it has seen every one."""
     fresh = [hit for hit in hits if hit.uri not in session.seen]
     if hits and not fresh:
-        session.forget_seen(hit.uri for hit in hits)
+        for hit in hits:
+            session.seen.pop(hit.uri, None)
         return hits, 0
     return fresh, len(hits) - len(fresh)
-
-
-def _is_title(hit: AnyHit) -> bool:
-    is_entry = isinstance(hit, KnowledgeHit)
-    return is_entry and hit.source == "chats" and hit.piece.field == TITLE
-
-
-def _read_opening(store: KnowledgeStore, hit: KnowledgeHit) -> str:
-    first = store.read_pieces("chats", hit.entry.id, 0, 1)
-    return first[0].text if first else ""

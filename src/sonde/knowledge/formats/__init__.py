@@ -6,16 +6,18 @@ A parser turns the bytes of a file into entries. Parsers run in a limited child 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from html.parser import HTMLParser
 from typing import Any
 
-from sonde.knowledge.retrieval import cut_pieces
+from sonde.knowledge.retrieval import cut_fields
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import Entry, Piece, Source
 
@@ -23,9 +25,16 @@ MAX_MEMBERS = 20_000
 MAX_UNPACKED_BYTES = 1 << 29
 MAX_RATIO = 200
 """Of unpacked to packed bytes; text compresses to a tenth or so, a bomb to a thousandth."""
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")
 MAX_OPEN_TAGS = 200
 """Unclosed tags; for each the HTML parser scans to the end of the text."""
+_FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+MAX_FRONT_MATTER_CHARS = 1 << 16
+MAX_NESTING = 200
+"""Of YAML; the parser would run out of stack."""
+_NESTING = re.compile(r"[\[\]{}]")
+_DASHES = re.compile(r"(?:[-?:][ \t]+){200}")
 SAMPLE_BYTES = 1 << 16
 """Of a file, to guess its encoding by."""
 _ASCII = bytes(range(128))
@@ -79,7 +88,10 @@ def _decode_other_script(data: bytes) -> str | None:
     sample = data[:SAMPLE_BYTES]
     high = len(sample.translate(None, _ASCII))
     letters = len(sample.translate(None, _NO_LETTERS))
-    if high * 3 < letters or not high or b"\0" in sample or _is_utf8(data):
+    if high * 3 < letters or not high or b"\0" in sample:
+        return None
+    with contextlib.suppress(UnicodeDecodeError):
+        data.decode("utf-8")
         return None
     try:
         from charset_normalizer import from_bytes
@@ -87,14 +99,6 @@ def _decode_other_script(data: bytes) -> str | None:
         return None
     found = from_bytes(sample).best()
     return data.decode(found.encoding, "replace") if found else None
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def load_json(file: File) -> Any:
@@ -119,6 +123,66 @@ def read_lines(file: File) -> list[Mapping[str, Any]]:
         if isinstance(row, dict):
             rows.append(row)
     return rows
+
+
+def split_front(text: str) -> tuple[dict[str, Any], str]:
+    """Front matter and the rest; front matter that is no mapping stays in the text."""
+    found = _FRONT.match(text)
+    if not found or len(found[0]) > MAX_FRONT_MATTER_CHARS:
+        return {}, text
+    try:
+        import yaml
+    except ImportError:
+        return _read_plain(found[1] or ""), text[found.end() :]
+    try:
+        front = load_yaml(found[1] or "")
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}, text
+    if not isinstance(front, dict):
+        return {}, text
+    return front_matter_to_json(front), text[found.end() :]
+
+
+def load_yaml(text: str) -> Any:
+    """YAML as plain values, by libyaml where it is installed: ten times as fast."""
+    import yaml
+
+    depth = deepest = 0
+    for mark in _NESTING.findall(text):
+        depth += 1 if mark in "[{" else -1 if mark in "]}" else 0
+        deepest = max(deepest, depth)
+    if deepest > MAX_NESTING or _DASHES.search(text):
+        raise ValueError("nested too deeply")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, loader)  # noqa: S506 - both are safe
+
+
+def _read_plain(text: str) -> dict[str, str | list[str]]:
+    """Front matter of plain `key: value` lines, where YAML is not installed."""
+    front: dict[str, str | list[str]] = {}
+    key = ""
+    for line in text.splitlines():
+        if re.match(r"\s*- ", line) and key:
+            front[key] = [*([] if isinstance(front[key], str) else front[key]), line.strip()[2:]]
+        elif ":" in line and not line.startswith((" ", "#")):
+            key, _, value = (part.strip() for part in line.partition(":"))
+            front[key] = (
+                [item.strip() for item in value[1:-1].split(",")]
+                if value.startswith("[") and value.endswith("]")
+                else value.strip("\"'")
+            )
+    return front
+
+
+def front_matter_to_json(value: Any) -> Any:
+    """A YAML value as JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {str(key): front_matter_to_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [front_matter_to_json(each) for each in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
 
 def open_archive(data: bytes, most: int = MAX_UNPACKED_BYTES) -> zipfile.ZipFile:
@@ -154,11 +218,9 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def parse_xml(data: bytes) -> Any:
     """The root of an XML document; entities and external parts are refused."""
-    try:
-        from defusedxml import DefusedXmlException
-        from defusedxml.ElementTree import ParseError, fromstring
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
     try:
         return fromstring(data, forbid_dtd=False)
     except DefusedXmlException as error:
@@ -167,29 +229,17 @@ def parse_xml(data: bytes) -> Any:
         raise RefusedFormat("broken", str(error)) from error
 
 
-def make_entry(
-    source: Source,
-    title: str,
-    text: str,
-    file: File,
-    **facts: Any,
-) -> Entry:
-    """An entry of one text; times are those of the file where nothing better is known."""
-    facts.setdefault("created_at", file.modified)
-    facts.setdefault("last_modified", file.modified)
-    return Entry(source, " ".join(title.split()), tuple(cut_pieces(text)), **facts)
+def make_entry(source: Source, title: str, text: str, file: File, **facts: Any) -> Entry:
+    """An entry of one text."""
+    return make_fields(source, title, {"": text}, file, **facts)
 
 
 def make_fields(
     source: Source, title: str, fields: Mapping[str, str], file: File, **facts: Any
 ) -> Entry:
-    """An entry of several fields."""
-    pieces: list[Piece] = []
-    for name, text in fields.items():
-        pieces.extend(cut_pieces(text, name, len(pieces)))
-    facts.setdefault("created_at", file.modified)
-    facts.setdefault("last_modified", file.modified)
-    return Entry(source, " ".join(title.split()), tuple(pieces), **facts)
+    """An entry of several fields; times are those of the file where nothing better is known."""
+    times = {"created_at": file.modified, "last_modified": file.modified}
+    return Entry(source, " ".join(title.split()), cut_fields(fields), **times | facts)
 
 
 def make_chat(title: str, messages: Sequence[Piece], file: File, **facts: Any) -> Entry:
@@ -211,7 +261,7 @@ class _TextMaker(HTMLParser):
     _HIDDEN = frozenset("script style noscript template svg head".split())
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
+        super().__init__()
         self.parts: list[str] = []
         self.title: list[str] = []
         self._hidden = 0
@@ -244,28 +294,16 @@ class _TextMaker(HTMLParser):
             self.parts.append(data if self._pre else " ".join(data.split(" ")).replace("\n", " "))
 
 
-def _drop_comments(text: str) -> str:
-    parts: list[str] = []
-    at = 0
-    while (begin := text.find("<!--", at)) >= 0:
-        parts.append(text[at:begin])
-        end = text.find("-->", begin + 4)
-        at = end + 3 if end >= 0 else len(text)
-    return "".join(parts) + text[at:]
-
-
 def read_html(text: str) -> tuple[str, str]:
     """Title and plain text of HTML."""
     maker = _TextMaker()
-    text = _drop_comments(text)
-    # see MAX_OPEN_TAGS
+    text = _COMMENT.sub("", text)
     if len(_OPEN.findall(text)) > MAX_OPEN_TAGS:
         text = _OPEN.sub("&lt;", text)
     maker.feed(text)
     maker.close()
-    lines = "".join(maker.parts).split("\n")
     body: list[str] = []
-    for line in lines:
+    for line in "".join(maker.parts).split("\n"):
         flat = " ".join(line.split())
         if flat or (body and body[-1]):
             body.append(flat)

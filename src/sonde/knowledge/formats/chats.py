@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ PEOPLE = "users.json"
 _MARK = re.compile(r"<([@#!]?)([^<>|]*+)(?:\|([^<>]*+))?>")
 
 
-def make_slack(file: File, rows: list[Any]) -> Entry:
+def _make_slack(file: File, rows: Any) -> Iterator[Entry]:
     """A day of a channel; the folder is the channel's name."""
     names = _read_people(file.beside)
     messages = []
@@ -38,7 +39,7 @@ def make_slack(file: File, rows: list[Any]) -> Entry:
     channel = file.path.split("/")[-2] if "/" in file.path else "Slack"
     if not messages:
         raise RefusedFormat("no_text")
-    return make_chat(f"#{channel} {file.stem}", messages, file, facts={"app": "Slack"})
+    yield make_chat(f"#{channel} {file.stem}", messages, file, facts={"app": "Slack"})
 
 
 def _read_people(data: bytes) -> Mapping[str, str]:
@@ -85,8 +86,7 @@ def make_branches(
     leaves = [key for key in nodes if key not in parents]
     taken: set[str] = set()
     first = shown if shown in nodes else next(iter(leaves), "")
-    main = _climb(nodes, first, taken)[0]
-    yield make_chat(title, main, file, **facts)
+    yield make_chat(title, _climb(nodes, first, taken)[0], file, **facts)
     key, number = facts.get("path", ""), 1
     for leaf in leaves:
         if leaf in taken:
@@ -115,26 +115,26 @@ _WHATSAPP = re.compile(
 )
 
 
-def find_chat_kind(value: Any) -> str:
-    """The name of a JSON export's format; empty when it is none."""
+def find_chat_maker(value: Any) -> Callable[[File, Any], Iterator[Entry]] | None:
+    """What makes conversations of the rows of a JSON export; None when it is none."""
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, dict):
-        return ""
+        return None
     if isinstance(first.get("mapping"), dict):
-        return "chatgpt"
+        return _make_chatgpt
     if isinstance(first.get("chat_messages"), list):
-        return "claude"
+        return _make_claude
     if isinstance(first.get("chunkedPrompt"), dict):
-        return "aistudio"
+        return _make_studio
     if isinstance(value, list) and any(_is_gemini(row) for row in value):
-        return "gemini"
-    if isinstance(value, dict) and (
-        isinstance(value.get("messages"), list) or isinstance(value.get("chats"), dict)
+        return _make_gemini
+    if first is value and (
+        isinstance(first.get("messages"), list) or isinstance(first.get("chats"), dict)
     ):
-        return "telegram"
+        return _make_telegram
     if isinstance(value, list) and first.get("type") == "message" and "ts" in first:
-        return "slack"
-    return ""
+        return _make_slack
+    return None
 
 
 def _is_gemini(row: Any) -> bool:
@@ -145,35 +145,22 @@ def _is_gemini(row: Any) -> bool:
 def parse_chat_export(file: File) -> list[Entry]:
     """Every conversation of an export in JSON."""
     value = load_json(file)
-    kind = find_chat_kind(value)
-    if not kind:
+    make = find_chat_maker(value)
+    if make is None:
         raise RefusedFormat("unknown", "not a known export")
-    rows = value if isinstance(value, list) else [value]
-    if kind == "slack":
-        return [make_slack(file, rows)]
-    if kind == "telegram":
-        found = [_make_telegram(file, chat) for chat in _list_telegram(value)]
-    else:
-        make = {
-            "chatgpt": _make_chatgpt,
-            "claude": _make_claude,
-            "aistudio": _make_studio,
-            "gemini": _make_gemini,
-        }[kind]
-        found = [each for row in rows if isinstance(row, dict) for each in make(file, row)]
-    return [chat for chat in found if chat.pieces]
+    if make is _make_slack:  # its rows are messages of one conversation
+        return list(make(file, value))
+    rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
+    return [chat for row in rows for chat in make(file, row) if chat.pieces]
 
 
 def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     """The branch shown last, from its leaf up to the root, then every other branch."""
-    mapping = row.get("mapping") or {}
-    nodes = {
-        str(key): MessageNode(
-            str(node.get("parent") or ""), tuple(_read_chatgpt(key, node.get("message")))
-        )
-        for key, node in mapping.items()
-        if isinstance(node, dict)
-    }
+    nodes: dict[str, MessageNode] = {}
+    for key, node in (row.get("mapping") or {}).items():
+        if isinstance(node, dict):
+            said = tuple(_read_chatgpt(key, node.get("message")))
+            nodes[str(key)] = MessageNode(str(node.get("parent") or ""), said)
     key = str(row.get("conversation_id") or row.get("id") or row.get("create_time") or "")
     yield from make_branches(
         str(row.get("title") or "ChatGPT"),
@@ -208,11 +195,10 @@ def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
         if not isinstance(message, dict):
             continue
         parts = message.get("content")
-        texts = [
-            str(part.get("text") or "")
-            for part in (parts if isinstance(parts, list) else [])
-            if isinstance(part, dict) and part.get("type") == "text"
+        listed = [
+            part for part in (parts if isinstance(parts, list) else []) if isinstance(part, dict)
         ]
+        texts = [str(part.get("text") or "") for part in listed if part.get("type") == "text"]
         text = "\n".join(filter(None, texts)) or str(message.get("text") or "")
         when = read_time(message.get("created_at"))
         key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")
@@ -258,24 +244,22 @@ def _make_gemini(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
     yield make_chat(asked[:80] or "Gemini", messages, file, path=key, facts={"app": "Gemini"})
 
 
-def _list_telegram(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    if isinstance(value.get("messages"), list):
-        return [value]
-    listed = (value.get("chats") or {}).get("list") or []
-    return [chat for chat in listed if isinstance(chat, dict)]
-
-
-def _make_telegram(file: File, chat: Mapping[str, Any]) -> Entry:
-    messages = []
-    for message in chat.get("messages") or []:
-        text = _join_telegram(message.get("text")) if isinstance(message, dict) else ""
-        if text.strip() and message.get("type", "message") == "message":
-            when = read_time(message.get("date_unixtime") or message.get("date"))
-            key, sender = str(message.get("id") or ""), str(message.get("from") or "")
-            messages.append(Piece(text, uuid=key, sender=sender, created_at=when))
-    title = str(chat.get("name") or "Telegram")
-    key = str(chat.get("id") or title)
-    return make_chat(title, messages, file, path=key, facts={"app": "Telegram"})
+def _make_telegram(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
+    """One exported conversation, or all of an account."""
+    one = isinstance(row.get("messages"), list)
+    for chat in [row] if one else (row.get("chats") or {}).get("list") or []:
+        if not isinstance(chat, dict):
+            continue
+        messages = []
+        for message in chat.get("messages") or []:
+            text = _join_telegram(message.get("text")) if isinstance(message, dict) else ""
+            if text.strip() and message.get("type", "message") == "message":
+                when = read_time(message.get("date_unixtime") or message.get("date"))
+                key, sender = str(message.get("id") or ""), str(message.get("from") or "")
+                messages.append(Piece(text, uuid=key, sender=sender, created_at=when))
+        title = str(chat.get("name") or "Telegram")
+        key = str(chat.get("id") or title)
+        yield make_chat(title, messages, file, path=key, facts={"app": "Telegram"})
 
 
 def _join_telegram(text: Any) -> str:
@@ -295,17 +279,12 @@ def is_whatsapp(text: str) -> bool:
 def parse_whatsapp(file: File) -> list[Entry]:
     """A conversation exported as text; lines without a date continue the message before."""
     messages: list[Piece] = []
-    lines = file.text().split("\n")
-    rows = [(_WHATSAPP.match(line), line) for line in lines]
-    dates = [found.groups()[:3] for found, _ in rows if found]
-    month_first = _is_month_first(dates)
+    rows = [(_WHATSAPP.match(line), line) for line in file.text().split("\n")]
+    month_first = any(int(found[2]) > 12 for found, _ in rows if found)
     for found, line in rows:
         if found is None:
             if messages and line.strip():
-                last = messages[-1]
-                messages[-1] = Piece(
-                    f"{last.text}\n{line}", sender=last.sender, created_at=last.created_at
-                )
+                messages[-1] = replace(messages[-1], text=f"{messages[-1].text}\n{line}")
         elif found[8] is not None and found[9].strip():
             when = _read_whatsapp(found, month_first=month_first)
             messages.append(Piece(found[9].strip(), sender=found[8].strip(), created_at=when))
@@ -313,10 +292,6 @@ def parse_whatsapp(file: File) -> list[Entry]:
         raise RefusedFormat("no_text")
     title = re.sub(r"^WhatsApp Chat (with|-) ", "", file.stem)
     return [make_chat(title, messages, file, facts={"app": "WhatsApp"})]
-
-
-def _is_month_first(dates: list[tuple[str | Any, ...]]) -> bool:
-    return any(int(second) > 12 for _, second, _ in dates)
 
 
 def _read_whatsapp(found: re.Match[str], *, month_first: bool) -> int | None:

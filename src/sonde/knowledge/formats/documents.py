@@ -8,11 +8,11 @@ import email.policy
 import io
 import posixpath
 import re
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import Any
 from urllib.parse import unquote
 
 from sonde.knowledge.formats import (
@@ -23,12 +23,10 @@ from sonde.knowledge.formats import (
     parse_xml,
     read_html,
     read_member,
+    split_front,
 )
-from sonde.knowledge.formats.notes import split_front
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
-
-T = TypeVar("T")
 
 MAX_CELLS = 500_000
 """Of a workbook; more take longer than a parser may."""
@@ -44,22 +42,16 @@ _MBOX_LINE = re.compile(rb"(?m)^From .*\r?\n")
 
 def parse_pdf(file: File) -> list[Entry]:
     """A PDF's text, page by page."""
-    try:
-        from pypdf import PdfReader
-        from pypdf.errors import PyPdfError
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
-    try:
-        reader = PdfReader(io.BytesIO(file.data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise RefusedFormat("encrypted")
-        text = "\n\n".join(page.extract_text() for page in reader.pages)
-        known = reader.metadata
-        title = (known.title if known else "") or file.stem
-        facts = {"author": str(known.author)} if known and known.author else {}
-        facts["pages"] = str(len(reader.pages))
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
+    from pypdf import PdfReader
+
+    reader = PdfReader(io.BytesIO(file.data))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise RefusedFormat("encrypted")
+    text = "\n\n".join(page.extract_text() for page in reader.pages)
+    known = reader.metadata
+    title = (known.title if known else "") or file.stem
+    facts = {"author": str(known.author)} if known and known.author else {}
+    facts["pages"] = str(len(reader.pages))
     return [_make(file, "pdf", str(title), text, facts=facts)]
 
 
@@ -117,12 +109,7 @@ def parse_pptx(file: File) -> list[Entry]:
 
 def parse_xlsx(file: File) -> list[Entry]:
     """A workbook: every sheet as lines of cells."""
-    open_archive(file.data).close()
-    try:
-        from openpyxl import load_workbook
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
-    book = _guard(lambda: load_workbook(io.BytesIO(file.data), read_only=True, data_only=True))
+    book = _open_office(file, "openpyxl", "load_workbook", read_only=True, data_only=True)
     parts: list[str] = []
     cells = 0
     for sheet in book.worksheets:
@@ -157,28 +144,19 @@ def parse_plain_text(file: File) -> list[Entry]:
 
 def parse_image(file: File) -> list[Entry]:
     """A picture's metadata."""
-    try:
-        from PIL import ExifTags, Image
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
+    from PIL import ExifTags, Image
 
-    def read() -> tuple[dict[str, str], Any]:
-        with Image.open(io.BytesIO(file.data)) as image:
-            size = f"{image.width}x{image.height}"
-            facts = {"format": str(image.format), "size": size}
-            facts |= {
-                key: value[:2_000] for key, value in image.info.items() if isinstance(value, str)
-            }
-            taken = None
-            for code, value in image.getexif().items():
-                name = ExifTags.TAGS.get(code, "")
-                if name and isinstance(value, str | int | float):
-                    facts[name] = str(value)[:500]
-                if name == "DateTime":
-                    taken = str(value).replace(":", "-", 2)
-            return facts, taken
-
-    facts, taken = _guard(read)
+    taken = None
+    with Image.open(io.BytesIO(file.data)) as image:
+        facts = {"format": str(image.format), "size": f"{image.width}x{image.height}"}
+        texts = {str(key): each for key, each in image.info.items() if isinstance(each, str)}
+        facts |= {key: text[:2_000] for key, text in texts.items()}
+        for code, value in image.getexif().items():
+            name = ExifTags.TAGS.get(code, "")
+            if name and isinstance(value, str | int | float):
+                facts[name] = str(value)[:500]
+            if name == "DateTime":
+                taken = str(value).replace(":", "-", 2)
     text = "\n".join(f"{key}: {value}" for key, value in facts.items())
     created = read_time(taken) or file.modified
     return [_make(file, "image", file.stem, text, facts=facts, created_at=created)]
@@ -190,15 +168,9 @@ def _make(file: File, kind: str, title: str, text: str, **facts: Any) -> Entry:
     return make_entry("media", title.strip() or file.stem, text, file, media_type=kind, **facts)
 
 
-def _open_office(file: File, module: str, opener: str) -> Any:
-    open_archive(file.data).close()
-    try:
-        from importlib import import_module
-
-        open_one = getattr(import_module(module), opener)
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
-    return _guard(lambda: open_one(io.BytesIO(file.data)))
+def _open_office(file: File, module: str, opener: str, **options: bool) -> Any:
+    open_archive(file.data).close()  # refuses bombs
+    return getattr(import_module(module), opener)(io.BytesIO(file.data), **options)
 
 
 def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
@@ -207,16 +179,6 @@ def _make_office(file: File, kind: str, known: Any, text: str) -> Entry:
     created = read_time(getattr(known, "created", None)) or file.modified
     title = str(getattr(known, "title", "") or file.stem)
     return _make(file, kind, title, text, facts=facts, created_at=created)
-
-
-def _guard(read: Callable[[], T]) -> T:
-    """Run a library on a file, and raise `RefusedFormat` for whatever it raises."""
-    try:
-        return read()
-    except (RefusedFormat, MemoryError):
-        raise
-    except Exception as error:
-        raise RefusedFormat("broken", f"{type(error).__name__}: {error}") from error
 
 
 def is_mail(data: bytes) -> bool:
@@ -249,13 +211,16 @@ def _make_mail(file: File, data: bytes, key: str) -> Entry:
     subject = _header(message, "subject")
     people = {name: _header(message, name) for name in ("from", "to", "cc", "message-id")}
     body = "\n".join(filter(None, _list_bodies(message)))
-    head = "\n".join(
-        f"{name.title()}: {value}"
-        for name, value in people.items()
-        if value and name != "message-id"
-    )
-    facts = people | {"attachments": _list_attachments(message)}
-    sent = _read_date(_header(message, "date")) or file.modified
+    named = [f"{name.title()}: {value}" for name, value in people.items() if value]
+    head = "\n".join(line for line in named if not line.startswith("Message-Id"))
+    attached: list[str] = []
+    for part in message.walk():
+        with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
+            attached += filter(None, [part.get_filename()])
+    facts = people | {"attachments": attached}
+    sent = file.modified
+    with contextlib.suppress(ValueError, TypeError, IndexError):
+        sent = read_time(parsedate_to_datetime(_header(message, "date"))) or sent
     return make_entry(
         "media",
         subject or file.stem,
@@ -297,19 +262,3 @@ def _read_part(part: Any) -> str:
     if part.get_content_type() == "text/html":
         text = read_html(text)[1]
     return str(text).replace("\r\n", "\n").strip()
-
-
-def _list_attachments(message: EmailMessage) -> list[str]:
-    names: list[str] = []
-    for part in message.walk():
-        with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
-            names += filter(None, [part.get_filename()])
-    return names
-
-
-def _read_date(text: str) -> int | None:
-    try:
-        when: datetime = parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError):
-        return None
-    return read_time(when)

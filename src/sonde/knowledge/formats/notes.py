@@ -1,18 +1,29 @@
-"""Notes: Markdown with front matter, Obsidian, Logseq, Joplin, Notion; Evernote's exports."""
+"""Notes: Markdown, Obsidian, Logseq, Joplin, Notion; exports of Evernote; Apple's `NoteStore`.
+
+Apple's form is known from public descriptions, not from Apple: texts, headings, lists, links, tags,
+tables by their cells and folders are read; drawings and scans are not, and a locked note is known
+by its title alone.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import date, datetime
-from typing import Any
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from sonde.knowledge.formats import File, RefusedFormat, make_entry, parse_xml, read_html
+from sonde.knowledge.formats import (
+    File,
+    RefusedFormat,
+    make_entry,
+    parse_xml,
+    read_html,
+    split_front,
+)
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
-_FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _PROPERTY = re.compile(r"\A(?:[ \t]*[\w-]+:: .*\n)+")
 _FENCED = re.compile(r"(?ms)^(`{3,}+|~{3,}+).*?^\1[^\n]*$|`[^`\n]+`")
 # Possessive, and none runs over its own beginning: a hostile line takes no longer than another.
@@ -21,21 +32,14 @@ _LINK = re.compile(r"(!?)\[\[([^\[\]|#\n]++)(?:[|#][^\[\]\n]*+)?\]\]")
 _MARKDOWN_LINK = re.compile(r"!\[[^\[\]\n]*+\]\(([^()\s]++)[^()\n]*+\)")
 _HEADING = re.compile(r"\A\s*# +(.+)")
 _NOTION = re.compile(r" [0-9a-f]{32}$")
-MAX_FRONT_MATTER_CHARS = 1 << 16
-MAX_NESTING = 200
-"""Of YAML; the parser would run out of stack."""
-_NESTING = re.compile(r"[\[\]{}]")
-_DASHES = re.compile(r"(?:[-?:][ \t]+){200}")
 _CREATED = ("created", "date", "created_at", "creation_date", "date created", "created time")
 _MODIFIED = ("updated", "modified", "last_modified", "updated_at", "date modified")
 
 
 def parse_note(file: File) -> list[Entry]:
     """One Markdown or text file as one note."""
-    text = file.text()
-    front, body = split_front(text)
-    properties = _PROPERTY.match(body)
-    if properties:  # Logseq writes them as `key:: value`
+    front, body = split_front(file.text())
+    if properties := _PROPERTY.match(body):  # Logseq writes them as `key:: value`
         for line in properties.group().splitlines():
             key, _, value = line.partition("::")
             front.setdefault(key.strip(), value.strip())
@@ -44,13 +48,11 @@ def parse_note(file: File) -> list[Entry]:
     attached = [target for is_file, target in links if is_file]
     attached += [unquote(target) for target in _MARKDOWN_LINK.findall(prose)]
     linked = [target for is_file, target in links if not is_file]
-    facts: dict[str, object] = {}
-    if front:
-        facts["front_matter"] = front
-    if linked:
-        facts["links"] = list(dict.fromkeys(linked))
-    if attached:
-        facts["attachments"] = list(dict.fromkeys(attached))
+    facts = {
+        "front_matter": front,
+        "links": list(dict.fromkeys(linked)),
+        "attachments": list(dict.fromkeys(attached)),
+    }
     created = next((read_time(front[key]) for key in _CREATED if key in front), None)
     modified = next((read_time(front[key]) for key in _MODIFIED if key in front), None)
     return [
@@ -62,71 +64,9 @@ def parse_note(file: File) -> list[Entry]:
             tags=tuple(_list_tags(front, prose)),
             created_at=created or file.modified,
             last_modified=modified or file.modified,
-            facts=facts,
+            facts={name: fact for name, fact in facts.items() if fact},
         )
     ]
-
-
-def split_front(text: str) -> tuple[dict[str, Any], str]:
-    """Front matter and the rest; front matter that is no mapping stays in the text."""
-    found = _FRONT.match(text)
-    if not found or len(found[0]) > MAX_FRONT_MATTER_CHARS:
-        return {}, text
-    try:
-        import yaml
-    except ImportError:
-        return _read_plain(found[1] or ""), text[found.end() :]
-    try:
-        front = load_yaml(found[1] or "")
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return {}, text
-    if not isinstance(front, dict):
-        return {}, text
-    return {str(key): front_matter_to_json(value) for key, value in front.items()}, text[
-        found.end() :
-    ]
-
-
-def load_yaml(text: str) -> Any:
-    """YAML as plain values, by libyaml where it is installed: ten times as fast."""
-    import yaml
-
-    depth = deepest = 0
-    for mark in _NESTING.findall(text):
-        depth += 1 if mark in "[{" else -1 if mark in "]}" else 0
-        deepest = max(deepest, depth)
-    if deepest > MAX_NESTING or _DASHES.search(text):
-        raise ValueError("nested too deeply")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(text, loader)  # noqa: S506 - both are safe
-
-
-def _read_plain(text: str) -> dict[str, str | list[str]]:
-    """Front matter of plain `key: value` lines, where YAML is not installed."""
-    front: dict[str, str | list[str]] = {}
-    key = ""
-    for line in text.splitlines():
-        if re.match(r"\s*- ", line) and key:
-            front[key] = [*([] if isinstance(front[key], str) else front[key]), line.strip()[2:]]
-        elif ":" in line and not line.startswith((" ", "#")):
-            key, _, value = (part.strip() for part in line.partition(":"))
-            front[key] = (
-                [item.strip() for item in value[1:-1].split(",")]
-                if value.startswith("[") and value.endswith("]")
-                else value.strip("\"'")
-            )
-    return front
-
-
-def front_matter_to_json(value: Any) -> Any:
-    """A YAML value as JSON can hold it."""
-    if isinstance(value, Mapping):
-        return {str(key): front_matter_to_json(each) for key, each in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [front_matter_to_json(each) for each in value]
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
 
 def _find_title(file: File, front: Mapping[str, Any], body: str) -> str:
@@ -173,19 +113,230 @@ def parse_enex(file: File) -> list[Entry]:
         raise RefusedFormat("unknown", "not an Evernote export")
     notes = []
     for number, note in enumerate(root.iter("note")):
-        _, text = read_html(note.findtext("content") or "")
-        url = note.findtext("note-attributes/source-url") or ""
         notes.append(
             make_entry(
                 "notes",
                 note.findtext("title") or f"{file.stem} {number + 1}",
-                text,
+                read_html(note.findtext("content") or "")[1],
                 file,
                 path=str(number),
-                url=url,
+                url=note.findtext("note-attributes/source-url") or "",
                 tags=tuple(tag.text or "" for tag in note.iter("tag") if tag.text),
                 created_at=read_time(note.findtext("created") or "") or file.modified,
                 last_modified=read_time(note.findtext("updated") or "") or file.modified,
             )
         )
     return notes
+
+
+MAGIC = b"SQLite format 3\0"
+_EPOCH_S = 978_307_200
+"""Apple counts from 2001."""
+MAX_NOTE_BYTES = 1 << 25
+"""Of a note after decompression."""
+_GZIP = 31
+"""zlib's window size that means gzip."""
+_HOLE = "\ufffc"
+"""Marks the place of an attachment in a text."""
+_MARKS: Mapping[int, str] = {
+    0: "# ", 1: "## ", 2: "### ", 100: "- ", 101: "- ", 102: "1. ", 103: "- [ ] ",
+}  # fmt: skip
+_CHECKLIST = 103
+_NOTES = """
+SELECT n.ZIDENTIFIER, n.ZTITLE1, n.ZFOLDER, n.ZISPASSWORDPROTECTED, d.ZDATA, {created}, {modified}
+FROM ZICCLOUDSYNCINGOBJECT AS n JOIN ZICNOTEDATA AS d ON d.Z_PK = n.ZNOTEDATA
+WHERE coalesce(n.ZMARKEDFORDELETION, 0) = 0 ORDER BY n.Z_PK
+"""
+_OTHERS = (
+    "SELECT Z_PK, ZPARENT, ZIDENTIFIER, ZTITLE2, ZALTTEXT, ZSUMMARY, ZURLSTRING, ZTITLE"
+    " FROM ZICCLOUDSYNCINGOBJECT WHERE ZNOTEDATA IS NULL"
+)
+
+
+class _Other(NamedTuple):
+    """What is no note: a folder, or something attached to a note."""
+
+    number: int
+    parent: int | None
+    identifier: str
+    folder: str
+    alternative: str
+    summary: str
+    url: str
+    title: str
+
+
+def is_apple_notes(data: bytes) -> bool:
+    """Whether a database is one of Apple Notes."""
+    return data.startswith(MAGIC) and b"ZICNOTEDATA" in data
+
+
+def parse_apple_notes(file: File) -> list[Entry]:
+    """Every note that was not deleted."""
+    import apsw
+
+    connection = apsw.Connection(":memory:")
+    try:
+        # A copy of a database that was in use says that a log lies beside it; alone, it is whole.
+        data = file.data[:18] + b"\x01\x01" + file.data[20:]
+        connection.deserialize("main", data)
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(ZICCLOUDSYNCINGOBJECT)")}
+        query = _NOTES.format(
+            created=_first(columns, "n.ZCREATIONDATE", "31"),
+            modified=_first(columns, "n.ZMODIFICATIONDATE", "1"),
+        )
+        others = [_Other(*row[:2], *(str(each or "") for each in row[2:]))
+                  for row in connection.execute(_OTHERS)]  # fmt: skip
+        notes = connection.execute(query).fetchall()
+    except (apsw.Error, TypeError) as error:
+        raise RefusedFormat("broken", f"not a database of Apple Notes: {error}") from error
+    finally:
+        connection.close()
+    folders = {other.number: other for other in others if other.folder}
+    attached = {other.identifier: other for other in others}
+    made = [_make_note(file, row, folders, attached) for row in notes]
+    return [note for note in made if note]
+
+
+def _first(columns: set[str], name: str, numbers: str) -> str:
+    """SQL for the first column of this name with a value; newer versions have several."""
+    known = [name + end for end in (*numbers, "") if (name + end).removeprefix("n.") in columns]
+    return f"coalesce({', '.join(known)}, 0)" if len(known) > 1 else (known or ["0"])[0]
+
+
+def _make_note(
+    file: File, row: Any, folders: Mapping[int, _Other], attached: Mapping[str, _Other]
+) -> Entry | None:
+    identifier, title, folder, is_locked, packed, created, modified = row
+    way = list(_list_folders(folder, folders))
+    if any(each.identifier.startswith("TrashFolder") for each in way):
+        return None
+    folder = "/".join(each.folder for each in way[::-1])
+    facts: dict[str, object] = {"app": "Apple Notes", "folder": folder}
+    text = ""
+    if is_locked:
+        facts["locked"] = True
+    elif packed:
+        try:
+            text = _write_markdown(bytes(packed), attached)
+        except (zlib.error, ValueError, IndexError, StopIteration):
+            facts["unreadable"] = True
+    found = re.findall(r"(?<!\S)#(\w[\w/-]*)", text)
+    times = [int((each + _EPOCH_S) * 1000) if each else 0 for each in (created, modified)]
+    return make_entry(
+        "notes",
+        str(title or "") or file.stem,
+        text,
+        file,
+        path=str(identifier or ""),
+        tags=tuple(dict.fromkeys(found)),
+        created_at=times[0] or file.modified,
+        last_modified=times[1] or file.modified,
+        facts={name: fact for name, fact in facts.items() if fact},
+    )
+
+
+def _list_folders(number: int | None, folders: Mapping[int, _Other]) -> Iterator[_Other]:
+    passed: set[int] = set()
+    while number in folders and number not in passed:
+        assert number is not None
+        passed.add(number)
+        yield folders[number]
+        number = folders[number].parent
+
+
+def _write_markdown(packed: bytes, attached: Mapping[str, _Other]) -> str:
+    unpacked = zlib.decompressobj(_GZIP).decompress(packed, MAX_NOTE_BYTES)
+    note = list(_read_fields(_find(_find(unpacked, 2), 3)))
+    texts = [value for number, value in note if number == 2 and isinstance(value, bytes)]
+    text = texts[0].decode("utf-8", "replace") if texts else ""
+    units = text.encode("utf-16-le", "surrogatepass")
+    lines: list[list[Any]] = [["", None]]
+    at = 0
+    runs = [value for number, value in note if number == 5 and isinstance(value, bytes)]
+    for run in [*runs, b""]:
+        fields = dict(_read_fields(run))
+        length = int(fields.get(1, 0)) if run else len(units) // 2 - at
+        said = units[2 * at : 2 * (at + length)].decode("utf-16-le", "replace")
+        at += length
+        said = _fill(said, fields, attached)
+        style = dict(_read_fields(_bytes(fields.get(2))))
+        for number, part in enumerate(said.split("\n")):
+            if number:
+                lines.append(["", None])
+            lines[-1][0] += part
+            if lines[-1][1] is None and part:
+                lines[-1][1] = style
+    return "\n".join(_mark(line, style or {}) for line, style in lines).strip()
+
+
+def _fill(said: str, fields: Mapping[int, Any], attached: Mapping[str, _Other]) -> str:
+    """A run with its attachment or link written out."""
+    if _HOLE in said:
+        info = dict(_read_fields(_bytes(fields.get(12))))
+        other = attached.get(_bytes(info.get(1)).decode("utf-8", "replace"))
+        cells = " | ".join(other.summary.split("\n")).strip(" |") if other else ""
+        shown = other.alternative or cells or other.url or other.title if other else ""
+        return said.replace(_HOLE, shown)
+    link = _bytes(fields.get(9)).decode("utf-8", "replace")
+    shown = said.strip()
+    if link.startswith(("http://", "https://", "mailto:")) and shown and link not in shown:
+        return said.replace(shown, f"[{shown}]({link})")
+    return said
+
+
+def _mark(line: str, style: Mapping[int, Any]) -> str:
+    kind = style.get(1)
+    if not line.strip() or not isinstance(kind, int):
+        return line
+    mark = _MARKS.get(kind, "")
+    if kind == _CHECKLIST and dict(_read_fields(_bytes(style.get(5)))).get(2):
+        mark = "- [x] "
+    indent = style.get(4)
+    return "  " * min(indent if isinstance(indent, int) else 0, 20) + mark + line
+
+
+def _find(message: bytes, number: int) -> bytes:
+    """A field that is a message."""
+    fields = _read_fields(message)
+    return next(value for name, value in fields if name == number and isinstance(value, bytes))
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a protocol buffer: numbers, and bytes that may be messages or texts."""
+    at = 0
+    while at < len(data):
+        tag, at = _read_number(data, at)
+        kind = tag & 7
+        if kind == 0:
+            value, at = _read_number(data, at)
+            yield tag >> 3, value
+            continue
+        if kind == 2:
+            size, at = _read_number(data, at)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"a field of kind {kind}")
+        if at + size > len(data):
+            raise ValueError("cut short")
+        if kind == 2:
+            yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number that does not end")

@@ -14,11 +14,18 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sonde.knowledge.formats import File, RefusedFormat, load_json, make_fields
-from sonde.knowledge.formats.notes import front_matter_to_json, load_yaml, split_front
+from sonde.knowledge.formats import (
+    File,
+    RefusedFormat,
+    front_matter_to_json,
+    load_json,
+    load_yaml,
+    make_fields,
+    split_front,
+)
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
@@ -44,36 +51,19 @@ def is_prompt(value: Any) -> bool:
     )
 
 
-def parse_prompt_json(file: File) -> list[Entry]:
-    """One prompt, a list of them, or a mapping from names."""
-    return _make_all(file, load_json(file))
-
-
-def parse_prompt_yaml(file: File) -> list[Entry]:
-    """The same in YAML."""
-    return _make_all(file, read_yaml(file))
-
-
-def read_yaml(file: File) -> Any:
+def _read_yaml(file: File) -> Any:
     """The file as YAML. Raises `RefusedFormat`."""
+    import yaml
+
     if len(file.data) > MAX_YAML_BYTES:
         raise RefusedFormat("too_large", f"more than {MAX_YAML_BYTES} bytes of YAML")
-    try:
-        import yaml
-    except ImportError as error:
-        raise RefusedFormat("missing_extra", "documents") from error
     try:
         return front_matter_to_json(load_yaml(file.text()))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise RefusedFormat("broken", f"not YAML: {type(error).__name__}") from error
 
 
-def parse_prompt_csv(file: File) -> list[Entry]:
-    """A table with one prompt per row."""
-    return _make_all(file, read_csv(file))
-
-
-def read_csv(file: File) -> list[Mapping[str, str]]:
+def _read_csv(file: File) -> list[Mapping[str, str]]:
     """Rows of a table by the names in its first line."""
     csv.field_size_limit(1 << 24)
     try:
@@ -81,6 +71,24 @@ def read_csv(file: File) -> list[Mapping[str, str]]:
     except csv.Error as error:
         raise RefusedFormat("broken", str(error)) from error
     return [{str(key).strip().lower(): each for key, each in row.items() if key} for row in rows]
+
+
+READERS: Mapping[str, Callable[[File], Any]] = {
+    "json": load_json,
+    "csv": _read_csv,
+    "yaml": _read_yaml,
+    "yml": _read_yaml,
+}
+
+
+def parse_prompts(file: File) -> list[Entry]:
+    """One prompt, a list or table of them, or a mapping from names."""
+    value = READERS[file.suffix](file)
+    rows = [row for row in _list_rows(value) if isinstance(row, dict)]
+    if not rows:
+        raise RefusedFormat("unknown", "no prompts")
+    made = [_make(file, row, str(at)) for at, row in enumerate(rows)]
+    return [_make(file, rows[0], "")] if len(made) == 1 and isinstance(value, dict) else made
 
 
 def parse_prompt_markdown(file: File) -> list[Entry]:
@@ -121,16 +129,6 @@ def _list_rows(value: Any) -> list[Any]:
         ]
         return rows if len(rows) == len(value) else []
     return []
-
-
-def _make_all(file: File, value: Any) -> list[Entry]:
-    rows = [row for row in _list_rows(value) if isinstance(row, dict)]
-    made = [_make(file, row, str(at)) for at, row in enumerate(rows)]
-    if not made:
-        raise RefusedFormat("unknown", "no prompts")
-    if len(made) == 1 and isinstance(value, dict):
-        return [_make(file, rows[0], "")]
-    return made
 
 
 def _make(file: File, row: Mapping[str, Any], key: str) -> Entry:
@@ -219,16 +217,14 @@ def _make_card(file: File, card: Any) -> Entry:
         lore = [str(each.get("content", "")) for each in book["entries"] if isinstance(each, dict)]
         fields["character_book"] = "\n\n".join(filter(None, lore))
     tags = data.get("tags") if isinstance(data.get("tags"), list) else []
-    created = read_time(data.get("creation_date")) or file.modified
-    modified = read_time(data.get("modification_date")) or file.modified
     return make_fields(
         "characters",
         str(data["name"]),
         {name: text for name, text in fields.items() if text},
         file,
         tags=tuple(str(tag) for tag in tags or ()),
-        created_at=created,
-        last_modified=modified,
+        created_at=read_time(data.get("creation_date")) or file.modified,
+        last_modified=read_time(data.get("modification_date")) or file.modified,
         facts={"card": card},
     )
 
@@ -242,23 +238,16 @@ def _list_texts(data: bytes) -> Iterator[tuple[str, bytes]]:
         size, kind = struct.unpack(">I4s", data[at : at + 8])
         body = data[at + 8 : at + 8 + size]
         at += size + 12
-        if kind == b"tEXt":
-            name, _, text = body.partition(b"\0")
-            yield name.decode("latin-1").lower(), text
-        elif kind == b"zTXt":
-            name, _, text = body.partition(b"\0")
-            yield name.decode("latin-1").lower(), _inflate(text[1:])
-        elif kind == b"iTXt":
-            name, _, rest = body.partition(b"\0")
-            packed = rest[:1] == b"\1"
-            text = rest[2:].split(b"\0", 2)[-1]
-            yield name.decode("latin-1").lower(), _inflate(text) if packed else text
-        elif kind == b"IEND":
+        if kind == b"IEND":
             return
-
-
-def _inflate(data: bytes) -> bytes:
-    try:
-        return zlib.decompressobj().decompress(data, MAX_CARD_BYTES)
-    except zlib.error as error:
-        raise RefusedFormat("broken", str(error)) from error
+        if kind not in (b"tEXt", b"zTXt", b"iTXt"):
+            continue
+        name, _, text = body.partition(b"\0")
+        packed = kind == b"zTXt" or (kind == b"iTXt" and text[:1] == b"\1")
+        text = text[1:] if kind == b"zTXt" else text
+        text = text[2:].split(b"\0", 2)[-1] if kind == b"iTXt" else text
+        try:
+            text = zlib.decompressobj().decompress(text, MAX_CARD_BYTES) if packed else text
+        except zlib.error as error:
+            raise RefusedFormat("broken", str(error)) from error
+        yield name.decode("latin-1").lower(), text

@@ -43,8 +43,7 @@ def parse_subtitles(file: File) -> list[Entry]:
             pieces.append(Piece(text, len(pieces), start, sender=speaker, begins=begins, ends=ends))
 
     for line in [*file.text().split("\n"), ""]:
-        found = _CUE.search(line)
-        if found:
+        if found := _CUE.search(line):
             keep()
             lines, speaker = [], ""
             times = (_stamp(*found.groups()[:4]), _stamp(*found.groups()[4:]))
@@ -54,9 +53,7 @@ def parse_subtitles(file: File) -> list[Entry]:
         elif times:
             voice = _VOICE.search(line)
             speaker = voice[1].strip() if voice else speaker
-            said = _MARKUP.sub("", line).strip()
-            if said:
-                lines.append(said)
+            lines += filter(None, [_MARKUP.sub("", line).strip()])
     if not pieces:
         raise RefusedFormat("unknown", "no cues")
     return [_make_heard(file, pieces)]
@@ -65,13 +62,8 @@ def parse_subtitles(file: File) -> list[Entry]:
 def is_transcript(value: Any) -> bool:
     """Whether JSON is a transcript, as speech recognisers and video sites write it."""
     rows = value.get("segments") if isinstance(value, dict) else value
-    return (
-        isinstance(rows, list)
-        and bool(rows)
-        and isinstance(rows[0], dict)
-        and "text" in rows[0]
-        and ("start" in rows[0] or "offset" in rows[0])
-    )
+    first = rows[0] if isinstance(rows, list) and rows else None
+    return isinstance(first, dict) and "text" in first and ("start" in first or "offset" in first)
 
 
 def parse_transcript(file: File) -> list[Entry]:
@@ -97,14 +89,8 @@ def parse_transcript(file: File) -> list[Entry]:
 def _make_heard(file: File, pieces: list[Piece], title: str = "") -> Entry:
     words = file.path.lower()
     kind = "podcast" if "podcast" in words else "audio" if "audio" in words else "video"
-    return Entry(
-        "media",
-        title or re.sub(r"\.[a-z]{2,3}(-[A-Za-z]+)?$", "", file.stem),
-        tuple(pieces),
-        media_type=kind,
-        created_at=file.modified,
-        last_modified=file.modified,
-    )
+    title = title or re.sub(r"\.[a-z]{2,3}(-[A-Za-z]+)?$", "", file.stem)
+    return Entry("media", title, tuple(pieces), "", file.modified, file.modified, media_type=kind)
 
 
 def _stamp(hours: str | None, minutes: str, seconds: str, rest: str) -> int:
@@ -147,10 +133,9 @@ def _make_claude_code(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
             continue
         text = _read_content(message.get("content"))
         if text.strip() and not row.get("isMeta"):
+            key, sender = str(row.get("uuid") or ""), str(message.get("role") or row["type"])
             when = read_time(row.get("timestamp"))
-            sender = str(message.get("role") or row["type"])
-            messages.append(Piece(text, uuid=str(row.get("uuid") or ""), sender=sender,
-                                  created_at=when))  # fmt: skip
+            messages.append(Piece(text, uuid=key, sender=sender, created_at=when))
     facts = {"app": "Claude Code", "session": session, "folder": folder}
     return _finish(file, title, messages, facts)
 
@@ -163,16 +148,15 @@ def _make_codex(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     for row in rows:
         body = row.get("payload") if isinstance(row.get("payload"), dict) else row
         assert isinstance(body, dict)
+        when = read_time(row.get("timestamp"))
         if row.get("type") == "session_meta":
             facts |= {"session": str(body.get("id") or ""), "folder": str(body.get("cwd") or "")}
         if sender := _SHOWN.get(str(body.get("type"))):
-            when = read_time(row.get("timestamp"))
             shown.append(Piece(str(body.get("message") or ""), sender=sender, created_at=when))
         if body.get("type") != "message" or body.get("role") not in ("user", "assistant"):
             continue
         text = _read_content(body.get("content"))
         if text.strip() and not text.startswith(("<environment_context>", "<user_instructions>")):
-            when = read_time(row.get("timestamp"))
             messages.append(Piece(text, sender=str(body["role"]), created_at=when))
     messages = messages or [piece for piece in shown if piece.text.strip()]
     return _finish(file, "", messages, facts)
@@ -180,27 +164,24 @@ def _make_codex(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
 
 def _make_tavern(file: File, rows: Sequence[Mapping[str, Any]]) -> Entry:
     head: Mapping[str, Any] = rows[0] if "mes" not in rows[0] else {}
+    said = [row for row in rows if str(row.get("mes") or "").strip()]
     messages = [
         Piece(
             str(row["mes"]),
             sender=str(row.get("name") or ("user" if row.get("is_user") else "")),
             created_at=_read_tavern_time(row.get("send_date")),
         )
-        for row in rows
-        if str(row.get("mes") or "").strip()
+        for row in said
     ]
     character = str(head.get("character_name") or "")
     if character in ("", "unused"):  # newer versions write that instead of a name
         named = (row.get("name") for row in rows if row.get("is_user") is False and "mes" in row)
         character = str(next(named, "") or "")
-    facts: dict[str, object] = {"app": "SillyTavern", "character_name": character}
-    said = [row for row in rows if str(row.get("mes") or "").strip()]
-    swipes = {
+    swipes = {  # alternative answers that the user discarded
         str(at): row["swipes"] for at, row in enumerate(said)
         if isinstance(row.get("swipes"), list) and len(row["swipes"]) > 1
     }  # fmt: skip
-    if swipes:  # alternative answers that the user discarded
-        facts["swipes"] = swipes
+    facts = {"app": "SillyTavern", "character_name": character, "swipes": swipes}
     return _finish(file, f"{character} {file.stem}".strip(), messages, facts)
 
 

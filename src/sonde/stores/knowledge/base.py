@@ -166,12 +166,7 @@ class KnowledgeStore(Protocol):
         """The best pieces for these terms."""
 
     def nearest(
-        self,
-        source: Source,
-        model: str,
-        vector: Vectors,
-        limit: int,
-        where: Conditions = ANYTHING,
+        self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
         """The pieces nearest to a vector; empty while damaged vectors are being rebuilt."""
 

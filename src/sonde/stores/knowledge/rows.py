@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import uuid
@@ -9,94 +10,52 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sonde.stores.knowledge.base import TITLE, TITLED, Entry, Piece, Place, RankedPiece, Source
+from sonde.stores.knowledge.base import (
+    TITLE,
+    TITLED,
+    Conditions,
+    Entry,
+    Piece,
+    Place,
+    RankedPiece,
+    Source,
+)
 from sonde.text.words import fold_text, index_text
 
 HEAD = (
-    "number, id, title, created_at, last_modified, version, tags, media_type, url, character,"
-    " facts, origin, path, hash"
+    "title, id, created_at, last_modified, version, tags, media_type, url, character, facts,"
+    " origin, path, hash"
 )
-PIECE = "number, place, start, field, uuid, sender, created_at, begins, ends, text"
-HEADS = ", ".join(f"e.{name.strip()}" for name in HEAD.split(","))
-PIECES = ", ".join(f"p.{name.strip()}" for name in PIECE.split(","))
-"""The same columns where entries are called e and pieces p."""
+PIECE = "text, place, start, field, uuid, sender, created_at, begins, ends"
+"""Columns, named and ordered as the fields of `Entry` and `Piece`."""
+HEADS = ", ".join(f"e.{name}" for name in (*HEAD.split(", "), "number"))
+PIECES = ", ".join(f"p.{name}" for name in (*PIECE.split(", "), "number"))
+"""The same columns, and the key, where entries are called e and pieces p."""
 WEIGHTS = (2.0, 2.0, 1.0)
 """How much a term counts in a title, in a tag and in the text."""
 
 
-def list_head(entry: Entry) -> tuple[str | int, ...]:
-    """The columns of `HEAD` after the number, with the folded title after the title."""
-    return (
-        entry.id,
-        entry.title,
-        fold_text(entry.title),
-        entry.created_at,
-        entry.last_modified,
-        entry.version,
-        json.dumps(list(entry.tags)),
-        entry.media_type,
-        entry.url,
-        entry.character,
-        json.dumps(dict(entry.facts)),
-        entry.origin,
-        entry.path,
-        entry.hash,
-    )
+def list_head(entry: Entry) -> list[Any]:
+    """The columns of `HEAD`, then the folded title."""
+    row = {name: getattr(entry, name) for name in HEAD.split(", ")}
+    row |= {"tags": json.dumps(list(entry.tags)), "facts": json.dumps(dict(entry.facts))}
+    return [*row.values(), fold_text(entry.title)]
 
 
 def read_entry_head(source: Source, row: Sequence[Any]) -> Entry:
-    """An entry without its pieces."""
-    return Entry(
-        source,
-        row[2],
-        id=row[1],
-        created_at=row[3],
-        last_modified=row[4],
-        version=row[5],
-        tags=tuple(json.loads(row[6])) if row[6] != "[]" else (),
-        media_type=row[7],
-        url=row[8],
-        character=row[9],
-        facts=json.loads(row[10]) if row[10] != "{}" else {},
-        origin=row[11],
-        path=row[12],
-        hash=row[13],
-        number=row[0],
-    )
+    """An entry without its pieces, out of `HEADS`."""
+    tags = tuple(json.loads(row[5])) if row[5] != "[]" else ()
+    facts = json.loads(row[9]) if row[9] != "{}" else {}
+    fields: list[Any] = [source, row[0], (), *row[1:5], tags, *row[6:9], facts, *row[10:]]
+    return Entry(*fields)
 
 
-def list_piece(piece: Piece) -> tuple[str | int | None, ...]:
-    """The columns of `PIECE` after the number."""
-    return (
-        piece.place,
-        piece.start,
-        piece.field,
-        piece.uuid,
-        piece.sender,
-        piece.created_at,
-        piece.begins,
-        piece.ends,
-        piece.text,
-    )
-
-
-def read_piece(row: Sequence[Any]) -> Piece:
-    """A piece as it was stored."""
-    return Piece(
-        row[9],
-        place=row[1],
-        start=row[2],
-        field=row[3],
-        uuid=row[4],
-        sender=row[5],
-        created_at=row[6],
-        begins=row[7],
-        ends=row[8],
-        number=row[0],
-    )
+def list_piece(piece: Piece) -> list[Any]:
+    """The columns of `PIECE`."""
+    return [getattr(piece, name) for name in PIECE.split(", ")]
 
 
 def list_stored(entry: Entry) -> Iterator[Piece]:
@@ -111,40 +70,32 @@ def list_stored(entry: Entry) -> Iterator[Piece]:
 
 def list_terms(entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[str]]:
     """The terms of a piece: of its title, of its tags, of its text."""
+    if piece.field != TITLE and entry.source not in TITLED:
+        return [], [], index_text(piece.text)
+    tags = [term for tag in entry.tags for term in index_text(tag)]
     if piece.field == TITLE:
-        return index_text(piece.text), _tag_terms(entry), []
-    if entry.source in TITLED:
-        return index_text(entry.title), _tag_terms(entry), index_text(piece.text)
-    return [], [], index_text(piece.text)
+        return index_text(piece.text), tags, []
+    return index_text(entry.title), tags, index_text(piece.text)
 
 
+@dataclass(slots=True)
 class Tally:
     """What a write changes: holders of each term, number of pieces, and their length in terms."""
 
-    def __init__(self) -> None:
-        self.terms: Counter[str] = Counter()
-        self.pieces = 0
-        self.length = 0
+    terms: Counter[str] = field(default_factory=Counter)
+    pieces: int = 0
+    length: int = 0
 
-    def add(self, entry: Entry, piece: Piece) -> tuple[list[str], list[str], list[str]]:
-        """Count a new piece. Returns its terms."""
+    def count(
+        self, entry: Entry, piece: Piece, sign: int = 1
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Count a new piece, or with -1 a removed one. Returns its terms."""
         terms = list_terms(entry, piece)
-        self._count(terms, 1)
-        return terms
-
-    def drop(self, entry: Entry, piece: Piece) -> None:
-        """Count a removed piece."""
-        self._count(list_terms(entry, piece), -1)
-
-    def _count(self, terms: tuple[list[str], ...], sign: int) -> None:
         for term in set().union(*terms):
             self.terms[term] += sign
         self.pieces += sign
         self.length += sign * sum(map(len, terms))
-
-
-def _tag_terms(entry: Entry) -> list[str]:
-    return [term for tag in entry.tags for term in index_text(tag)]
+        return terms
 
 
 _ESCAPED = "\ue000"
@@ -154,11 +105,8 @@ _ESCAPED = "\ue000"
 def pack_text(text: str) -> str:
     """The text itself, or with escapes where it holds NUL or is not valid Unicode."""
     if "\0" not in text and not text.startswith(_ESCAPED):
-        try:
+        with contextlib.suppress(UnicodeEncodeError):
             text.encode()
-        except UnicodeEncodeError:
-            pass
-        else:
             return text
     return _ESCAPED + json.dumps(text)
 
@@ -173,6 +121,23 @@ def fold_tags(tags: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(pack_text(fold_text(tag.lstrip("#"))) for tag in tags))
 
 
+def spell_conditions(
+    where: Conditions, any_of: str, same_sender: str, pack: Callable[[Any], Any]
+) -> tuple[list[str], list[Any]]:
+    """All but the tags as SQL on a piece p and its entry e, with the values of its `?`."""
+    kinds, fields = [kind.casefold() for kind in where.media_types], list(where.fields)
+    rows = (
+        (bool(kinds), any_of.format("e.media_type"), pack(kinds)),
+        (where.since is not None, "e.created_at >= ?", where.since),
+        (where.until is not None, "e.created_at <= ?", where.until),
+        (bool(fields), any_of.format("p.field"), pack(fields)),
+        (bool(where.sender), same_sender, pack(where.sender)),
+        (bool(where.character), "e.character = ?", pack(where.character)),
+    )
+    used = [(sql, value) for needed, sql, value in rows if needed]
+    return [sql for sql, _ in used], [value for _, value in used]
+
+
 def find_number(id: str) -> int | None:  # noqa: A002
     """The number that an id spells in canonical form; None for any other id."""
     return int(id) if re.fullmatch("[1-9][0-9]{0,14}", id) else None
@@ -180,8 +145,8 @@ def find_number(id: str) -> int | None:  # noqa: A002
 
 def read_ranked(source: Source, row: Sequence[Any]) -> RankedPiece:
     """A piece and the head of its entry, out of `PIECES` and `HEADS`."""
-    width = PIECE.count(",") + 1
-    return RankedPiece(read_entry_head(source, row[width:]), read_piece(row))
+    width = PIECES.count(",") + 1
+    return RankedPiece(read_entry_head(source, row[width:]), Piece(*row[:width]))
 
 
 Select = Callable[..., list[list[Any]]]
@@ -219,10 +184,10 @@ class EntryReader(ABC):
 
     def read_pieces(self, source: Source, id: str, first: int, count: int) -> list[Piece]:  # noqa: A002
         condition = "p.place >= ? ORDER BY p.place LIMIT ?"
-        return self._select_pieces(source, id, condition, max(first, 0), count)
+        return self._select_pieces(source, condition, id, max(first, 0), count)
 
     def find_piece(self, source: Source, id: str, uuid: str) -> Piece | None:  # noqa: A002
-        found = self._select_pieces(source, id, "p.uuid = ? AND p.place >= 0", uuid)
+        found = self._select_pieces(source, "p.uuid = ? AND p.place >= 0", id, uuid)
         return found[0] if found else None
 
     def count_pieces(self, source: Source, id: str) -> int:  # noqa: A002
@@ -259,16 +224,10 @@ class EntryReader(ABC):
         condition = self.equals.format(column)
         return condition, [text] * condition.count("?")
 
-    def _select_pieces(
-        self,
-        source: Source,
-        id: str,  # noqa: A002
-        condition: str,
-        *values: str | int,
-    ) -> list[Piece]:
+    def _select_pieces(self, source: Source, condition: str, *values: str | int) -> list[Piece]:
         query = f"SELECT {PIECES} FROM {_join(source)} WHERE :e AND e.id = ? AND {condition}"
         with self._reading(source) as select:
-            return [read_piece(row) for row in select(query, id, *values)]
+            return [Piece(*row) for row in select(query, *values)]
 
 
 def _join(source: Source) -> str:
@@ -287,4 +246,5 @@ def _complete(select: Select, head: Entry) -> Entry:
         f"SELECT {PIECES} FROM {head.source}_pieces AS p WHERE :p AND p.item = ? AND p.field <> ?"
         " ORDER BY p.place"
     )
-    return replace(head, pieces=tuple(map(read_piece, select(query, head.number, TITLE))))
+    rows = select(query, head.number, TITLE)
+    return replace(head, pieces=tuple(Piece(*row) for row in rows))

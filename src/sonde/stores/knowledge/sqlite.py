@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,15 @@ import apsw
 
 from sonde.errors import IndexCorrupt
 from sonde.stores.chunks.base import Vectors
-from sonde.stores.database import Database, Value, bind_row, bind_text, read_number, read_row
+from sonde.stores.database import (
+    Database,
+    Format,
+    Value,
+    bind_row,
+    bind_text,
+    read_number,
+    read_row,
+)
 from sonde.stores.files import measure_folder
 from sonde.stores.knowledge.base import (
     ANYTHING,
@@ -26,6 +35,7 @@ from sonde.stores.knowledge.base import (
     SOURCES,
     Conditions,
     Entry,
+    Piece,
     Place,
     RankedPiece,
     Source,
@@ -44,20 +54,96 @@ from sonde.stores.knowledge.rows import (
     list_piece,
     list_stored,
     read_entry_head,
-    read_piece,
     read_ranked,
 )
-from sonde.stores.knowledge.tables import (
-    DATABASES,
+from sonde.stores.knowledge.sqlite_index import (
     POSTINGS,
+    PieceVectors,
     SqliteWords,
     count_words,
-    make_format,
+    read_generation,
 )
-from sonde.stores.knowledge.vectors import PieceVectors
 from sonde.stores.knowledge.words import rank_words
 from sonde.stores.vectors import VectorFile
 from sonde.types import Scored
+
+DATABASES: Mapping[str, tuple[Source, ...]] = {
+    "media": ("media",),
+    "chacha": ("notes", "chats", "characters"),
+    "prompts": ("prompts",),
+}
+"""Which sources each file holds."""
+
+_TABLES = """
+CREATE TABLE {0} (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+    title TEXT NOT NULL, folded TEXT NOT NULL,
+    created_at INTEGER NOT NULL, last_modified INTEGER NOT NULL, version INTEGER NOT NULL,
+    tags TEXT NOT NULL, media_type TEXT NOT NULL, url TEXT NOT NULL,
+    character TEXT NOT NULL, facts TEXT NOT NULL,
+    origin TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL
+);
+CREATE INDEX {0}_by_title ON {0} (folded);
+CREATE INDEX {0}_by_origin ON {0} (origin, path) WHERE origin != '';
+CREATE TABLE {0}_pieces (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL,
+    place INTEGER NOT NULL, start INTEGER NOT NULL, field TEXT NOT NULL,
+    uuid TEXT NOT NULL, sender TEXT NOT NULL,
+    created_at INTEGER, begins INTEGER, ends INTEGER,
+    slot INTEGER, text TEXT NOT NULL
+);
+CREATE INDEX {0}_by_place ON {0}_pieces (item, place);
+CREATE INDEX {0}_bare ON {0}_pieces (number) WHERE slot IS NULL;
+CREATE INDEX {0}_slots ON {0}_pieces (number, slot) WHERE slot IS NOT NULL;
+CREATE TABLE {0}_tags (tag TEXT NOT NULL, item INTEGER NOT NULL, PRIMARY KEY (tag, item))
+    WITHOUT ROWID;
+CREATE INDEX {0}_tags_of ON {0}_tags (item);
+CREATE VIRTUAL TABLE {0}_words USING fts5 (
+    title, tags, body, content='', contentless_delete=1, tokenize='ascii'
+);
+CREATE VIRTUAL TABLE {0}_terms USING fts5vocab ({0}_words, 'row');
+INSERT INTO state VALUES ('{0}', 0);
+"""
+_STATE = """
+CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE models (
+    source TEXT PRIMARY KEY, name TEXT NOT NULL, dimensions INTEGER NOT NULL, file TEXT NOT NULL
+);
+"""
+_CHUNKS_VIEW = """
+CREATE VIEW UnvectorizedMediaChunks AS
+SELECT
+    p.number AS id, p.item AS media_id, p.text AS chunk_text, p.place AS chunk_index,
+    p.start AS start_char, p.start + length(p.text) AS end_char, p.uuid AS uuid
+FROM media_pieces AS p;
+"""
+_BURIED = """
+CREATE TABLE buried (
+    source TEXT NOT NULL, origin TEXT NOT NULL, path TEXT NOT NULL, hash TEXT NOT NULL,
+    PRIMARY KEY (source, origin, path)
+) WITHOUT ROWID;
+"""
+_LEXICON = """
+CREATE TABLE {0}_lexicon (term TEXT PRIMARY KEY, holders INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO {0}_lexicon SELECT term, doc FROM {0}_terms;
+DROP TABLE {0}_terms;
+"""
+"""Counting through FTS5's own vocabulary reads every position of each term."""
+_APPLICATION_IDS = {"media": 0x534F4B4D, "chacha": 0x534F4B43, "prompts": 0x534F4B50}
+
+
+def make_format(database: str) -> Format:
+    """The format of one of a user's files."""
+    sources = DATABASES[database]
+    tables = _STATE + "".join(map(_TABLES.format, sources))
+    tables += _CHUNKS_VIEW if database == "media" else ""
+    scripts = (tables, _BURIED, "".join(map(_LEXICON.format, sources)))
+
+    def run(script: str, connection: apsw.Connection) -> None:
+        connection.execute(script)
+
+    return Format(_APPLICATION_IDS[database], tuple(partial(run, each) for each in scripts))
+
 
 _log = logging.getLogger(__name__)
 _EVERYTHING = re.compile(":[ep]\\b")
@@ -100,7 +186,7 @@ class SqliteKnowledge(EntryReader):
 
     def generation(self, source: Source) -> int:
         with self._of[source].read() as connection:
-            return _read_generation(connection, source)
+            return read_generation(connection, source)
 
     def put(self, source: Source, entries: Sequence[Entry]) -> list[str]:
         with self._of[source].write() as connection:
@@ -141,18 +227,12 @@ class SqliteKnowledge(EntryReader):
             return rank_words(index, terms, limit, narrowed=where != ANYTHING)
 
     def nearest(
-        self,
-        source: Source,
-        model: str,
-        vector: Vectors,
-        limit: int,
-        where: Conditions = ANYTHING,
+        self, source: Source, model: str, vector: Vectors, limit: int, where: Conditions = ANYTHING
     ) -> list[Scored]:
         vectors = self._vectors[source]
         for _ in range(2):  # another process may have rewritten the file meanwhile
             with contextlib.suppress(IndexCorrupt), self._of[source].read() as connection:
-                generation = _read_generation(connection, source)
-                return vectors.nearest(connection, generation, model, vector, limit, where)
+                return vectors.nearest(connection, model, vector, limit, where)
         with self._of[source].write() as connection:
             damaged = vectors.forget(connection)
             _advance(connection, source)
@@ -174,7 +254,7 @@ class SqliteKnowledge(EntryReader):
 
     def list_bare(self, source: Source, model: str, limit: int) -> list[RankedPiece]:
         with self._of[source].read() as connection:
-            current = self._vectors[source].is_current(connection, model)
+            current = self._vectors[source].find(connection, model)
             condition = f"{source}_pieces.slot IS NULL" if current else "1"
             query = f"SELECT number FROM {source}_pieces WHERE {condition} ORDER BY number LIMIT ?"
             numbers = [row[0] for row in connection.execute(query, (limit,))]
@@ -211,12 +291,14 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     if entry.id:
         number = _remove(connection, source, entry.id, tally)
         if number is None and source in NUMBERED:
-            number = _find_free(connection, source, entry.id)
+            number = find_number(entry.id)
+            query = f"SELECT count(*) FROM {source} WHERE number = ?"
+            if read_number(connection, query, (number,)):
+                number = None  # an entry with another id has it
     elif source not in NUMBERED:
         entry = replace(entry, id=str(uuid.uuid4()))
-    columns = HEAD.replace("title,", "title, folded,")
     connection.execute(
-        f"INSERT INTO {source} ({columns}) VALUES ({', '.join('?' * 15)})",
+        f"INSERT INTO {source} (number, {HEAD}, folded) VALUES ({', '.join('?' * 15)})",
         (number, *bind_row(list_head(entry))),
     )
     if number is None:
@@ -230,11 +312,10 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     )
     for piece in list_stored(entry):
         connection.execute(
-            f"INSERT INTO {source}_pieces (item, {PIECE.removeprefix('number, ')})"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO {source}_pieces (item, {PIECE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (number, *bind_row(list_piece(piece))),
         )
-        terms = tally.add(entry, piece)
+        terms = tally.count(entry, piece)
         connection.execute(
             f"INSERT INTO {source}_words (rowid, title, tags, body) VALUES (?, ?, ?, ?)",
             (connection.last_insert_rowid(), *map(" ".join, terms)),
@@ -242,44 +323,24 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     return entry.id
 
 
-def _find_free(connection: apsw.Connection, source: Source, id: str) -> int | None:  # noqa: A002
-    """The number that an id spells, unless an entry with another id has it."""
-    number = find_number(id)
-    query = f"SELECT count(*) FROM {source} WHERE number = ?"
-    return None if number is None or read_number(connection, query, (number,)) else number
-
-
-def _remove(
-    connection: apsw.Connection,
-    source: Source,
-    id: str,  # noqa: A002
-    tally: Tally,
-) -> int | None:
+def _remove(connection: apsw.Connection, source: Source, key: str, tally: Tally) -> int | None:
     """Remove an entry. Returns its number, which its replacement gets."""
-    query = f"SELECT {HEAD} FROM {source} WHERE id = ?"
-    row = connection.execute(query, (bind_text(id),)).fetchone()
+    query = f"SELECT {HEADS} FROM {source} AS e WHERE id = ?"
+    row = connection.execute(query, (bind_text(key),)).fetchone()
     if row is None:
         return None
     head = read_entry_head(source, read_row(row))
     pieces = f"SELECT {PIECES} FROM {source}_pieces AS p WHERE item = ?"
     for row in connection.execute(pieces, (head.number,)):
-        tally.drop(head, read_piece(read_row(row)))
-    connection.execute(
-        f"DELETE FROM {source}_words WHERE rowid IN"
-        f" (SELECT number FROM {source}_pieces WHERE item = ?)",
-        (head.number,),
-    )
-    for table, column in (
-        (f"{source}_pieces", "item"),
-        (f"{source}_tags", "item"),
-        (source, "number"),
+        tally.count(head, Piece(*read_row(row)), -1)
+    for those in (
+        f"{source}_words WHERE rowid IN (SELECT number FROM {source}_pieces WHERE item = ?)",
+        f"{source}_pieces WHERE item = ?",
+        f"{source}_tags WHERE item = ?",
+        f"{source} WHERE number = ?",
     ):
-        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (head.number,))
+        connection.execute(f"DELETE FROM {those}", (head.number,))
     return head.number
-
-
-def _read_generation(connection: apsw.Connection, source: Source) -> int:
-    return read_number(connection, "SELECT value FROM state WHERE key = ?", (source,))
 
 
 def _advance(connection: apsw.Connection, source: Source) -> None:

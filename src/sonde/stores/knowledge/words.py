@@ -74,13 +74,11 @@ def rank_words(
     if not counts or limit < 1:
         return []
     if not narrowed:
-        return _rank(index, counts, limit, min(limit, _ENOUGH), inside=False)
-
-    def rank_longer(depth: int) -> list[Scored]:
-        return _rank(index, counts, depth, depth, inside=False)
-
+        return _rank(index, counts, limit, min(limit, _ENOUGH))
     complete = sum(counts.values()) <= index.postings
-    found = narrow(rank_longer, index.allow, limit, complete=complete)
+    found = narrow(
+        lambda depth: _rank(index, counts, depth, depth), index.allow, limit, complete=complete
+    )
     if found is None:
         found = _rank(index, counts, limit, limit, inside=True)
         if len(found) < limit and not complete:
@@ -131,18 +129,15 @@ def expand_terms(index: WordIndex, terms: Iterable[str]) -> dict[str, int]:
         elif term in known:
             counts[term] = known[term]
         elif len(term) > 1:
-            counts |= index.list_forms(term) or _list_holders(index, term)
+            forms = index.list_forms(term)
+            if not forms and len(term) >= _MIN_INFIX and term.isalnum():
+                forms = index.list_holders(term)  # `synthese` in `photosyntheses`
+            counts |= forms
     return counts
 
 
-def _list_holders(index: WordIndex, term: str) -> dict[str, int]:
-    """Words that contain this one (`synthese` in `photosyntheses`)."""
-    searchable = len(term) >= _MIN_INFIX and term.isalnum()
-    return index.list_holders(term) if searchable else {}
-
-
 def _rank(
-    index: WordIndex, counts: Mapping[str, int], limit: int, enough: int, *, inside: bool
+    index: WordIndex, counts: Mapping[str, int], limit: int, enough: int, *, inside: bool = False
 ) -> list[Scored]:
     order = _order(counts)
     rare = take_within(order, counts, index.postings)
@@ -157,12 +152,9 @@ def _rank(
             return found
     best = {one.id: one for one in found}
     together = len(common)
-    while True:
-        lead = common[:together]
-        for one in index.score(Match(lead, every=True), limit, inside=inside):
+    while together and (together == len(common) or len(best) < enough):
+        for one in index.score(Match(common[:together], every=True), limit, inside=inside):
             best.setdefault(one.id, one)
-        if together == 1 or len(best) >= enough:
-            break
         together //= 2
     return sorted(best.values(), key=lambda one: (-one.score, one.id))[:limit]
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sonde.errors import IndexTooNew, MissingExtra, SondeError, StorageUnusable
-from sonde.stores.knowledge.base import SOURCES, Source
+from sonde.stores.knowledge.base import SOURCES
 from sonde.stores.knowledge.postgres.writing import fill_words
-
-LOCK = "SELECT pg_advisory_xact_lock(1397706308)"
-FIND_VERSION = "SELECT to_regclass('sonde.format')"
-READ_VERSION = "SELECT version FROM sonde.format"
-_FIND_TRIGRAMS = "SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'"
-_MAKE_TRIGRAMS = "CREATE EXTENSION IF NOT EXISTS pg_trgm"
 
 _SHARED = """
 CREATE SCHEMA IF NOT EXISTS sonde;
@@ -34,22 +28,12 @@ CREATE UNLOGGED TABLE memory (
 _ENTRIES = """
 CREATE TABLE {0} (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    owner text NOT NULL,
-    id text NOT NULL,
-    title text NOT NULL,
-    folded text NOT NULL,
-    created_at bigint NOT NULL,
-    last_modified bigint NOT NULL,
-    version bigint NOT NULL,
-    tags text NOT NULL,
-    folded_tags text[] NOT NULL,
-    media_type text NOT NULL,
-    url text NOT NULL,
-    character text NOT NULL,
-    facts text NOT NULL,
-    origin text NOT NULL,
-    path text NOT NULL,
-    hash text NOT NULL,
+    owner text NOT NULL, id text NOT NULL,
+    title text NOT NULL, folded text NOT NULL,
+    created_at bigint NOT NULL, last_modified bigint NOT NULL, version bigint NOT NULL,
+    tags text NOT NULL, folded_tags text[] NOT NULL, media_type text NOT NULL, url text NOT NULL,
+    character text NOT NULL, facts text NOT NULL,
+    origin text NOT NULL, path text NOT NULL, hash text NOT NULL,
     UNIQUE (owner, id)
 );
 CREATE INDEX ON {0} (owner, md5(folded));
@@ -58,25 +42,16 @@ CREATE TABLE {0}_pieces (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     owner text NOT NULL,
     item bigint NOT NULL REFERENCES {0} (number) ON DELETE CASCADE,
-    place bigint NOT NULL,
-    start bigint NOT NULL,
-    field text NOT NULL,
-    uuid text NOT NULL,
-    sender text NOT NULL,
-    created_at bigint,
-    begins bigint,
-    ends bigint,
-    text text NOT NULL,
-    model text,
-    vector bytea
+    place bigint NOT NULL, start bigint NOT NULL, field text NOT NULL,
+    uuid text NOT NULL, sender text NOT NULL,
+    created_at bigint, begins bigint, ends bigint,
+    text text NOT NULL, model text, vector bytea
 );
 CREATE INDEX ON {0}_pieces (item, place);
 CREATE INDEX ON {0}_pieces (owner);
 CREATE TABLE {0}_words (
     number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
-    owner text NOT NULL,
-    folded text NOT NULL,
-    words tsvector NOT NULL
+    owner text NOT NULL, folded text NOT NULL, words tsvector NOT NULL
 );
 """
 _BURIED = """
@@ -94,11 +69,13 @@ ALTER TABLE counters ADD COLUMN pieces bigint NOT NULL DEFAULT 0,
     ADD COLUMN length bigint NOT NULL DEFAULT 0, ADD COLUMN removed bigint NOT NULL DEFAULT 0;
 """
 _WORDS = """
+-- the policy holds for the table's owner, too: it is lifted to see all users' rows
+ALTER TABLE {0} NO FORCE ROW LEVEL SECURITY;
+ALTER TABLE {0}_pieces NO FORCE ROW LEVEL SECURITY;
 DROP TABLE {0}_words;
 CREATE TABLE {0}_words (
     number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
-    length bigint NOT NULL,
-    words tsvector NOT NULL
+    length bigint NOT NULL, words tsvector NOT NULL
 );
 ALTER TABLE {0}_words ALTER COLUMN words SET STORAGE EXTERNAL, SET (toast_tuple_target = 8160);
 CREATE TABLE {0}_terms (
@@ -107,15 +84,14 @@ CREATE TABLE {0}_terms (
 ) WITH (fillfactor = 70);
 CREATE TABLE {0}_vectors (
     number bigint PRIMARY KEY REFERENCES {0}_pieces (number) ON DELETE CASCADE,
-    owner text NOT NULL,
-    model text NOT NULL,
-    stamp bigint NOT NULL,
-    vector bytea
+    owner text NOT NULL, model text NOT NULL, stamp bigint NOT NULL, vector bytea
 );
 INSERT INTO {0}_vectors
     SELECT number, owner, coalesce(model, ''), CASE WHEN model IS NULL THEN 0 ELSE 1 END, vector
     FROM {0}_pieces;
 ALTER TABLE {0}_pieces DROP COLUMN model, DROP COLUMN vector;
+ALTER TABLE {0} FORCE ROW LEVEL SECURITY;
+ALTER TABLE {0}_pieces FORCE ROW LEVEL SECURITY;
 """
 _INDEXES = """
 CREATE INDEX ON {0}_words USING gin (words);
@@ -130,77 +106,51 @@ CREATE POLICY own ON {0}
     USING ({1} = current_setting('sonde.owner', true))
     WITH CHECK ({1} = current_setting('sonde.owner', true));
 """
-Fill = Callable[[Any, str, Source], None]
-"""Writes the words of everything an owner has in a source."""
 
 
-def upgrade(cursor: Any, found: int, fill: Fill) -> None:
-    """Upgrade the tables from the version found to the newest."""
-    steps = (_create_tables, _create_buried, _split_words)
-    for step in steps[found:]:
-        step(cursor, fill)
-    cursor.execute("UPDATE sonde.format SET version = %s", [VERSION])
-
-
-def _create_tables(cursor: Any, _fill: Fill) -> None:
+def _create_tables(cursor: Any) -> None:
     cursor.execute(_SHARED)
     for source in SOURCES:
         cursor.execute(_ENTRIES.format(source))
-    for table in ("counters", "memory", *_list_tables("", "_pieces")):
+    for table in ("counters", "memory", *SOURCES, *(f"{source}_pieces" for source in SOURCES)):
         cursor.execute(_GUARD.format(table, "owner"))
 
 
-def _create_buried(cursor: Any, _fill: Fill) -> None:
+def _create_buried(cursor: Any) -> None:
     cursor.execute("SET LOCAL search_path TO sonde, public")
     cursor.execute(_BURIED)
     cursor.execute(_GUARD.format("buried", "owner"))
 
 
-def _split_words(cursor: Any, fill: Fill) -> None:
+def _split_words(cursor: Any) -> None:
     """Count terms, prefix words with the owner's number, and move vectors to their own tables."""
     cursor.execute("SET LOCAL search_path TO sonde, public")
     query = " UNION ".join(f"SELECT owner FROM {source}_words" for source in SOURCES)
     owners = [row[0] for row in cursor.execute(query).fetchall()]
     cursor.execute(_OWNERS)
     for source in SOURCES:
-        for table in (source, f"{source}_pieces"):
-            # the policy holds for the table's owner, too: it is lifted to see all users' rows
-            cursor.execute(f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY")
         cursor.execute(_WORDS.format(source))
-        for table in (source, f"{source}_pieces"):
-            cursor.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
-        if _has_trigrams(cursor):
+    try:
+        with cursor.connection.transaction():
+            cursor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+    except Exception:  # noqa: BLE001, S110 - without the right to it, partial words are slower
+        pass
+    else:
+        for source in SOURCES:
             cursor.execute(_TRIGRAMS.format(source))
     cursor.execute(_GUARD.format("owners", "name"))
-    for table in _list_tables("_vectors"):
-        cursor.execute(_GUARD.format(table, "owner"))
+    for source in SOURCES:
+        cursor.execute(_GUARD.format(f"{source}_vectors", "owner"))
     for owner in owners:
         cursor.execute("SELECT set_config('sonde.owner', %s, true)", [owner])
         for source in SOURCES:
-            fill(cursor, owner, source)
+            fill_words(cursor, owner, source)
     for source in SOURCES:
         cursor.execute(_INDEXES.format(source))
 
 
-def _list_tables(*ends: str) -> Sequence[str]:
-    return [source + end for source in SOURCES for end in ends]
-
-
-def _has_trigrams(cursor: Any) -> bool:
-    if cursor.execute(_FIND_TRIGRAMS).fetchone() is not None:
-        return True
-    cursor.execute("SAVEPOINT before")
-    try:
-        cursor.execute(_MAKE_TRIGRAMS)
-    except Exception:  # noqa: BLE001 - without the right to it, partial words are slower
-        cursor.execute("ROLLBACK TO SAVEPOINT before")
-        return False
-    return True
-
-
-VERSION = 3
-
-
+STEPS = (_create_tables, _create_buried, _split_words)
+"""From an empty database to the newest version; a released step never changes."""
 _MAX_CONNECTIONS = 10
 _WAIT_S = 20.0
 """How long a request waits for a free connection."""
@@ -209,7 +159,6 @@ _BEGIN = (
     # JIT compilation and parallel workers cost more than any of these queries
     " set_config('jit', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)"
 )
-_AGAIN = "Try again; nothing that was stored is lost."
 _PROBLEMS = {
     "PoolTimeout": (
         "The database with the knowledge has no free connection.",
@@ -219,15 +168,23 @@ _PROBLEMS = {
         "The database with the knowledge takes no more connections.",
         "Try again in a moment, or raise max_connections of PostgreSQL.",
     ),
-    "AdminShutdown": ("The database with the knowledge is being restarted.", _AGAIN),
-    "CrashShutdown": ("The database with the knowledge is being restarted.", _AGAIN),
-    "CannotConnectNow": ("The database with the knowledge is being restarted.", _AGAIN),
+    **dict.fromkeys(
+        ("AdminShutdown", "CrashShutdown", "CannotConnectNow"),
+        (
+            "The database with the knowledge is being restarted.",
+            "Try again; nothing that was stored is lost.",
+        ),
+    ),
     "DiskFull": (
         "The database with the knowledge has no room left.",
         "Free space on the disk of PostgreSQL; nothing that was stored is lost.",
     ),
+    "": (
+        "The database with the knowledge cannot be used.",
+        "Check that PostgreSQL runs and that SONDE_KNOWLEDGE_STORE is right.",
+    ),
 }
-"""Name of an error -> user message and next action."""
+"""Name of an error, or empty for any other -> user message and next action."""
 
 
 class PostgresDatabase:
@@ -244,8 +201,11 @@ class PostgresDatabase:
         self._failure: Any = psycopg.Error
         self._snapshot = psycopg.IsolationLevel.REPEATABLE_READ
         try:
-            with psycopg.connect(url, connect_timeout=max(int(wait_s), 2)) as connection:
-                _prepare(connection)
+            with (
+                psycopg.connect(url, connect_timeout=max(int(wait_s), 2)) as connection,
+                connection.cursor() as cursor,
+            ):
+                _upgrade(cursor)
         except psycopg.Error as error:
             raise self._translate(error) from error
         self._pool = ConnectionPool(
@@ -259,20 +219,13 @@ class PostgresDatabase:
             check=ConnectionPool.check_connection,
         )
 
-    def transact(self, owner: str) -> AbstractContextManager[Any]:
-        """A cursor in a transaction that sees and changes only this owner's rows."""
-        return self._begin(owner, changes=True)
-
-    def read(self, owner: str) -> AbstractContextManager[Any]:
-        """A cursor that sees one committed state of this owner's rows."""
-        return self._begin(owner, changes=False)
-
     @contextmanager
-    def _begin(self, owner: str, *, changes: bool) -> Iterator[Any]:
+    def transact(self, owner: str, *, read_only: bool = False) -> Iterator[Any]:
+        """A cursor on only this owner's rows; a reading one sees a single committed state."""
         try:
             with self._pool.connection() as connection, connection.cursor() as cursor:
-                connection.read_only = not changes
-                connection.isolation_level = None if changes else self._snapshot
+                connection.read_only = read_only
+                connection.isolation_level = self._snapshot if read_only else None
                 cursor.execute(_BEGIN, [owner])
                 yield cursor
         except self._failure as error:
@@ -285,23 +238,18 @@ class PostgresDatabase:
     def _translate(self, error: Exception) -> SondeError:
         # the driver's message may quote the address with its password: only its type is reported
         kind = type(error).__name__
-        message, action = _PROBLEMS.get(
-            kind,
-            (
-                "The database with the knowledge cannot be used.",
-                "Check that PostgreSQL runs and that SONDE_KNOWLEDGE_STORE is right.",
-            ),
-        )
+        message, action = _PROBLEMS.get(kind, _PROBLEMS[""])
         return StorageUnusable(f"PostgreSQL: {kind}", user_message=message, next_action=action)
 
 
-def _prepare(connection: Any) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(LOCK)
-        found = 0
-        if cursor.execute(FIND_VERSION).fetchone()[0] is not None:
-            found = int(cursor.execute(READ_VERSION).fetchone()[0])
-        if found > VERSION:
-            raise IndexTooNew(f"the database has format {found}")
-        if found < VERSION:
-            upgrade(cursor, found, fill_words)
+def _upgrade(cursor: Any) -> None:
+    cursor.execute("SELECT pg_advisory_xact_lock(1397706308)")  # one server at a time
+    found = 0
+    if cursor.execute("SELECT to_regclass('sonde.format')").fetchone()[0] is not None:
+        found = int(cursor.execute("SELECT version FROM sonde.format").fetchone()[0])
+    if found > len(STEPS):
+        raise IndexTooNew(f"the database has format {found}")
+    for step in STEPS[found:]:
+        step(cursor)
+    if found < len(STEPS):
+        cursor.execute("UPDATE sonde.format SET version = %s", [len(STEPS)])

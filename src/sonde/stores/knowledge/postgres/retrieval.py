@@ -17,7 +17,7 @@ import numpy as np
 from sonde.stores.chunks.base import Vectors
 from sonde.stores.chunks.lexicon import K1, B, bound_term
 from sonde.stores.knowledge.base import Conditions, Source
-from sonde.stores.knowledge.rows import WEIGHTS, fold_tags, pack_text
+from sonde.stores.knowledge.rows import WEIGHTS, fold_tags, pack_text, spell_conditions
 from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match, rank_narrowed
 from sonde.stores.vectors import NO_VECTORS, Ids, MemoryVectors, pack_rows
 from sonde.types import Scored
@@ -57,28 +57,14 @@ def quote_term(owner: int, term: str) -> str:
 
 def postgres_condition(where: Conditions) -> tuple[str, list[Any]]:
     """The conditions as SQL on a piece p and its entry e, with their values; may be empty."""
-    parts: list[str] = []
-    values: list[Any] = []
 
-    def need(sql: str, *given: Any) -> None:
-        parts.append(f" AND {sql}")
-        values.extend(given)
+    def pack(value: str | list[str]) -> str | list[str]:
+        return pack_text(value) if isinstance(value, str) else list(map(pack_text, value))
 
-    if where.media_types:
-        need("e.media_type = ANY(%s)", [pack_text(kind.casefold()) for kind in where.media_types])
-    if where.since is not None:
-        need("e.created_at >= %s", where.since)
-    if where.until is not None:
-        need("e.created_at <= %s", where.until)
+    parts, values = spell_conditions(where, "{} = ANY(?)", "lower(p.sender) = lower(?)", pack)
     if where.tags:
-        need("e.folded_tags @> %s", fold_tags(where.tags))
-    if where.fields:
-        need("p.field = ANY(%s)", [pack_text(field) for field in where.fields])
-    if where.sender:
-        need("lower(p.sender) = lower(%s)", pack_text(where.sender))
-    if where.character:
-        need("e.character = %s", pack_text(where.character))
-    return "".join(parts), values
+        parts, values = [*parts, "e.folded_tags @> ?"], [*values, fold_tags(where.tags)]
+    return "".join(f" AND {part}" for part in parts).replace("?", "%s"), values
 
 
 def select_pieces(
@@ -103,12 +89,7 @@ class PostgresWords:
     """The words of one source of one owner under some conditions."""
 
     def __init__(
-        self,
-        cursor: Any,
-        owner: tuple[int, str],
-        source: Source,
-        where: Conditions,
-        postings: int,
+        self, cursor: Any, owner: tuple[int, str], source: Source, where: Conditions, postings: int
     ) -> None:
         self.postings = postings
         self._cursor = cursor
@@ -144,8 +125,7 @@ class PostgresWords:
                 f" JOIN {self._source} AS e ON e.number = p.item"
             )
             condition, given = postgres_condition(self._where)
-            condition = f" AND p.owner = %s{condition}"
-            given = [self._owner, *given]
+            condition, given = f" AND p.owner = %s{condition}", [self._owner, *given]
         scored = (*match.terms, *match.others)
         terms = [quote_term(self._number, term) for term in scored]
         weights = [bound_term(self._counts[term], self._pieces) for term in scored]

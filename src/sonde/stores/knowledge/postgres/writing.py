@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sonde.stores.knowledge.base import NUMBERED, Entry, RankedPiece, Source
+from sonde.stores.knowledge.base import NUMBERED, Entry, Piece, RankedPiece, Source
 from sonde.stores.knowledge.postgres.retrieval import NO_MODEL, write_vector
 from sonde.stores.knowledge.rows import (
     HEAD,
@@ -25,7 +25,6 @@ from sonde.stores.knowledge.rows import (
     list_stored,
     pack_text,
     read_entry_head,
-    read_piece,
     read_ranked,
     unpack_text,
 )
@@ -100,7 +99,7 @@ def fill_words(cursor: Any, name: str, source: Source) -> None:
     while rows := cursor.execute(query, [name, after, _INDEXED_AT_ONCE]).fetchall():
         pieces = [read_ranked(source, unpack_row(row)) for row in rows]
         _copy_words(cursor, owner, source, pieces, tally)
-        after = rows[-1][0]
+        after = pieces[-1].piece.number
     if after:
         advance(cursor, name, source)
         _write_tally(cursor, owner, source, tally)
@@ -123,14 +122,14 @@ def _give_ids(cursor: Any, owner: str, source: Source, entries: Sequence[Entry])
 def _drop(
     cursor: Any, owner: str, source: Source, generation: int, ids: Iterable[str], tally: Tally
 ) -> int:
-    query = f"SELECT {HEAD} FROM {source} WHERE owner = %s AND id = ANY(%s)"
+    query = f"SELECT {HEADS} FROM {source} AS e WHERE owner = %s AND id = ANY(%s)"
     rows = cursor.execute(query, [owner, [pack_text(each) for each in ids]]).fetchall()
-    heads = {row[0]: read_entry_head(source, unpack_row(row)) for row in rows}
+    heads = {row[-1]: read_entry_head(source, unpack_row(row)) for row in rows}
     if not heads:
         return 0
     query = f"SELECT p.item, {PIECES} FROM {source}_pieces AS p WHERE owner = %s AND item = ANY(%s)"
     for item, *row in cursor.execute(query, [owner, list(heads)]).fetchall():
-        tally.drop(heads[item], read_piece(unpack_row(row)))
+        tally.count(heads[item], Piece(*unpack_row(row)), -1)
     query = f"DELETE FROM {source} WHERE owner = %s AND number = ANY(%s)"
     cursor.execute(query, [owner, list(heads)])
     query = "UPDATE counters SET removed = %s WHERE owner = %s AND source = %s"
@@ -139,9 +138,8 @@ def _drop(
 
 
 def _insert_heads(cursor: Any, owner: str, source: Source, entries: Sequence[Entry]) -> list[int]:
-    columns = HEAD.removeprefix("number, ").replace("title,", "title, folded,")
     query = (
-        f"INSERT INTO {source} (owner, folded_tags, {columns})"
+        f"INSERT INTO {source} (owner, folded_tags, {HEAD}, folded)"
         f" VALUES ({', '.join(['%s'] * 16)}) RETURNING number"
     )
     rows = [[owner, fold_tags(entry.tags), *pack_row(list_head(entry))] for entry in entries]
@@ -154,32 +152,25 @@ def _insert_heads(cursor: Any, owner: str, source: Source, entries: Sequence[Ent
 
 
 def _insert_pieces(
-    cursor: Any,
-    owner: Owner,
-    source: Source,
-    items: Iterable[tuple[int, Entry]],
-    tally: Tally,
+    cursor: Any, owner: Owner, source: Source, items: Iterable[tuple[int, Entry]], tally: Tally
 ) -> None:
     pieces = [(item, entry, piece) for item, entry in items for piece in list_stored(entry)]
     if not pieces:
         return
     query = "SELECT nextval(pg_get_serial_sequence(%s, 'number')) FROM generate_series(1, %s)"
-    rows = cursor.execute(query, [f"{source}_pieces", len(pieces)]).fetchall()
-    numbers = [int(row[0]) for row in rows]
-    kinds = "bigint bigint bigint bigint text text text bigint bigint bigint text".split()
+    given = cursor.execute(query, [f"{source}_pieces", len(pieces)])
+    numbers = [int(number) for (number,) in given]
+    kinds = "bigint bigint text bigint bigint text text text bigint bigint bigint".split()
     arrays = ", ".join(f"%s::{kind}[]" for kind in kinds)
     query = (
-        f"INSERT INTO {source}_pieces (owner, number, item, {PIECE.removeprefix('number, ')})"
+        f"INSERT INTO {source}_pieces (owner, number, item, {PIECE})"
         f" OVERRIDING SYSTEM VALUE SELECT %s, given.* FROM unnest({arrays}) AS given"
     )
-    columns = zip(
-        *(
-            (number, item, *pack_row(list_piece(piece)))
-            for number, (item, _, piece) in zip(numbers, pieces, strict=True)
-        ),
-        strict=True,
-    )
-    cursor.execute(query, [owner[1], *map(list, columns)])
+    rows = [
+        (number, item, *pack_row(list_piece(piece)))
+        for number, (item, _, piece) in zip(numbers, pieces, strict=True)
+    ]
+    cursor.execute(query, [owner[1], *map(list, zip(*rows, strict=True))])
     query = (
         f"INSERT INTO {source}_vectors (number, owner, model, stamp)"
         " SELECT number, %s, %s, 0 FROM unnest(%s::bigint[]) AS given (number)"
@@ -193,19 +184,13 @@ def _insert_pieces(
 
 
 def _copy_words(
-    cursor: Any,
-    owner: Owner,
-    source: Source,
-    found: Iterable[RankedPiece],
-    tally: Tally,
+    cursor: Any, owner: Owner, source: Source, found: Iterable[RankedPiece], tally: Tally
 ) -> None:
-    rows = []
-    for ranked in found:
-        terms = tally.add(ranked.entry, ranked.piece)
-        rows.append((ranked.piece.number, sum(map(len, terms)), write_vector(owner[0], terms)))
     with cursor.copy(f"COPY {source}_words (number, length, words) FROM STDIN") as copy:
-        for row in rows:
-            copy.write_row(row)
+        for ranked in found:
+            terms = tally.count(ranked.entry, ranked.piece)
+            vector = write_vector(owner[0], terms)
+            copy.write_row((ranked.piece.number, sum(map(len, terms)), vector))
 
 
 def _write_tally(cursor: Any, owner: Owner, source: Source, tally: Tally) -> None:

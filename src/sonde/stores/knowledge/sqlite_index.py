@@ -1,0 +1,310 @@
+"""The words and the vectors of one source of one user in SQLite."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+
+from sonde.errors import IndexCorrupt
+from sonde.stores.chunks.base import Vectors
+from sonde.stores.chunks.lexicon import spell_match, take_within
+from sonde.stores.database import Value, bind_text, read_number
+from sonde.stores.knowledge.base import Conditions, Source
+from sonde.stores.knowledge.rows import WEIGHTS, fold_tags, spell_conditions
+from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match, rank_narrowed
+from sonde.stores.vectors import (
+    NO_SLOT,
+    Ids,
+    OpenRows,
+    SlotIndex,
+    VectorFile,
+    copy_rows,
+    index_slots,
+    rank_ids,
+)
+from sonde.types import Scored
+
+POSTINGS = 60_000
+"""Matches a query may touch before its commonest words are only used to score."""
+_MAX_SCORED = 200_000
+"""Pieces scored for common words, shared among them: the newest ones."""
+_MAX_COUNTED = 1_500_000
+"""FTS5 counts the holders of a word in every query; beyond this, common words do not score."""
+_SCORED_TWICE = 2
+"""How much longer the ranking is in which leading words count twice."""
+_BEST = "ORDER BY score DESC, w.rowid LIMIT ?"
+
+
+def read_generation(connection: apsw.Connection, source: Source) -> int:
+    """A number that grows with every change of a source."""
+    return read_number(connection, "SELECT value FROM state WHERE key = ?", (source,))
+
+
+def count_words(connection: apsw.Connection, source: Source, change: Counter[str]) -> None:
+    """Record how many more (or fewer) pieces hold each term."""
+    rows = [(term, count) for term, count in change.items() if count]
+    connection.executemany(
+        f"INSERT INTO {source}_lexicon VALUES (?, ?)"
+        " ON CONFLICT (term) DO UPDATE SET holders = holders + excluded.holders",
+        rows,
+    )
+    fewer = [(term,) for term, count in rows if count < 0]
+    connection.executemany(f"DELETE FROM {source}_lexicon WHERE term = ? AND holders <= 0", fewer)
+
+
+def sqlite_condition(source: Source, where: Conditions) -> tuple[str, list[Value]]:
+    """The conditions as SQL on a piece p and its entry e, with their values; may be empty."""
+
+    def pack(value: str | list[str]) -> Value:
+        return bind_text(value) if isinstance(value, str) else json.dumps(value)
+
+    any_of, same_sender = "{} IN (SELECT value FROM json_each(?))", "p.sender = ? COLLATE NOCASE"
+    parts, values = spell_conditions(where, any_of, same_sender, pack)
+    tags = fold_tags(where.tags)
+    parts += [f"e.number IN (SELECT item FROM {source}_tags WHERE tag = ?)"] * len(tags)
+    return " AND ".join(parts), [*values, *tags]
+
+
+def select_allowed(
+    connection: apsw.Connection,
+    source: Source,
+    where: Conditions,
+    numbers: Sequence[int] | None = None,
+) -> Ids:
+    """Which pieces fulfil the conditions: of these, or of all."""
+    condition, values = sqlite_condition(source, where)
+    pieces, entries = f"{source}_pieces AS p", f"{source} AS e ON e.number = p.item"
+    if numbers is None:
+        tables = f"{pieces} JOIN {entries}"
+    else:
+        tables = f"json_each(?) CROSS JOIN {pieces} ON p.number = value CROSS JOIN {entries}"
+        values = [json.dumps(list(numbers)), *values]
+    query = f"SELECT json_group_array(p.number) FROM {tables} WHERE {condition}"
+    return read_arrays(connection, query, *values)[0]
+
+
+def read_arrays(connection: apsw.Connection, query: str, *values: Value) -> list[Ids]:
+    """The columns of a query that gives one row of JSON arrays: faster than a row per number."""
+    (columns,) = connection.execute(query, values).fetchall()
+    return [np.array(json.loads(str(column)), np.int64) for column in columns]
+
+
+class SqliteWords:
+    """The words of one source under some conditions, read by one connection."""
+
+    def __init__(
+        self, connection: apsw.Connection, source: Source, where: Conditions, postings: int
+    ) -> None:
+        self.postings = postings
+        self._connection = connection
+        self._source = source
+        self._where = where
+        self._counts: dict[str, int] = {}
+
+    def count_terms(self, terms: Sequence[str]) -> dict[str, int]:
+        condition = "term IN (SELECT value FROM json_each(?))"
+        return self._list_terms(condition, json.dumps(list(terms)), limit=len(terms))
+
+    def list_forms(self, start: str) -> dict[str, int]:
+        return self._list_terms("term >= ? AND term < ?", start, start + LAST)
+
+    def list_holders(self, part: str) -> dict[str, int]:
+        return self._list_terms("instr(term, ?)", part)
+
+    def count_all(self) -> int:
+        return read_number(self._connection, f"SELECT max(number) FROM {self._source}_pieces")
+
+    def allow(self, numbers: Sequence[int]) -> Ids:
+        return select_allowed(self._connection, self._source, self._where, numbers)
+
+    def score(self, match: Match, limit: int, *, inside: bool) -> list[Scored]:
+        lead = spell_match(match.terms, "AND" if match.every else "OR")
+        others = take_within(match.others, self._counts, _MAX_COUNTED)
+        if others:
+            return self._score_both(lead, [*match.terms, *others], limit, inside=inside)
+        oldest = 0
+        if match.every:
+            query = (
+                f"SELECT rowid FROM {self._source}_words WHERE {self._source}_words MATCH ?"
+                " ORDER BY rowid DESC LIMIT 1 OFFSET ?"
+            )
+            most = _MAX_SCORED // len(match.terms)
+            oldest = read_number(self._connection, query, (lead, most))
+        rows = self._select(lead, f"w.rowid > ? {_BEST}", oldest, limit, inside=inside)
+        return [Scored(number, value) for number, value in rows]
+
+    def _score_both(
+        self, lead: str, terms: Sequence[str], limit: int, *, inside: bool
+    ) -> list[Scored]:
+        """Score by all terms; FTS5 counts terms that lead and rank twice, once too often."""
+        every = f"({lead}) AND ({spell_match(terms)})"
+        twice = self._select(every, f"1 {_BEST}", _SCORED_TWICE * limit, inside=inside)
+        numbers = json.dumps([number for number, _ in twice])
+        # the plus keeps SQLite from looking up each of them separately
+        among = "+w.rowid IN (SELECT value FROM json_each(?))"
+        once = dict(self._select(lead, among, numbers))
+        best = sorted((once[number] - value, number) for number, value in twice)
+        return [Scored(number, -value) for value, number in best[:limit]]
+
+    def _select(
+        self, match: str, behind: str, *given: Value, inside: bool = False
+    ) -> list[tuple[Any, ...]]:
+        source = self._source
+        score = f"-bm25({source}_words, {WEIGHTS[0]}, {WEIGHTS[1]}, {WEIGHTS[2]})"
+        condition, values = sqlite_condition(source, self._where) if inside else ("", [])
+        join = ""
+        if condition:
+            # CROSS JOIN fixes the order: FTS5 leads, rows are looked up by their keys
+            join = (
+                f" CROSS JOIN {source}_pieces AS p ON p.number = w.rowid"
+                f" CROSS JOIN {source} AS e ON e.number = p.item"
+            )
+            condition = f" AND {condition}"
+        query = (
+            f"SELECT w.rowid, {score} AS score FROM {source}_words AS w{join}"
+            f" WHERE {source}_words MATCH ?{condition} AND {behind}"
+        )
+        return self._connection.execute(query, (match, *values, *given)).fetchall()
+
+    def _list_terms(self, condition: str, *given: Value, limit: int = MAX_FORMS) -> dict[str, int]:
+        query = (
+            f"SELECT term, holders FROM {self._source}_lexicon WHERE {condition}"
+            " ORDER BY holders DESC, term LIMIT ?"
+        )
+        rows: Iterable[Any] = self._connection.execute(query, (*given, limit))
+        found = dict(rows)
+        self._counts |= found
+        return found
+
+
+_WASTED = 0.5
+"""The share of unused rows from which a file is rewritten."""
+_SMALL_ROWS = 1_000
+"""Files with fewer rows are not worth rewriting."""
+
+
+class PieceVectors:
+    """The vectors of one source of one user."""
+
+    def __init__(self, folder: Path, source: Source) -> None:
+        self._source = source
+        self._files = OpenRows(lambda name, size: VectorFile(folder / name, size))
+        self._known = (0, "", index_slots(()))
+        """As of which generation, in which file, which slots."""
+
+    def write(
+        self, connection: apsw.Connection, model: str, numbers: Sequence[int], rows: Vectors
+    ) -> None:
+        """Append the vectors and record their slots; vectors of another model are dropped."""
+        file = self.find(connection, model)
+        if file is None:
+            connection.execute(f"UPDATE {self._source}_pieces SET slot = NULL")
+            file = self._start(connection, model, rows.shape[1])
+        first, _ = file.append(rows)
+        speaks = np.any(rows, axis=1)
+        connection.executemany(
+            f"UPDATE {self._source}_pieces SET slot = ? WHERE number = ?",
+            [(first + at if speaks[at] else NO_SLOT, number) for at, number in enumerate(numbers)],
+        )
+
+    def nearest(
+        self,
+        connection: apsw.Connection,
+        model: str,
+        vector: Vectors,
+        limit: int,
+        where: Conditions,
+    ) -> list[Scored]:
+        """The pieces whose vectors are nearest, nearest first."""
+        file = self.find(connection, model)
+        if file is None:
+            return []
+        index = self._read_index(connection, file.path.name)
+
+        def find(limit: int, allowed: Ids | None = None) -> list[Scored]:
+            inside = None if allowed is None else np.isin(index.ids, allowed)
+            return rank_ids(index.nearest(file.find, vector, limit, inside), limit)
+
+        select = partial(select_allowed, connection, self._source, where)
+        return rank_narrowed(find, select, limit, where)
+
+    def tidy(self, connection: apsw.Connection) -> VectorFile | None:
+        """Rewrite the file if half of it is unused. Returns the old one, to delete after commit."""
+        model, old = self._find_current(connection)
+        if old is None:
+            return None
+        query = f"SELECT number, slot FROM {self._source}_pieces WHERE slot >= 0 ORDER BY slot"
+        live = connection.execute(query).fetchall()
+        used = old.count_rows()
+        if used < _SMALL_ROWS or len(live) > used * _WASTED:
+            return None
+        fresh = self._start(connection, model, old.dimensions)
+        try:
+            copy_rows(old, np.array([slot for _, slot in live], np.int64), fresh)
+        except IndexCorrupt:
+            fresh.delete()
+            self.forget(connection)
+            return old
+        connection.executemany(
+            f"UPDATE {self._source}_pieces SET slot = ? WHERE number = ?",
+            [(slot, number) for slot, (number, _) in enumerate(live)],
+        )
+        return old
+
+    def forget(self, connection: apsw.Connection) -> VectorFile | None:
+        """Drop all vectors, to be embedded again. Returns their file, to delete after commit."""
+        _, old = self._find_current(connection)
+        connection.execute("DELETE FROM models WHERE source = ?", (self._source,))
+        connection.execute(f"UPDATE {self._source}_pieces SET slot = NULL")
+        return old
+
+    def _start(self, connection: apsw.Connection, model: str, dimensions: int) -> VectorFile:
+        query = (
+            "INSERT INTO state VALUES (?, 1) ON CONFLICT (key) DO UPDATE SET value = value + 1"
+            " RETURNING value"
+        )
+        count = read_number(connection, query, (f"{self._source}_files",))
+        name, file = self._files.create(self._source, model, count, dimensions)
+        connection.execute(
+            "INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?)",
+            (self._source, model, dimensions, name),
+        )
+        return file
+
+    def _find_current(self, connection: apsw.Connection) -> tuple[str, VectorFile | None]:
+        query = "SELECT name FROM models WHERE source = ?"
+        row = connection.execute(query, (self._source,)).fetchone()
+        return (row[0], self.find(connection, row[0])) if row else ("", None)
+
+    def find(self, connection: apsw.Connection, model: str) -> VectorFile | None:
+        """The file of this model's vectors; None where the slots are those of another."""
+        query = "SELECT file, dimensions FROM models WHERE source = ? AND name = ?"
+        row = connection.execute(query, (self._source, model)).fetchone()
+        return self._files.open(row[0], row[1]) if row else None
+
+    def _read_index(self, connection: apsw.Connection, file: str) -> SlotIndex:
+        """The slots as of now; reads only new pieces where nothing else has changed."""
+        generation = read_generation(connection, self._source)
+        known_generation, known_file, index = self._known
+        if (known_generation, known_file) == (generation, file):
+            return index
+        live = f"FROM {self._source}_pieces WHERE slot >= 0"
+        both = f"SELECT json_group_array(number), json_group_array(slot) {live} AND number > ?"
+        if known_file != file:
+            index = index_slots(())
+        if len(index):
+            last = int(index.ids.max())
+            index = index.merge(SlotIndex(*read_arrays(connection, both, last)))
+        # a slot is never used twice, so other pieces give another sum
+        check = connection.execute(f"SELECT count(*), ifnull(sum(slot), 0) {live}").fetchone()
+        if check != (len(index), int(index.slots.sum())):
+            index = SlotIndex(*read_arrays(connection, both, -1))
+        self._known = (generation, file, index)
+        return index
