@@ -21,7 +21,7 @@ from sonde.policy.read import read_document
 from sonde.policy.walk import walk_documents
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Source
-from sonde.types import Progress, Skipped
+from sonde.types import ListedFile, Progress, Skipped
 
 MAX_FILE_BYTES = 256 << 20
 MAX_PEOPLE_BYTES = 1 << 20
