@@ -14,7 +14,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from sonde.chunking.imports import find_imports
-from sonde.chunking.markdown import chunk_document
 from sonde.chunking.packing import (
     ENTER,
     HEADER_CHARS,
@@ -277,6 +276,8 @@ def parse_source(
     if kind == "code" and language.grammar:
         chunks, symbols = chunk_code(path, data, language.grammar)
     elif kind == "docs" or language.kind == "docs":
+        from sonde.chunking.markdown import chunk_document
+
         tags = find_tags(text, language.name)
         chunks = chunk_document(path, data, language.name)
     else:
