@@ -225,7 +225,8 @@ def _resident_bytes(child: Child) -> int:
     return pages * mmap.PAGESIZE
 
 
-def _work_for_parent(model: str) -> None:
+def work_for_parent(model: str) -> None:
+    """In the child: prepare orders, and embed them if the static model is the one in use."""
     static: Embedder | None = load_provider("static")
     if static and static.name != model:
         static = None
@@ -233,4 +234,7 @@ def _work_for_parent(model: str) -> None:
 
 
 if __name__ == "__main__":
-    _work_for_parent(sys.argv[1])
+    # the classes of this run are those of `__main__`, which the parent cannot unpickle
+    from sonde.indexing import preparing
+
+    preparing.work_for_parent(sys.argv[1])
