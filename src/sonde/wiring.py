@@ -29,8 +29,9 @@ from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
 from sonde.policy.content import read_document
 from sonde.policy.roots import resolve_inside
-from sonde.projects.project import Project, ProjectSettings
-from sonde.projects.workspace import Projects, Workspace
+from sonde.projects.follow import Follower
+from sonde.projects.maintenance import check_project
+from sonde.projects.project import Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.child import Child, serve_parent
 from sonde.runtime.jobs import Job, Jobs, JobStore
 from sonde.runtime.locks import WriterLock
@@ -102,6 +103,7 @@ def build_app(
         deep=_open_provider(settings, tell),
         background_deep=BackgroundEmbedder if settings.embedding in ("auto", "deep") else None,
         start_checker=partial(_start_checker, settings),
+        start_follower=Follower,
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
         stays=stays,
@@ -352,8 +354,6 @@ def _start_checker(settings: Settings, root: Path) -> Child:
 
 def _check_for_parent() -> None:
     """In the child: check the project that the first request names."""
-    from sonde.projects.maintenance import check_project
-
     jobs: list[Job] = []
 
     def check(settings: Settings, root: Path, work: Work) -> Findings:

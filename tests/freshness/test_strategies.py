@@ -6,12 +6,14 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.waiting import wait_until
 
+from sonde.cli.commands.index import FLUSH_COMMAND
 from sonde.errors import InvalidRequest
 from sonde.indexing.following import STRATEGIES, Strategy, make_strategy
 from sonde.indexing.sources import Tree
@@ -126,6 +128,9 @@ def committed(serve: Callable[..., Any]) -> Any:
 def commit(served: Any, message: str, cwd: Path | None = None) -> None:
     served.git("add", "-A", cwd=cwd)
     served.git("commit", "-qm", message, cwd=cwd)
+
+
+switch = partial(choose_strategy, flush_command=FLUSH_COMMAND)
 
 
 def wait_found(served: Any, word: str, name: str = "pkg/m1.py") -> None:
@@ -243,7 +248,7 @@ def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]
     reader, other = served.open(), served.open(stays=False)
     try:
         wait_until(lambda: served.following(reader).get("current"), "a reader")
-        answer = choose_strategy(other.workspace, "lazy", work=Work())
+        answer = switch(other.workspace, "lazy", work=Work())
         assert (answer["strategy"], answer["hook"]) == ("lazy", False)
         wait_until(lambda: served.following()["strategy"] == "lazy", "switched")
         wait_until(
@@ -257,7 +262,7 @@ def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]
     edit(served, "while_lazy")
     wait_until(lambda: waits(served), "it waits")
     assert served.holds("pkg/m1.py") == before
-    choose_strategy(served.app.workspace, "realtime", work=Work())
+    switch(served.app.workspace, "realtime", work=Work())
     wait_until(lambda: served.holds("pkg/m1.py") != before, "indexed after the switch")
     config = json.loads((served.folder / "config.json").read_text())
     assert config["indexingStrategy"] == "realtime"
@@ -277,17 +282,17 @@ def test_the_hook_is_installed_with_consent_and_removed_without_a_trace(committe
 
     polite = committed.open(stays=False)
     object.__setattr__(polite.workspace, "assume_yes", False)
-    answer = choose_strategy(polite.workspace, "git", work=Work(ask=decline))
+    answer = switch(polite.workspace, "git", work=Work(ask=decline))
     assert asked
     assert (answer["hook"], hook.read_text()) == (False, own)
-    answer = choose_strategy(polite.workspace, "git", work=Work(ask=lambda _: True))
+    answer = switch(polite.workspace, "git", work=Work(ask=lambda _: True))
     assert answer["hook"]
     assert hook.read_text().startswith(own)
     committed.app.close()
     edit(committed, "by_the_hook")
     commit(committed, "two")
     wait_until(lambda: "pkg/m1.py" in committed.finds("by_the_hook", polite), "the hook ran")
-    choose_strategy(polite.workspace, hook=False, work=Work())
+    switch(polite.workspace, hook=False, work=Work())
     assert hook.read_text().rstrip("\n") == own
     polite.close()
 

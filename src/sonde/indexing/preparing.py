@@ -179,7 +179,7 @@ class Workers:
             order, done = taken
             prepared = None
             try:
-                prepared = child.ask(order)
+                prepared = Prepared(*child.ask(order))
             except Exception as error:  # noqa: BLE001 - the files are prepared all the same
                 healthy = False
                 if not self._closing:
@@ -225,16 +225,18 @@ def _resident_bytes(child: Child) -> int:
     return pages * mmap.PAGESIZE
 
 
-def work_for_parent(model: str) -> None:
-    """In the child: prepare orders, and embed them if the static model is the one in use."""
+def _work_for_parent(model: str) -> None:
     static: Embedder | None = load_provider("static")
     if static and static.name != model:
         static = None
-    serve_parent(lambda order: prepare_files(order, static))
+
+    def answer(order: PrepareOrder) -> tuple[object, ...]:
+        made = prepare_files(order, static)
+        # no `Prepared`: here it is a class of `__main__`, which the parent cannot unpickle
+        return made.files, made.cut_short, made.digests, made.vectors
+
+    serve_parent(answer)
 
 
 if __name__ == "__main__":
-    # the classes of this run are those of `__main__`, which the parent cannot unpickle
-    from sonde.indexing import preparing
-
-    preparing.work_for_parent(sys.argv[1])
+    _work_for_parent(sys.argv[1])

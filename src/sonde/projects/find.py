@@ -18,8 +18,7 @@ from sonde.errors import (
 )
 from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.policy.roots import detect_root
-from sonde.projects.project import Project
-from sonde.projects.workspace import Workspace
+from sonde.projects.project import Project, Workspace
 from sonde.runtime.work import Work
 from sonde.stores.records import load_metadata, project_folder, read_json
 

@@ -28,10 +28,9 @@ from sonde.indexing.following import (
     name_touched,
 )
 from sonde.policy.watch import WatchFailed, find_silent_file_system
-from sonde.projects.check import check_if_due
-from sonde.projects.project import Project
-from sonde.projects.update import IdleWork, find_changes, update_changed
-from sonde.projects.workspace import Workspace
+from sonde.projects.maintenance import IdleWork, check_if_due
+from sonde.projects.project import Project, Workspace
+from sonde.projects.update import find_changes, update_changed
 from sonde.runtime.work import Work
 from sonde.stores.files import write_json
 

@@ -18,16 +18,16 @@ from sonde.errors import (
 )
 from sonde.paging.results import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
-from sonde.projects.follow import count_pending, refresh
-from sonde.projects.project import Project
+from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
+    count_pending,
     model_mismatch_note,
+    refresh,
     reindex_stale_files,
     repairing_corruption,
     schedule_deep_embedding,
 )
-from sonde.projects.views import read_views, refresh_views
-from sonde.projects.workspace import Workspace
+from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
 from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
@@ -204,7 +204,9 @@ def _explain_nothing(projects: Sequence[Project], request: Request, question: Qu
     ]
     wheres = [
         _narrow(
-            project.views.store() if request.of_views else project.stores()[kind], kind, request
+            project.part(Views).store() if request.of_views else project.stores()[kind],
+            kind,
+            request,
         )
         for project in projects
         for kind in request.kinds
@@ -263,7 +265,7 @@ def _rank_project(
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
-        store = project.views.store() if request.of_views else project.stores()[kind]
+        store = project.part(Views).store() if request.of_views else project.stores()[kind]
         where = _narrow(store, kind, request)
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, kind, probe) if probe else None

@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sonde.errors import SondeError
 from sonde.stores.files import measure_folder, read_json, refuse_newer, write_json, write_text
-from sonde.types import FileState, IndexReport, Kind, StoreCounts
+from sonde.types import FileState, Findings, IndexReport, Kind, StoreCounts
 
 __all__ = [
     "Metadata",
@@ -270,6 +271,59 @@ def stamp_refused(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return facts.st_ino, facts.st_mtime_ns
+
+
+_CHECKS_FILE = "integrity.json"
+_REPAIRED = ("changed", "missing", "gone", "broken", "strays", "vectors")
+
+
+def is_check_due(folder: Path, age: timedelta, *, thorough: bool = False) -> bool:
+    """Whether the last check, or the last `thorough` one, is that long ago."""
+    stamp = _load_checks(folder).get("lastThorough" if thorough else "lastCheck")
+    try:
+        # a clock that was set back makes it lie in the future
+        return abs(datetime.now(UTC) - datetime.fromisoformat(str(stamp))) >= age
+    except (ValueError, TypeError):
+        return True
+
+
+def describe_checks(folder: Path) -> dict[str, object]:
+    """When the index was last checked, what was found then and in all; empty before that."""
+    known = _load_checks(folder)
+    kept = ("lastCheck", "lastThorough", "checks", "rebuilt", "repaired", "last")
+    return {key: known[key] for key in kept if key in known}
+
+
+def record_check(folder: Path, findings: Findings, *, rebuilt: bool = False) -> None:
+    """Add what a check found to the record."""
+    past = _load_checks(folder)
+    now = stamp_now()
+    facts = asdict(findings)
+    total = _table(past, "repaired")
+    write_json(
+        folder / _CHECKS_FILE,
+        {
+            "formatVersion": 1,
+            "lastCheck": now,
+            "lastThorough": now if findings.thorough else past.get("lastThorough"),
+            "checks": _number(past, "checks") + 1,
+            "rebuilt": _number(past, "rebuilt") + rebuilt,
+            "repaired": {name: _number(total, name) + facts[name] for name in _REPAIRED},
+            "last": {name: facts[name] for name in ("files", *_REPAIRED)}
+            | {"seconds": round(findings.seconds, 1)},
+        },
+    )
+
+
+def _load_checks(folder: Path) -> Json:
+    """The record of past checks; empty if there is none or it is torn."""
+    value = read_json(folder / _CHECKS_FILE)
+    return value if isinstance(value, dict) else {}
+
+
+def stamp_now() -> str:
+    """The time as records write it."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _major(value: Json) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from sonde.app import App
-from sonde.projects.check import check_soon
 from sonde.projects.find import find_project, indexed_project, require_consent, require_index
 from sonde.projects.index import (
     build_index,
@@ -18,6 +17,7 @@ from sonde.projects.index import (
     remove_index,
     start_indexing,
 )
+from sonde.projects.maintenance import check_soon
 from sonde.runtime.work import Work
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, Param, ProjectParam

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, NotRequired, TypedDict
 
 from sonde.app import App
-from sonde.projects.files import list_chunks, list_paths, list_roots, read_current_text
+from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import Param, ProjectParam

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ def run_store(session: Session) -> int:
 
 def run_export(session: Session) -> int:
     """Write the views of the project's files to chunk files."""
-    from sonde.projects.maintenance import export_chunks
+    from sonde.projects.views import export_chunks
 
     with session.working() as work:
         answer = export_chunks(
@@ -100,6 +101,10 @@ def run_export(session: Session) -> int:
     return FOUND
 
 
+FLUSH_COMMAND = (sys.executable, "-P", "-m", "sonde.cli.main", "flush", "--quiet", "-p")
+"""What a post-commit hook runs, with the project as its last argument."""
+
+
 def run_strategy(session: Session) -> int:
     """Show or choose when changes are indexed."""
     from sonde.projects.maintenance import choose_strategy
@@ -108,7 +113,12 @@ def run_strategy(session: Session) -> int:
     hook = True if args.hook else False if args.no_hook else None
     with session.working() as work:
         answer = choose_strategy(
-            session.app.workspace, args.strategy, hook, project=session.project, work=work
+            session.app.workspace,
+            args.strategy,
+            hook,
+            project=session.project,
+            flush_command=FLUSH_COMMAND,
+            work=work,
         )
     shown = answer["strategy"] + (" (with hook)" if answer["hook"] else "")
     session.print_answer(answer, [shown])

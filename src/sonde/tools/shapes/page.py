@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
 from sonde.errors import InvalidRequest
-from sonde.projects.pages import MatchPage, round_score
-from sonde.projects.rows import PageMatch
+from sonde.projects.pages import MatchPage, PageMatch, round_score
 
 _MOST_BYTES = 1_000_000
 """Of a page, as documented."""
