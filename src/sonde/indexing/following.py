@@ -53,31 +53,27 @@ class TreeWatch:
     def __init__(self, tree: Tree, inbox: Inbox) -> None:
         self.folders: frozenset[str] = frozenset()
         """The folders watched one by one; empty where roots are watched with all below."""
-        self._inbox = inbox
-        self._watch = self._open(tree)
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._watch.close()
-
-    def _open(self, tree: Tree) -> FolderWatch:
         for left in reversed(range(_OPEN_ATTEMPTS)):
             places = [str(source.root) for source in tree.sources]
             if _BY_FOLDER:
                 places = [str(folder) for folder in tree.folders()]
                 self.folders = frozenset(places)
             try:
-                return FolderWatch(
+                self._watch = FolderWatch(
                     places,
-                    self._inbox.put,
+                    inbox.put,
                     recursive=not _BY_FOLDER,
                     step_ms=_STEP_MS,
                     gather_ms=_GATHER_MS,
                 )
+                return
             except OSError as error:
                 if not left:
                     raise WatchFailed(f"the folders keep changing: {error}") from error
-        raise AssertionError
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._watch.close()
 
 
 def identify_roots(tree: Tree) -> list[tuple[int, int] | None]:
@@ -193,13 +189,13 @@ class RepositoryHeads:
         )
 
 
-STRATEGIES = ("realtime", "lazy", "git")
-
-
 class Strategy:
-    """Decides when changed paths are due. Used by one thread."""
+    """Decides when changed paths are due: here as they come, and again while indexing them fails.
 
-    name: ClassVar[str]
+    Used by one thread.
+    """
+
+    name: ClassVar[str] = "realtime"
     note = ""
     """Why the strategy does not do what its name says, if so."""
 
@@ -211,11 +207,12 @@ class Strategy:
 
     def add(self, paths: Iterable[str]) -> set[str]:
         """Note changed paths. Returns those to index at once."""
-        raise NotImplementedError
+        self.pending |= set(paths)
+        return set(self.pending)
 
     def tick(self) -> set[str]:
         """Pending paths that have become due; called about once a second."""
-        raise NotImplementedError
+        return set(self.pending)
 
     def mark_indexed(self, paths: set[str]) -> None:
         """Forget these paths, which are indexed now."""
@@ -236,21 +233,6 @@ class Strategy:
         return set(self.pending), dict(self._heads())
 
 
-class Realtime(Strategy):
-    """Changes are due as they come, and again while indexing them fails."""
-
-    name: ClassVar[str] = "realtime"
-
-    def add(self, paths: Iterable[str]) -> set[str]:
-        """Note changed paths; all that is pending is due."""
-        self.pending |= set(paths)
-        return set(self.pending)
-
-    def tick(self) -> set[str]:
-        """What could not be indexed before."""
-        return set(self.pending)
-
-
 class Lazy(Strategy):
     """Changes are due when nothing has changed for a while, or with a search."""
 
@@ -265,7 +247,7 @@ class Lazy(Strategy):
 
     def add(self, paths: Iterable[str]) -> set[str]:
         """Note changed paths; none is due at once."""
-        self.pending |= set(paths)
+        super().add(paths)
         self._last_event = self._clock()
         return set()
 
@@ -333,4 +315,4 @@ def make_strategy(
     """The strategy of this name, with what an earlier process left pending in the folder."""
     if name == "lazy":
         return Lazy(folder, idle_s, clock)
-    return Git(folder, idle_s, tree, clock) if name == "git" else Realtime(folder)
+    return Git(folder, idle_s, tree, clock) if name == "git" else Strategy(folder)

@@ -11,8 +11,7 @@ from dataclasses import replace
 from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
-from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
-from sonde.indexing.seed import seed_index
+from sonde.indexing.pipeline import recipe_of, refine_vectors, seed_index, update_index
 from sonde.policy.read import FileContent
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
