@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 
 from sonde.errors import (
     DocsIndexNotFound,
@@ -21,6 +20,7 @@ from sonde.errors import (
     SondeError,
 )
 from sonde.indexing.diff import compare_tree
+from sonde.indexing.pipeline import coverage_of
 from sonde.policy.admit import REASONS
 from sonde.policy.git import remove_hook
 from sonde.policy.roots import resolve_inside
@@ -48,7 +48,7 @@ from sonde.stores.records import (
     project_folder,
 )
 from sonde.text.languages import language_of
-from sonde.types import Chunk, FileState, IndexReport, ProjectSummary, Skipped, Status
+from sonde.types import Chunk, IndexReport, ProjectSummary, Skipped, Status
 
 PLAIN_LANGUAGES_SHOWN = 10
 """A status names the commonest languages without a grammar; the rest is a long tail."""
@@ -59,9 +59,16 @@ def confirm_creation(
     workspace: Workspace, project: Project, work: Work, confirm: str | None
 ) -> None:
     """Require consent to index a project for the first time."""
-    if not project.is_indexed() and not workspace.assume_yes:
-        question = _limit_warning(project, work) or f"Index {project.root} for searching?"
-        require_consent(workspace, work, "create_index", project, question, confirm)
+    if project.is_indexed() or workspace.assume_yes:
+        return
+    question: str | FileLimitWarning = f"Index {project.root} for searching?"
+    count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
+    if count > project.settings.max_files:
+        question = FileLimitWarning(
+            f"{count} files exceeds soft limit of {project.settings.max_files:,}",
+            count=f"{count:,}",
+        )
+    require_consent(workspace, work, "create_index", project, question, confirm)
 
 
 def confirm_rebuild(
@@ -72,23 +79,12 @@ def confirm_rebuild(
     require_consent(workspace, work, "reindex_project", project, question, confirm)
 
 
-def _limit_warning(project: Project, work: Work) -> FileLimitWarning | None:
-    """The RFC's warning, if the project is over the soft limit."""
-    count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
-    if count <= project.settings.max_files:
-        return None
-    return FileLimitWarning(
-        f"{count} files exceeds soft limit of {project.settings.max_files:,}", count=f"{count:,}"
-    )
-
-
 def build_index(
     workspace: Workspace, project: Project, work: Work, *, force: bool = False
 ) -> IndexReport:
     """Index in a job and wait for it; cancelling the caller cancels the job."""
     workspace.jobs.cancel(f"refine:{project.key}")
-    running = workspace.jobs.find(f"index:{project.key}")
-    if force and running:
+    if force and (running := workspace.jobs.find(f"index:{project.key}")):
         running.wait(work)  # joining it would rebuild nothing
     report: IndexReport = index_job(workspace, project, force=force).join(work)
     _continue_in_background(workspace, project)
@@ -170,17 +166,12 @@ def remove_index(workspace: Workspace, project: Project, work: Work) -> None:
             (project.folder / "metadata.json").unlink(missing_ok=True)
         # the lock last: while its file exists, no other process can start a new index here
         for path in project.folder.iterdir():
-            if path.name != "writer.lock":
-                _remove(path)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != "writer.lock":
+                with suppress(OSError):
+                    path.unlink()
         shutil.rmtree(project.folder, ignore_errors=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
 
 
 def describe_index(workspace: Workspace, project: Project) -> Status:
@@ -192,10 +183,16 @@ def describe_index(workspace: Workspace, project: Project) -> Status:
 
 def _describe(workspace: Workspace, project: Project) -> Status:
     stores = project.stores()
+    languages = (language_of(state.path) for state in stores["code"].files().values())
+    plain = Counter(one.name for one in languages if one.kind == "code" and not one.grammar)
     metadata = load_metadata(project.folder)
     job = workspace.jobs.find(f"index:{project.key}")
     indexing = job is not None and job.status == "running"
     incomplete = metadata is None or metadata.last_full_index is None
+    coverage = {}
+    for embedder in filter(None, (workspace.static, workspace.deep)):
+        pairs = coverage_of(stores, embedder)
+        coverage[embedder.name] = (sum(have for have, _ in pairs), sum(n for _, n in pairs))
     is_watched, following = describe_following(project)
     return Status(
         root=str(project.root),
@@ -207,9 +204,9 @@ def _describe(workspace: Workspace, project: Project) -> Status:
         last_updated=metadata.last_updated if metadata else None,
         is_watched=is_watched,
         following=following | {"strategy": following.get("strategy", project.settings.strategy)},
-        coverage=_measure_coverage(workspace, project),
+        coverage=coverage,
         model_note=model_mismatch_note(workspace, project),
-        plain_languages=_count_plain_languages(stores["code"].files().values()),
+        plain_languages=dict(plain.most_common(PLAIN_LANGUAGES_SHOWN)),
         checks=describe_checks(project.folder),
         progress=job.progress if job and indexing else None,
         last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
@@ -217,24 +214,6 @@ def _describe(workspace: Workspace, project: Project) -> Status:
         skipped_examples=metadata.skipped_examples if metadata else (),
         warnings=tuple(project.settings.warnings),
     )
-
-
-def _count_plain_languages(states: Iterable[FileState]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for state in states:
-        language = language_of(state.path)
-        if language.kind == "code" and not language.grammar:
-            counts[language.name] += 1
-    return dict(counts.most_common(PLAIN_LANGUAGES_SHOWN))
-
-
-def _measure_coverage(workspace: Workspace, project: Project) -> dict[str, tuple[int, int]]:
-    coverage = {}
-    for embedder in (workspace.static, workspace.deep):
-        if embedder:
-            pairs = [store.coverage(embedder.name) for store in project.stores().values()]
-            coverage[embedder.name] = (sum(have for have, _ in pairs), sum(n for _, n in pairs))
-    return coverage
 
 
 def list_summaries(workspace: Workspace) -> Iterator[ProjectSummary]:
@@ -269,7 +248,15 @@ def read_current_text(
             raise FileMissing(f"{path} in {found.root}", path=path)
         reason = REASONS.get(content.reason, content.reason)
         raise FileNotAdmitted(f"{path}: {content.reason}", path=path, reason=reason)
-    return _cut_lines(content.text, lines) if lines else content.text
+    if not lines:
+        return content.text
+    match = _LINES.fullmatch(lines)
+    if match is None:
+        raise InvalidRequest(
+            f"lines={lines!r}", user_message="`lines` is a number or two, such as '10-40'."
+        )
+    first, last = int(match[1]), int(match[2] or match[1])
+    return "".join(content.text.splitlines(keepends=True)[first - 1 : last])
 
 
 def list_chunks(
@@ -318,14 +305,3 @@ def _readable_project(workspace: Workspace, project: str | None) -> Project:
         if here.root != found.root:
             raise IndexNotFound(f"No index at {found.folder}/")
     return found
-
-
-def _cut_lines(text: str, lines: str) -> str:
-    match = _LINES.fullmatch(lines)
-    if match is None:
-        raise InvalidRequest(
-            f"lines={lines!r}", user_message="`lines` is a number or two, such as '10-40'."
-        )
-    first = int(match[1])
-    last = int(match[2] or match[1])
-    return "".join(text.splitlines(keepends=True)[first - 1 : last])

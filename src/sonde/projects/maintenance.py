@@ -102,13 +102,12 @@ def check_now(
     workspace: Workspace, project: Project, work: Work, *, thorough: bool | None = None
 ) -> Findings:
     """Check the project as a job, and wait for it."""
-    job = workspace.jobs.submit(
+    findings: Findings = workspace.jobs.submit(
         f"check:{project.key}",
         "check",
         lambda inner: check_project(workspace, project, inner, thorough=thorough),
         lasting=True,
-    )
-    findings: Findings = job.join(work)
+    ).join(work)
     return findings
 
 
@@ -225,7 +224,7 @@ def choose_strategy(
     """
     found = indexed_project(workspace, project)
     if strategy and strategy != found.settings.strategy:
-        write_setting(found, "indexingStrategy", strategy)
+        _write_setting(found, "indexingStrategy", strategy)
         workspace.projects.reload(found.root)
         if found.settings.strategy != strategy:
             raise InvalidRequest(
@@ -248,8 +247,7 @@ def flush_index(
 ) -> dict[str, object]:
     """Index all pending changes, whatever the strategy."""
     found = indexed_project(workspace, project)
-    running = workspace.jobs.find(f"index:{found.key}")
-    if running:
+    if running := workspace.jobs.find(f"index:{found.key}"):
         running.wait(work)  # it may have begun before the last change
     report: IndexReport = index_job(workspace, found, existing=True).join(work)
     with found.lock.held(work):
@@ -289,8 +287,7 @@ def _has_hook(project: Project) -> bool:
     return False
 
 
-def write_setting(project: Project, name: str, value: str) -> None:
-    """Change one setting in a project's own config.json."""
+def _write_setting(project: Project, name: str, value: str) -> None:
     config = project.folder / "config.json"
     try:
         entries = json.loads(config.read_text("utf-8"))
@@ -299,25 +296,18 @@ def write_setting(project: Project, name: str, value: str) -> None:
     write_text(config, json.dumps({**entries, name: value}, indent=2, ensure_ascii=False) + "\n")
 
 
-class StoreAnswer(TypedDict):
-    """Which store holds an index."""
-
-    status: str
-    projectPath: str
-    message: str
-
-
 def convert_store(
     workspace: Workspace,
     store: Literal["sqlite", "lance"],
     project: str | None = None,
     *,
     work: Work,
-) -> StoreAnswer:
+) -> dict[str, str]:
     """Move a project's index to the other store; no text is embedded again."""
     found = indexed_project(workspace, project)
+    answer = {"status": "success", "projectPath": str(found.root)}
     if found.settings.store_name == store:
-        return _answer(found, f"The index is kept in {store} already")
+        return {**answer, "message": f"The index is kept in {store} already"}
     for kind in ("check", "refine", "index"):
         workspace.jobs.cancel(f"{kind}:{found.key}")
     workspace.jobs.submit(
@@ -333,7 +323,7 @@ def convert_store(
             user_message="SONDE_STORE overrides the store of this project.",
             next_action="Unset SONDE_STORE.",
         )
-    return _answer(found, f"The index is kept in {store} now")
+    return {**answer, "message": f"The index is kept in {store} now"}
 
 
 def _convert(workspace: Workspace, found: Project, store: str, work: Work) -> None:
@@ -348,7 +338,9 @@ def _convert(workspace: Workspace, found: Project, store: str, work: Work) -> No
         finally:
             for opened in target.values():
                 opened.close()
-        _record_store(found, store)
+        _write_setting(found, "store", store)
+        if metadata := load_metadata(found.folder):
+            save_metadata(found.folder, replace(metadata, store=store))
         found.remove_stores(found.settings.store_name)
         workspace.projects.forget(found.root)
 
@@ -365,21 +357,8 @@ def _copy_vectors(
             for chunk in source.chunks_of(path)
         }
         for model in models:
-            vectors = source.vectors(model, list(digests))
-            if vectors:
+            if vectors := source.vectors(model, list(digests)):
                 import numpy as np  # slow to import
 
                 rows = np.stack(list(vectors.values()))
                 target.put_vectors(model, [digests[key] for key in vectors], rows)
-
-
-def _record_store(project: Project, store: str) -> None:
-    """Record the store in config.json and metadata.json."""
-    write_setting(project, "store", store)
-    metadata = load_metadata(project.folder)
-    if metadata:
-        save_metadata(project.folder, replace(metadata, store=store))
-
-
-def _answer(project: Project, message: str) -> StoreAnswer:
-    return {"status": "success", "projectPath": str(project.root), "message": message}

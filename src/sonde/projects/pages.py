@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -34,7 +35,7 @@ from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
 from sonde.searching.lines.grep import Expression
-from sonde.types import Hit
+from sonde.types import Hit, StoreCounts
 
 PageMode = Literal["semantic", "lexical", "hybrid", "regex"]
 
@@ -154,25 +155,18 @@ def _list_given(options: PageRequest | PageView, names: Collection[str]) -> dict
 
 
 @dataclass(frozen=True, slots=True)
-class IndexStats:
-    """How much the indexes that were searched hold."""
-
-    files: int
-    chunks: int
-
-
-@dataclass(frozen=True, slots=True)
 class PagedRanking:
     """What a search with pages found, and what every page says of it."""
 
     hits: Sequence[Hit]
-    stats: IndexStats
+    stats: StoreCounts
+    """The size of the indexes that were searched."""
     is_capped: bool
     """There may be more hits than were taken."""
+    request: PageRequest
+    view: PageView
     freshness: str = ""
     note: str = ""
-    request: PageRequest = field(default_factory=lambda: PageRequest("hybrid"))
-    view: PageView = field(default_factory=PageView)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,81 +180,22 @@ class PageMatch:
     """Lines before and after; None where none are wanted."""
 
 
-@dataclass(slots=True)
-class Rows:
-    """Reads the rows of one page; each file is read once."""
-
-    workspace: Workspace
-    changed: Collection[tuple[str, str]]
-    """Project and path of files that are no longer as they were when searched."""
-    question: Question | None
-    """For chunks: cut to the lines that answer it."""
-    expression: Expression | None
-    """For lines: cut around its first match."""
-    include_snippet: bool = True
-    context_lines: int = 0
-    _texts: dict[tuple[str, str], FileText | None] = field(default_factory=dict)
-
-    def present(self, hit: Hit, length: int) -> PageMatch:
-        """One row; its text and each line around it have at most `length` characters."""
-        limit = length if self.include_snippet else _UNCUT
-        moved = (hit.project, hit.path) in self.changed
-        if self.question is None:
-            shown = self._cut_line(hit, limit, moved=moved)
-        else:
-            shown = present_hit(self.workspace, self.question, hit, limit, moved=moved)
-        content = None if shown.stale else self.read(hit)
-        around = None
-        if self.include_snippet and self.context_lines:
-            around = list_lines_around(content, shown.span, self.context_lines, length)
-        columns: list[tuple[int, int]] = []
-        if self.expression is not None:
-            width = len(hit.text.removesuffix("\r"))
-            spans = self.expression.find_spans(hit.text)[:_MOST_COLUMNS]
-            columns = [(min(start, width), min(end, width)) for start, end in spans]
-        span = count_file_bytes(content, shown.span)
-        return PageMatch(replace(shown, span=span), tuple(columns), around)
-
-    def _cut_line(self, hit: Hit, limit: int, *, moved: bool) -> Hit:
-        """The equal line nearest to where it was, cut around its first match."""
-        if moved:
-            hit = find_line(hit, self.read(hit))
-        line = hit.text.removesuffix("\r")
-        start = 0
-        if len(line) > limit:
-            spans = self.expression.find_spans(hit.text) if self.expression else []
-            at = spans[0][0] if spans else 0
-            start = max(0, min(at - limit // _LEAD, len(line) - limit))
-        text = line[start : start + limit]
-        start_byte = hit.span.start_byte + measure_utf8(hit.text[:start])
-        span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + measure_utf8(text))
-        return replace(hit, text=text, span=span)
-
-    def read(self, hit: Hit) -> FileText | None:
-        """The file as it is now; None when it cannot be read any more."""
-        key = (hit.project, hit.path)
-        if key not in self._texts:
-            known = (hit.state.size, hit.state.mtime_ns) if hit.state else None
-            try:
-                tree = self.workspace.projects.get(Path(hit.project)).tree
-                content = tree.read_again(hit.path, known)
-            except (FileMissing, PermissionDenied):  # the project's folder itself is gone
-                self._texts[key] = None
-            else:
-                self._texts[key] = content if isinstance(content, FileText) else None
-        return self._texts[key]
-
-
 @dataclass(frozen=True, slots=True)
 class MatchPage:
-    """One page of matches, not yet cut to its budget."""
+    """One page of matches, not yet cut to its budget; each file is read once."""
 
+    workspace: Workspace
     results: ResultSet
     offset: int
     ranking: PagedRanking
     view: PageView
-    rows: Rows
-    """Brings hits up to date and cuts them."""
+    changed: Collection[tuple[str, str]]
+    """Project and path of files that are no longer as they were when searched."""
+    question: Question | None
+    """For chunks: they are cut to the lines that answer it."""
+    expression: Expression | None
+    """For lines: they are cut around its first match."""
+    _texts: dict[tuple[str, str], FileText | None] = field(default_factory=dict)
 
     @property
     def hits(self) -> Sequence[Hit]:
@@ -277,6 +212,60 @@ class MatchPage:
         """Whether every project of this machine was searched."""
         return self.ranking.request.project == ALL
 
+    @property
+    def include_snippet(self) -> bool:
+        """Whether matches are shown with their text."""
+        return self.view.include_snippet is not False
+
+    def present(self, hit: Hit, length: int) -> PageMatch:
+        """One row; its text and each line around it have at most `length` characters."""
+        limit = length if self.include_snippet else _UNCUT
+        moved = (hit.project, hit.path) in self.changed
+        if self.question is None:
+            shown = self._cut_line(hit, limit, moved=moved)
+        else:
+            shown = present_hit(self.workspace, self.question, hit, limit, moved=moved)
+        content = None if shown.stale else self._read(hit)
+        around = None
+        if self.include_snippet and self.view.context_lines:
+            around = list_lines_around(content, shown.span, self.view.context_lines, length)
+        columns: list[tuple[int, int]] = []
+        if self.expression is not None:
+            width = len(hit.text.removesuffix("\r"))
+            spans = self.expression.find_spans(hit.text)[:_MOST_COLUMNS]
+            columns = [(min(start, width), min(end, width)) for start, end in spans]
+        span = count_file_bytes(content, shown.span)
+        return PageMatch(replace(shown, span=span), tuple(columns), around)
+
+    def _cut_line(self, hit: Hit, limit: int, *, moved: bool) -> Hit:
+        """The equal line nearest to where it was, cut around its first match."""
+        if moved:
+            hit = find_line(hit, self._read(hit))
+        line = hit.text.removesuffix("\r")
+        start = 0
+        if len(line) > limit:
+            spans = self.expression.find_spans(hit.text) if self.expression else []
+            at = spans[0][0] if spans else 0
+            start = max(0, min(at - limit // _LEAD, len(line) - limit))
+        text = line[start : start + limit]
+        start_byte = hit.span.start_byte + measure_utf8(hit.text[:start])
+        span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + measure_utf8(text))
+        return replace(hit, text=text, span=span)
+
+    def _read(self, hit: Hit) -> FileText | None:
+        """The file as it is now; None when it cannot be read any more."""
+        key = (hit.project, hit.path)
+        if key not in self._texts:
+            known = (hit.state.size, hit.state.mtime_ns) if hit.state else None
+            try:
+                tree = self.workspace.projects.get(Path(hit.project)).tree
+                content = tree.read_again(hit.path, known)
+            except (FileMissing, PermissionDenied):  # the project's folder itself is gone
+                self._texts[key] = None
+            else:
+                self._texts[key] = content if isinstance(content, FileText) else None
+        return self._texts[key]
+
 
 def open_match_page(
     workspace: Workspace, request: PageRequest, view: PageView, work: Work, cursor: str | None
@@ -291,25 +280,21 @@ def open_match_page(
             name = "pattern" if request.mode == "regex" else "query"
             raise EmptyQuery(f"neither `{name}` nor `cursor`")
         find = _find_lines if request.mode == "regex" else _find_chunks
-        ranking = replace(find(workspace, request, work), request=request, view=view)
+        ranking = find(workspace, request, view, work)
         results, offset = workspace.results.keep(request.parameters(), ranking.hits, ranking), 0
-    wanted = results.hits[offset : offset + view.size]
+    changed: Collection[tuple[str, str]] = ()
     is_regex = request.mode == "regex"
-    rows = Rows(
-        workspace,
-        # lines of a search that was just made are those of the files as they are
-        set()
-        if is_regex and not cursor
-        else find_changed_hits(workspace, wanted, just_searched=not cursor),
-        question=None if is_regex else read_question(request.query),
-        expression=request.scan("").compile() if is_regex else None,
-        include_snippet=view.include_snippet is not False,
-        context_lines=view.context_lines or 0,
-    )
-    return MatchPage(results, offset, ranking, view, rows)
+    if cursor or not is_regex:  # lines of a search that was just made are those of the files
+        wanted = results.hits[offset : offset + view.size]
+        changed = find_changed_hits(workspace, wanted, just_searched=not cursor)
+    question = None if is_regex else read_question(request.query)
+    expression = request.scan("").compile() if is_regex else None
+    return MatchPage(workspace, results, offset, ranking, view, changed, question, expression)
 
 
-def _find_chunks(workspace: Workspace, request: PageRequest, work: Work) -> PagedRanking:
+def _find_chunks(
+    workspace: Workspace, request: PageRequest, view: PageView, work: Work
+) -> PagedRanking:
     """Chunks, best first."""
     project, under = _locate(workspace, request)
     found = rank_everywhere(
@@ -339,6 +324,8 @@ def _find_chunks(workspace: Workspace, request: PageRequest, work: Work) -> Page
         hits,
         _count_index(projects_in_scope(workspace, project)),
         len(hits) >= request.most_hits,
+        request,
+        view,
         found.freshness,
         found.note,
     )
@@ -349,7 +336,9 @@ def round_score(score: float) -> float:
     return float(f"{score:.6g}")
 
 
-def _find_lines(workspace: Workspace, request: PageRequest, work: Work) -> PagedRanking:
+def _find_lines(
+    workspace: Workspace, request: PageRequest, view: PageView, work: Work
+) -> PagedRanking:
     """Lines, by path and line."""
     project, under = _locate(workspace, request)
     scan = request.scan(under)
@@ -367,7 +356,7 @@ def _find_lines(workspace: Workspace, request: PageRequest, work: Work) -> Paged
             break
         hits.append(hit)
         room -= len(hit.text)
-    return PagedRanking(hits, _count_index(projects), is_capped)
+    return PagedRanking(hits, _count_index(projects), is_capped, request, view)
 
 
 def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str]:
@@ -386,14 +375,15 @@ def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str
     return str(root), read_folder(real.relative_to(root).as_posix())
 
 
-def _count_index(projects: Sequence[Project]) -> IndexStats:
+def _count_index(projects: Sequence[Project]) -> StoreCounts:
     """What the index holds; nothing where there is none, or none that can be read."""
-    files = chunks = 0
+    found: list[StoreCounts] = []
     for project in projects:
-        try:
-            for store in project.stores().values() if project.is_indexed() else ():
-                counts = store.counts()
-                files, chunks = files + counts.files, chunks + counts.chunks
-        except CatalogError:
-            continue
-    return IndexStats(files, chunks)
+        with suppress(CatalogError):
+            stores = project.stores().values() if project.is_indexed() else ()
+            found += [store.counts() for store in stores]
+    return StoreCounts(
+        sum(counts.files for counts in found),
+        sum(counts.chunks for counts in found),
+        sum(counts.bytes for counts in found),
+    )

@@ -38,7 +38,7 @@ from sonde.searching.freshness import find_changed, refresh_hit
 from sonde.searching.modes import MODES, fill_up
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import FileState, Filter, Hit, Kind, Span
+from sonde.types import FileState, Filter, Hit, Kind
 
 _LONGEST_QUERY = 100_000
 """Characters, as the tools declare; nothing longer is read."""
@@ -197,10 +197,11 @@ def _explain_nothing(projects: Sequence[Project], request: Request, question: Qu
     filters = [
         *([f"the folder {request.under}"] if request.under else []),
         *([f"the language {request.language}"] if request.language else []),
-        *([f"include {', '.join(request.include)}"] if request.include else []),
-        *([f"exclude {', '.join(request.exclude)}"] if request.exclude else []),
-        *([f"tags {', '.join(request.tags)}"] if request.tags else []),
-        *([f"chunk_types {', '.join(request.chunk_types)}"] if request.chunk_types else []),
+        *(
+            f"{name} {', '.join(given)}"
+            for name in ("include", "exclude", "tags", "chunk_types")
+            if (given := getattr(request, name))
+        ),
     ]
     wheres = [
         _narrow(
@@ -373,11 +374,9 @@ def present_hit(
     # an overview has lines of its own: they say nothing about where in the file it is
     lines = hit.text.count("\n", 0, -1)
     kept = lines == hit.span.end_line - hit.span.start_line
-    symbol = "" if kept and _begins_below(hit, span) else hit.symbol
-    return replace(hit, text=text, span=span if kept else hit.span, symbol=symbol)
-
-
-def _begins_below(hit: Hit, shown: Span) -> bool:
-    """Whether the definition that a hit is named after starts only after the lines shown of it."""
+    if not kept:
+        return replace(hit, text=text)
+    # a hit is not named after a definition that starts only after the lines shown of it
     before, name, _ = hit.text.partition(hit.symbol.rpartition(".")[2] or "\0")
-    return bool(name) and hit.span.start_line + before.count("\n") > shown.end_line
+    below = name and hit.span.start_line + before.count("\n") > span.end_line
+    return replace(hit, text=text, span=span, symbol="" if below else hit.symbol)

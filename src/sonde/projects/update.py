@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
@@ -156,8 +157,7 @@ def update_changed(workspace: Workspace, project: Project, paths: set[str], work
     if len(changes) > _JOB_THRESHOLD_FILES or (
         everything and not _is_recorded(project, diff.omitted.counts)
     ):
-        running = workspace.jobs.find(f"index:{project.key}")
-        if running:
+        if running := workspace.jobs.find(f"index:{project.key}"):
             running.wait(work)  # it may have begun before these changes
         job = index_job(workspace, project, existing=True)
         job.wait(work)
@@ -217,8 +217,7 @@ def _is_recorded(project: Project, omitted: Mapping[str, int]) -> bool:
 
 def _set_aside(project: Project) -> None:
     project.set_aside()
-    metadata = load_metadata(project.folder)
-    if metadata:
+    if metadata := load_metadata(project.folder):
         save_metadata(project.folder, replace(metadata, last_full_index=None, generation=0))
 
 
@@ -282,11 +281,9 @@ def model_mismatch_note(workspace: Workspace, project: Project) -> str:
     stores = project.stores().values()
     if any(store.coverage(workspace.deep.name)[0] for store in stores):
         return ""
-    others = sorted({name for store in stores for name in store.models()})
-    if not others:
-        return ""
-    return (
-        f"answered by words alone: the index was embedded by {', '.join(others)}, not by "
+    others = ", ".join(sorted({name for store in stores for name in store.models()}))
+    return others and (
+        f"answered by words alone: the index was embedded by {others}, not by "
         f"{workspace.deep.name}; `sonde index --deep` or reindex_project embeds it again"
     )
 
@@ -317,15 +314,10 @@ def start_deep_embedding(
 
 def _refine(project: Project, embedder: Embedder, work: Work) -> int:
     """Give every chunk its deep vector, those of the files shown most first."""
+    wanted = partial(project.most_shown, _WANTED_FILES)
     try:
         with WriterLock(project.folder, "refine.lock").held(wait_s=0):
-            return refine_vectors(
-                project.stores(),
-                embedder,
-                project.lock,
-                work,
-                wanted=lambda: project.most_shown(_WANTED_FILES),
-            )
+            return refine_vectors(project.stores(), embedder, project.lock, work, wanted=wanted)
     except IndexBusy:
         return 0  # another process does it
 

@@ -8,7 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sonde.chunking.views import VIEW_TYPES
 from sonde.embedding.base import Embedder
@@ -260,24 +260,17 @@ def _reindex_changed(
     return bool(changed) and reindex_stale_files(workspace, project, changed, work)
 
 
-class ExportAnswer(TypedDict):
-    """What was written."""
-
-    projectPath: str
-    folder: str
-    files: dict[str, int]
-    """File -> how many chunks it holds."""
-    message: str
-
-
 def export_chunks(
     workspace: Workspace,
     output: str | None = None,
     project: str | None = None,
     *,
     work: Work,
-) -> ExportAnswer:
-    """Write every view with its embedding to chunk files, by default in `.cortex/chunks`."""
+) -> dict[str, object]:
+    """Write every view with its embedding to chunk files, by default in `.cortex/chunks`.
+
+    Under `files`, the answer counts the chunks of each.
+    """
     found = indexed_project(workspace, project)
     embedder = workspace.static or workspace.deep
     if embedder is None:
@@ -292,17 +285,14 @@ def export_chunks(
         lambda own: _write_files(found, folder, embedder, own),
         lasting=True,
     ).join(work)
-    total = sum(counts.values())
+    message = f"{sum(counts.values()):,} chunks were written to {folder}"
+    if folder.resolve() == (found.settings.chunk_folder or folder).resolve():
+        message += ", which answers cortex_search from now on"
     return {
         "projectPath": str(found.root),
         "folder": str(folder),
         "files": counts,
-        "message": f"{total:,} chunks were written to {folder}"
-        + (
-            ", which answers cortex_search from now on"
-            if folder.resolve() == (found.settings.chunk_folder or folder).resolve()
-            else ""
-        ),
+        "message": message,
     }
 
 

@@ -190,7 +190,7 @@ def _answer(
     page = open_match_page(workspace, request, view, work, cursor)
 
     def write(hit: Hit, length: int) -> MatchRow:
-        return show_match(page, page.rows.present(hit, length))
+        return show_match(page, page.present(hit, length))
 
     def whole(rows: list[MatchRow]) -> PageAnswer:
         took_ms = round((time.perf_counter() - began) * 1000)

@@ -96,7 +96,7 @@ def run_export(session: Session) -> int:
             session.project,
             work=work,
         )
-    message = escape_controls(answer["message"])
+    message = escape_controls(str(answer["message"]))
     session.print_answer(answer, [f"{session.out.paint('good', '✓')} {message}"])
     return FOUND
 

@@ -147,7 +147,7 @@ def show_match(page: MatchPage, found: PageMatch) -> MatchRow:
             "line_end": hit.span.end_line,
         }
     }
-    if page.rows.include_snippet:
+    if page.include_snippet:
         match["content"] = hit.text
     if mode == "regex":
         match["line_number"] = hit.span.start_line
