@@ -177,7 +177,7 @@ def test_whoever_finds_the_damage_says_so_and_has_it_rebuilt(
     assert search(spoilt)["results"][0]["path"] == "m7.py"
     assert get_index_status(spoilt, work=Work())["totalFiles"] == 22
     assert search_by_path(spoilt, "*.py", work=Work())["totalMatches"] == 20
-    assert (spoilt.projects.get(root).folder / "index.db.bak").exists()
+    assert (spoilt.workspace.projects.get(root).folder / "index.db.bak").exists()
 
 
 def test_lines_are_found_without_the_damaged_index(spoilt: App) -> None:

@@ -138,57 +138,6 @@ class Settling:
         return at_most if next_due is None else min(max(next_due - self._clock(), 0.0), at_most)
 
 
-class RepositoryHeads:
-    """The HEAD of every repository in a project: its own, and those of submodules."""
-
-    def __init__(self, tree: Tree, known: Mapping[str, str]) -> None:
-        self.known = dict(known)
-        """Repository -> its commit when its files were last indexed."""
-        self._seen: dict[str, str] = {}
-        self._repositories: dict[str, Repository] = {}
-        self.find_repositories(tree)
-        for name, repository in self._repositories.items():
-            self.known.setdefault(name, read_commit(repository))
-
-    def __bool__(self) -> bool:
-        return bool(self._repositories)
-
-    def find_repositories(self, tree: Tree) -> None:
-        """List the repositories again, as after folders have come or gone."""
-        found = {}
-        for source in tree.sources:
-            if repository := find_repository_around(source.root):
-                found[source.prefix] = repository
-        for place in tree.folders():
-            repository = find_repository(place)
-            name = tree.name_of(str(place))
-            if repository and name is not None:
-                found[name if not name or name.endswith("/") else f"{name}/"] = repository
-        self._repositories = found
-
-    def find_moved(self) -> set[str]:
-        """Repositories at another commit than indexed, the same as at the last call."""
-        moved = set()
-        for name, repository in self._repositories.items():
-            head = read_commit(repository)
-            rests = self._seen.get(name) == head and not is_rewriting(repository)
-            self._seen[name] = head
-            if rests and head and head != self.known.get(name):
-                moved.add(name)
-        return moved
-
-    def mark_indexed(self, names: Iterable[str]) -> None:
-        """Take the commits last seen of these repositories for indexed."""
-        for name in names:
-            self.known[name] = self._seen.get(name, "")
-
-    def owner_of(self, path: str) -> str:
-        """The innermost repository that holds a file."""
-        return max(
-            (name for name in self._repositories if path.startswith(name)), key=len, default=""
-        )
-
-
 class Strategy:
     """Decides when changed paths are due: here as they come, and again while indexing them fails.
 
@@ -258,7 +207,8 @@ class Lazy(Strategy):
 
 
 class Git(Lazy):
-    """Changes are due when the repository they lie in moves to another commit."""
+    """Changes are due when the repository they lie in moves to another commit: the project's own,
+    or that of a submodule."""
 
     name: ClassVar[str] = "git"
 
@@ -269,11 +219,16 @@ class Git(Lazy):
         tree: Tree,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._repositories = RepositoryHeads(tree, load_heads(folder))
+        self._tree, self._repositories = tree, _find_repositories(tree)
+        self._indexed = load_heads(folder)
+        """Repository -> its commit when its files were last indexed."""
+        self._seen: dict[str, str] = {}
+        """Repository -> its commit at the last tick."""
+        self._moved: set[str] = set()
+        for name, repository in self._repositories.items():
+            self._indexed.setdefault(name, read_commit(repository))
         super().__init__(folder, idle_s, clock)
         self._saved = None  # the commits may be new, and are to be written down
-        self._tree = tree
-        self._moved: set[str] = set()
         if not self._repositories:
             self.note = "no git repository here: changes are indexed when it is quiet"
 
@@ -281,27 +236,51 @@ class Git(Lazy):
         """Note changed paths; a folder may have brought a repository."""
         paths = set(paths)
         if any(path.endswith("/") for path in paths):
-            self._repositories.find_repositories(self._tree)
+            self._repositories = _find_repositories(self._tree)
         return super().add(paths)
 
     def tick(self) -> set[str]:
-        """The pending paths in repositories that have moved."""
+        """The pending paths in repositories that have moved, and stayed there since the last
+        call."""
         if not self._repositories:
             return super().tick()
-        self._moved = moved = self._repositories.find_moved()
-        if not moved:
-            return set()
-        owner_of = self._repositories.owner_of
-        return {path for path in self.pending if path == EVERYTHING or owner_of(path) in moved}
+        self._moved = set()
+        for name, repository in self._repositories.items():
+            head = read_commit(repository)
+            rests = self._seen.get(name) == head and not is_rewriting(repository)
+            self._seen[name] = head
+            if rests and head and head != self._indexed.get(name):
+                self._moved.add(name)
+        return {path for path in self.pending if self._moved and self._is_due(path)}
 
     def mark_indexed(self, paths: set[str]) -> None:
         """Forget these paths, and that their repositories have moved."""
-        self._repositories.mark_indexed(self._moved)
+        for name in self._moved:
+            self._indexed[name] = self._seen.get(name, "")
         self._moved = set()
         super().mark_indexed(paths)
 
+    def _is_due(self, path: str) -> bool:
+        """Whether the innermost repository that holds a file has moved."""
+        holders = (name for name in self._repositories if path.startswith(name))
+        return path == EVERYTHING or max(holders, key=len, default="") in self._moved
+
     def _heads(self) -> Mapping[str, str]:
-        return self._repositories.known
+        return self._indexed
+
+
+def _find_repositories(tree: Tree) -> dict[str, Repository]:
+    """The repositories of a project by the project's names for their folders."""
+    found = {}
+    for source in tree.sources:
+        if repository := find_repository_around(source.root):
+            found[source.prefix] = repository
+    for place in tree.folders():
+        repository = find_repository(place)
+        name = tree.name_of(str(place))
+        if repository and name is not None:
+            found[name if not name or name.endswith("/") else f"{name}/"] = repository
+    return found
 
 
 def make_strategy(

@@ -153,11 +153,8 @@ class Workers:
 
     def _start(self) -> None:
         """Start one more, unless that fails: then there will be no more."""
-        try:
-            child = self._start_child(self._model)
-        except OSError as error:
-            log.warning("no worker can be started: %s", error)
-            self._most = 0
+        child = self._open_child()
+        if child is None:
             return
         thread = threading.Thread(target=self._serve, args=(child,), daemon=True)
         with self._guard:
@@ -199,15 +196,18 @@ class Workers:
     def _replace(self, child: Child) -> tuple[Child, bool]:
         """Another child for this thread, and true; the old one where there can be none."""
         with self._guard:
-            if self._closing:
-                return child, False
-            try:
-                child = self._start_child(self._model)
-                self._served[threading.current_thread()] = child
-            except OSError as error:
-                log.warning("no worker can be started: %s", error)
-                return child, False
-        return child, True
+            another = None if self._closing else self._open_child()
+            if another:
+                self._served[threading.current_thread()] = another
+        return another or child, another is not None
+
+    def _open_child(self) -> Child | None:
+        try:
+            return self._start_child(self._model)
+        except OSError as error:
+            log.warning("no worker can be started: %s", error)
+            self._most = 0
+            return None
 
     def __enter__(self) -> Self:
         return self

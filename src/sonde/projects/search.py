@@ -21,6 +21,7 @@ from sonde.projects.find import ALL, projects_in_scope
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
     count_pending,
+    find_stale_files,
     model_mismatch_note,
     refresh,
     reindex_stale_files,
@@ -251,7 +252,7 @@ def _rank_fresh(
             refresh_views(workspace, project, work, again=True)
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
         best = ranked[:_CHECKED_HITS]
-        changed = _find_changed_hits(project, best)
+        changed = find_stale_files(project, {hit.path: hit.state for hit in best})
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
@@ -323,15 +324,6 @@ def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
         tags=request.tags,
         chunk_types=request.chunk_types,
     )
-
-
-def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
-    """Which files among these hits are no longer as they were indexed."""
-    states = {hit.path: hit.state for hit in hits if hit.state}
-    unknown = {hit.path for hit in hits} - states.keys()
-    for store in project.stores().values() if unknown else ():
-        states |= store.files(unknown)
-    return find_changed(unknown | states.keys(), states, project.tree.check_all)
 
 
 def find_changed_hits(

@@ -18,6 +18,7 @@ from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.locks import WriterLock
 from sonde.runtime.work import Work
+from sonde.searching.freshness import find_changed
 from sonde.stores.records import (
     Metadata,
     load_metadata,
@@ -28,7 +29,7 @@ from sonde.stores.records import (
     stamp_now,
     write_text,
 )
-from sonde.types import IndexReport
+from sonde.types import FileState, IndexReport
 
 _RECORD_TIMES = 20
 """The records of an index are written whole; under constant edits, this many times as long as
@@ -320,6 +321,15 @@ def _refine(project: Project, embedder: Embedder, work: Work) -> int:
             return refine_vectors(project.stores(), embedder, project.lock, work, wanted=wanted)
     except IndexBusy:
         return 0  # another process does it
+
+
+def find_stale_files(project: Project, known: Mapping[str, FileState | None]) -> set[str]:
+    """Which of these files are not as they are known, or as they are indexed where None is."""
+    states = {path: state for path, state in known.items() if state}
+    unknown = known.keys() - states.keys()
+    for store in project.stores().values() if unknown else ():
+        states |= store.files(unknown)
+    return find_changed(known.keys(), states, project.tree.check_all)
 
 
 def reindex_stale_files(

@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +18,7 @@ from sonde.indexing.views import update_views
 from sonde.projects.find import find_project, indexed_project
 from sonde.projects.project import Identity, Project, ProjectPart, Workspace, identify_files
 from sonde.projects.update import (
+    find_stale_files,
     refresh,
     reindex_stale_files,
     repairing_corruption,
@@ -33,11 +34,10 @@ from sonde.searching.contexts import (
     show_view,
     split_view,
 )
-from sonde.searching.freshness import find_changed
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.files import write_text
 from sonde.stores.records import stamp_now
-from sonde.types import FileState, Progress
+from sonde.types import Progress
 from sonde.version import __version__
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 _VIEWS_WAIT_S = 20.0
 """How long a search in a server waits for views before it answers from those there are."""
-
 _FILES = {
     "documentation": "doc-chunks.json",
     "symbols": "code-symbols.json",
@@ -175,7 +174,9 @@ def find_context(
     with repairing_corruption(workspace, found):
         note = refresh_views(workspace, found, work)
         results = read_views(workspace, found, work, run)
-        if _reindex_changed(workspace, found, results, work):
+        paths = {str(one.chunk.metadata["file_path"]) for one in results}
+        changed = find_stale_files(found, dict.fromkeys(paths))
+        if changed and reindex_stale_files(workspace, found, changed, work):
             note = refresh_views(workspace, found, work, again=True)
             results = read_views(workspace, found, work, run)
     return results, note
@@ -246,18 +247,6 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
     if made:
         schedule_compaction(workspace, project)
     return made
-
-
-def _reindex_changed(
-    workspace: Workspace, project: Project, results: Sequence[SearchResult], work: Work
-) -> bool:
-    """Index again the files among the results that changed since."""
-    paths = {str(one.chunk.metadata["file_path"]) for one in results}
-    states: dict[str, FileState] = {}
-    for store in project.stores().values():
-        states |= store.files(paths)
-    changed = find_changed(paths, states, project.tree.check_all)
-    return bool(changed) and reindex_stale_files(workspace, project, changed, work)
 
 
 def export_chunks(
