@@ -137,10 +137,7 @@ def update_index(
         count = count_workers(entry.size for _, entry in diff.changed)
         workers = Workers(count, embedder.name if embedder else "")
     with workers as helping:
-        batches = (
-            _Batch(tree, kind, diff.known[kind], diff.force, contents)
-            for kind, contents in _batches(tree, diff, tally, work, now_ns)
-        )
+        batches = _read_batches(tree, diff, tally, work, now_ns)
         for batch, ready in _prepare_ahead(batches, helping):
             write = partial(_write_batch, stores[batch.kind], embedder, batch, ready, tally)
             retry_in_halves(batch.contents, write)
@@ -160,29 +157,25 @@ def update_index(
     )
 
 
-def _batches(
+def _read_batches(
     tree: Tree, diff: Diff, tally: _Tally, work: Work, now_ns: Callable[[], int]
-) -> Iterator[tuple[Kind, list[FileContent | Skipped]]]:
+) -> Iterator[_Batch]:
     """Read the changed files and group them, one index at a time, within bounded memory."""
     with tree.open_reader() as reader:
         for kind in ("code", "docs"):
-            batch: list[FileContent | Skipped] = []
+            contents: list[FileContent | Skipped] = []
             size = 0
-            for other, entry in diff.changed:
-                if other != kind:
-                    continue
+            entries = [entry for other, entry in diff.changed if other == kind]
+            for left, entry in zip(reversed(range(len(entries))), entries, strict=True):
                 work.check()
                 content = _read(reader, entry, diff, now_ns)
                 tally.read += 1
                 size += len(content.text) if isinstance(content, FileContent) else 0
-                batch.append(content)
-                if len(batch) >= _BATCH_FILES or size >= _BATCH_CHARS:
+                contents.append(content)
+                if not left or len(contents) >= _BATCH_FILES or size >= _BATCH_CHARS:
                     reader.close()
-                    yield kind, batch
-                    batch, size = [], 0
-            if batch:
-                reader.close()
-                yield kind, batch
+                    yield _Batch(tree, kind, diff.known[kind], diff.force, contents)
+                    contents, size = [], 0
 
 
 def _read(

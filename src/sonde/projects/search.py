@@ -130,7 +130,7 @@ class SearchPage:
         return present_hit(workspace, self.question, hit, length, moved=moved)
 
 
-def open_page(
+def open_search_page(
     workspace: Workspace, request: Request, work: Work, cursor: str | None = None
 ) -> SearchPage:
     """The first page of a new search, or the page that a cursor points at."""
