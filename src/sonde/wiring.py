@@ -29,9 +29,7 @@ from sonde.paging.results import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
 from sonde.policy.content import read_document
 from sonde.policy.roots import resolve_inside
-from sonde.projects.follow import Follower
-from sonde.projects.maintenance import check_project
-from sonde.projects.project import Project, Projects, ProjectSettings, Workspace
+from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.child import Child, serve_parent
 from sonde.runtime.jobs import Job, Jobs, JobStore
 from sonde.runtime.locks import WriterLock
@@ -103,7 +101,7 @@ def build_app(
         deep=_open_provider(settings, tell),
         background_deep=BackgroundEmbedder if settings.embedding in ("auto", "deep") else None,
         start_checker=partial(_start_checker, settings),
-        start_follower=Follower,
+        start_follower=_start_follower,
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
         stays=stays,
@@ -344,6 +342,12 @@ def _open_knowledge(home: Path, user: str) -> KnowledgeStore:
     return SqliteKnowledge(home / "knowledge" / name)
 
 
+def _start_follower(workspace: Workspace, project: Project) -> Following:
+    from sonde.projects.follow import Follower  # with all that updates an index; for servers only
+
+    return Follower(workspace, project)
+
+
 def _start_checker(settings: Settings, root: Path) -> Child:
     """A process that checks the project at this root; it answers None with its progress, in the
     end with what it found."""
@@ -354,6 +358,8 @@ def _start_checker(settings: Settings, root: Path) -> Child:
 
 def _check_for_parent() -> None:
     """In the child: check the project that the first request names."""
+    from sonde.projects.maintenance import check_project
+
     jobs: list[Job] = []
 
     def check(settings: Settings, root: Path, work: Work) -> Findings:
