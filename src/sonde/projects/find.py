@@ -57,11 +57,13 @@ def _nearest(workspace: Workspace, folder: Path) -> Path | None:
         marked = detect_root(folder)
     for above in (folder, *folder.parents):
         try:
-            indexed = (project_folder(workspace.home, above) / "metadata.json").exists()
+            if (
+                above == marked
+                or (project_folder(workspace.home, above) / "metadata.json").exists()
+            ):
+                return above
         except OSError as error:
             raise StorageUnusable(f"{workspace.home}: {error}") from error
-        if above == marked or indexed:
-            return above
     return None
 
 

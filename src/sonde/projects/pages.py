@@ -380,8 +380,8 @@ def _count_index(projects: Sequence[Project]) -> StoreCounts:
     found: list[StoreCounts] = []
     for project in projects:
         with suppress(CatalogError):
-            stores = project.stores().values() if project.is_indexed() else ()
-            found += [store.counts() for store in stores]
+            for store in project.stores().values() if project.is_indexed() else ():
+                found.append(store.counts())  # noqa: PERF401 - the next one may be broken
     return StoreCounts(
         sum(counts.files for counts in found),
         sum(counts.chunks for counts in found),
