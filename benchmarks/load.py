@@ -39,7 +39,7 @@ from load_clients import (
 )
 
 from sonde.runtime.work import WriterLock
-from sonde.stores.files import project_folder
+from sonde.stores.records import project_folder
 
 SOURCE = Path(__file__).resolve().parent.parent
 STREAMS = 100

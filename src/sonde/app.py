@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sonde.disk.trees import Disk
 from sonde.knowledge.library import Library
-from sonde.projects.workspace import Workspace
+from sonde.projects.project import Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,7 @@ from sonde.paging.cursor import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
 from sonde.policy.read import read_document
 from sonde.policy.roots import resolve_inside
-from sonde.projects.project import Project, ProjectSettings
-from sonde.projects.workspace import Projects, Workspace
+from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
 from sonde.runtime.work import Work
@@ -43,8 +42,8 @@ from sonde.settings import (
 )
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
-from sonde.stores.files import project_folder
 from sonde.stores.knowledge.base import KnowledgeStore
+from sonde.stores.records import project_folder
 from sonde.stores.users import USER_NAME, load_signing_key
 from sonde.text.globs import match_any
 from sonde.types import Findings, Kind, Progress, Skipped
@@ -101,6 +100,7 @@ def build_app(
         deep=_open_provider(settings, tell),
         background_deep=BackgroundEmbedder if settings.embedding in ("auto", "deep") else None,
         start_checker=partial(_start_checker, settings),
+        start_follower=_start_follower,
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
         stays=stays,
@@ -335,6 +335,12 @@ def _open_knowledge(home: Path, user: str) -> KnowledgeStore:
     plain = USER_NAME.fullmatch(user)
     name = user if plain else hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
     return SqliteKnowledge(home / "knowledge" / name)
+
+
+def _start_follower(workspace: Workspace, project: Project) -> Following:
+    from sonde.projects.follow import Follower  # with all that updates an index; for servers only
+
+    return Follower(workspace, project)
 
 
 def _start_checker(settings: Settings, root: Path) -> Child:

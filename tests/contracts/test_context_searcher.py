@@ -11,8 +11,7 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
-from sonde.projects.maintenance import export_chunks
-from sonde.projects.views import ProjectSearcher
+from sonde.projects.views import ProjectSearcher, export_chunks
 from sonde.runtime.work import Work
 from sonde.searching.chunk_files import ChunkFiles
 from sonde.searching.contexts import ContextSearcher, SearchOptions

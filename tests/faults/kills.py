@@ -31,7 +31,7 @@ from sonde.projects.maintenance import check_project
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work
 from sonde.settings import load_settings
-from sonde.stores.files import load_fingerprints, load_metadata, save_fingerprints, save_metadata
+from sonde.stores.records import load_fingerprints, load_metadata, save_fingerprints, save_metadata
 from sonde.tools.index import create_index
 from sonde.wiring import build_app
 

@@ -18,8 +18,7 @@ from tests.waiting import PATIENCE_S
 from sonde.app import App
 from sonde.errors import Cancelled
 from sonde.indexing.integrity import check_index
-from sonde.projects.check import check_soon
-from sonde.projects.maintenance import check_project
+from sonde.projects.maintenance import check_project, check_soon
 from sonde.projects.project import Project
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work, WriterLock

@@ -6,19 +6,21 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.waiting import wait_until
 
+from sonde.cli.commands.index import FLUSH_COMMAND
 from sonde.errors import InvalidRequest
-from sonde.indexing.following import STRATEGIES, Strategy, make_strategy
+from sonde.indexing.following import Strategy, make_strategy
 from sonde.indexing.sources import Tree
 from sonde.policy.changes import find_hook, has_hook, install_hook, remove_hook
 from sonde.projects.maintenance import choose_strategy, flush_index
 from sonde.runtime.work import Work
-from sonde.stores.files import load_dirty
+from sonde.stores.records import load_dirty
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index
 
@@ -32,7 +34,7 @@ def waits(served: Any, name: str = "pkg/m1.py") -> bool:
     return name in load_dirty(served.folder)
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", ["realtime", "lazy", "git"])
 def test_every_strategy_keeps_the_documented_interface(name: str, tmp_path: Path) -> None:
     tree = Tree((), lambda _: False, index_docs=True, chunking="syntax")
 
@@ -68,7 +70,7 @@ def test_what_waits_is_due_once_it_is_quiet(name: str, tmp_path: Path) -> None:
     assert strategy.tick() == {"a.py", "b.py"}
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", ["realtime", "lazy", "git"])
 def test_what_could_not_be_indexed_waits(name: str, tmp_path: Path) -> None:
     tree = Tree((), lambda _: False, index_docs=True, chunking="syntax")
     strategy = make_strategy(name, tmp_path, idle_s=0, tree=tree)
@@ -126,6 +128,9 @@ def committed(serve: Callable[..., Any]) -> Any:
 def commit(served: Any, message: str, cwd: Path | None = None) -> None:
     served.git("add", "-A", cwd=cwd)
     served.git("commit", "-qm", message, cwd=cwd)
+
+
+switch = partial(choose_strategy, flush_command=FLUSH_COMMAND)
 
 
 def wait_found(served: Any, word: str, name: str = "pkg/m1.py") -> None:
@@ -243,7 +248,7 @@ def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]
     reader, other = served.open(), served.open(stays=False)
     try:
         wait_until(lambda: served.following(reader).get("current"), "a reader")
-        answer = choose_strategy(other.workspace, "lazy", work=Work())
+        answer = switch(other.workspace, "lazy", work=Work())
         assert (answer["strategy"], answer["hook"]) == ("lazy", False)
         wait_until(lambda: served.following()["strategy"] == "lazy", "switched")
         wait_until(
@@ -257,7 +262,7 @@ def test_strategies_are_switched_while_the_server_runs(serve: Callable[..., Any]
     edit(served, "while_lazy")
     wait_until(lambda: waits(served), "it waits")
     assert served.holds("pkg/m1.py") == before
-    choose_strategy(served.app.workspace, "realtime", work=Work())
+    switch(served.app.workspace, "realtime", work=Work())
     wait_until(lambda: served.holds("pkg/m1.py") != before, "indexed after the switch")
     config = json.loads((served.folder / "config.json").read_text())
     assert config["indexingStrategy"] == "realtime"
@@ -277,17 +282,17 @@ def test_the_hook_is_installed_with_consent_and_removed_without_a_trace(committe
 
     polite = committed.open(stays=False)
     object.__setattr__(polite.workspace, "assume_yes", False)
-    answer = choose_strategy(polite.workspace, "git", work=Work(ask=decline))
+    answer = switch(polite.workspace, "git", work=Work(ask=decline))
     assert asked
     assert (answer["hook"], hook.read_text()) == (False, own)
-    answer = choose_strategy(polite.workspace, "git", work=Work(ask=lambda _: True))
+    answer = switch(polite.workspace, "git", work=Work(ask=lambda _: True))
     assert answer["hook"]
     assert hook.read_text().startswith(own)
     committed.app.close()
     edit(committed, "by_the_hook")
     commit(committed, "two")
     wait_until(lambda: "pkg/m1.py" in committed.finds("by_the_hook", polite), "the hook ran")
-    choose_strategy(polite.workspace, hook=False, work=Work())
+    switch(polite.workspace, hook=False, work=Work())
     assert hook.read_text().rstrip("\n") == own
     polite.close()
 

@@ -20,7 +20,7 @@ from sonde.app import App
 from sonde.indexing.following import Inbox, TreeWatch
 from sonde.indexing.sources import Tree
 from sonde.policy.changes import WatchFailed, find_silent_file_system
-from sonde.projects.follow import follow_project
+from sonde.projects.follow import Follower
 from sonde.runtime.work import Work, WriterLock
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
@@ -141,7 +141,7 @@ def follow_again(served: Any, **options: Any) -> None:
     """Follow the project with another watch, or by another clock."""
     project = served.app.workspace.projects.get(served.root)
     project.stop_following()
-    follow_project(served.app.workspace, project, **options)
+    project.start_following(lambda: Follower(served.app.workspace, project, **options))
     wait_until(lambda: served.following().get("fullComparisons"), "following again")
 
 
@@ -266,7 +266,9 @@ def test_a_clock_that_jumps_disturbs_nobody(served: Any) -> None:
     workspace = reader.workspace
     project = workspace.projects.get(served.root)
     try:
-        follow_project(workspace, project, wall_clock=lambda: time.time() + jump)
+        project.start_following(
+            lambda: Follower(workspace, project, wall_clock=lambda: time.time() + jump)
+        )
         wait_until(lambda: served.following(reader).get("current"), "a reader")
         for years in (3, -3):
             jump = years * 365 * 86_400

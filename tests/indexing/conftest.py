@@ -17,7 +17,7 @@ from sonde.indexing.sources import Tree, TreeReader
 from sonde.policy.admit import Rules, Source
 from sonde.runtime.work import Work
 from sonde.stores.chunks.sqlite import SqliteChunkStore
-from sonde.stores.files import Refusals
+from sonde.stores.records import Refusals
 from sonde.types import FileContent, IndexReport, Skipped
 
 

@@ -18,8 +18,7 @@ from tests.trees import write_files
 from sonde.app import App
 from sonde.embedding.static import StaticEmbedder
 from sonde.projects.maintenance import check_project
-from sonde.projects.project import Project
-from sonde.projects.workspace import Projects
+from sonde.projects.project import Project, Projects
 from sonde.runtime.work import Work
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index
@@ -107,7 +106,7 @@ def app(open_app: Callable[..., App], root: Path, store: str, counter: Counter) 
                 other.close()
             return CountingStore(counted, counter)
 
-        return Project(place, plain.folder, plain.settings, open_store, plain.views.store)
+        return Project(place, plain.folder, plain.settings, open_store, plain.open_views)
 
     workspace = replace(
         made.workspace, projects=Projects(open_counted), static=CountingEmbedder(counter)

@@ -69,7 +69,7 @@ def test_a_new_folder_is_listed_once(app: App, project: Project, root: Path) -> 
     assert isinstance(tree, CountingTree)
     write_files(root, {"pkg/new.py": "z = 1\n"})
     update_changed(app.workspace, project, {"pkg/"}, Work())
-    assert project.stores()["code"].states(["pkg/new.py"])
+    assert project.stores()["code"].files(["pkg/new.py"])
     assert (tree.checked, tree.walked) == (["pkg/b.py", "pkg/new.py"], ["pkg"])
 
 
@@ -82,4 +82,4 @@ def test_a_diff_of_an_index_that_was_written_since_is_made_again(
     update_changed(app.workspace, project, {"pkg/b.py"}, Work())
     (root / "a.py").unlink()
     update_project(app.workspace, project, Work(), diff=stale)
-    assert not project.stores()["code"].states(["a.py"])
+    assert not project.stores()["code"].files(["a.py"])

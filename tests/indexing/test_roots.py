@@ -10,7 +10,7 @@ import pytest
 
 import sonde
 from sonde.errors import InvalidRequest
-from sonde.stores.files import project_folder
+from sonde.stores.records import project_folder
 
 
 def make(folder: Path, **files: str) -> Path:

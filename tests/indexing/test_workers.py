@@ -98,10 +98,12 @@ def project(bench: Any) -> Any:
     return bench
 
 
-def index(bench: Any, count: int, work: Work | None = None, **options: Any) -> dict[str, Any]:
+def index(
+    bench: Any, count: int, work: Work | None = None, *, force: bool = False, **options: Any
+) -> dict[str, Any]:
     """Index and show everything that is stored."""
     work, embedder = work or Work(), StaticEmbedder()
-    diff = compare_index(bench.tree, bench.stores, work, refused=bench.refused)
+    diff = compare_index(bench.tree, bench.stores, work, refused=bench.refused, force=force)
     helping = Workers(count, embedder.name, **options)
     report = update_index(bench.tree, bench.stores, embedder, work, diff, workers=helping)
     assert report.files_indexed == FILES + 1
@@ -162,12 +164,14 @@ def test_workers_without_memory_leave_a_whole_index(
 ) -> None:
     import resource
 
-    def limit_workers(_: Progress) -> None:
-        for number in list_workers(os.getpid()):
-            resource.prlimit(number, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+    def start_limited(model: str) -> Child:
+        child = Child("sonde.indexing.preparing", model)
+        child.ask(PrepareOrder("code", "syntax", ()))  # it is up, and fails later than its start
+        resource.prlimit(child.pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+        return child
 
     expected = index(project, 0)
-    assert index(open_bench(project.root), 2, Work(report=limit_workers)) == expected
+    assert index(open_bench(project.root), 2, start=start_limited) == expected
     assert "without a worker" in caplog.text
 
 

@@ -20,6 +20,7 @@ from sonde.embedding.base import Mode, Vectors
 from sonde.embedding.services import EndpointEmbedder
 from sonde.embedding.static import StaticEmbedder
 from sonde.errors import EmbeddingFailed, FileMissing, MissingExtra
+from sonde.projects.views import ChunkFolder
 from sonde.runtime.work import Work
 from sonde.searching.chunk_files import QUIET_MS, ChunkFiles
 from sonde.searching.contexts import SearchOptions
@@ -264,9 +265,9 @@ def test_a_project_cannot_name_chunk_files_outside_it(tmp_path: Path, how: str) 
     else:
         (root / ".cortex/config.yml").write_text(text)
     settings = load_settings({}, home=tmp_path / "home")
-    assert open_project(settings, root).open_chunk_files(None, follow=False) is None
+    assert open_project(settings, root).part(ChunkFolder).open(None, follow=False) is None
     chosen = load_settings({}, home=tmp_path / "home", chunks_dir=str(outside))
-    files = open_project(chosen, root).open_chunk_files(None, follow=False)
+    files = open_project(chosen, root).part(ChunkFolder).open(None, follow=False)
     assert files is not None
 
 

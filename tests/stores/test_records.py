@@ -13,15 +13,8 @@ from hypothesis import strategies as st
 from sonde.errors import IndexTooNew, StorageUnusable
 from sonde.stores import files
 from sonde.stores.chunks.sqlite import SqliteChunkStore
-from sonde.stores.files import (
-    Metadata,
-    load_metadata,
-    project_folder,
-    read_json,
-    save_metadata,
-    write_json,
-    write_text,
-)
+from sonde.stores.files import read_json, write_json, write_text
+from sonde.stores.records import Metadata, load_metadata, project_folder, save_metadata
 from sonde.types import FileState, IndexReport, Skipped, StoreCounts
 
 HASH = "ab" * 32

@@ -12,7 +12,7 @@ from tests.trees import write_files
 
 from sonde.app import App
 from sonde.errors import EmbeddingFailed, EmptyQuery, InvalidRequest
-from sonde.projects.maintenance import export_chunks
+from sonde.projects.views import export_chunks
 from sonde.runtime.work import Work
 from sonde.tools import TOOLS
 from sonde.tools.code import search_by_path, search_code, search_docs

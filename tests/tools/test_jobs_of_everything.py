@@ -14,7 +14,8 @@ from sonde.disk.indexes import read_root, start_scan
 from sonde.errors import Cancelled, InvalidRequest
 from sonde.knowledge.editing import import_knowledge, restore_knowledge, write_knowledge
 from sonde.projects.find import indexed_project
-from sonde.projects.maintenance import check_now, convert_store, export_chunks, flush_index
+from sonde.projects.maintenance import check_now, convert_store, flush_index
+from sonde.projects.views import export_chunks
 from sonde.runtime.work import Work
 from sonde.tools.index import (
     create_index,

@@ -19,7 +19,7 @@ from sonde.app import App
 from sonde.errors import SondeError
 from sonde.indexing.sources import TreeReader
 from sonde.projects.find import find_project
-from sonde.projects.lines import LineScan, scan_project
+from sonde.projects.lines import KnownFiles, LineScan, scan_project
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work
 from sonde.tools.code import grep
@@ -153,7 +153,7 @@ def test_a_part_that_is_asked_for_first_is_looked_at_alone(
             first, later = open_app(home), open_app(home)
             everything = [row for row in lines(later, "walrus") if within(row[0], paths)]
             assert lines(first, "walrus", paths=paths) == everything
-            assert not find_project(first.workspace).line_candidates.has_looked
+            assert not find_project(first.workspace).part(KnownFiles).candidates.has_looked
             assert lines(later, "walrus", paths=paths) == everything
 
 

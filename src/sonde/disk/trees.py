@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from sonde.errors import IndexCorrupt
 from sonde.paging.cursor import decode_key, encode_key
 from sonde.policy.roots import show_path
-from sonde.projects.workspace import Workspace
+from sonde.projects.project import Workspace
 from sonde.runtime.jobs import HANDLE_LENGTH, HANDLE_LETTERS
 from sonde.runtime.work import WriterLock
 from sonde.stores.disk.base import (

@@ -29,7 +29,7 @@ from sonde.policy.changes import (
     is_rewriting,
     read_commit,
 )
-from sonde.stores.files import load_dirty, load_heads, save_dirty
+from sonde.stores.records import load_dirty, load_heads, save_dirty
 
 _BY_FOLDER = sys.platform == "linux"
 """On Linux each folder costs one of a limited number of watches, so only folders whose files may
@@ -54,31 +54,27 @@ class TreeWatch:
     def __init__(self, tree: Tree, inbox: Inbox) -> None:
         self.folders: frozenset[str] = frozenset()
         """The folders watched one by one; empty where roots are watched with all below."""
-        self._inbox = inbox
-        self._watch = self._open(tree)
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._watch.close()
-
-    def _open(self, tree: Tree) -> FolderWatch:
         for left in reversed(range(_OPEN_ATTEMPTS)):
             places = [str(source.root) for source in tree.sources]
             if _BY_FOLDER:
                 places = [str(folder) for folder in tree.folders()]
                 self.folders = frozenset(places)
             try:
-                return FolderWatch(
+                self._watch = FolderWatch(
                     places,
-                    self._inbox.put,
+                    inbox.put,
                     recursive=not _BY_FOLDER,
                     step_ms=_STEP_MS,
                     gather_ms=_GATHER_MS,
                 )
+                return
             except OSError as error:
                 if not left:
                     raise WatchFailed(f"the folders keep changing: {error}") from error
-        raise AssertionError
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._watch.close()
 
 
 def identify_roots(tree: Tree) -> list[tuple[int, int] | None]:
@@ -143,64 +139,13 @@ class Settling:
         return at_most if next_due is None else min(max(next_due - self._clock(), 0.0), at_most)
 
 
-class RepositoryHeads:
-    """The HEAD of every repository in a project: its own, and those of submodules."""
-
-    def __init__(self, tree: Tree, known: Mapping[str, str]) -> None:
-        self.known = dict(known)
-        """Repository -> its commit when its files were last indexed."""
-        self._seen: dict[str, str] = {}
-        self._repositories: dict[str, Repository] = {}
-        self.find_repositories(tree)
-        for name, repository in self._repositories.items():
-            self.known.setdefault(name, read_commit(repository))
-
-    def __bool__(self) -> bool:
-        return bool(self._repositories)
-
-    def find_repositories(self, tree: Tree) -> None:
-        """List the repositories again, as after folders have come or gone."""
-        found = {}
-        for source in tree.sources:
-            if repository := find_repository_around(source.root):
-                found[source.prefix] = repository
-        for place in tree.folders():
-            repository = find_repository(place)
-            name = tree.name_of(str(place))
-            if repository and name is not None:
-                found[name if not name or name.endswith("/") else f"{name}/"] = repository
-        self._repositories = found
-
-    def find_moved(self) -> set[str]:
-        """Repositories at another commit than indexed, the same as at the last call."""
-        moved = set()
-        for name, repository in self._repositories.items():
-            head = read_commit(repository)
-            rests = self._seen.get(name) == head and not is_rewriting(repository)
-            self._seen[name] = head
-            if rests and head and head != self.known.get(name):
-                moved.add(name)
-        return moved
-
-    def mark_indexed(self, names: Iterable[str]) -> None:
-        """Take the commits last seen of these repositories for indexed."""
-        for name in names:
-            self.known[name] = self._seen.get(name, "")
-
-    def owner_of(self, path: str) -> str:
-        """The innermost repository that holds a file."""
-        return max(
-            (name for name in self._repositories if path.startswith(name)), key=len, default=""
-        )
-
-
-STRATEGIES = ("realtime", "lazy", "git")
-
-
 class Strategy:
-    """Decides when changed paths are due. Used by one thread."""
+    """Decides when changed paths are due: here as they come, and again while indexing them fails.
 
-    name: ClassVar[str]
+    Used by one thread.
+    """
+
+    name: ClassVar[str] = "realtime"
     note = ""
     """Why the strategy does not do what its name says, if so."""
 
@@ -212,11 +157,12 @@ class Strategy:
 
     def add(self, paths: Iterable[str]) -> set[str]:
         """Note changed paths. Returns those to index at once."""
-        raise NotImplementedError
+        self.pending |= set(paths)
+        return set(self.pending)
 
     def tick(self) -> set[str]:
         """Pending paths that have become due; called about once a second."""
-        raise NotImplementedError
+        return set(self.pending)
 
     def mark_indexed(self, paths: set[str]) -> None:
         """Forget these paths, which are indexed now."""
@@ -237,21 +183,6 @@ class Strategy:
         return set(self.pending), dict(self._heads())
 
 
-class Realtime(Strategy):
-    """Changes are due as they come, and again while indexing them fails."""
-
-    name: ClassVar[str] = "realtime"
-
-    def add(self, paths: Iterable[str]) -> set[str]:
-        """Note changed paths; all that is pending is due."""
-        self.pending |= set(paths)
-        return set(self.pending)
-
-    def tick(self) -> set[str]:
-        """What could not be indexed before."""
-        return set(self.pending)
-
-
 class Lazy(Strategy):
     """Changes are due when nothing has changed for a while, or with a search."""
 
@@ -266,7 +197,7 @@ class Lazy(Strategy):
 
     def add(self, paths: Iterable[str]) -> set[str]:
         """Note changed paths; none is due at once."""
-        self.pending |= set(paths)
+        super().add(paths)
         self._last_event = self._clock()
         return set()
 
@@ -277,7 +208,8 @@ class Lazy(Strategy):
 
 
 class Git(Lazy):
-    """Changes are due when the repository they lie in moves to another commit."""
+    """Changes are due when the repository they lie in moves to another commit: the project's own,
+    or that of a submodule."""
 
     name: ClassVar[str] = "git"
 
@@ -288,11 +220,16 @@ class Git(Lazy):
         tree: Tree,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._repositories = RepositoryHeads(tree, load_heads(folder))
+        self._tree, self._repositories = tree, _find_repositories(tree)
+        self._indexed = load_heads(folder)
+        """Repository -> its commit when its files were last indexed."""
+        self._seen: dict[str, str] = {}
+        """Repository -> its commit at the last tick."""
+        self._moved: set[str] = set()
+        for name, repository in self._repositories.items():
+            self._indexed.setdefault(name, read_commit(repository))
         super().__init__(folder, idle_s, clock)
         self._saved = None  # the commits may be new, and are to be written down
-        self._tree = tree
-        self._moved: set[str] = set()
         if not self._repositories:
             self.note = "no git repository here: changes are indexed when it is quiet"
 
@@ -300,27 +237,51 @@ class Git(Lazy):
         """Note changed paths; a folder may have brought a repository."""
         paths = set(paths)
         if any(path.endswith("/") for path in paths):
-            self._repositories.find_repositories(self._tree)
+            self._repositories = _find_repositories(self._tree)
         return super().add(paths)
 
     def tick(self) -> set[str]:
-        """The pending paths in repositories that have moved."""
+        """The pending paths in repositories that have moved, and stayed there since the last
+        call."""
         if not self._repositories:
             return super().tick()
-        self._moved = moved = self._repositories.find_moved()
-        if not moved:
-            return set()
-        owner_of = self._repositories.owner_of
-        return {path for path in self.pending if path == EVERYTHING or owner_of(path) in moved}
+        self._moved = set()
+        for name, repository in self._repositories.items():
+            head = read_commit(repository)
+            rests = self._seen.get(name) == head and not is_rewriting(repository)
+            self._seen[name] = head
+            if rests and head and head != self._indexed.get(name):
+                self._moved.add(name)
+        return {path for path in self.pending if self._moved and self._is_due(path)}
 
     def mark_indexed(self, paths: set[str]) -> None:
         """Forget these paths, and that their repositories have moved."""
-        self._repositories.mark_indexed(self._moved)
+        for name in self._moved:
+            self._indexed[name] = self._seen.get(name, "")
         self._moved = set()
         super().mark_indexed(paths)
 
+    def _is_due(self, path: str) -> bool:
+        """Whether the innermost repository that holds a file has moved."""
+        holders = (name for name in self._repositories if path.startswith(name))
+        return path == EVERYTHING or max(holders, key=len, default="") in self._moved
+
     def _heads(self) -> Mapping[str, str]:
-        return self._repositories.known
+        return self._indexed
+
+
+def _find_repositories(tree: Tree) -> dict[str, Repository]:
+    """The repositories of a project by the project's names for their folders."""
+    found = {}
+    for source in tree.sources:
+        if repository := find_repository_around(source.root):
+            found[source.prefix] = repository
+    for place in tree.folders():
+        repository = find_repository(place)
+        name = tree.name_of(str(place))
+        if repository and name is not None:
+            found[name if not name or name.endswith("/") else f"{name}/"] = repository
+    return found
 
 
 def make_strategy(
@@ -334,4 +295,4 @@ def make_strategy(
     """The strategy of this name, with what an earlier process left pending in the folder."""
     if name == "lazy":
         return Lazy(folder, idle_s, clock)
-    return Git(folder, idle_s, tree, clock) if name == "git" else Realtime(folder)
+    return Git(folder, idle_s, tree, clock) if name == "git" else Strategy(folder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from sonde.embedding.base import Embedder
 from sonde.indexing.diff import Refusals, States, Stores, compare_index
@@ -100,18 +100,16 @@ def _compare_files(
 
 
 def _find_real(
-    tree: Tree, stores: Stores, suspects: Iterable[str], refused: Refusals
+    tree: Tree, stores: Stores, suspects: Sequence[str], refused: Refusals
 ) -> dict[str, str]:
     """Those of the suspects that differ even now, and how."""
-    return {
-        path: verdict
-        for path in suspects
-        if (verdict := _judge(tree, tree.check(path), _states_of(stores, path), refused))
-    }
-
-
-def _states_of(stores: Stores, path: str) -> dict[Kind, FileState]:
-    return {k: s for k, store in stores.items() if (s := store.files([path]).get(path))}
+    known: States = {kind: store.files(suspects) for kind, store in stores.items()}
+    found = {}
+    for path in suspects:
+        states = {kind: files[path] for kind, files in known.items() if path in files}
+        if verdict := _judge(tree, tree.check(path), states, refused):
+            found[path] = verdict
+    return found
 
 
 def _judge(

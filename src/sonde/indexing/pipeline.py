@@ -6,15 +6,20 @@ means "index again", never "indexed" without chunks.
 
 from __future__ import annotations
 
+import logging
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sonde.chunking.parse import VERSION
 from sonde.embedding.base import Embedder, Vectors
+from sonde.errors import SondeError
 from sonde.indexing.diff import CUT_SHORT, Diff, Stores
 from sonde.indexing.preparing import (
     Prepared,
@@ -29,6 +34,7 @@ from sonde.indexing.sources import Tree, TreeReader
 from sonde.runtime.processes import retry_in_halves
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.records import load_fingerprints, load_metadata
 from sonde.types import (
     Chunk,
     FileContent,
@@ -56,6 +62,16 @@ _RACY_NS, _COARSE_NS = 20_000_000, 2_000_000_000
 _REFUSALS = frozenset({"binary", "secret_content"})
 """What the content decides; other reasons can pass while size and time stay the same."""
 
+_SAMPLE_FILES = 64
+"""Files compared to estimate how much of another index can be reused."""
+_FIRST_FILES = 8
+"""If none of the first files of the sample is the same, the rest is not read."""
+_WORTH_COPYING = 0.5
+"""The share of equal files from which copying saves more than it costs."""
+_MAX_CANDIDATES = 16
+
+log = logging.getLogger(__name__)
+
 
 def recipe_of(tree: Tree) -> str:
     """How files are chunked; indexes of two recipes are never mixed."""
@@ -72,8 +88,7 @@ class _Tally:
     cut_short: list[FileState] = field(default_factory=list)
 
     def progress(self) -> Progress:
-        seconds = max(time.monotonic() - self.began, 1e-6)
-        rate = self.read / seconds
+        rate = self.read / max(time.monotonic() - self.began, 1e-6)
         left = (self.total - self.read) / rate if rate else None
         return Progress("indexing", self.read, self.total, rate=rate, eta_s=left)
 
@@ -121,20 +136,15 @@ def update_index(
     time. `workers` help to prepare them, by default as many as pay; they are closed at the end.
     `now_ns` is the clock that file times are compared with.
     """
-    began = time.monotonic() - diff.seconds
-    tally = _Tally(began, len(diff.changed))
+    tally = _Tally(time.monotonic() - diff.seconds, len(diff.changed))
     for kind, store in stores.items():
-        gone = [path for other, path in diff.removed if other == kind]
-        if gone:
+        if gone := [path for other, path in diff.removed if other == kind]:
             store.remove(gone)
     if workers is None:
         count = count_workers(entry.size for _, entry in diff.changed)
         workers = Workers(count, embedder.name if embedder else "")
     with workers as helping:
-        batches = (
-            _Batch(tree, kind, diff.known[kind], diff.force, contents)
-            for kind, contents in _batches(tree, diff, tally, work, now_ns)
-        )
+        batches = _read_batches(tree, diff, tally, work, now_ns)
         for batch, ready in _prepare_ahead(batches, helping):
             write = partial(_write_batch, stores[batch.kind], embedder, batch, ready, tally)
             retry_in_halves(batch.contents, write)
@@ -148,35 +158,31 @@ def update_index(
         files_removed=len(diff.removed),
         files_unchanged=diff.unchanged + (tally.read - tally.indexed),
         chunks_created=tally.chunks,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - tally.began,
         skipped=dict(diff.omitted.counts),
         examples=tuple(diff.omitted.examples),
     )
 
 
-def _batches(
+def _read_batches(
     tree: Tree, diff: Diff, tally: _Tally, work: Work, now_ns: Callable[[], int]
-) -> Iterator[tuple[Kind, list[FileContent | Skipped]]]:
+) -> Iterator[_Batch]:
     """Read the changed files and group them, one index at a time, within bounded memory."""
     with tree.open_reader() as reader:
         for kind in ("code", "docs"):
-            batch: list[FileContent | Skipped] = []
+            contents: list[FileContent | Skipped] = []
             size = 0
-            for other, entry in diff.changed:
-                if other != kind:
-                    continue
+            entries = [entry for other, entry in diff.changed if other == kind]
+            for left, entry in zip(reversed(range(len(entries))), entries, strict=True):
                 work.check()
                 content = _read(reader, entry, diff, now_ns)
                 tally.read += 1
                 size += len(content.text) if isinstance(content, FileContent) else 0
-                batch.append(content)
-                if len(batch) >= _BATCH_FILES or size >= _BATCH_CHARS:
+                contents.append(content)
+                if not left or len(contents) >= _BATCH_FILES or size >= _BATCH_CHARS:
                     reader.close()
-                    yield kind, batch
-                    batch, size = [], 0
-            if batch:
-                reader.close()
-                yield kind, batch
+                    yield _Batch(tree, kind, diff.known[kind], diff.force, contents)
+                    contents, size = [], 0
 
 
 def _read(
@@ -225,15 +231,10 @@ def _write_batch(
     """Write some files of a batch; what is `ready` stands for all of them and is used once."""
     part = replace(batch, contents=contents)
     skipped = [content.path for content in contents if isinstance(content, Skipped)]
-    gone = [path for path in skipped if path in batch.known]
-    if gone:
+    if gone := [path for path in skipped if path in batch.known]:
         store.remove(gone)
-    same = [
-        state_of(content, batch.kind)
-        for content in contents
-        if isinstance(content, FileContent) and part.is_same(content)
-    ]
-    if same:
+    texts = [content for content in contents if isinstance(content, FileContent)]
+    if same := [state_of(text, batch.kind) for text in texts if part.is_same(text)]:
         store.touch(same)
     prepared = ready.pop() if ready else prepare_files(part.order())
     if prepared.files:
@@ -323,3 +324,57 @@ def _next_chunks(store: ChunkStore, model: str, wanted: Sequence[str]) -> list[C
 def coverage_of(stores: Stores, embedder: Embedder) -> list[tuple[int, int]]:
     """(chunks with a vector, chunks) of each store."""
     return [store.coverage(embedder.name) for store in stores.values()]
+
+
+def seed_index(folder: Path, tree: Tree, work: Work, *, store: str, recipe: str) -> None:
+    """Begin a new index with a copy of one that is nearly the same, if there is one: that of a
+    second worktree, a copy, a moved project.
+
+    The files are still compared one by one, but equal ones are neither chunked nor embedded
+    again.
+    """
+    best, most = None, _WORTH_COPYING
+    for candidate in _list_candidates(folder, tree, store, recipe):
+        work.check()
+        share = _measure_similarity(candidate, tree)
+        if share >= most:
+            best, most = candidate, share
+        if share > 1 - 1 / _SAMPLE_FILES:
+            break
+    if best is None:
+        return
+    from sonde.stores.chunks.integrity import copy_stores  # numpy is slow to import
+
+    try:
+        copy_stores(best, folder, store)
+    except SondeError as error:
+        log.info("%s is not copied: %s", best, error)
+
+
+def _list_candidates(folder: Path, tree: Tree, store: str, recipe: str) -> list[Path]:
+    """Indexes made in the same way, those of folders of the same name first, then the newest."""
+    name = tree.sources[0].root.name
+    found: list[tuple[bool, str, Path]] = []
+    for other in {path.parent for path in folder.parent.glob("*/metadata.json")} - {folder}:
+        with suppress(SondeError):
+            metadata = load_metadata(other)
+            same = metadata and (metadata.store, metadata.recipe) == (store, recipe)
+            if metadata and same and metadata.total_files:
+                alike = Path(metadata.project_path).name == name
+                found.append((alike, metadata.last_updated or "", other))
+    return [other for _, _, other in sorted(found, reverse=True)[:_MAX_CANDIDATES]]
+
+
+def _measure_similarity(candidate: Path, tree: Tree) -> float:
+    """The share of files that are the same here, by a sample."""
+    prints = load_fingerprints(candidate, "code") | load_fingerprints(candidate, "docs")
+    paths = sorted(prints)
+    sample = random.Random(0).sample(paths, min(_SAMPLE_FILES, len(paths)))  # noqa: S311 - no secret
+    same = 0
+    for count, path in enumerate(sample):
+        if count == _FIRST_FILES and not same:
+            break
+        if isinstance(tree.check(path), ListedFile):
+            content = tree.read(path)
+            same += not isinstance(content, Skipped) and content.hash == prints[path]
+    return same / len(sample) if sample else 0.0

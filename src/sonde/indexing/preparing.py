@@ -152,11 +152,8 @@ class Workers:
 
     def _start(self) -> None:
         """Start one more, unless that fails: then there will be no more."""
-        try:
-            child = self._start_child(self._model)
-        except OSError as error:
-            log.warning("no worker can be started: %s", error)
-            self._most = 0
+        child = self._open_child()
+        if child is None:
             return
         thread = threading.Thread(target=self._serve, args=(child,), daemon=True)
         with self._guard:
@@ -178,7 +175,7 @@ class Workers:
             order, done = taken
             prepared = None
             try:
-                prepared = child.ask(order)
+                prepared = Prepared(*child.ask(order))
             except Exception as error:  # noqa: BLE001 - the files are prepared all the same
                 healthy = False
                 if not self._closing:
@@ -198,15 +195,18 @@ class Workers:
     def _replace(self, child: Child) -> tuple[Child, bool]:
         """Another child for this thread, and true; the old one where there can be none."""
         with self._guard:
-            if self._closing:
-                return child, False
-            try:
-                child = self._start_child(self._model)
-                self._served[threading.current_thread()] = child
-            except OSError as error:
-                log.warning("no worker can be started: %s", error)
-                return child, False
-        return child, True
+            another = None if self._closing else self._open_child()
+            if another:
+                self._served[threading.current_thread()] = another
+        return another or child, another is not None
+
+    def _open_child(self) -> Child | None:
+        try:
+            return self._start_child(self._model)
+        except OSError as error:
+            log.warning("no worker can be started: %s", error)
+            self._most = 0
+            return None
 
     def __enter__(self) -> Self:
         return self
@@ -228,7 +228,13 @@ def _work_for_parent(model: str) -> None:
     static: Embedder | None = load_provider("static")
     if static and static.name != model:
         static = None
-    serve_parent(lambda order: prepare_files(order, static))
+
+    def answer(order: PrepareOrder) -> tuple[object, ...]:
+        made = prepare_files(order, static)
+        # no `Prepared`: here it is a class of `__main__`, which the parent cannot unpickle
+        return made.files, made.cut_short, made.digests, made.vectors
+
+    serve_parent(answer)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from sonde.errors import (
@@ -18,10 +19,10 @@ from sonde.errors import (
 )
 from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.policy.roots import detect_root
-from sonde.projects.project import Project
-from sonde.projects.workspace import Workspace
+from sonde.projects.project import Project, Workspace
 from sonde.runtime.work import Work
-from sonde.stores.files import load_metadata, project_folder, read_json
+from sonde.stores.files import read_json
+from sonde.stores.records import load_metadata, project_folder
 
 ALL = "all"
 _CONSENT_S = 120
@@ -52,25 +53,19 @@ def find_project(
 
 
 def _nearest(workspace: Workspace, folder: Path) -> Path | None:
-    marked = _marked_root(folder)
+    marked = None
+    with suppress(ProjectNotDetected):
+        marked = detect_root(folder)
     for above in (folder, *folder.parents):
-        if above == marked or _has_index(workspace, above):
-            return above
+        try:
+            if (
+                above == marked
+                or (project_folder(workspace.home, above) / "metadata.json").exists()
+            ):
+                return above
+        except OSError as error:
+            raise StorageUnusable(f"{workspace.home}: {error}") from error
     return None
-
-
-def _marked_root(folder: Path) -> Path | None:
-    try:
-        return detect_root(folder)
-    except ProjectNotDetected:
-        return None
-
-
-def _has_index(workspace: Workspace, folder: Path) -> bool:
-    try:
-        return (project_folder(workspace.home, folder) / "metadata.json").exists()
-    except OSError as error:
-        raise StorageUnusable(f"{workspace.home}: {error}") from error
 
 
 def _named_folder(workspace: Workspace, project: str) -> Path:
@@ -149,8 +144,13 @@ def require_consent(
     What it is about is a project, or anything else that has a name.
     """
     subject = project if isinstance(project, str) else project.key
-    if workspace.assume_yes or _is_valid(workspace, action, subject, confirm):
+    if workspace.assume_yes:
         return
+    with suppress(BrokenSealError):
+        if confirm and time.time() <= unseal(
+            confirm, _name_consent(action, subject), workspace.key
+        ):
+            return
     text = question if isinstance(question, str) else question.user_message
     answer = work.ask(text)
     if answer is None:
@@ -178,16 +178,6 @@ def issue_consent(
     """A token that stands for a yes to one action on one subject for two minutes."""
     expires = int(time.time() if now is None else now) + _CONSENT_S
     return seal(expires, _name_consent(action, subject), workspace.key)
-
-
-def _is_valid(workspace: Workspace, action: str, subject: str, token: str | None) -> bool:
-    if not token:
-        return False
-    try:
-        expires: int = unseal(token, _name_consent(action, subject), workspace.key)
-    except BrokenSealError:
-        return False
-    return time.time() <= expires
 
 
 def _name_consent(action: str, subject: str) -> str:

@@ -26,16 +26,13 @@ from sonde.projects.leader import (
     LeaderState,
     stat_config,
 )
-from sonde.projects.project import Project
-from sonde.projects.update import IdleWork, index_job, update_changed, update_project
-from sonde.projects.workspace import Workspace
-from sonde.runtime.work import Work, WriterLock
-from sonde.stores.files import load_dirty, load_metadata, read_json
+from sonde.projects.maintenance import IdleWork
+from sonde.projects.project import Project, Workspace
+from sonde.projects.update import follow_project, update_changed
+from sonde.runtime.work import WriterLock
+from sonde.stores.files import read_json
+from sonde.stores.records import load_dirty
 
-_MAX_COMPARED_FILES = 20_000
-"""Beyond this many files a one-shot command answers from the index as it is."""
-_CATCH_UP_S = 1.0
-"""How long a search waits for pending changes to be indexed."""
 _DEAD_S = 10.0
 """When a leader that shows no sign of life counts as stuck: five of its heartbeats."""
 _STEADY_S = 600.0
@@ -82,10 +79,6 @@ class Follower:
         """Whether the thread still runs."""
         return self._thread.is_alive()
 
-    def leads(self) -> bool:
-        """Whether this process is the one that watches."""
-        return self._leads
-
     def is_watched(self) -> bool:
         """Whether this process or another keeps the index current."""
         if not self._thread.is_alive():
@@ -106,11 +99,19 @@ class Follower:
         state = self._leader if reads else self._state.as_dict()
         return {"role": "reader" if reads else "writer" if self._leads else "none", **state}
 
-    def catch_up(self, timeout_s: float) -> bool:
-        """Index what is pending, if this process leads. Returns whether that was done in time."""
-        done = threading.Event()
-        self._inbox.put(done)
-        return done.wait(timeout_s)
+    def catch_up(self, timeout_s: float) -> None:
+        """Index what is pending, and wait for that at most this long."""
+        workspace, project = self._workspace, self._project
+        if self._leads:
+            done = threading.Event()
+            self._inbox.put(done)
+            done.wait(timeout_s)
+        elif pending := load_dirty(project.folder):
+            workspace.jobs.submit(
+                f"flush:{project.key}",
+                "flush",
+                lambda work: update_changed(workspace, project, pending, work),
+            ).wait(timeout_s=timeout_s)
 
     def _is_leader_alive(self) -> bool:
         return time.monotonic() - self._beat_seen[1] < _DEAD_S
@@ -203,81 +204,6 @@ def begin_following(workspace: Workspace) -> None:
         follow_project(workspace, find_project(workspace))
     except SondeError as error:
         log.info("no project is followed yet: %s", error)
-
-
-def follow_project(
-    workspace: Workspace,
-    project: Project,
-    *,
-    open_watch: Callable[..., TreeWatch] = TreeWatch,
-    wall_clock: Callable[[], float] = time.time,
-) -> None:
-    """Keep a project's index current from now on; servers only.
-
-    An index that was begun and not finished is left alone: it may have been cancelled.
-    """
-    if not workspace.stays or project.settings.watching == "off":
-        return
-    if project.following is not None and project.following.is_alive():
-        return
-    metadata = load_metadata(project.folder)
-    if metadata is not None and metadata.last_full_index is not None:
-        project.start_following(
-            lambda: Follower(workspace, project, open_watch=open_watch, wall_clock=wall_clock)
-        )
-
-
-def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool = True) -> None:
-    """Index changes before a search; in a server in the background, so that it need not wait."""
-    stores = project.stores()
-    project.note_search()
-    if follow:
-        follow_project(workspace, project)
-    if workspace.stays and project.take_replaced():
-        index_job(workspace, project, existing=True)
-        return
-    if _is_followed(workspace, project) or project.is_fresh():
-        return
-    if project.settings.strategy == "git":
-        return
-    if workspace.stays:
-        index_job(workspace, project, existing=True)
-        return
-    if stores["code"].counts().files > _MAX_COMPARED_FILES:
-        return
-    try:
-        with project.lock.held(work, wait_s=0):
-            update_project(workspace, project, work, existing=True)
-    except Cancelled:
-        raise
-    except SondeError as error:
-        # the search still has an index to answer from; `sonde index` shows the reason
-        log.info("%s is not updated: %s", project.root, error)
-
-
-def _is_followed(workspace: Workspace, project: Project) -> bool:
-    """Whether changes reach the index by themselves; under `lazy`, a search makes them."""
-    following = project.following
-    if following is None:
-        return False
-    if project.settings.strategy == "lazy" and following.is_current():
-        if following.leads():
-            following.catch_up(_CATCH_UP_S)
-        elif pending := load_dirty(project.folder):
-            workspace.jobs.submit(
-                f"flush:{project.key}",
-                "flush",
-                lambda work: update_changed(workspace, project, pending, work),
-            ).wait(timeout_s=_CATCH_UP_S)
-    return following.is_current()
-
-
-def count_pending(project: Project) -> int:
-    """How many changes wait by choice; none do under `realtime`."""
-    if project.following is None or project.settings.strategy == "realtime":
-        return 0
-    pending = project.following.describe().get("pendingFiles", 0)
-    return pending if isinstance(pending, int) else 0
 
 
 def describe_following(project: Project) -> tuple[bool, dict[str, object]]:

@@ -1,12 +1,13 @@
-"""The index of a project as a whole: building, rebuilding, deleting and describing it."""
+"""The index of a project: building, deleting and describing it, and its files by path."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from itertools import islice
 
 from sonde.errors import (
     DocsIndexNotFound,
@@ -14,17 +15,20 @@ from sonde.errors import (
     FileMissing,
     FileNotAdmitted,
     IndexBusy,
+    IndexNotFound,
+    InvalidRequest,
     SondeError,
 )
 from sonde.indexing.diff import compare_tree
+from sonde.indexing.pipeline import coverage_of
 from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
 from sonde.policy.roots import resolve_inside
-from sonde.projects.check import describe_checks
-from sonde.projects.find import known_roots, require_consent
-from sonde.projects.follow import describe_following, follow_project
-from sonde.projects.project import Project
+from sonde.projects.find import find_project, indexed_project, known_roots, require_consent
+from sonde.projects.follow import describe_following
+from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
+    follow_project,
     index_job,
     model_mismatch_note,
     repairing_corruption,
@@ -32,25 +36,33 @@ from sonde.projects.update import (
     start_deep_embedding,
     update_project,
 )
-from sonde.projects.workspace import Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
 from sonde.stores.database import translate_errors
-from sonde.stores.files import Metadata, load_metadata, measure_folder, project_folder
+from sonde.stores.files import measure_folder
+from sonde.stores.records import Metadata, describe_checks, load_metadata, project_folder
 from sonde.text.languages import language_of
-from sonde.types import FileState, IndexReport, IndexStatus, ProjectSummary, Skipped
+from sonde.types import Chunk, IndexReport, IndexStatus, ListedFile, ProjectSummary, Skipped
 
 PLAIN_LANGUAGES_SHOWN = 10
 """A status names the commonest languages without a grammar; the rest is a long tail."""
+_LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 
 
 def confirm_creation(
     workspace: Workspace, project: Project, work: Work, confirm: str | None
 ) -> None:
     """Require consent to index a project for the first time."""
-    if not project.is_indexed() and not workspace.assume_yes:
-        question = _limit_warning(project, work) or f"Index {project.root} for searching?"
-        require_consent(workspace, work, "create_index", project, question, confirm)
+    if project.is_indexed() or workspace.assume_yes:
+        return
+    question: str | FileLimitWarning = f"Index {project.root} for searching?"
+    count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
+    if count > project.settings.max_files:
+        question = FileLimitWarning(
+            f"{count} files exceeds soft limit of {project.settings.max_files:,}",
+            count=f"{count:,}",
+        )
+    require_consent(workspace, work, "create_index", project, question, confirm)
 
 
 def confirm_rebuild(
@@ -61,23 +73,12 @@ def confirm_rebuild(
     require_consent(workspace, work, "reindex_project", project, question, confirm)
 
 
-def _limit_warning(project: Project, work: Work) -> FileLimitWarning | None:
-    """The RFC's warning, if the project is over the soft limit."""
-    count = len(compare_tree(project.tree, {"code": {}, "docs": {}}, {}, work).changed)
-    if count <= project.settings.max_files:
-        return None
-    return FileLimitWarning(
-        f"{count} files exceeds soft limit of {project.settings.max_files:,}", count=f"{count:,}"
-    )
-
-
 def build_index(
     workspace: Workspace, project: Project, work: Work, *, force: bool = False
 ) -> IndexReport:
     """Index in a job and wait for it; cancelling the caller cancels the job."""
     workspace.jobs.cancel(f"refine:{project.key}")
-    running = workspace.jobs.find(f"index:{project.key}")
-    if force and running:
+    if force and (running := workspace.jobs.find(f"index:{project.key}")):
         running.wait(work)  # joining it would rebuild nothing
     report: IndexReport = index_job(workspace, project, force=force).join(work)
     _continue_in_background(workspace, project)
@@ -159,17 +160,12 @@ def remove_index(workspace: Workspace, project: Project, work: Work) -> None:
             (project.folder / "metadata.json").unlink(missing_ok=True)
         # the lock last: while its file exists, no other process can start a new index here
         for path in project.folder.iterdir():
-            if path.name != "writer.lock":
-                _remove(path)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != "writer.lock":
+                with suppress(OSError):
+                    path.unlink()
         shutil.rmtree(project.folder, ignore_errors=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
 
 
 def describe_index(workspace: Workspace, project: Project) -> IndexStatus:
@@ -181,10 +177,16 @@ def describe_index(workspace: Workspace, project: Project) -> IndexStatus:
 
 def _describe(workspace: Workspace, project: Project) -> IndexStatus:
     stores = project.stores()
+    languages = (language_of(state.path) for state in stores["code"].files().values())
+    plain = Counter(one.name for one in languages if one.kind == "code" and not one.grammar)
     metadata = load_metadata(project.folder)
     job = workspace.jobs.find(f"index:{project.key}")
     indexing = job is not None and job.status == "running"
     incomplete = metadata is None or metadata.last_full_index is None
+    coverage = {}
+    for embedder in filter(None, (workspace.static, workspace.deep)):
+        pairs = coverage_of(stores, embedder)
+        coverage[embedder.name] = (sum(have for have, _ in pairs), sum(n for _, n in pairs))
     is_watched, following = describe_following(project)
     return IndexStatus(
         root=str(project.root),
@@ -196,9 +198,9 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         last_updated=metadata.last_updated if metadata else None,
         is_watched=is_watched,
         following=following | {"strategy": following.get("strategy", project.settings.strategy)},
-        coverage=_measure_coverage(workspace, project),
+        coverage=coverage,
         model_note=model_mismatch_note(workspace, project),
-        plain_languages=_count_plain_languages(stores["code"].files().values()),
+        plain_languages=dict(plain.most_common(PLAIN_LANGUAGES_SHOWN)),
         checks=describe_checks(project.folder),
         progress=job.progress if job and indexing else None,
         last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
@@ -206,24 +208,6 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         skipped_examples=metadata.skipped_examples if metadata else (),
         warnings=tuple(project.settings.warnings),
     )
-
-
-def _count_plain_languages(states: Iterable[FileState]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for state in states:
-        language = language_of(state.path)
-        if language.kind == "code" and not language.grammar:
-            counts[language.name] += 1
-    return dict(counts.most_common(PLAIN_LANGUAGES_SHOWN))
-
-
-def _measure_coverage(workspace: Workspace, project: Project) -> dict[str, tuple[int, int]]:
-    coverage = {}
-    for embedder in (workspace.static, workspace.deep):
-        if embedder:
-            pairs = [store.coverage(embedder.name) for store in project.stores().values()]
-            coverage[embedder.name] = (sum(have for have, _ in pairs), sum(n for _, n in pairs))
-    return coverage
 
 
 def list_summaries(workspace: Workspace) -> Iterator[ProjectSummary]:
@@ -244,3 +228,74 @@ def list_summaries(workspace: Workspace) -> Iterator[ProjectSummary]:
             size=measure_folder(folder),
             last_updated=metadata.last_updated,
         )
+
+
+def read_current_text(
+    workspace: Workspace, project: str | None, path: str, lines: str | None = None
+) -> str:
+    """The text of a file, or of lines such as `10-40`, under the policy of searches."""
+    found = _readable_project(workspace, project)
+    verdict = found.tree.check(path)
+    content = verdict if isinstance(verdict, Skipped) else found.tree.read(path)
+    if isinstance(content, Skipped):
+        if content.reason in ("missing", "folder"):
+            raise FileMissing(f"{path} in {found.root}", path=path)
+        reason = REASONS.get(content.reason, content.reason)
+        raise FileNotAdmitted(f"{path}: {content.reason}", path=path, reason=reason)
+    if not lines:
+        return content.text
+    match = _LINES.fullmatch(lines)
+    if match is None:
+        raise InvalidRequest(
+            f"lines={lines!r}", user_message="`lines` is a number or two, such as '10-40'."
+        )
+    first, last = int(match[1]), int(match[2] or match[1])
+    return "".join(content.text.splitlines(keepends=True)[first - 1 : last])
+
+
+def list_chunks(
+    workspace: Workspace, project: str | None, path: str, line: int | None = None
+) -> tuple[list[Chunk], bool]:
+    """The chunks of an indexed file in order, or the one around a line; and whether they are
+    stale."""
+    found = indexed_project(workspace, project)
+    with repairing_corruption(workspace, found):
+        chunks = [chunk for store in found.stores().values() for chunk in store.chunks_of(path)]
+        states = [store.files([path]).get(path) for store in found.stores().values()]
+    verdict = found.tree.check(path)
+    if not chunks or isinstance(verdict, Skipped):
+        raise FileMissing(f"{path} is not in the index of {found.root}", path=path)
+    shown = [
+        chunk
+        for chunk in sorted(chunks, key=lambda chunk: chunk.span.start_byte)
+        if line is None or chunk.span.start_line <= line <= chunk.span.end_line
+    ]
+    now = (verdict.size, verdict.mtime_ns)
+    return shown, not any(state and (state.size, state.mtime_ns) == now for state in states)
+
+
+def list_paths(workspace: Workspace, project: str | None, prefix: str, limit: int) -> Sequence[str]:
+    """Paths of a project that start with a prefix, in order."""
+    found = _readable_project(workspace, project)
+    if found.is_indexed():
+        with repairing_corruption(workspace, found):
+            paths = [path for store in found.stores().values() for path in store.files()]
+        return sorted(path for path in paths if path.startswith(prefix))[:limit]
+    walked = (entry.path for entry in found.tree.walk() if isinstance(entry, ListedFile))
+    return sorted(islice((path for path in walked if path.startswith(prefix)), limit))
+
+
+def list_roots(workspace: Workspace, prefix: str, limit: int) -> Sequence[str]:
+    """Roots of indexed projects that start with a prefix."""
+    roots = (str(root) for root in known_roots(workspace))
+    return list(islice((root for root in roots if root.startswith(prefix)), limit))
+
+
+def _readable_project(workspace: Workspace, project: str | None) -> Project:
+    """The current project, or an indexed one: naming another folder does not open it."""
+    found = find_project(workspace, project)
+    if project is not None and not found.is_indexed():
+        here = find_project(workspace)
+        if here.root != found.root:
+            raise IndexNotFound(f"No index at {found.folder}/")
+    return found

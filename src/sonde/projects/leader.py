@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty
 
@@ -28,12 +27,12 @@ from sonde.indexing.following import (
     name_touched,
 )
 from sonde.policy.changes import WatchFailed, find_silent_file_system
-from sonde.projects.check import check_if_due
-from sonde.projects.project import Project
-from sonde.projects.update import IdleWork, find_changes, update_changed
-from sonde.projects.workspace import Workspace
+from sonde.projects.maintenance import IdleWork, check_if_due
+from sonde.projects.project import Project, Workspace
+from sonde.projects.update import find_changes, update_changed
 from sonde.runtime.work import Work
 from sonde.stores.files import write_json
+from sonde.stores.records import stamp_now
 
 HEARTBEAT_FILE = "watcher.json"
 TICK_S = 1.0
@@ -81,8 +80,7 @@ class LeaderState:
     pending: int = 0
     updates: int = 0
     files_updated: int = 0
-    last_update: float | None = None
-    """Seconds since the epoch."""
+    last_update: str = ""
     strategy_note: str = ""
 
     def as_dict(self) -> dict[str, object]:
@@ -102,8 +100,7 @@ class LeaderState:
                 "filesUpdated": self.files_updated,
             }
         if self.last_update:
-            when = datetime.fromtimestamp(self.last_update, UTC)
-            shown["lastUpdate"] = when.isoformat(timespec="seconds").replace("+00:00", "Z")
+            shown["lastUpdate"] = self.last_update
         notes = {
             "strategyNote": self.strategy_note,
             "restartedAfter": self.restarted_after,
@@ -157,9 +154,11 @@ class Leader:
             self._tick()
             self._next_tick = self._clock() + TICK_S
         self._receive()
-        settled = self._settling.take()
-        if settled:
-            self._pass_on(settled)
+        if settled := self._settling.take():
+            if any(path.endswith("/") for path in settled):
+                # first, so that what happens in new folders from here on is seen
+                self._watch_folders()
+            self._retry_later(lambda: self._index(self._strategy.add(settled)))
 
     def close(self) -> None:
         """Write down what is pending and let go of the file system."""
@@ -181,7 +180,8 @@ class Leader:
         if isinstance(arrived, set):
             self._take_events(arrived)
         elif isinstance(arrived, threading.Event):
-            self._flush()
+            self._strategy.add(self._settling.take(everything=True))
+            self._retry_later(lambda: self._index(set(self._strategy.pending)))
             arrived.set()
         elif isinstance(arrived, Exception):
             # a name that is not Unicode, for one: what it was about is not known
@@ -201,23 +201,13 @@ class Leader:
             touched = {EVERYTHING}
         self._settling.add(touched)
 
-    def _pass_on(self, paths: set[str]) -> None:
-        if any(path.endswith("/") for path in paths):
-            # first, so that what happens in new folders from here on is seen
-            self._watch_folders()
-        self._retry_later(lambda: self._index(self._strategy.add(paths)))
-
-    def _flush(self) -> None:
-        self._strategy.add(self._settling.take(everything=True))
-        self._retry_later(lambda: self._index(set(self._strategy.pending)))
-
     def _index(self, due: set[str]) -> None:
         """Index what is due; what fails stays pending."""
         if due:
             update_changed(self._workspace, self._project, due, self._work)
             self._state.updates += 1
             self._state.files_updated += len(due)
-            self._state.last_update = time.time()
+            self._state.last_update = stamp_now()
         self._strategy.mark_indexed(due)
 
     def _tick(self) -> None:
@@ -322,7 +312,7 @@ class Leader:
             clock=self._clock,
         )
         state.strategy, state.strategy_note = strategy.name, strategy.note
-        state.updates, state.files_updated, state.last_update = 0, 0, None
+        state.updates, state.files_updated, state.last_update = 0, 0, ""
         return strategy
 
     def _follow_roots(self) -> None:

@@ -1,21 +1,29 @@
-"""Lines of a project's files as they are now; an index only saves reading files."""
+"""Lines of a project's files as they are now: found, found again after a change, and shown."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sonde.errors import CatalogError, OutsideRoots
 from sonde.indexing.sources import Tree, TreeReader
-from sonde.projects.project import Project
+from sonde.projects.project import Project, ProjectPart
 from sonde.runtime.work import Work
 from sonde.searching.filters import filter_paths, read_folder
-from sonde.searching.lines.candidates import CandidateFiles
+from sonde.searching.lines.candidates import CandidateFiles, LineCandidates
 from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
 from sonde.text.languages import find_language, language_of
-from sonde.types import FileText, ListedFile, Needs, Skipped
+from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
+
+
+class KnownFiles(ProjectPart):
+    """What is remembered of a project's files between two scans."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self.candidates = LineCandidates()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +90,9 @@ def scan_project(
 def _look(project: Project, scan: LineScan) -> CandidateFiles:
     """The files as they are now: all of them, or only the part a first search is limited to."""
     folders = [read_folder(path) for path in scan.paths]
-    if "" in folders or not folders or project.line_candidates.has_looked:
-        return project.line_candidates.look(project.tree.sources)
+    candidates = project.part(KnownFiles).candidates
+    if "" in folders or not folders or candidates.has_looked:
+        return candidates.look(project.tree.sources)
     entries: dict[str, ListedFile] = {}
     for folder in folders:
         found = [*project.tree.walk(folder)]
@@ -115,6 +124,87 @@ def _choose_files(
         return sight.entries.keys(), ()
     try:
         stores = project.stores().values()
-        return project.line_candidates.choose(sight, needs, project.folder, stores)
+        return project.part(KnownFiles).candidates.choose(sight, needs, project.folder, stores)
     except CatalogError:
         return sight.entries.keys(), ()  # a broken index saves no time, and costs no answer
+
+
+def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit]:
+    """Matching lines as hits that know the state of their file."""
+    state: FileState | None = None
+    for text, line in scan_project(project, scan, work, spans=False):
+        if state is None or state.path != text.path:
+            kind = project.tree.kind_of(text.path) or "docs"
+            name = language_of(text.path).name
+            state = FileState(text.path, "", text.size, text.mtime_ns, name, kind)
+        end = line.start_byte + measure_utf8(line.text)
+        yield Hit(
+            project=str(project.root),
+            kind=state.kind,
+            path=line.path,
+            span=Span(line.line, line.line, line.start_byte, end),
+            text=line.text,
+            score=1.0,
+            score_type="regex",
+            language=state.language,
+            state=state,
+        )
+
+
+def find_line(hit: Hit, content: FileText | None) -> Hit:
+    """The equal line nearest to where it was; stale if there is none."""
+    lines = _decode(content.data).split("\n") if content else []
+    old = hit.span.start_line - 1
+    text = hit.text.removesuffix("\r")
+    places = [at for at, line in enumerate(lines) if line.removesuffix("\r") == text]
+    if not places:
+        return replace(hit, stale=True)
+    at = min(places, key=lambda place: abs(place - old))
+    start = sum(measure_utf8(line) + 1 for line in lines[:at])
+    return replace(hit, span=Span(at + 1, at + 1, start, start + measure_utf8(hit.text)))
+
+
+def list_lines_around(
+    content: FileText | None, span: Span, count: int, limit: int
+) -> tuple[list[str], list[str]]:
+    """The lines before and after a span, each cut to the limit."""
+    if content is None:
+        return [], []
+    lines = _decode(content.data).removesuffix("\n").split("\n")
+    before = lines[max(0, span.start_line - 1 - count) : span.start_line - 1]
+    after = lines[span.end_line : span.end_line + count]
+    cut = [[line.removesuffix("\r")[:limit] for line in part] for part in (before, after)]
+    return cut[0], cut[1]
+
+
+def count_file_bytes(content: FileText | None, span: Span) -> Span:
+    """Spans count the text as UTF-8; the file may be written otherwise, or begin with a mark."""
+    if content is None or len(content.data) == content.size:
+        return span
+    text = _decode(content.data)
+    for mark, measure in _CODINGS:
+        if mark + measure(text) == content.size:
+            start, end = (
+                mark + measure(_decode(content.data[:at]))
+                for at in (span.start_byte, span.end_byte)
+            )
+            return replace(span, start_byte=start, end_byte=end)
+    return span
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def measure_utf8(text: str) -> int:
+    """The number of its bytes as UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+_CODINGS: tuple[tuple[int, Callable[[str], int]], ...] = (
+    (3, measure_utf8),
+    (2, lambda text: len(text.encode("utf-16-le", "surrogatepass"))),
+    (4, lambda text: 4 * len(text)),
+    (0, len),
+)
+"""Length of the mark and of the text in the encodings that are read besides UTF-8."""

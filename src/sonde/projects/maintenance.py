@@ -1,69 +1,113 @@
-"""Maintenance of a project's index: checks, strategy, store, and export to chunk files."""
+"""Maintenance of a project's index: checks, idle work, strategy, and store."""
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import timedelta
 from typing import Literal, NotRequired, TypedDict
 
-import numpy as np
-
-from sonde.chunking.views import VIEW_TYPES
-from sonde.embedding.base import Embedder
-from sonde.errors import EmbeddingFailed, IndexCorrupt, InvalidRequest, SondeError
+from sonde.errors import IndexCorrupt, InvalidRequest, SondeError
 from sonde.indexing.diff import compare_index
 from sonde.indexing.integrity import check_index
 from sonde.indexing.pipeline import update_index
 from sonde.policy.changes import has_hook, install_hook, remove_hook
-from sonde.projects.check import is_thorough_due, record_check
 from sonde.projects.find import indexed_project
-from sonde.projects.project import Project
+from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
+    compact_project,
     index_job,
     repairing_corruption,
     schedule_deep_embedding,
     update_project,
 )
-from sonde.projects.views import refresh_views
-from sonde.projects.workspace import Workspace
+from sonde.runtime.jobs import Job
+from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work
-from sonde.searching.contexts import show_view
-from sonde.searching.filters import split_view
 from sonde.stores.chunks.base import ChunkStore
-from sonde.stores.files import (
+from sonde.stores.files import write_text
+from sonde.stores.records import (
+    is_check_due,
     load_fingerprints,
     load_heads,
     load_metadata,
     load_refused,
+    record_check,
     save_dirty,
     save_fingerprints,
     save_metadata,
     save_refused,
-    write_text,
 )
 from sonde.types import Findings, IndexReport, Progress
-from sonde.version import __version__
+
+_THOROUGH_EVERY = timedelta(hours=24)
+"""How often every single word is looked at."""
+_RECENT = timedelta(minutes=10)
+"""Servers that come and go do not check an index again within this time."""
+_DEEP_VECTORS_S, _IDLE_S = 600.0, 120.0
+"""How long after a search deep vectors are made, and from when on memory is freed."""
+_COPIED_FILES = 200
+"""Files whose vectors are copied to another store in one write."""
+_QUESTION = (
+    "Install a post-commit hook in this repository? Commits are then indexed even while no"
+    " server runs."
+)
 
 log = logging.getLogger(__name__)
+
+
+def check_soon(workspace: Workspace, project: Project, *, asked: bool = False) -> Job:
+    """Check the project in the background, yielding to everything else unless a user asked.
+
+    A process of its own does it: what a look at every word leaves behind in a heap would be a
+    third of a server that only watches.
+    """
+    if asked:
+        workspace.jobs.cancel(f"check:{project.key}")  # one that yields may take very long
+    return workspace.jobs.submit(
+        f"check:{project.key}",
+        "check",
+        lambda work: _check_in_child(workspace, project, work),
+        gently=not asked,
+        lasting=asked,
+    )
+
+
+def check_if_due(workspace: Workspace, project: Project) -> None:
+    """Check the project in the background, unless that was done minutes ago."""
+    if is_check_due(project.folder, _RECENT):
+        check_soon(workspace, project)
+
+
+def _check_in_child(workspace: Workspace, project: Project, work: Work) -> Findings:
+    child = None
+    try:
+        child = workspace.start_checker(project.root)
+        while isinstance(answer := child.ask(None, work.check), Progress):
+            work.report(answer)
+    except (OSError, EOFError, RuntimeError) as error:
+        raise SondeError(f"the check of {project.root} failed: {error}") from error
+    finally:
+        if child is not None:
+            child.end()
+    assert isinstance(answer, Findings)
+    return answer
 
 
 def check_now(
     workspace: Workspace, project: Project, work: Work, *, thorough: bool | None = None
 ) -> Findings:
     """Check the project as a job, and wait for it."""
-    job = workspace.jobs.submit(
+    findings: Findings = workspace.jobs.submit(
         f"check:{project.key}",
         "check",
         lambda inner: check_project(workspace, project, inner, thorough=thorough),
         lasting=True,
-    )
-    findings: Findings = job.join(work)
+    ).join(work)
     return findings
 
 
@@ -76,7 +120,7 @@ def check_project(
     be repaired piece by piece is set aside and rebuilt.
     """
     if thorough is None:
-        thorough = is_thorough_due(project.folder)
+        thorough = is_check_due(project.folder, _THOROUGH_EVERY, thorough=True)
     refused = load_refused(project.folder)
     before = dict(refused)
     try:
@@ -118,10 +162,40 @@ def _restore_records(workspace: Workspace, project: Project, work: Work) -> None
                 save_fingerprints(project.folder, kind, store.files())
 
 
-_QUESTION = (
-    "Install a post-commit hook in this repository? Commits are then indexed even while no"
-    " server runs."
-)
+class IdleWork:
+    """Frees what a project no longer needs, and makes deep vectors while it is searched."""
+
+    def __init__(self, workspace: Workspace, project: Project) -> None:
+        self._workspace, self._project = workspace, project
+        self._done_in: list[object] = []
+        """The last two states it was done in: the second time frees what the first let go of."""
+
+    def start(self, *, leads: bool, updates: object) -> None:
+        """Start a job that does what is due, unless nothing has happened since it was done."""
+        project = self._project
+        job = self._workspace.jobs.find(f"refine:{project.key}")
+        refined = (job.id, job.status) if job else None
+        state = (project.last_search, updates, refined)
+        if self._done_in != [state, state]:
+            self._workspace.jobs.submit(
+                f"rest:{project.key}", "rest", lambda work: self._run(work, state, leads=leads)
+            )
+
+    def _run(self, work: Work, state: object, *, leads: bool) -> None:
+        project = self._project
+        if leads:
+            compact_project(project, work)
+        since = project.seconds_since_search()
+        if since >= _IDLE_S:
+            for store in project.list_open():
+                store.rest()
+            if self._workspace.static:
+                self._workspace.static.close()
+            gc.collect()
+            self._done_in = [*self._done_in[-1:], state]
+        elif leads and since < _DEEP_VECTORS_S:
+            schedule_deep_embedding(self._workspace, project)
+        trim_heap()
 
 
 class StrategyAnswer(TypedDict):
@@ -140,15 +214,17 @@ def choose_strategy(
     hook: bool | None = None,
     project: str | None = None,
     *,
+    flush_command: Sequence[str],
     work: Work,
 ) -> StrategyAnswer:
     """Choose when changes are indexed, or with None report it; running servers switch at once.
 
-    `hook` installs or removes the post-commit hook; None asks.
+    `hook` installs or removes the post-commit hook; None asks. The hook runs `flush_command` with
+    the project as its last argument.
     """
     found = indexed_project(workspace, project)
     if strategy and strategy != found.settings.strategy:
-        write_setting(found, "indexingStrategy", strategy)
+        _write_setting(found, "indexingStrategy", strategy)
         workspace.projects.reload(found.root)
         if found.settings.strategy != strategy:
             raise InvalidRequest(
@@ -156,7 +232,7 @@ def choose_strategy(
                 user_message="Another setting overrides the strategy of this project.",
                 next_action="See `sonde config` for where it is set.",
             )
-    message = _set_hook(workspace, found, strategy, hook, work)
+    message = _set_hook(workspace, found, strategy, hook, flush_command, work)
     answer: StrategyAnswer = {
         "status": "success",
         "projectPath": str(found.root),
@@ -171,8 +247,7 @@ def flush_index(
 ) -> dict[str, object]:
     """Index all pending changes, whatever the strategy."""
     found = indexed_project(workspace, project)
-    running = workspace.jobs.find(f"index:{found.key}")
-    if running:
+    if running := workspace.jobs.find(f"index:{found.key}"):
         running.wait(work)  # it may have begun before the last change
     report: IndexReport = index_job(workspace, found, existing=True).join(work)
     with found.lock.held(work):
@@ -186,14 +261,18 @@ def flush_index(
 
 
 def _set_hook(
-    workspace: Workspace, project: Project, strategy: str | None, hook: bool | None, work: Work
+    workspace: Workspace,
+    project: Project,
+    strategy: str | None,
+    hook: bool | None,
+    flush_command: Sequence[str],
+    work: Work,
 ) -> str:
     if hook is None and strategy == "git" and not _has_hook(project):
         hook = workspace.assume_yes or bool(work.ask(_QUESTION))
     if hook:
-        command = [sys.executable, "-P", "-m", "sonde.cli.main", "flush", "--quiet"]
         storage = f"SONDE_HOME={workspace.home}"
-        path = install_hook(project.root, ["env", storage, *command, "-p", str(project.root)])
+        path = install_hook(project.root, ["env", storage, *flush_command, str(project.root)])
         return f"A post-commit hook is installed: {path}"
     leaves = strategy is not None and strategy != "git"
     if (hook is False or leaves) and _has_hook(project):
@@ -208,8 +287,7 @@ def _has_hook(project: Project) -> bool:
     return False
 
 
-def write_setting(project: Project, name: str, value: str) -> None:
-    """Change one setting in a project's own config.json."""
+def _write_setting(project: Project, name: str, value: str) -> None:
     config = project.folder / "config.json"
     try:
         entries = json.loads(config.read_text("utf-8"))
@@ -218,29 +296,18 @@ def write_setting(project: Project, name: str, value: str) -> None:
     write_text(config, json.dumps({**entries, name: value}, indent=2, ensure_ascii=False) + "\n")
 
 
-_COPIED_FILES = 200
-"""Files whose vectors are copied in one write."""
-
-
-class StoreAnswer(TypedDict):
-    """Which store holds an index."""
-
-    status: str
-    projectPath: str
-    message: str
-
-
 def convert_store(
     workspace: Workspace,
     store: Literal["sqlite", "lance"],
     project: str | None = None,
     *,
     work: Work,
-) -> StoreAnswer:
+) -> dict[str, str]:
     """Move a project's index to the other store; no text is embedded again."""
     found = indexed_project(workspace, project)
+    answer = {"status": "success", "projectPath": str(found.root)}
     if found.settings.store_name == store:
-        return _answer(found, f"The index is kept in {store} already")
+        return {**answer, "message": f"The index is kept in {store} already"}
     for kind in ("check", "refine", "index"):
         workspace.jobs.cancel(f"{kind}:{found.key}")
     workspace.jobs.submit(
@@ -256,7 +323,7 @@ def convert_store(
             user_message="SONDE_STORE overrides the store of this project.",
             next_action="Unset SONDE_STORE.",
         )
-    return _answer(found, f"The index is kept in {store} now")
+    return {**answer, "message": f"The index is kept in {store} now"}
 
 
 def _convert(workspace: Workspace, found: Project, store: str, work: Work) -> None:
@@ -271,7 +338,9 @@ def _convert(workspace: Workspace, found: Project, store: str, work: Work) -> No
         finally:
             for opened in target.values():
                 opened.close()
-        _record_store(found, store)
+        _write_setting(found, "store", store)
+        if metadata := load_metadata(found.folder):
+            save_metadata(found.folder, replace(metadata, store=store))
         found.remove_stores(found.settings.store_name)
         workspace.projects.forget(found.root)
 
@@ -288,113 +357,8 @@ def _copy_vectors(
             for chunk in source.chunks_of(path)
         }
         for model in models:
-            vectors = source.vectors(model, list(digests))
-            if vectors:
+            if vectors := source.vectors(model, list(digests)):
+                import numpy as np  # slow to import
+
                 rows = np.stack(list(vectors.values()))
                 target.put_vectors(model, [digests[key] for key in vectors], rows)
-
-
-def _record_store(project: Project, store: str) -> None:
-    """Record the store in config.json and metadata.json."""
-    write_setting(project, "store", store)
-    metadata = load_metadata(project.folder)
-    if metadata:
-        save_metadata(project.folder, replace(metadata, store=store))
-
-
-def _answer(project: Project, message: str) -> StoreAnswer:
-    return {"status": "success", "projectPath": str(project.root), "message": message}
-
-
-_FILES = {
-    "documentation": "doc-chunks.json",
-    "symbols": "code-symbols.json",
-    "definitions": "code-definitions.json",
-    "data": "code-data.json",
-}
-
-
-class ExportAnswer(TypedDict):
-    """What was written."""
-
-    projectPath: str
-    folder: str
-    files: dict[str, int]
-    """File -> how many chunks it holds."""
-    message: str
-
-
-def export_chunks(
-    workspace: Workspace,
-    output: str | None = None,
-    project: str | None = None,
-    *,
-    work: Work,
-) -> ExportAnswer:
-    """Write every view with its embedding to chunk files, by default in `.cortex/chunks`."""
-    found = indexed_project(workspace, project)
-    embedder = workspace.static or workspace.deep
-    if embedder is None:
-        raise EmbeddingFailed("chunk files need embeddings, and embedding = none")
-    note = refresh_views(workspace, found, work)
-    if note:
-        raise InvalidRequest(note, user_message="{note}.", note=note)
-    folder = found.root / (Path(output).expanduser() if output else Path(".cortex", "chunks"))
-    counts: dict[str, int] = workspace.jobs.submit(
-        f"export:{found.key}",
-        "export",
-        lambda own: _write_files(found, folder, embedder, own),
-        lasting=True,
-    ).join(work)
-    total = sum(counts.values())
-    return {
-        "projectPath": str(found.root),
-        "folder": str(folder),
-        "files": counts,
-        "message": f"{total:,} chunks were written to {folder}"
-        + (
-            ", which answers cortex_search from now on"
-            if folder.resolve() == (found.settings.chunk_folder or folder).resolve()
-            else ""
-        ),
-    }
-
-
-def _write_files(found: Project, folder: Path, embedder: Embedder, work: Work) -> dict[str, int]:
-    """Write one file for each type; how many chunks each holds."""
-    stamp = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    counts = {}
-    for type_ in VIEW_TYPES:
-        rows = list(_list_rows(found, type_, embedder, work))
-        facts: Mapping[str, object] = {
-            "model": embedder.name,
-            "dimensions": embedder.dimensions,
-            "chunk_type": type_,
-            "generated": stamp,
-            "version": __version__,
-        }
-        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-        # names that are not Unicode cannot be written
-        text = f'{{"_metadata": {json.dumps(facts)},\n"chunks": [\n{lines}\n]}}\n'
-        write_text(folder / _FILES[type_], text.encode("utf-8", "replace").decode())
-        counts[_FILES[type_]] = len(rows)
-    return counts
-
-
-def _list_rows(
-    project: Project, type_: str, embedder: Embedder, work: Work
-) -> Iterator[dict[str, object]]:
-    views = project.views.store()
-    states, tags = views.files(), views.tags()
-    paths = sorted(path for path in states if split_view(path)[0] == type_)
-    for done, path in enumerate(paths):
-        work.check()
-        if done % 100 == 0:
-            work.report(Progress(f"writing {type_}", done, len(paths)))
-        chunks = views.chunks_of(path)
-        vectors = views.vectors(embedder.name, [chunk.id for chunk in chunks])
-        for chunk in chunks:
-            shown = show_view(chunk, states[path], tags.get(path, ())).as_dict()
-            if (vector := vectors.get(chunk.id)) is not None:
-                shown["embedding"] = [round(float(number), 7) for number in vector]
-            yield shown

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from sonde.errors import CatalogError, EmptyQuery, InvalidRequest, OutsideRoots
+from sonde.errors import (
+    CatalogError,
+    EmptyQuery,
+    FileMissing,
+    InvalidRequest,
+    OutsideRoots,
+    PermissionDenied,
+)
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, find_project, projects_in_scope
-from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.project import Project
-from sonde.projects.rows import Rows
-from sonde.projects.search import Request, find_changed_hits, rank_everywhere
-from sonde.projects.workspace import Workspace
-from sonde.ranking.question import read_question
+from sonde.projects.lines import (
+    LineScan,
+    count_file_bytes,
+    find_line,
+    list_line_hits,
+    list_lines_around,
+    measure_utf8,
+)
+from sonde.projects.project import Project, Workspace
+from sonde.projects.search import Request, find_changed_hits, present_hit, rank_everywhere
+from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
-from sonde.text.languages import language_of
-from sonde.types import FileState, Hit, Span
+from sonde.searching.lines.grep import Expression
+from sonde.types import FileText, Hit, StoreCounts
 
 PageMode = Literal["semantic", "lexical", "hybrid", "regex"]
 
@@ -31,6 +44,11 @@ _MOST_LINE_CHARS = 16_000_000
 """Text of the lines of one scan; far more than anyone pages through."""
 _PAGE_SIZE = 50
 _SNIPPET_CHARS = 500
+_UNCUT = 1 << 30
+_MOST_COLUMNS = 10
+"""Matches of one line whose columns are listed; a minified file has thousands."""
+_LEAD = 4
+"""A line that is too long is cut so that a quarter of what is shown is before the match."""
 _DEFAULTS: Mapping[str, object] = {
     "project": None,
     "path": None,
@@ -136,37 +154,47 @@ def _list_given(options: PageRequest | PageView, names: Collection[str]) -> dict
 
 
 @dataclass(frozen=True, slots=True)
-class IndexStats:
-    """How much the indexes that were searched hold."""
-
-    files: int
-    chunks: int
-
-
-@dataclass(frozen=True, slots=True)
 class PagedRanking:
     """What a search with pages found, and what every page says of it."""
 
     hits: Sequence[Hit]
-    stats: IndexStats
+    stats: StoreCounts
+    """The size of the indexes that were searched."""
     is_capped: bool
     """There may be more hits than were taken."""
+    request: PageRequest
+    view: PageView
     freshness: str = ""
     note: str = ""
-    request: PageRequest = field(default_factory=lambda: PageRequest("hybrid"))
-    view: PageView = field(default_factory=PageView)
+
+
+@dataclass(frozen=True, slots=True)
+class PageMatch:
+    """A hit as a page shows it."""
+
+    hit: Hit
+    columns: tuple[tuple[int, int], ...] = ()
+    """The characters of the line that match, for regular expressions."""
+    around: tuple[list[str], list[str]] | None = None
+    """Lines before and after; None where none are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchPage:
-    """One page of matches, not yet cut to its budget."""
+    """One page of matches, not yet cut to its budget; each file is read once."""
 
+    workspace: Workspace
     results: ResultSet
     offset: int
     ranking: PagedRanking
     view: PageView
-    rows: Rows
-    """Brings hits up to date and cuts them."""
+    changed: Collection[tuple[str, str]]
+    """Project and path of files that are no longer as they were when searched."""
+    question: Question | None
+    """For chunks: they are cut to the lines that answer it."""
+    expression: Expression | None
+    """For lines: they are cut around its first match."""
+    _texts: dict[tuple[str, str], FileText | None] = field(default_factory=dict)
 
     @property
     def hits(self) -> Sequence[Hit]:
@@ -183,6 +211,60 @@ class MatchPage:
         """Whether every project of this machine was searched."""
         return self.ranking.request.project == ALL
 
+    @property
+    def include_snippet(self) -> bool:
+        """Whether matches are shown with their text."""
+        return self.view.include_snippet is not False
+
+    def present(self, hit: Hit, length: int) -> PageMatch:
+        """One row; its text and each line around it have at most `length` characters."""
+        limit = length if self.include_snippet else _UNCUT
+        moved = (hit.project, hit.path) in self.changed
+        if self.question is None:
+            shown = self._cut_line(hit, limit, moved=moved)
+        else:
+            shown = present_hit(self.workspace, self.question, hit, limit, moved=moved)
+        content = None if shown.stale else self._read(hit)
+        around = None
+        if self.include_snippet and self.view.context_lines:
+            around = list_lines_around(content, shown.span, self.view.context_lines, length)
+        columns: list[tuple[int, int]] = []
+        if self.expression is not None:
+            width = len(hit.text.removesuffix("\r"))
+            spans = self.expression.find_spans(hit.text)[:_MOST_COLUMNS]
+            columns = [(min(start, width), min(end, width)) for start, end in spans]
+        span = count_file_bytes(content, shown.span)
+        return PageMatch(replace(shown, span=span), tuple(columns), around)
+
+    def _cut_line(self, hit: Hit, limit: int, *, moved: bool) -> Hit:
+        """The equal line nearest to where it was, cut around its first match."""
+        if moved:
+            hit = find_line(hit, self._read(hit))
+        line = hit.text.removesuffix("\r")
+        start = 0
+        if len(line) > limit:
+            spans = self.expression.find_spans(hit.text) if self.expression else []
+            at = spans[0][0] if spans else 0
+            start = max(0, min(at - limit // _LEAD, len(line) - limit))
+        text = line[start : start + limit]
+        start_byte = hit.span.start_byte + measure_utf8(hit.text[:start])
+        span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + measure_utf8(text))
+        return replace(hit, text=text, span=span)
+
+    def _read(self, hit: Hit) -> FileText | None:
+        """The file as it is now; None when it cannot be read any more."""
+        key = (hit.project, hit.path)
+        if key not in self._texts:
+            known = (hit.state.size, hit.state.mtime_ns) if hit.state else None
+            try:
+                tree = self.workspace.projects.get(Path(hit.project)).tree
+                content = tree.read_again(hit.path, known)
+            except (FileMissing, PermissionDenied):  # the project's folder itself is gone
+                self._texts[key] = None
+            else:
+                self._texts[key] = content if isinstance(content, FileText) else None
+        return self._texts[key]
+
 
 def open_match_page(
     workspace: Workspace, request: PageRequest, view: PageView, work: Work, cursor: str | None
@@ -197,25 +279,21 @@ def open_match_page(
             name = "pattern" if request.mode == "regex" else "query"
             raise EmptyQuery(f"neither `{name}` nor `cursor`")
         find = _find_lines if request.mode == "regex" else _find_chunks
-        ranking = replace(find(workspace, request, work), request=request, view=view)
+        ranking = find(workspace, request, view, work)
         results, offset = workspace.results.keep(request.parameters(), ranking.hits, ranking), 0
-    wanted = results.hits[offset : offset + view.size]
+    changed: Collection[tuple[str, str]] = ()
     is_regex = request.mode == "regex"
-    rows = Rows(
-        workspace,
-        # lines of a search that was just made are those of the files as they are
-        set()
-        if is_regex and not cursor
-        else find_changed_hits(workspace, wanted, just_searched=not cursor),
-        question=None if is_regex else read_question(request.query),
-        expression=request.scan("").compile() if is_regex else None,
-        include_snippet=view.include_snippet is not False,
-        context_lines=view.context_lines or 0,
-    )
-    return MatchPage(results, offset, ranking, view, rows)
+    if cursor or not is_regex:  # lines of a search that was just made are those of the files
+        wanted = results.hits[offset : offset + view.size]
+        changed = find_changed_hits(workspace, wanted, just_searched=not cursor)
+    question = None if is_regex else read_question(request.query)
+    expression = request.scan("").compile() if is_regex else None
+    return MatchPage(workspace, results, offset, ranking, view, changed, question, expression)
 
 
-def _find_chunks(workspace: Workspace, request: PageRequest, work: Work) -> PagedRanking:
+def _find_chunks(
+    workspace: Workspace, request: PageRequest, view: PageView, work: Work
+) -> PagedRanking:
     """Chunks, best first."""
     project, under = _locate(workspace, request)
     found = rank_everywhere(
@@ -245,6 +323,8 @@ def _find_chunks(workspace: Workspace, request: PageRequest, work: Work) -> Page
         hits,
         _count_index(projects_in_scope(workspace, project)),
         len(hits) >= request.most_hits,
+        request,
+        view,
         found.freshness,
         found.note,
     )
@@ -255,7 +335,9 @@ def round_score(score: float) -> float:
     return float(f"{score:.6g}")
 
 
-def _find_lines(workspace: Workspace, request: PageRequest, work: Work) -> PagedRanking:
+def _find_lines(
+    workspace: Workspace, request: PageRequest, view: PageView, work: Work
+) -> PagedRanking:
     """Lines, by path and line."""
     project, under = _locate(workspace, request)
     scan = request.scan(under)
@@ -267,35 +349,13 @@ def _find_lines(workspace: Workspace, request: PageRequest, work: Work) -> Paged
     hits: list[Hit] = []
     room = _MOST_LINE_CHARS
     is_capped = False
-    for hit in chain.from_iterable(_lines_of(found, scan, work) for found in projects):
+    for hit in chain.from_iterable(list_line_hits(found, scan, work) for found in projects):
         if len(hits) == request.most_hits or room < 0:
             is_capped = True
             break
         hits.append(hit)
         room -= len(hit.text)
-    return PagedRanking(hits, _count_index(projects), is_capped)
-
-
-def _lines_of(project: Project, scan: LineScan, work: Work) -> Iterator[Hit]:
-    """Matching lines as hits that know the state of their file."""
-    state: FileState | None = None
-    for text, line in scan_project(project, scan, work, spans=False):
-        if state is None or state.path != text.path:
-            kind = project.tree.kind_of(text.path) or "docs"
-            name = language_of(text.path).name
-            state = FileState(text.path, "", text.size, text.mtime_ns, name, kind)
-        end = line.start_byte + len(line.text.encode("utf-8", "surrogatepass"))
-        yield Hit(
-            project=str(project.root),
-            kind=state.kind,
-            path=line.path,
-            span=Span(line.line, line.line, line.start_byte, end),
-            text=line.text,
-            score=1.0,
-            score_type="regex",
-            language=state.language,
-            state=state,
-        )
+    return PagedRanking(hits, _count_index(projects), is_capped, request, view)
 
 
 def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str]:
@@ -314,14 +374,15 @@ def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str
     return str(root), read_folder(real.relative_to(root).as_posix())
 
 
-def _count_index(projects: Sequence[Project]) -> IndexStats:
+def _count_index(projects: Sequence[Project]) -> StoreCounts:
     """What the index holds; nothing where there is none, or none that can be read."""
-    files = chunks = 0
+    found: list[StoreCounts] = []
     for project in projects:
-        try:
+        with suppress(CatalogError):
             for store in project.stores().values() if project.is_indexed() else ():
-                counts = store.counts()
-                files, chunks = files + counts.files, chunks + counts.chunks
-        except CatalogError:
-            continue
-    return IndexStats(files, chunks)
+                found.append(store.counts())  # noqa: PERF401 - the next one may be broken
+    return StoreCounts(
+        sum(counts.files for counts in found),
+        sum(counts.chunks for counts in found),
+        sum(counts.bytes for counts in found),
+    )

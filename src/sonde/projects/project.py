@@ -1,4 +1,4 @@
-"""A project: its files, its index folder, its stores, and what is remembered of its use."""
+"""A project with its stores and what is remembered of its use, and the workspace of open ones."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from sonde.embedding.base import Embedder
 from sonde.errors import IndexCorrupt
 from sonde.indexing.sources import Tree
+from sonde.paging.cursor import ResultSets
+from sonde.runtime.jobs import Jobs
+from sonde.runtime.processes import Child
 from sonde.runtime.work import WriterLock
-from sonde.searching.lines.candidates import LineCandidates
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.database import translate_errors
 from sonde.types import Kind
 
-if TYPE_CHECKING:
-    from sonde.searching.chunk_files import ChunkFiles
-    from sonde.searching.contexts import ViewSearcher
-
+FRESH_S = (0.5, 10.0)
+"""How long an index counts as fresh: five times as long as comparing it took, within these bounds,
+so that a large project is not compared all the time."""
 _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
 _DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")
 _BACKUP = ".bak"
@@ -34,7 +35,8 @@ Identity = Mapping[Path, tuple[int, int] | None]
 """Which files lie under these names."""
 
 
-def _identify(paths: Iterable[Path]) -> Identity:
+def identify_files(paths: Iterable[Path]) -> Identity:
+    """Which files lie under these names now; None for a name without a file."""
     found: dict[Path, tuple[int, int] | None] = {}
     for path in paths:
         try:
@@ -68,16 +70,13 @@ class ProjectSettings:
 
 
 class Following(Protocol):
-    """What keeps a project's index current in the background; `projects.follow` starts it."""
+    """What keeps a project's index current in the background; see `projects.follow`."""
 
     def stop(self) -> None:
         """End it; what is pending is written down."""
 
     def is_alive(self) -> bool:
         """Whether it still runs."""
-
-    def leads(self) -> bool:
-        """Whether this process is the one that watches."""
 
     def is_watched(self) -> bool:
         """Whether this process or another keeps the index current."""
@@ -88,73 +87,25 @@ class Following(Protocol):
     def describe(self) -> dict[str, object]:
         """How the project is followed, for the status."""
 
-    def catch_up(self, timeout_s: float) -> bool:
-        """Index what is pending, if this process leads. Returns whether that was done in time."""
+    def catch_up(self, timeout_s: float) -> None:
+        """Index what is pending, and wait for that at most this long."""
 
 
-class Views:
-    """The views of a project's files: their store, its searcher, and what they were made from."""
+class ProjectPart:
+    """What a service keeps with a project: made on first use, and closed with it."""
 
-    def __init__(self, folder: Path, open_store: Callable[[], ChunkStore]) -> None:
-        self._folder = folder
-        self._open_store = open_store
-        self._store: ChunkStore | None = None
-        self._identity: Identity = {}
-        self._searcher: ViewSearcher | None = None
-        self._made: tuple[object, int] = (None, 0)
-        self._guard = threading.RLock()
+    def __init__(self, project: Project) -> None:
+        self.project = project
 
-    def store(self) -> ChunkStore:
-        """Their store, opened on first use, and again when its files were replaced."""
-        with self._guard:
-            if self._store and _identify(self._identity) != self._identity:
-                self._store = self._searcher = None  # not closed: a reader may still finish
-            if self._store is None:
-                self._store, self._made = self._open_store(), (None, 0)
-                self._identity = _identify(self._folder.glob("views-*/index.db"))
-            return self._store
-
-    def searcher(self, embedder: Embedder | None) -> ViewSearcher:
-        """A searcher that remembers what filters let through."""
-        from sonde.searching.contexts import ViewSearcher
-
-        with self._guard:
-            store = self.store()
-            if self._searcher is None:
-                self._searcher = ViewSearcher(store, embedder)
-            return self._searcher
-
-    def made_from(self) -> object:
-        """The state of the index they were made from; None if they have changed since."""
-        state, generation = self._made
-        if state is None:
-            return None
-        try:
-            return state if self.store().generation() == generation else None
-        except IndexCorrupt:
-            return None
-
-    def mark_made(self, state: object) -> None:
-        """Note that they are those of this state of the index."""
-        self._made = (state, self.store().generation())
-
-    def is_open(self) -> ChunkStore | None:
-        """Their store if it is open."""
-        return self._store
-
-    def delete(self) -> None:
-        """Delete all; they are made again when they are next needed."""
-        with self._guard:
-            self.close()
-            for path in self._folder.glob("views-*"):
-                shutil.rmtree(path, ignore_errors=True)
+    def list_open(self) -> list[ChunkStore]:
+        """Its stores that are open."""
+        return []
 
     def close(self) -> None:
-        """Close the store; it opens again on the next use."""
-        with self._guard:
-            store, self._store, self._searcher = self._store, None, None
-            if store:
-                store.close()
+        """Close what is open; it opens again on the next use."""
+
+
+Part = TypeVar("Part", bound=ProjectPart)
 
 
 class Project:
@@ -174,16 +125,18 @@ class Project:
         self.folder = folder
         self.settings = settings
         self.lock = WriterLock(folder)
-        self.views = Views(folder, open_views)
-        self.line_candidates = LineCandidates()
+        self.open_views = open_views
+        self.following: Following | None = None
+        """What keeps the index current, in a server."""
+        self.last_search = float("-inf")
+        """When it was last searched, by its clock."""
         self._open_store = open_store
         self._clock = clock
         self._guard = threading.Lock()
         self._stores: dict[Kind, ChunkStore] = {}
         self._identity: Identity = {}
-        self._chunk_files: ChunkFiles | None = None
-        self._following: Following | None = None
-        self._fresh_until = self._record_after = self._last_search = float("-inf")
+        self._parts: dict[type[ProjectPart], ProjectPart] = {}
+        self._fresh_until = self._record_after = float("-inf")
         self._was_replaced = False
         self._shown: Counter[str] = Counter()
         self._proved_whole_at = float("-inf")
@@ -205,9 +158,14 @@ class Project:
                 self._stores = {}  # not closed: a reader may still finish
             self.settings = settings
             self._fresh_until = float("-inf")
-            files, self._chunk_files = self._chunk_files, None  # their service may be another
-        if files:
-            files.close()
+
+    def part(self, make: type[Part]) -> Part:
+        """The part of this class that belongs to the project."""
+        with self._guard:
+            part = self._parts.get(make)
+            if not isinstance(part, make):
+                part = self._parts[make] = make(self)
+            return part
 
     def is_indexed(self) -> bool:
         """Whether an index was begun; it may still be growing."""
@@ -217,16 +175,11 @@ class Project:
 
     def note_search(self) -> None:
         """Note that it was searched just now."""
-        self._last_search = self._clock()
-
-    @property
-    def last_search(self) -> float:
-        """When it was last searched, by its clock; minus infinity if never."""
-        return self._last_search
+        self.last_search = self._clock()
 
     def seconds_since_search(self) -> float:
         """How long ago it was last searched; infinite if never."""
-        return self._clock() - self._last_search
+        return self._clock() - self.last_search
 
     def note_shown(self, path: str) -> None:
         """Note that a search showed this file."""
@@ -258,22 +211,15 @@ class Project:
             replaced, self._was_replaced = self._was_replaced, False
         return replaced
 
-    # following
-
-    @property
-    def following(self) -> Following | None:
-        """What keeps the index current, in a server."""
-        return self._following
-
     def start_following(self, start: Callable[[], Following]) -> None:
         """Start following, unless it is followed already."""
         with self._guard:
-            if self._following is None or not self._following.is_alive():
-                self._following = start()
+            if self.following is None or not self.following.is_alive():
+                self.following = start()
 
     def stop_following(self) -> None:
         """Stop following, if it is followed."""
-        following, self._following = self._following, None
+        following, self.following = self.following, None
         if following:
             following.stop()
 
@@ -282,40 +228,20 @@ class Project:
     def stores(self) -> Mapping[Kind, ChunkStore]:
         """Both stores, opened on first use, and again when their files were replaced."""
         with self._guard:
-            if self._stores and _identify(self._identity) != self._identity:
+            if self._stores and identify_files(self._identity) != self._identity:
                 self._stores = {}  # not closed: a reader may still finish
                 self._fresh_until = float("-inf")
                 self._was_replaced = True
             if not self._stores:
                 self._stores = self.open_stores(self.settings.store_name)
-                self._identity = _identify(self.folder / name for name in _DATABASES)
+                self._identity = identify_files(self.folder / name for name in _DATABASES)
             return dict(self._stores)
 
     def list_open(self) -> list[ChunkStore]:
-        """The stores that are open, that of the views included."""
-        views = self.views.is_open()
+        """The stores that are open, those of its parts included."""
         with self._guard:
-            return [*self._stores.values(), *([views] if views else [])]
-
-    def open_chunk_files(self, own: Embedder | None, *, follow: bool) -> ChunkFiles | None:
-        """The searcher over the project's chunk files; None where there are none."""
-        from sonde.searching.chunk_files import ChunkFiles, identify
-
-        folder = self.settings.chunk_folder
-        found = identify(folder) if folder else None
-        with self._guard:
-            files = self._chunk_files
-            if files and files.identity != found:
-                files.close()
-                files = self._chunk_files = None
-            if folder is None or (found is None and not self.settings.needs_chunks):
-                return None
-            if files is None:
-                files = ChunkFiles(folder, self.settings.chunk_embedder or own)
-                if follow:
-                    files.follow()
-                self._chunk_files = files
-            return files
+            stores, parts = list(self._stores.values()), list(self._parts.values())
+        return [*stores, *(store for part in parts for store in part.list_open())]
 
     def open_stores(self, name: str) -> dict[Kind, ChunkStore]:
         """Stores of a backend, in use or not; the caller closes them."""
@@ -377,7 +303,86 @@ class Project:
             for store in self._stores.values():
                 store.close()
             self._stores = {}
-            if self._chunk_files:
-                self._chunk_files.close()
-            self._chunk_files = None
-        self.views.close()
+            parts = list(self._parts.values())
+        for part in parts:
+            part.close()
+
+
+class Projects:
+    """The open projects by root; each is opened on first use."""
+
+    def __init__(self, open_project: Callable[[Path], Project]) -> None:
+        self._open_project = open_project
+        self._open: dict[Path, Project] = {}
+        self._guard = threading.Lock()
+
+    def get(self, root: Path) -> Project:
+        """The project at this root."""
+        with self._guard:
+            project = self._open.get(root)
+            if project is None:
+                project = self._open[root] = self._open_project(root)
+            return project
+
+    def reload(self, root: Path) -> None:
+        """Read the settings of one that is in use again."""
+        fresh = self._open_project(root)
+        with self._guard:
+            project = self._open.get(root)
+        if project:
+            project.adopt(fresh.settings)
+
+    def stop_following(self) -> None:
+        """Stop every follower."""
+        for project in list(self._open.values()):
+            project.stop_following()
+
+    def forget(self, root: Path) -> None:
+        """Close one, so that its settings are read again next time."""
+        with self._guard:
+            project = self._open.pop(root, None)
+        if project:
+            project.stop_following()
+            project.close()
+
+    def close(self) -> None:
+        """Close all."""
+        for root in list(self._open):
+            self.forget(root)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The open projects, with the parts that find, index and search them."""
+
+    home: Path
+    start: Path
+    """Where a call that names no project looks for one."""
+    key: bytes
+    """Signs cursors and confirmations of this installation."""
+    projects: Projects
+    jobs: Jobs
+    results: ResultSets
+    static: Embedder | None
+    deep: Embedder | None
+    background_deep: Callable[[Callable[[], None]], Embedder] | None
+    """Opens the deep model in a process of lowest priority; its argument is called during work."""
+    start_checker: Callable[[Path], Child]
+    """Starts a process that checks the project at a root; see `projects.maintenance`."""
+    start_follower: Callable[[Workspace, Project], Following]
+    """Starts what keeps an index current; see `projects.follow`."""
+    max_tokens: int
+    assume_yes: bool
+    stays: bool
+    """True in a server: background work may outlive the answer."""
+    fresh_s: tuple[float, float] = FRESH_S
+
+    def close(self) -> None:
+        """Stop background work and close every project."""
+        self.projects.stop_following()
+        self.jobs.close()
+        self.results.close()
+        self.projects.close()
+        for embedder in (self.static, self.deep):
+            if embedder:
+                embedder.close()

@@ -18,16 +18,17 @@ from sonde.errors import (
 )
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
-from sonde.projects.follow import count_pending, refresh
-from sonde.projects.project import Project
+from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
+    count_pending,
+    find_stale_files,
     model_mismatch_note,
+    refresh,
     reindex_stale_files,
     repairing_corruption,
     schedule_deep_embedding,
 )
-from sonde.projects.views import read_views, refresh_views
-from sonde.projects.workspace import Workspace
+from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
 from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
@@ -41,7 +42,7 @@ from sonde.searching.hits import (
 from sonde.searching.modes import MODES, fill_up
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import FileState, Filter, Hit, Kind, Span
+from sonde.types import FileState, Filter, Hit, Kind
 
 _LONGEST_QUERY = 100_000
 """Characters, as the tools declare; nothing longer is read."""
@@ -132,7 +133,7 @@ class SearchPage:
         return present_hit(workspace, self.question, hit, length, moved=moved)
 
 
-def open_page(
+def open_search_page(
     workspace: Workspace, request: Request, work: Work, cursor: str | None = None
 ) -> SearchPage:
     """The first page of a new search, or the page that a cursor points at."""
@@ -200,14 +201,17 @@ def _explain_nothing(projects: Sequence[Project], request: Request, question: Qu
     filters = [
         *([f"the folder {request.under}"] if request.under else []),
         *([f"the language {request.language}"] if request.language else []),
-        *([f"include {', '.join(request.include)}"] if request.include else []),
-        *([f"exclude {', '.join(request.exclude)}"] if request.exclude else []),
-        *([f"tags {', '.join(request.tags)}"] if request.tags else []),
-        *([f"chunk_types {', '.join(request.chunk_types)}"] if request.chunk_types else []),
+        *(
+            f"{name} {', '.join(given)}"
+            for name in ("include", "exclude", "tags", "chunk_types")
+            if (given := getattr(request, name))
+        ),
     ]
     wheres = [
         _narrow(
-            project.views.store() if request.of_views else project.stores()[kind], kind, request
+            project.part(Views).store() if request.of_views else project.stores()[kind],
+            kind,
+            request,
         )
         for project in projects
         for kind in request.kinds
@@ -251,7 +255,7 @@ def _rank_fresh(
             refresh_views(workspace, project, work, again=True)
         ranked = read_views(workspace, project, work, rank) if request.of_views else rank()
         best = ranked[:_CHECKED_HITS]
-        changed = _find_changed_hits(project, best)
+        changed = find_stale_files(project, {hit.path: hit.state for hit in best})
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
@@ -266,7 +270,7 @@ def _rank_project(
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
-        store = project.views.store() if request.of_views else project.stores()[kind]
+        store = project.part(Views).store() if request.of_views else project.stores()[kind]
         where = _narrow(store, kind, request)
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, kind, probe) if probe else None
@@ -325,15 +329,6 @@ def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
     )
 
 
-def _find_changed_hits(project: Project, hits: Sequence[Hit]) -> set[str]:
-    """Which files among these hits are no longer as they were indexed."""
-    states = {hit.path: hit.state for hit in hits if hit.state}
-    unknown = {hit.path for hit in hits} - states.keys()
-    for store in project.stores().values() if unknown else ():
-        states |= store.files(unknown)
-    return find_changed(unknown | states.keys(), states, project.tree.check_all)
-
-
 def find_changed_hits(
     workspace: Workspace, hits: Iterable[Hit], *, just_searched: bool
 ) -> set[tuple[str, str]]:
@@ -374,11 +369,9 @@ def present_hit(
     # an overview has lines of its own: they say nothing about where in the file it is
     lines = hit.text.count("\n", 0, -1)
     kept = lines == hit.span.end_line - hit.span.start_line
-    symbol = "" if kept and _begins_below(hit, span) else hit.symbol
-    return replace(hit, text=text, span=span if kept else hit.span, symbol=symbol)
-
-
-def _begins_below(hit: Hit, shown: Span) -> bool:
-    """Whether the definition that a hit is named after starts only after the lines shown of it."""
+    if not kept:
+        return replace(hit, text=text)
+    # a hit is not named after a definition that starts only after the lines shown of it
     before, name, _ = hit.text.partition(hit.symbol.rpartition(".")[2] or "\0")
-    return bool(name) and hit.span.start_line + before.count("\n") > shown.end_line
+    below = name and hit.span.start_line + before.count("\n") > span.end_line
+    return replace(hit, text=text, span=span, symbol="" if below else hit.symbol)

@@ -1,35 +1,33 @@
-"""Updating a project's index: what changed, deep vectors, records, and repair."""
+"""Updating a project's index: before a search, what changed, deep vectors, records, repair."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 
 from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
-from sonde.indexing.pipeline import recipe_of, refine_vectors, update_index
-from sonde.indexing.seed import seed_index
-from sonde.projects.project import Project
-from sonde.projects.workspace import Workspace
+from sonde.indexing.pipeline import recipe_of, refine_vectors, seed_index, update_index
+from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
-from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work, WriterLock
-from sonde.stores.files import (
+from sonde.searching.hits import find_changed
+from sonde.stores.files import write_text
+from sonde.stores.records import (
     Metadata,
     load_metadata,
     load_refused,
     save_fingerprints,
     save_metadata,
     save_refused,
-    write_text,
+    stamp_now,
 )
-from sonde.types import FileContent, IndexReport
+from sonde.types import FileContent, FileState, IndexReport
 
 _RECORD_TIMES = 20
 """The records of an index are written whole; under constant edits, this many times as long as
@@ -40,8 +38,10 @@ _SET_ASIDE_S = 0.2
 """How long a search that found the index corrupt waits to set it aside."""
 _REINDEX_STALE_S = 0.1
 """How long an answer waits for the lock to index what changed; then it says what is stale."""
-_DEEP_VECTORS_S, _IDLE_S = 600.0, 120.0
-"""How long after a search deep vectors are made, and from when on memory is freed."""
+_MAX_COMPARED_FILES = 20_000
+"""Beyond this many files a one-shot command answers from the index as it is."""
+_CATCH_UP_S = 1.0
+"""How long a search waits for pending changes to be indexed."""
 _JOB_THRESHOLD_FILES = 100
 """From this many changed files on, an update is a job that the status shows."""
 
@@ -102,7 +102,7 @@ def _update(
     force: bool,
     hurried: bool,
 ) -> IndexReport:
-    began, recipe = _now(), recipe_of(project.tree)
+    began, recipe = stamp_now(), recipe_of(project.tree)
     metadata = load_metadata(project.folder) or Metadata(
         project_path=str(project.root), created_at=began, store=project.settings.store_name
     )
@@ -156,8 +156,7 @@ def update_changed(workspace: Workspace, project: Project, paths: set[str], work
     if len(changes) > _JOB_THRESHOLD_FILES or (
         everything and not _is_recorded(project, diff.omitted.counts)
     ):
-        running = workspace.jobs.find(f"index:{project.key}")
-        if running:
+        if running := workspace.jobs.find(f"index:{project.key}"):
             running.wait(work)  # it may have begun before these changes
         job = index_job(workspace, project, existing=True)
         job.wait(work)
@@ -217,8 +216,7 @@ def _is_recorded(project: Project, omitted: Mapping[str, int]) -> bool:
 
 def _set_aside(project: Project) -> None:
     project.set_aside()
-    metadata = load_metadata(project.folder)
-    if metadata:
+    if metadata := load_metadata(project.folder):
         save_metadata(project.folder, replace(metadata, last_full_index=None, generation=0))
 
 
@@ -235,7 +233,7 @@ def _record(
             code=stores["code"].counts(),
             docs=stores["docs"].counts(),
             full_index=began if full and first else None,
-            incremental=_now(),
+            incremental=stamp_now(),
             report=report if full else None,
             generation=generation_of(stores),
         ),
@@ -282,11 +280,9 @@ def model_mismatch_note(workspace: Workspace, project: Project) -> str:
     stores = project.stores().values()
     if any(store.coverage(workspace.deep.name)[0] for store in stores):
         return ""
-    others = sorted({name for store in stores for name in store.models()})
-    if not others:
-        return ""
-    return (
-        f"answered by words alone: the index was embedded by {', '.join(others)}, not by "
+    others = ", ".join(sorted({name for store in stores for name in store.models()}))
+    return others and (
+        f"answered by words alone: the index was embedded by {others}, not by "
         f"{workspace.deep.name}; `sonde index --deep` or reindex_project embeds it again"
     )
 
@@ -317,21 +313,21 @@ def start_deep_embedding(
 
 def _refine(project: Project, embedder: Embedder, work: Work) -> int:
     """Give every chunk its deep vector, those of the files shown most first."""
+    wanted = partial(project.most_shown, _WANTED_FILES)
     try:
         with WriterLock(project.folder, "refine.lock").held(wait_s=0):
-            return refine_vectors(
-                project.stores(),
-                embedder,
-                project.lock,
-                work,
-                wanted=lambda: project.most_shown(_WANTED_FILES),
-            )
+            return refine_vectors(project.stores(), embedder, project.lock, work, wanted=wanted)
     except IndexBusy:
         return 0  # another process does it
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+def find_stale_files(project: Project, known: Mapping[str, FileState | None]) -> set[str]:
+    """Which of these files are not as they are known, or as they are indexed where None is."""
+    states = {path: state for path, state in known.items() if state}
+    unknown = known.keys() - states.keys()
+    for store in project.stores().values() if unknown else ():
+        states |= store.files(unknown)
+    return find_changed(known.keys(), states, project.tree.check_all)
 
 
 def reindex_stale_files(
@@ -349,37 +345,52 @@ def reindex_stale_files(
     return True
 
 
-class IdleWork:
-    """Frees what a project no longer needs, and makes deep vectors while it is searched."""
+def follow_project(workspace: Workspace, project: Project) -> None:
+    """Keep a project's index current from now on; servers only.
 
-    def __init__(self, workspace: Workspace, project: Project) -> None:
-        self._workspace, self._project = workspace, project
-        self._done_in: list[object] = []
-        """The last two states it was done in: the second time frees what the first let go of."""
+    An index that was begun and not finished is left alone: it may have been cancelled.
+    """
+    if not workspace.stays or project.settings.watching == "off":
+        return
+    if project.following is not None and project.following.is_alive():
+        return
+    metadata = load_metadata(project.folder)
+    if metadata is not None and metadata.last_full_index is not None:
+        project.start_following(lambda: workspace.start_follower(workspace, project))
 
-    def start(self, *, leads: bool, updates: object) -> None:
-        """Start a job that does what is due, unless nothing has happened since it was done."""
-        project = self._project
-        job = self._workspace.jobs.find(f"refine:{project.key}")
-        refined = (job.id, job.status) if job else None
-        state = (project.last_search, updates, refined)
-        if self._done_in != [state, state]:
-            self._workspace.jobs.submit(
-                f"rest:{project.key}", "rest", lambda work: self._run(work, state, leads=leads)
-            )
 
-    def _run(self, work: Work, state: object, *, leads: bool) -> None:
-        project = self._project
-        if leads:
-            compact_project(project, work)
-        since = project.seconds_since_search()
-        if since >= _IDLE_S:
-            for store in project.list_open():
-                store.rest()
-            if self._workspace.static:
-                self._workspace.static.close()
-            gc.collect()
-            self._done_in = [*self._done_in[-1:], state]
-        elif leads and since < _DEEP_VECTORS_S:
-            schedule_deep_embedding(self._workspace, project)
-        trim_heap()
+def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool = True) -> None:
+    """Index changes before a search; in a server in the background, so that it need not wait."""
+    stores = project.stores()
+    project.note_search()
+    if follow:
+        follow_project(workspace, project)
+    if workspace.stays and project.take_replaced():
+        index_job(workspace, project, existing=True)
+        return
+    following, strategy = project.following, project.settings.strategy
+    if following and strategy == "lazy" and following.is_current():
+        following.catch_up(_CATCH_UP_S)
+    if (following and following.is_current()) or project.is_fresh() or strategy == "git":
+        return
+    if workspace.stays:
+        index_job(workspace, project, existing=True)
+        return
+    if stores["code"].counts().files > _MAX_COMPARED_FILES:
+        return
+    try:
+        with project.lock.held(work, wait_s=0):
+            update_project(workspace, project, work, existing=True)
+    except Cancelled:
+        raise
+    except SondeError as error:
+        # the search still has an index to answer from; `sonde index` shows the reason
+        log.info("%s is not updated: %s", project.root, error)
+
+
+def count_pending(project: Project) -> int:
+    """How many changes wait by choice; none do under `realtime`."""
+    if project.following is None or project.settings.strategy == "realtime":
+        return 0
+    pending = project.following.describe().get("pendingFiles", 0)
+    return pending if isinstance(pending, int) else 0

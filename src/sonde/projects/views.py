@@ -1,33 +1,156 @@
-"""Views of a project: kept current, and searched by chunk type and tag."""
+"""Views of a project: kept current, searched, and exported; chunk files may replace them."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from sonde.errors import Cancelled, IndexCorrupt, SondeError
+from sonde.chunking.views import VIEW_TYPES
+from sonde.embedding.base import Embedder
+from sonde.errors import Cancelled, EmbeddingFailed, IndexCorrupt, InvalidRequest, SondeError
 from sonde.indexing.pipeline import refine_vectors
 from sonde.indexing.views import update_views
 from sonde.projects.find import find_project, indexed_project
-from sonde.projects.follow import refresh
-from sonde.projects.project import Project
-from sonde.projects.update import reindex_stale_files, repairing_corruption, schedule_compaction
-from sonde.projects.workspace import Workspace
+from sonde.projects.project import Identity, Project, ProjectPart, Workspace, identify_files
+from sonde.projects.update import (
+    find_stale_files,
+    refresh,
+    reindex_stale_files,
+    repairing_corruption,
+    schedule_compaction,
+)
 from sonde.runtime.work import Work, WriterLock
 from sonde.searching.contexts import (
     SearchOptions,
     SearchResult,
+    ViewSearcher,
     embed_query,
+    show_view,
 )
-from sonde.searching.hits import find_changed
-from sonde.types import FileState
+from sonde.searching.filters import split_view
+from sonde.stores.chunks.base import ChunkStore
+from sonde.stores.files import write_text
+from sonde.stores.records import stamp_now
+from sonde.types import Progress
+from sonde.version import __version__
+
+if TYPE_CHECKING:
+    from sonde.searching.chunk_files import ChunkFiles
 
 _VIEWS_WAIT_S = 20.0
 """How long a search in a server waits for views before it answers from those there are."""
+_FILES = {
+    "documentation": "doc-chunks.json",
+    "symbols": "code-symbols.json",
+    "definitions": "code-definitions.json",
+    "data": "code-data.json",
+}
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+class Views(ProjectPart):
+    """The views of a project's files: their store, its searcher, and what they were made from."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self._store: ChunkStore | None = None
+        self._identity: Identity = {}
+        self._searcher: ViewSearcher | None = None
+        self._made: tuple[object, int] = (None, 0)
+        self._guard = threading.RLock()
+
+    def store(self) -> ChunkStore:
+        """Their store, opened on first use, and again when its files were replaced."""
+        with self._guard:
+            if self._store and identify_files(self._identity) != self._identity:
+                self._store = self._searcher = None  # not closed: a reader may still finish
+            if self._store is None:
+                self._store, self._made = self.project.open_views(), (None, 0)
+                self._identity = identify_files(self.project.folder.glob("views-*/index.db"))
+            return self._store
+
+    def searcher(self, embedder: Embedder | None) -> ViewSearcher:
+        """A searcher that remembers what filters let through."""
+        with self._guard:
+            store = self.store()
+            if self._searcher is None:
+                self._searcher = ViewSearcher(store, embedder)
+            return self._searcher
+
+    def made_from(self) -> object:
+        """The state of the index they were made from; None if they have changed since."""
+        state, generation = self._made
+        if state is None:
+            return None
+        try:
+            return state if self.store().generation() == generation else None
+        except IndexCorrupt:
+            return None
+
+    def mark_made(self, state: object) -> None:
+        """Note that they are those of this state of the index."""
+        self._made = (state, self.store().generation())
+
+    def list_open(self) -> list[ChunkStore]:
+        """Their store, if it is open."""
+        return [self._store] if self._store else []
+
+    def delete(self) -> None:
+        """Delete all; they are made again when they are next needed."""
+        with self._guard:
+            self.close()
+            for path in self.project.folder.glob("views-*"):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Close the store; it opens again on the next use."""
+        with self._guard:
+            store, self._store, self._searcher = self._store, None, None
+            if store:
+                store.close()
+
+
+class ChunkFolder(ProjectPart):
+    """The searcher over a project's chunk files, while there are some."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self._files: ChunkFiles | None = None
+        self._settings = project.settings
+        self._guard = threading.Lock()
+
+    def open(self, own: Embedder | None, *, follow: bool) -> ChunkFiles | None:
+        """The searcher; None where there are no chunk files."""
+        from sonde.searching.chunk_files import ChunkFiles, identify  # numpy is slow to import
+
+        with self._guard:
+            settings, folder = self.project.settings, self.project.settings.chunk_folder
+            found = identify(folder) if folder else None
+            if self._files and (self._files.identity != found or self._settings is not settings):
+                self._files.close()
+                self._files = None
+            if folder is None or (found is None and not settings.needs_chunks):
+                return None
+            if self._files is None:
+                self._files = ChunkFiles(folder, settings.chunk_embedder or own)
+                self._settings = settings
+                if follow:
+                    self._files.follow()
+            return self._files
+
+    def close(self) -> None:
+        """Stop following them."""
+        with self._guard:
+            files, self._files = self._files, None
+        if files:
+            files.close()
 
 
 def find_context(
@@ -35,22 +158,24 @@ def find_context(
 ) -> tuple[list[SearchResult], str]:
     """The best chunks of a project, and a note on what is still missing."""
     found = find_project(workspace, project)
-    files = found.open_chunk_files(workspace.static or workspace.deep, follow=workspace.stays)
+    files = found.part(ChunkFolder).open(workspace.static or workspace.deep, follow=workspace.stays)
     if files:
         return files.query(query, options), ""
     indexed_project(workspace, project)
-    if found.views.made_from() is None and not workspace.static:
+    if found.part(Views).made_from() is None and not workspace.static:
         # report an unreachable service at once, not after making all views
         embed_query(workspace.deep, query)
 
     def run() -> list[SearchResult]:
-        searcher = found.views.searcher(workspace.static or workspace.deep)
+        searcher = found.part(Views).searcher(workspace.static or workspace.deep)
         return searcher.query(query, options)
 
     with repairing_corruption(workspace, found):
         note = refresh_views(workspace, found, work)
         results = read_views(workspace, found, work, run)
-        if _reindex_changed(workspace, found, results, work):
+        paths = {str(one.chunk.metadata["file_path"]) for one in results}
+        changed = find_stale_files(found, dict.fromkeys(paths))
+        if changed and reindex_stale_files(workspace, found, changed, work):
             note = refresh_views(workspace, found, work, again=True)
             results = read_views(workspace, found, work, run)
     return results, note
@@ -62,7 +187,7 @@ def read_views(workspace: Workspace, project: Project, work: Work, run: Callable
         return run()
     except IndexCorrupt as error:
         log.warning("rebuilding the views of %s: %s", project.root, error)
-        project.views.delete()
+        project.part(Views).delete()
         refresh_views(workspace, project, work, again=True)
         return run()
 
@@ -85,7 +210,7 @@ def refresh_views(
     if not again:
         refresh(workspace, project, work)
     stamp = tuple(store.generation() for store in project.stores().values())
-    if project.views.made_from() == stamp:
+    if project.part(Views).made_from() == stamp:
         return ""
     job = workspace.jobs.submit(
         f"views:{project.key}", "views", lambda own: _make_views(workspace, project, own)
@@ -108,7 +233,7 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
     with lock.held(work):
         stamp = tuple(store.generation() for store in project.stores().values())
         embedder = workspace.static or workspace.deep
-        views, tree, stores = project.views, project.tree, project.stores()
+        views, tree, stores = project.part(Views), project.tree, project.stores()
         try:
             made = update_views(tree, stores, views.store(), embedder, work)
         except IndexCorrupt:
@@ -123,13 +248,78 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
     return made
 
 
-def _reindex_changed(
-    workspace: Workspace, project: Project, results: Sequence[SearchResult], work: Work
-) -> bool:
-    """Index again the files among the results that changed since."""
-    paths = {str(one.chunk.metadata["file_path"]) for one in results}
-    states: dict[str, FileState] = {}
-    for store in project.stores().values():
-        states |= store.files(paths)
-    changed = find_changed(paths, states, project.tree.check_all)
-    return bool(changed) and reindex_stale_files(workspace, project, changed, work)
+def export_chunks(
+    workspace: Workspace,
+    output: str | None = None,
+    project: str | None = None,
+    *,
+    work: Work,
+) -> dict[str, object]:
+    """Write every view with its embedding to chunk files, by default in `.cortex/chunks`.
+
+    Under `files`, the answer counts the chunks of each.
+    """
+    found = indexed_project(workspace, project)
+    embedder = workspace.static or workspace.deep
+    if embedder is None:
+        raise EmbeddingFailed("chunk files need embeddings, and embedding = none")
+    note = refresh_views(workspace, found, work)
+    if note:
+        raise InvalidRequest(note, user_message="{note}.", note=note)
+    folder = found.root / (Path(output).expanduser() if output else Path(".cortex", "chunks"))
+    counts: dict[str, int] = workspace.jobs.submit(
+        f"export:{found.key}",
+        "export",
+        lambda own: _write_files(found, folder, embedder, own),
+        lasting=True,
+    ).join(work)
+    message = f"{sum(counts.values()):,} chunks were written to {folder}"
+    if folder.resolve() == (found.settings.chunk_folder or folder).resolve():
+        message += ", which answers cortex_search from now on"
+    return {
+        "projectPath": str(found.root),
+        "folder": str(folder),
+        "files": counts,
+        "message": message,
+    }
+
+
+def _write_files(found: Project, folder: Path, embedder: Embedder, work: Work) -> dict[str, int]:
+    """Write one file for each type; how many chunks each holds."""
+    stamp = stamp_now()
+    counts = {}
+    for type_ in VIEW_TYPES:
+        rows = list(_list_rows(found, type_, embedder, work))
+        facts: Mapping[str, object] = {
+            "model": embedder.name,
+            "dimensions": embedder.dimensions,
+            "chunk_type": type_,
+            "generated": stamp,
+            "version": __version__,
+        }
+        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+        # names that are not Unicode cannot be written
+        text = f'{{"_metadata": {json.dumps(facts)},\n"chunks": [\n{lines}\n]}}\n'
+        write_text(folder / _FILES[type_], text.encode("utf-8", "replace").decode())
+        counts[_FILES[type_]] = len(rows)
+    return counts
+
+
+def _list_rows(
+    project: Project, type_: str, embedder: Embedder, work: Work
+) -> Iterator[dict[str, object]]:
+    views = project.part(Views).store()
+    states, tags = views.files(), views.tags()
+    paths = sorted(path for path in states if split_view(path)[0] == type_)
+    for done, path in enumerate(paths):
+        work.check()
+        if done % 100 == 0:
+            work.report(Progress(f"writing {type_}", done, len(paths)))
+        chunks = views.chunks_of(path)
+        vectors = views.vectors(embedder.name, [chunk.id for chunk in chunks])
+        for chunk in chunks:
+            shown = show_view(chunk, states[path], tags.get(path, ())).as_dict()
+            vector = vectors.get(chunk.id)
+            if vector is not None:
+                shown["embedding"] = [round(float(number), 7) for number in vector]
+            yield shown

@@ -1,40 +1,23 @@
-"""Files beside the databases: atomic writes, bounded reads, errors of the operating system, and the
-RFC's JSON files of a project: metadata, fingerprints, pending files and refused files."""
+"""Files on disk: atomic writes, bounded reads, sizes, and errors of the operating system."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import logging
 import os
-import re
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sonde.errors import DiskFull, IndexTooNew, PermissionDenied, SondeError, StorageUnusable
-from sonde.types import FileState, IndexReport, Kind, StoreCounts
 
 MAX_JSON_BYTES = 10 * 1024 * 1024
 """Larger JSON files are not loaded."""
 _MEGABYTE = 1 << 20
-VERSION = "1.0.0"
-"""What `metadata.json` gives as the version of the stored format."""
-_FINGERPRINTS: Mapping[Kind, str] = {"code": "fingerprints.json", "docs": "docs-fingerprints.json"}
-_CODE_COUNTS = ("totalFiles", "totalChunks", "storageSizeBytes")
-_DOCS_COUNTS = ("totalDocs", "totalDocChunks", "docsStorageSizeBytes")
-_HASH = re.compile(r"[0-9a-f]{64}")
-_EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
-T = TypeVar("T")
-Json = Mapping[str, object]
-"""An object of a JSON file, before it is checked."""
-Refusals = dict[str, tuple[int, int, str]]
-"""Path -> size, modification time and reason of a file that was read and refused."""
 
 _log = logging.getLogger(__name__)
 
@@ -147,225 +130,3 @@ def read_json(path: Path, limit: int = MAX_JSON_BYTES) -> Any | None:
     except (OSError, ValueError, RecursionError) as error:
         _log.warning("%s cannot be read and is ignored: %s", path, error)
         return None
-
-
-def project_folder(home: Path, root: Path) -> Path:
-    """The folder of a project's index, named after its real path; an old short name is kept."""
-    real = str(root.resolve()).encode("utf-8", "surrogateescape")
-    digest = hashlib.sha256(real).hexdigest()
-    folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
-    return legacy if legacy.is_dir() and not folder.is_dir() else folder
-
-
-@dataclass(frozen=True, slots=True)
-class Metadata:
-    """The contents of `metadata.json`; times are ISO 8601 in UTC."""
-
-    project_path: str
-    created_at: str
-    store: str = "sqlite"
-    last_full_index: str | None = None
-    last_incremental_update: str | None = None
-    last_docs_index: str | None = None
-    code: StoreCounts = _EMPTY
-    docs: StoreCounts = _EMPTY
-    generation: int = 0
-    """Of both stores together, as of this file."""
-    recipe: str = ""
-    """The version and settings of chunking."""
-    models: tuple[str, ...] = ()
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    skipped_examples: tuple[Mapping[str, str], ...] = ()
-
-    @property
-    def last_updated(self) -> str | None:
-        """When the index last changed."""
-        return self.last_incremental_update or self.last_full_index
-
-    @property
-    def total_files(self) -> int:
-        """Files of code and docs."""
-        return self.code.files + self.docs.files
-
-    @property
-    def total_chunks(self) -> int:
-        """Chunks of code and docs."""
-        return self.code.chunks + self.docs.chunks
-
-    def updated(
-        self,
-        *,
-        code: StoreCounts,
-        docs: StoreCounts,
-        full_index: str | None = None,
-        incremental: str | None = None,
-        report: IndexReport | None = None,
-        generation: int | None = None,
-    ) -> Metadata:
-        """A copy after an indexing run; arguments that are None keep their value."""
-        given: dict[str, Any] = {
-            "last_full_index": full_index,
-            "last_incremental_update": incremental,
-            "last_docs_index": full_index or incremental,
-            "generation": generation,
-        }
-        if report:
-            given["skipped"] = dict(report.skipped)
-            given["skipped_examples"] = tuple(asdict(each) for each in report.examples)
-        known = {key: value for key, value in given.items() if value is not None}
-        return replace(self, code=code, docs=docs, **known)
-
-
-def _drop_progress(value: Json) -> Json:
-    """Format 0 has fingerprints but none of our tables: the project must be indexed again."""
-    return {key: value[key] for key in ("projectPath", "createdAt") if key in value}
-
-
-_STEPS: tuple[Callable[[Json], Json], ...] = (_drop_progress,)
-"""Step n turns format n into n + 1; a released step never changes."""
-
-
-def save_metadata(folder: Path, metadata: Metadata) -> None:
-    """Write `metadata.json`."""
-    write_json(
-        folder / "metadata.json",
-        {
-            "version": VERSION,
-            "projectPath": metadata.project_path,
-            "createdAt": metadata.created_at,
-            "lastFullIndex": metadata.last_full_index,
-            "lastIncrementalUpdate": metadata.last_incremental_update,
-            "stats": dict(zip(_CODE_COUNTS, astuple(metadata.code), strict=True)),
-            "docsStats": dict(zip(_DOCS_COUNTS, astuple(metadata.docs), strict=True)),
-            "lastDocsIndex": metadata.last_docs_index,
-            "formatVersion": len(_STEPS),
-            "generation": metadata.generation,
-            "store": metadata.store,
-            "recipe": metadata.recipe,
-            "models": list(metadata.models),
-            "skipped": dict(metadata.skipped),
-            "skippedExamples": list(metadata.skipped_examples),
-        },
-    )
-
-
-def load_metadata(folder: Path) -> Metadata | None:
-    """The contents of `metadata.json`, upgraded from an older format; None if there are none."""
-    path = folder / "metadata.json"
-    value = read_json(path)
-    if not isinstance(value, dict) or not _get(value, "projectPath", str):
-        return None
-    found = _number(value, "formatVersion")
-    major = _get(value, "version", str).split(".")[0]
-    by_version = int(major) if major.isascii() and major.isdigit() else 0
-    refuse_newer(path, max(found, by_version), len(_STEPS))
-    for step in _STEPS[found:]:
-        value = step(value)
-    skipped = _get(value, "skipped", dict)
-    metadata = Metadata(
-        project_path=_get(value, "projectPath", str),
-        created_at=_get(value, "createdAt", str),
-        store=_get(value, "store", str) or "sqlite",
-        recipe=_get(value, "recipe", str),
-        last_full_index=_get(value, "lastFullIndex", str) or None,
-        last_incremental_update=_get(value, "lastIncrementalUpdate", str) or None,
-        last_docs_index=_get(value, "lastDocsIndex", str) or None,
-        code=_counts(value, "stats", _CODE_COUNTS),
-        docs=_counts(value, "docsStats", _DOCS_COUNTS),
-        generation=_number(value, "generation"),
-        models=tuple(each for each in _get(value, "models", list) if isinstance(each, str)),
-        skipped={reason: _number(skipped, reason) for reason in skipped},
-        skipped_examples=tuple(
-            {str(key): str(text) for key, text in each.items()}
-            for each in _get(value, "skippedExamples", list)
-            if isinstance(each, dict)
-        ),
-    )
-    if found < len(_STEPS):
-        # a home that cannot be written is upgraded again each time
-        with contextlib.suppress(SondeError):
-            save_metadata(folder, metadata)
-    return metadata
-
-
-def save_fingerprints(folder: Path, kind: Kind, files: Mapping[str, FileState]) -> None:
-    """Write the hashes of the indexed files, by path."""
-    hashes = {path: files[path].hash for path in sorted(files)}
-    write_json(folder / _FINGERPRINTS[kind], hashes)
-
-
-def load_fingerprints(folder: Path, kind: Kind) -> dict[str, str]:
-    """Path -> SHA-256; invalid entries are left out."""
-    value = read_json(folder / _FINGERPRINTS[kind])
-    pairs = value.items() if isinstance(value, dict) else ()
-    return {path: h for path, h in pairs if path and isinstance(h, str) and _HASH.fullmatch(h)}
-
-
-def save_dirty(
-    folder: Path, paths: Collection[str], heads: Mapping[str, str] | None = None
-) -> None:
-    """Write the files that wait to be indexed, and the commits of the repositories."""
-    value = {"formatVersion": 1, "files": sorted(paths), "heads": dict(heads or {})}
-    write_json(folder / "dirty-files.json", value)
-
-
-def load_dirty(folder: Path) -> set[str]:
-    """The files that wait to be indexed."""
-    value = _load_versioned(folder / "dirty-files.json")
-    return {each for each in _get(value, "files", list) if isinstance(each, str) and each}
-
-
-def load_heads(folder: Path) -> dict[str, str]:
-    """Repository -> its commit when its files were last indexed."""
-    value = read_json(folder / "dirty-files.json")
-    heads = _get(value, "heads", dict) if isinstance(value, dict) else {}
-    return {name: head for name, head in heads.items() if isinstance(head, str)}
-
-
-def save_refused(folder: Path, refused: Refusals) -> None:
-    """Write the files that were read and refused, as of their size and time."""
-    files = {path: list(refused[path]) for path in sorted(refused)}
-    write_json(folder / "refused-files.json", {"formatVersion": 1, "files": files})
-
-
-def load_refused(folder: Path) -> Refusals:
-    """The files that need not be read again while their size and time are the same."""
-    found: Refusals = {}
-    for name, fact in _get(_load_versioned(folder / "refused-files.json"), "files", dict).items():
-        match fact:
-            case [int(size), int(time), str(reason)]:
-                found[name] = (size, time, reason)
-    return found
-
-
-def stamp_refused(folder: Path) -> tuple[int, int] | None:
-    """A stamp that changes whenever the result of `load_refused` does."""
-    try:
-        facts = (folder / "refused-files.json").stat()
-    except OSError:
-        return None
-    return facts.st_ino, facts.st_mtime_ns
-
-
-def _load_versioned(path: Path) -> Json:
-    """A JSON object of format 1; empty when there is none."""
-    value = read_json(path)
-    if not isinstance(value, dict):
-        return {}
-    refuse_newer(path, _number(value, "formatVersion"), 1)
-    return value
-
-
-def _get(value: Json, key: str, kind: type[T]) -> T:
-    """The value of a key if it is of this kind, else an empty one."""
-    found = value.get(key)
-    return found if isinstance(found, kind) else kind()
-
-
-def _number(value: Json, key: str) -> int:
-    found = value.get(key)
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
-
-
-def _counts(value: Json, key: str, names: Sequence[str]) -> StoreCounts:
-    return StoreCounts(*(_number(_get(value, key, dict), name) for name in names))

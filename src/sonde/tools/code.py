@@ -11,10 +11,10 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 from sonde.app import App
 from sonde.errors import EmptyQuery
 from sonde.paging.budget import ENVELOPE_TOKENS, SHORTEST_SNIPPET, fit_page, snippet_limit
-from sonde.projects.files import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.find import find_project, indexed_project
+from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.lines import LineScan, scan_project
-from sonde.projects.search import Request, open_page
+from sonde.projects.search import Request, open_search_page
 from sonde.projects.update import repairing_corruption
 from sonde.projects.views import find_context
 from sonde.runtime.work import Work
@@ -103,7 +103,7 @@ def _answer(
     """One page of a search as documented, cut to its budget."""
     began = time.perf_counter()
     workspace = app.workspace
-    page = open_page(workspace, request, work, cursor)
+    page = open_search_page(workspace, request, work, cursor)
     budget = max_tokens or workspace.max_tokens
     trust = {"freshness": page.freshness, "note": page.note}
 

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.paging.cursor import decode_key, encode_key
-from sonde.projects.check import check_soon
 from sonde.projects.find import find_project, indexed_project, require_consent, require_index
 from sonde.projects.index import (
     build_index,
@@ -21,6 +20,7 @@ from sonde.projects.index import (
     remove_index,
     start_indexing,
 )
+from sonde.projects.maintenance import check_soon
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Route

@@ -13,13 +13,13 @@ from sonde.errors import InvalidRequest
 from sonde.paging.budget import SHORTEST_SNIPPET, fit_page
 from sonde.projects.pages import (
     MatchPage,
+    PageMatch,
     PageMode,
     PageRequest,
     PageView,
     open_match_page,
     round_score,
 )
-from sonde.projects.rows import PageMatch
 from sonde.runtime.work import Work
 from sonde.tools.route import Route
 from sonde.tools.schema import Param, TagsParam, TypesParam
@@ -158,7 +158,7 @@ def _answer(
     page = open_match_page(workspace, request, view, work, cursor)
 
     def write(hit: Hit, length: int) -> Json:
-        return _show_match(page, page.rows.present(hit, length))
+        return _show_match(page, page.present(hit, length))
 
     def whole(rows: list[Json]) -> PageAnswer:
         took_ms = round((time.perf_counter() - began) * 1000)
@@ -231,7 +231,7 @@ def _show_match(page: MatchPage, found: PageMatch) -> Json:
             "line_end": hit.span.end_line,
         }
     }
-    if page.rows.include_snippet:
+    if page.include_snippet:
         match["content"] = hit.text
     if mode == "regex":
         match["line_number"] = hit.span.start_line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -79,19 +80,23 @@ def run_store(session: Session) -> int:
         answer = convert_store(
             session.app.workspace, session.args.store, project=session.project, work=work
         )
-    session.print_done(answer, answer["message"])
+    session.print_done(answer, str(answer["message"]))
     return FOUND
 
 
 def run_export(session: Session) -> int:
     """Write the views of the project's files to chunk files."""
-    from sonde.projects.maintenance import export_chunks
+    from sonde.projects.views import export_chunks
 
     with session.working() as work:
         workspace = session.app.workspace
         answer = export_chunks(workspace, session.args.output, session.project, work=work)
-    session.print_done(answer, answer["message"])
+    session.print_done(answer, str(answer["message"]))
     return FOUND
+
+
+FLUSH_COMMAND = (sys.executable, "-P", "-m", "sonde.cli.main", "flush", "--quiet", "-p")
+"""What a post-commit hook runs, with the project as its last argument."""
 
 
 def run_strategy(session: Session) -> int:
@@ -102,7 +107,12 @@ def run_strategy(session: Session) -> int:
     hook = True if args.hook else False if args.no_hook else None
     with session.working() as work:
         answer = choose_strategy(
-            session.app.workspace, args.strategy, hook, project=session.project, work=work
+            session.app.workspace,
+            args.strategy,
+            hook,
+            project=session.project,
+            flush_command=FLUSH_COMMAND,
+            work=work,
         )
     shown = answer["strategy"] + (" (with hook)" if answer["hook"] else "")
     session.print_answer(answer, [shown])

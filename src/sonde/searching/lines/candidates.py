@@ -15,7 +15,7 @@ from pathlib import Path
 from sonde.policy.admit import Source
 from sonde.policy.census import Census
 from sonde.stores.chunks.base import ChunkStore
-from sonde.stores.files import load_refused, stamp_refused
+from sonde.stores.records import load_refused, stamp_refused
 from sonde.types import ListedFile, Needs
 
 _SETTLED_NS = 2_000_000_000
