@@ -139,6 +139,8 @@ def check_structure(root: Path) -> Iterator[str]:
     for module, line, text in house.named_above():
         if module.name not in NAMED_ABOVE:
             yield f"{module.path.relative_to(root)}:{line}: names {text}, a floor above"
+    for module, line, name in house.bare_numbers():
+        yield f"{module.path.relative_to(root)}:{line}: {name} has no reason beside it"
     for module, line, text in house.foreign_writes():
         yield f"{module.path.relative_to(root)}:{line}: writes {text}, which another module owns"
 

@@ -165,3 +165,25 @@ class Structure:
             for alias in node.names
             if alias.name[:1].isupper()
         }
+
+    def bare_numbers(self) -> Iterator[tuple[Module, int, str]]:
+        """Numeric constants of a module that neither a comment nor a docstring explains."""
+        for module in self.modules.values():
+            lines = module.text.splitlines()
+            body = module.tree.body
+            for node, following in zip(body, [*body[1:], None], strict=False):
+                if not isinstance(node, ast.Assign) or not _is_number(node.value):
+                    continue
+                explained = (
+                    isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+                ) or any("#" in lines[at - 1] for at in range(node.lineno - 1, node.end_lineno + 1))
+                if not explained:
+                    yield module, node.lineno, ast.unparse(node.targets[0])
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right)
+    if isinstance(node, ast.Tuple):
+        return bool(node.elts) and all(map(_is_number, node.elts))
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)

@@ -108,3 +108,10 @@ def test_a_folder_and_a_chain_of_imports_have_an_end(gate, tmp_path):
     folder, chain = gate.check_structure(tmp_path)
     assert folder == "src/sonde: 16 modules, at most 15"
     assert chain.startswith("16 modules import each other in a row: sonde.m0 -> sonde.m1")
+
+
+def test_a_tuned_number_has_its_reason_beside_it(gate, tmp_path):
+    text = 'BARE = 3\nCOMMENTED = 4  # a link recovers\nDOCUMENTED = 5\n"""Why."""\n'
+    write(tmp_path, "src/sonde/numbers.py", text)
+    (problem,) = gate.check_structure(tmp_path)
+    assert problem == "src/sonde/numbers.py:1: BARE has no reason beside it"
