@@ -26,6 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("settings",),
     ("runtime",),
     ("text",),
+    ("values",),
     ("types",),
     ("errors", "version"),
 )
