@@ -18,8 +18,7 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import ROOT_ID, DiskIndex, Node
 from sonde.types import Caller
 
-_INDEX_HANDLE_LENGTH = 8
-"""Shorter than other handles: it is part of every node's."""
+_INDEX_HANDLE_LENGTH = 8  # shorter than other handles: it is part of every node's
 
 
 @dataclass(frozen=True, slots=True)

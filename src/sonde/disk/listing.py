@@ -19,13 +19,12 @@ from sonde.policy.roots import show_path
 from sonde.stores.disk.base import FILE, PENDING, STATES, DiskIndex, Node, Sort
 from sonde.stores.disk.filters import KINDS
 
-_PREVIEW_BYTES = 64 * 1024
-_DUMP_BYTES = 1024
-_DUMP_COLUMNS = 16
-_MAX_PICTURE_BYTES = 4 << 20
+_PREVIEW_BYTES = 64 * 1024  # as documented: about a thousand lines of text
+_DUMP_BYTES = 1024  # enough to recognize a format by its header
+_DUMP_COLUMNS = 16  # bytes of a row, as `hexdump` shows them
+_MAX_PICTURE_BYTES = 4 << 20  # 4 MiB: it is held in memory and sent whole
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-_MAX_CUT_BYTES = 4
-"""Longest UTF-8 sequence: so much of a preview's end may be half a character."""
+_MAX_CUT_BYTES = 4  # longest UTF-8 sequence: so much of a preview's end may be half a character
 
 
 @dataclass(frozen=True, slots=True)

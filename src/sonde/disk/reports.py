@@ -11,18 +11,8 @@ from sonde.errors import Cancelled, InvalidRequest, SondeError
 from sonde.policy.read import digest_file
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import (
-    Copies,
-    DiskIndex,
-    Growth,
-    Node,
-    Plan,
-    RankedNode,
-    ReportKind,
-    ReportRow,
-    Scan,
-    TreeStore,
-)
+from sonde.stores.disk import base
+from sonde.stores.disk.base import DiskIndex, Node, Plan, ReportKind, ReportRow, Scan, TreeStore
 from sonde.stores.disk.filters import read_moment
 from sonde.types import Progress
 
@@ -39,9 +29,8 @@ REPORTS: Mapping[ReportKind, str] = {
 _DEFAULT_SINCE = "7d"
 _COMPARISON_WAIT_S = 1.0
 """Most comparisons end within this time; then the report is complete at once."""
-_MIN_DIGEST_BYTES = 1
-"""Empty files are all equal and waste nothing."""
-_DIGESTS_PER_WRITE = 200
+_MIN_DIGEST_BYTES = 1  # empty files are all equal and waste nothing
+_DIGESTS_PER_WRITE = 200  # few transactions, and little to repeat after a crash
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +67,7 @@ def read_disk_report(
     scope = f"report:{index.id}:{kind}:{since or ''}"
     after = disk.read_cursor(cursor, scope)
     tree = disk.tree(index.id)
-    base: Scan | None = None
+    earlier: Scan | None = None
     complete: bool | None = None
     comparison: str | None = None
     if kind == "duplicates":
@@ -87,15 +76,15 @@ def read_disk_report(
         ended = job.wait(timeout_s=_COMPARISON_WAIT_S)
         complete, comparison = ended and job.status == "done", None if ended else job.id
     elif kind == "growth":
-        base = _find_base_scan(disk, tree, since)
+        earlier = _find_base_scan(disk, tree, since)
     rows: list[ReportRow] = []
-    if kind != "growth" or base:
+    if kind != "growth" or earlier:
         rows += tree.report(
-            kind, limit + 1, after, now_ms=disk.clock_ms(), since_scan=base.id if base else 0
+            kind, limit + 1, after, now_ms=disk.clock_ms(), since_scan=earlier.id if earlier else 0
         )
     page = disk.cut_page(rows, limit, scope, lambda row: row.key)
     paths = {node.id: show_tree_path(tree, node) for node in _list_nodes(page.rows)}
-    return DiskReport(kind, index, page, paths, limit, since, base, complete, comparison)
+    return DiskReport(kind, index, page, paths, limit, since, earlier, complete, comparison)
 
 
 def check_report_kind(kind: str) -> ReportKind:
@@ -117,9 +106,9 @@ def explain_report(
     """How a report is read."""
     kind = check_report_kind(kind)
     tree = disk.tree(index.id)
-    base = _find_base_scan(disk, tree, since) if kind == "growth" else None
+    earlier = _find_base_scan(disk, tree, since) if kind == "growth" else None
     return tree.explain_report(
-        kind, limit + 1, now_ms=disk.clock_ms(), since_scan=base.id if base else 0
+        kind, limit + 1, now_ms=disk.clock_ms(), since_scan=earlier.id if earlier else 0
     )
 
 
@@ -133,9 +122,9 @@ def _find_base_scan(disk: Disk, tree: TreeStore, since: str | None) -> Scan | No
 
 def _list_nodes(rows: Iterable[ReportRow]) -> Iterable[Node]:
     for row in rows:
-        if isinstance(row, Copies):
+        if isinstance(row, base.Copies):
             yield from row.nodes
-        elif isinstance(row, RankedNode | Growth) and row.node:
+        elif isinstance(row, base.RankedNode | base.Growth) and row.node:
             yield row.node
 
 

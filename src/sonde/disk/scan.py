@@ -19,32 +19,13 @@ from sonde.disk.trees import ScanLimits, ScanReport, now_ms
 from sonde.errors import FileMissing
 from sonde.policy.metadata import Descent, measure_blocks
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import (
-    FILE,
-    FOLDER,
-    LINK,
-    LINKED,
-    LOOP,
-    MOUNT,
-    OK,
-    OTHER,
-    OUTSIDE,
-    PENDING,
-    ROOT_ID,
-    STATES,
-    TOO_DEEP,
-    UNREADABLE,
-    VANISHED,
-    Batch,
-    Node,
-    TreeStore,
-    sort_names,
-)
+from sonde.stores.disk import base
+from sonde.stores.disk.base import ROOT_ID, Batch, Node, TreeStore, sort_names
 from sonde.types import Progress
 
-_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK}
-_TYPE_BITS = 0o170000
-_NS_PER_MS = 1_000_000
+_KINDS = {stat.S_IFREG: base.FILE, stat.S_IFDIR: base.FOLDER, stat.S_IFLNK: base.LINK}
+_TYPE_BITS = 0o170000  # S_IFMT of stat.h
+_NS_PER_MS = 1_000_000  # stat gives nanoseconds, trees store milliseconds
 
 
 @dataclass(slots=True)
@@ -66,7 +47,7 @@ class _Frame:
     files: int = 0
     folders: int = 0
     children: int = 0
-    state: int = OK
+    state: int = base.OK
 
 
 @dataclass
@@ -116,7 +97,7 @@ class TreeScan:
         stored = self.store.get(ROOT_ID)
         here = descent.look_here()
         born = stored.born if stored else self._scan
-        node = _make_node((ROOT_ID, 0, "", FOLDER, 0), here, PENDING, "", born)
+        node = _make_node((ROOT_ID, 0, "", base.FOLDER, 0), here, base.PENDING, "", born)
         if stored is None:
             self._batch.inserted[ROOT_ID] = node
         self._report.folders += 1
@@ -143,11 +124,11 @@ class TreeScan:
         """The frame of a folder, or None if it is not walked; then its state is written."""
         device = seen.st_dev
         inner = _Frame(node, stored, device, above.weight)
-        linked = node.kind == LINK
-        state = OUTSIDE if linked else TOO_DEEP
+        linked = node.kind == base.LINK
+        state = base.OUTSIDE if linked else base.TOO_DEEP
         deep = self.depth_limit is not None and node.depth >= self.depth_limit
         if not linked and device != above.device:
-            inner.node, state = node._replace(disk=0), MOUNT
+            inner.node, state = node._replace(disk=0), base.MOUNT
         elif not deep:
             try:
                 inside = False
@@ -163,7 +144,7 @@ class TreeScan:
                     here = descent.look_here() if linked else seen
                     inner.identity = (here.st_dev, here.st_ino)
                     state = self._judge(inner, counted=inside)
-                    if state == OK:
+                    if state == base.OK:
                         inner.device = here.st_dev
                         inner.disk = measure_blocks(here) if linked else 0
                         self._read_folder(descent, inner)
@@ -177,18 +158,18 @@ class TreeScan:
     def _judge(self, inner: _Frame, *, counted: bool) -> int:
         """OK if a folder that could be opened is to be walked, else why not."""
         if inner.identity in self._above:
-            return LOOP
+            return base.LOOP
         if counted or inner.identity in self._entered:
-            return LINKED
+            return base.LINKED
         if self.follow:
             self._entered.add(inner.identity)
-        return OK
+        return base.OK
 
     def _leave_out(self, frame: _Frame, above: _Frame, state: int) -> None:
         frame.state = state
         if frame.stored and self.store.children(frame.node.id, 1):
             self._batch.emptied.append(frame.node.id)
-        if frame.node.kind == FOLDER or state != OUTSIDE:
+        if frame.node.kind == base.FOLDER or state != base.OUTSIDE:
             self._count_problem(state)
         self._finished += frame.weight
         self._finish(frame, above)
@@ -220,12 +201,12 @@ class TreeScan:
         seen = files = folders = size = disk = 0
         for name, facts in descent.look_at(names):
             seen += 1
-            kind = _KINDS.get(facts.st_mode & _TYPE_BITS, OTHER)
+            kind = _KINDS.get(facts.st_mode & _TYPE_BITS, base.OTHER)
             # folders and followed links are pending until they are entered
-            state, target = PENDING if kind == FOLDER else OK, ""
-            if kind == LINK:
-                state, target = PENDING if self.follow else OK, descent.read_target(name)
-            elif kind == FILE and facts.st_nlink > 1:
+            state, target = base.PENDING if kind == base.FOLDER else base.OK, ""
+            if kind == base.LINK:
+                state, target = base.PENDING if self.follow else base.OK, descent.read_target(name)
+            elif kind == base.FILE and facts.st_nlink > 1:
                 state = self._count_name(facts)
             stored = known.pop(name, None)
             if stored is not None and stored.kind != kind:
@@ -237,16 +218,16 @@ class TreeScan:
             if stored is None:
                 inserted[number] = node
                 self._next_id += 1
-            elif state != PENDING and node != stored:
+            elif state != base.PENDING and node != stored:
                 self._note_change(stored, node)
-            if state == PENDING:
+            if state == base.PENDING:
                 frame.todo.append((node, stored, facts))
-            if kind == FILE:
+            if kind == base.FILE:
                 files += 1
-                size += node.size if state == OK else 0
-            if kind == FOLDER:
+                size += node.size if state == base.OK else 0
+            if kind == base.FOLDER:
                 folders += 1
-            elif state != LINKED:
+            elif state != base.LINKED:
                 disk += node.disk
         self._seen += seen
         self._report.files += files
@@ -263,7 +244,7 @@ class TreeScan:
     def _note_change(self, stored: Node, node: Node) -> None:
         self._report.changed += 1
         self._batch.updated.append(node)
-        if stored.kind == LINK and (stored.children or stored.state == PENDING):
+        if stored.kind == base.LINK and (stored.children or stored.state == base.PENDING):
             self._batch.emptied.append(stored.id)  # the last scan followed it
         if node.size != stored.size:
             self._batch.past.append((stored.id, stored.size, stored.disk))
@@ -274,16 +255,16 @@ class TreeScan:
         left = self._names.pop(key, 0)
         if not left:
             self._names[key] = facts.st_nlink - 1
-            return OK
+            return base.OK
         if left > 1:
             self._names[key] = left - 1
-        self._count_problem(LINKED)
-        return LINKED
+        self._count_problem(base.LINKED)
+        return base.LINKED
 
     def _finish(self, frame: _Frame, above: _Frame | None) -> None:
         """Write a folder's totals and add them to those of the folder above."""
         node, stored = frame.node, frame.stored
-        if node.kind == LINK and frame.state != OK:
+        if node.kind == base.LINK and frame.state != base.OK:
             done = node._replace(state=frame.state)
         else:
             done = node._replace(
@@ -297,7 +278,7 @@ class TreeScan:
             if above:
                 above.size += frame.size
                 # the link itself was counted with its folder
-                above.disk += frame.disk + (node.disk if node.kind == FOLDER else 0)
+                above.disk += frame.disk + (node.disk if node.kind == base.FOLDER else 0)
                 above.files += frame.files
                 above.folders += frame.folders
             else:
@@ -311,7 +292,7 @@ class TreeScan:
         self._pause()
 
     def _count_problem(self, state: int) -> None:
-        name = STATES[state]
+        name = base.STATES[state]
         self._report.problems[name] = self._report.problems.get(name, 0) + 1
 
     def _pause(self) -> None:
@@ -338,7 +319,7 @@ def _make_node(
     place: tuple[int, int, str, int, int], facts: os.stat_result, state: int, target: str, born: int
 ) -> Node:
     """The node of a name; `place` is id, parent, name, kind and depth."""
-    size = 0 if place[3] == FOLDER else facts.st_size
+    size = 0 if place[3] == base.FOLDER else facts.st_size
     mtime_ms, mode = facts.st_mtime_ns // _NS_PER_MS, facts.st_mode & ~_TYPE_BITS
     disk, links = measure_blocks(facts), facts.st_nlink
     return Node(*place, size, disk, mtime_ms, mode, links, state, 0, 0, 0, target, born)
@@ -348,7 +329,7 @@ def _classify_error(error: Exception, *, linked: bool) -> int:
     """The state of a folder that could not be entered."""
     number = getattr(error, "errno", None)
     if isinstance(error, RuntimeError) or number == errno.ELOOP:
-        return LOOP
+        return base.LOOP
     if linked:
-        return OUTSIDE
-    return VANISHED if number in (errno.ENOENT, errno.ENOTDIR) else UNREADABLE
+        return base.OUTSIDE
+    return base.VANISHED if number in (errno.ENOENT, errno.ENOTDIR) else base.UNREADABLE

@@ -20,12 +20,9 @@ from sonde.runtime.jobs import mint_handle
 from sonde.stores.disk.base import LINK, ROOT_ID, DiskIndex, Node, ShellSession, Sort, TreeStore
 from sonde.types import Caller
 
-_MAX_MESSAGE_CHARS = 400
-"""Of a path in an error message."""
-_MAX_PATH_BYTES = 700
-"""Of a path in an answer, as JSON."""
-_MAX_LINK_HOPS = 8
-"""Links followed on one way, so that a circle of them ends."""
+_MAX_MESSAGE_CHARS = 400  # of a path in an error message
+_MAX_PATH_BYTES = 700  # of a path in an answer, as JSON
+_MAX_LINK_HOPS = 8  # links followed on one way, so that a circle of them ends
 _BYTE_ESCAPE = re.compile(r"\\x([89a-f][0-9a-f])")
 
 

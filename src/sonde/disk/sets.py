@@ -6,18 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sonde.disk import trees
 from sonde.disk.reports import compare_copies
 from sonde.disk.scope import find_index, find_shell_session
-from sonde.disk.trees import (
-    Disk,
-    NodeMatches,
-    Page,
-    SetDetail,
-    SetEntries,
-    SetSummary,
-    show_tree_path,
-    split_node,
-)
+from sonde.disk.trees import Disk, Page, SetEntries, SetSummary, show_tree_path, split_node
 from sonde.errors import HandleUnknown, IndexNotFound, InvalidRequest
 from sonde.projects.find import known_roots, require_consent
 from sonde.projects.lines import LineScan, scan_project
@@ -26,33 +18,18 @@ from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import read_question
 from sonde.runtime.jobs import mint_handle
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import (
-    Combination,
-    Context,
-    DiskIndex,
-    Node,
-    Plan,
-    ResourceSet,
-    SavedQuery,
-)
-from sonde.stores.disk.filters import (
-    CONTENT,
-    Condition,
-    Filter,
-    list_conditions,
-    parse_filter,
-    render_filter,
-)
+from sonde.stores.disk import base, filters
+from sonde.stores.disk.base import Context, DiskIndex, Node, Plan, ResourceSet, SavedQuery
+from sonde.stores.disk.filters import CONTENT, Condition, Filter, parse_filter, render_filter
 from sonde.types import Caller
 
 SAMPLE_SIZE = 10
 """Entries that a set is introduced with."""
-_MAX_NAME_CHARS = 200
+_MAX_NAME_CHARS = 200  # the most that the fields for names take; a filter may become one
 _MAX_KNOWN_QUERIES = 1_000
 """Saved queries compared with a new one, so that the same filter is saved once."""
-_MAX_RANKED_FILES = 200
-"""Best answers of a search that a condition on contents takes."""
-_MEMBERS_PER_READ = 1_000
+_MAX_RANKED_FILES = 200  # best answers of a search that a condition on contents takes
+_MEMBERS_PER_READ = 1_000  # keeps memory small: a filter may match every node
 _DUPLICATE = Condition("is", ":", "duplicate")
 
 
@@ -64,10 +41,10 @@ def find_set(disk: Disk, caller: Caller, handle: str) -> ResourceSet:
     return found
 
 
-def describe_set(disk: Disk, found: ResourceSet) -> SetDetail:
+def describe_set(disk: Disk, found: ResourceSet) -> trees.SetDetail:
     """A set with a sample of its entries."""
     tree = disk.tree(found.index)
-    return SetDetail(found, tree.totals(found.id), tuple(tree.members(found.id, SAMPLE_SIZE)))
+    return trees.SetDetail(found, tree.totals(found.id), tuple(tree.members(found.id, SAMPLE_SIZE)))
 
 
 def list_sets(disk: Disk, caller: Caller, *, limit: int, cursor: str | None) -> Page[SetSummary]:
@@ -146,7 +123,7 @@ def _number_of(found: ResourceSet, handle: str) -> int:
 
 
 def combine_sets(
-    disk: Disk, first: ResourceSet, how: Combination, second: ResourceSet, name: str
+    disk: Disk, first: ResourceSet, how: base.Combination, second: ResourceSet, name: str
 ) -> ResourceSet:
     """A new set that combines two; those stay as they are."""
     if first.index != second.index:
@@ -238,7 +215,7 @@ def delete_query(disk: Disk, query: SavedQuery, work: Work, confirm: str | None)
     disk.saved.delete(SavedQuery, query.id, query.owner)
 
 
-def run_query(disk: Disk, query: SavedQuery, work: Work) -> SetDetail:
+def run_query(disk: Disk, query: SavedQuery, work: Work) -> trees.SetDetail:
     """Fill the query's resource set with the nodes that match now."""
     caller = work.caller
     index = find_index(disk, caller, query.index)
@@ -256,7 +233,7 @@ def run_query(disk: Disk, query: SavedQuery, work: Work) -> SetDetail:
 
 def find_matches(
     disk: Disk, index: DiskIndex, where: Filter, limit: int, work: Work
-) -> NodeMatches:
+) -> trees.NodeMatches:
     """The largest nodes that match a filter; nothing is saved."""
     tree, selection = disk.tree(index.id), mint_handle()
     tree.select(selection, where, _gather_context(disk, index, where, work))
@@ -270,7 +247,7 @@ def find_matches(
     finally:
         tree.discard(selection)
     paths = {node.id: show_tree_path(tree, node) for node in nodes}
-    return NodeMatches(index, totals, tuple(nodes), paths)
+    return trees.NodeMatches(index, totals, tuple(nodes), paths)
 
 
 def explain_query(disk: Disk, query: SavedQuery) -> Plan:
@@ -280,7 +257,7 @@ def explain_query(disk: Disk, query: SavedQuery) -> Plan:
 
 def _gather_context(disk: Disk, index: DiskIndex, where: Filter, work: Work) -> Context:
     """What a filter needs beyond metadata: files found by content, compared copies."""
-    tests = list(dict.fromkeys(list_conditions(where)))
+    tests = list(dict.fromkeys(filters.list_conditions(where)))
     if _DUPLICATE in tests:
         compare_copies(disk, index).join(work)
     found = {test: _find_nodes(disk, index, test, work) for test in tests if test.field in CONTENT}

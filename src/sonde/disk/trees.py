@@ -19,19 +19,10 @@ from sonde.policy.roots import show_path
 from sonde.projects.project import Workspace
 from sonde.runtime.jobs import HANDLE_LENGTH, HANDLE_LETTERS
 from sonde.runtime.work import WriterLock
-from sonde.stores.disk.base import (
-    DiskIndex,
-    Key,
-    Member,
-    Node,
-    ResourceSet,
-    SavedStore,
-    Totals,
-    TreeStore,
-)
+from sonde.stores.disk import base
+from sonde.stores.disk.base import Key, Member, Node, ResourceSet, SavedStore, Totals, TreeStore
 
-_MAX_OPEN_TREES = 16
-"""Each keeps a few file descriptors and a page cache."""
+_MAX_OPEN_TREES = 16  # each keeps a few file descriptors and a page cache
 _MAX_CONNECTIONS = 1_000
 """Connections whose session is remembered; a session can always be named by its handle."""
 
@@ -128,7 +119,7 @@ class SetEntries:
 class NodeMatches:
     """The largest nodes that match a filter."""
 
-    index: DiskIndex
+    index: base.DiskIndex
     totals: Totals
     nodes: tuple[Node, ...]
     paths: Mapping[int, str]

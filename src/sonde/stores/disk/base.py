@@ -14,7 +14,7 @@ STATES = tuple("ok pending unreadable mount loop too_deep vanished linked outsid
 OK, PENDING, UNREADABLE, MOUNT, LOOP, TOO_DEEP, VANISHED, LINKED, OUTSIDE = range(9)
 """`linked`: another name of a file that is already counted. `outside`: a link not followed."""
 
-ROOT_ID = 1
+ROOT_ID = 1  # the first row of a tree; 0 means no parent
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Sort = Literal["name", "size", "modified"]

@@ -27,10 +27,9 @@ from typing import Any
 from sonde.errors import InvalidPattern
 from sonde.types import Json
 
-MAX_FILTER_CHARS = 4_000
-MAX_CONDITIONS = 100
-_MAX_DEPTH = 40
-"""Of nesting: far below the limits of recursion and of SQLite's expressions."""
+MAX_FILTER_CHARS = 4_000  # the most that verbs and the form take
+MAX_CONDITIONS = 100  # each is a term of one SQL statement, far below its limits
+_MAX_DEPTH = 40  # of nesting: far below the limits of recursion and of SQLite's expressions
 
 COMPARISONS = ("<=", ">=", "<", ">", "=")
 KINDS = ("file", "directory", "symlink", "other")
@@ -38,12 +37,9 @@ TRAITS = ("duplicate", "empty", "hidden", "unreadable")
 _UNITS = {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10, "B": 1}
 _SPANS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_TIME_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
-_MAX_AGE_S = 100_000_000_000
-"""Three thousand years; more would overflow a time in milliseconds."""
-_MAX_NUMBER = 1 << 60
-"""Of sizes and depths: fits a column of SQLite with room for sums."""
+_MAX_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999
+_MAX_AGE_S = 100_000_000_000  # three thousand years; more would overflow a time in milliseconds
+_MAX_NUMBER = 1 << 60  # of sizes and depths: fits a column of SQLite with room for sums
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("name", "path"), (":", "~")),

@@ -8,30 +8,12 @@ from typing import Any
 import apsw
 
 from sonde.stores.database import Database, bind_text, read_stored_text
-from sonde.stores.disk.base import (
-    FILE,
-    FOLDER,
-    LINKED,
-    OK,
-    AgeTotal,
-    Copies,
-    ExtensionTotal,
-    Growth,
-    Key,
-    Node,
-    Plan,
-    RankedNode,
-    ReportKind,
-    ReportRow,
-    Scan,
-)
+from sonde.stores.disk import base
+from sonde.stores.disk.base import FILE, FOLDER, LINKED, OK, Key, Node, Plan, ReportRow, Scan
 
-_MAX_EXTENSION_CHARS = 16
-"""A longer ending is part of a name, such as a date or a hash."""
-_DIGEST_BATCH = 500
-"""Nodes read at a time while files are digested, so that writers need not wait."""
-_MAX_COPIES_SHOWN = 10
-"""Nodes that a row of `duplicates` names; the rest is only counted."""
+_MAX_EXTENSION_CHARS = 16  # a longer ending is part of a name, such as a date or a hash
+_DIGEST_BATCH = 500  # nodes read at a time while files are digested, so that writers need not wait
+_MAX_COPIES_SHOWN = 10  # nodes that a row of `duplicates` names; the rest is only counted
 
 COLUMNS = (
     "n.id, n.parent, n.name, n.kind, n.depth, n.size, n.disk, n.mtime, n.mode, n.links, n.state, "
@@ -82,7 +64,7 @@ def list_scans(db: apsw.Connection) -> list[Scan]:
     return [Scan(*row) for row in db.execute(found)]
 
 
-_DAY_MS = 86_400_000
+_DAY_MS = 86_400_000  # the spans of ages are counted in days
 _AGES = (
     ("under a day", 1),
     ("under a week", 7),
@@ -92,7 +74,7 @@ _AGES = (
     ("under three years", 1_096),
     ("older", None),
 )
-_RANKED: Mapping[ReportKind, tuple[str, str]] = {
+_RANKED: Mapping[base.ReportKind, tuple[str, str]] = {
     "largest": ("-n.size", _COUNTED),
     "oldest": ("n.mtime", f"n.kind = {FILE}"),
     "newest": ("-n.mtime", f"n.kind = {FILE}"),
@@ -108,7 +90,7 @@ class ReportReader:
 
     def report(
         self,
-        kind: ReportKind,
+        kind: base.ReportKind,
         limit: int,
         after: Key | None = None,
         *,
@@ -128,7 +110,7 @@ class ReportReader:
             return _rank_nodes(db, kind, limit, after)
 
     def explain_report(
-        self, kind: ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
+        self, kind: base.ReportKind, limit: int, *, now_ms: int = 0, since_scan: int = 0
     ) -> Plan:
         with self._database.tracing() as traced:
             self.report(kind, limit, now_ms=now_ms, since_scan=since_scan)
@@ -171,8 +153,8 @@ class ReportReader:
 
 
 def _rank_nodes(
-    db: apsw.Connection, kind: ReportKind, limit: int, after: Key | None
-) -> list[RankedNode]:
+    db: apsw.Connection, kind: base.ReportKind, limit: int, after: Key | None
+) -> list[ReportRow]:
     key, where = _RANKED[kind]
     later = f" AND ({key}, n.id) > (?, ?)" if after else ""
     found = db.execute(
@@ -180,20 +162,20 @@ def _rank_nodes(
         f"ORDER BY {key}, n.id LIMIT ?",
         (*(after or ()), limit),
     )
-    return [RankedNode([row[WIDTH], row[0]], to_node(row[:WIDTH])) for row in found]
+    return [base.RankedNode([row[WIDTH], row[0]], to_node(row[:WIDTH])) for row in found]
 
 
-def _read_extensions(db: apsw.Connection, limit: int, after: Key | None) -> list[ExtensionTotal]:
+def _read_extensions(db: apsw.Connection, limit: int, after: Key | None) -> list[ReportRow]:
     later = "HAVING (-sum(n.size), n.ext) > (?, ?)" if after else ""
     found = db.execute(
         "SELECT n.ext, count(*), sum(n.size), sum(n.disk) FROM nodes n "  # noqa: S608
         f"WHERE {_COUNTED} GROUP BY n.ext {later} ORDER BY -sum(n.size), n.ext LIMIT ?",
         (*(after or ()), limit),
     )
-    return [ExtensionTotal([-row[2], row[0]], *row) for row in found]
+    return [base.ExtensionTotal([-row[2], row[0]], *row) for row in found]
 
 
-def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) -> list[AgeTotal]:
+def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) -> list[ReportRow]:
     bounds = [now_ms - days * _DAY_MS for _, days in _AGES if days]
     arms = " ".join(f"WHEN n.mtime >= ? THEN {number}" for number in range(len(bounds)))
     found = db.execute(
@@ -202,8 +184,8 @@ def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) 
         bounds,
     )
     counted = {span: (files, size) for span, files, size in found}
-    rows = [
-        AgeTotal([number], name, days, *counted.get(number, (0, 0)))
+    rows: list[ReportRow] = [
+        base.AgeTotal([number], name, days, *counted.get(number, (0, 0)))
         for number, (name, days) in enumerate(_AGES)
     ]
     first = after[0] + 1 if after else 0
@@ -212,7 +194,7 @@ def _read_ages(db: apsw.Connection, limit: int, after: Key | None, now_ms: int) 
 
 def _read_growth(
     db: apsw.Connection, limit: int, after: Key | None, since_scan: int
-) -> list[Growth]:
+) -> list[ReportRow]:
     """What changed in size since a scan, the largest growth first.
 
     A node's earlier size is the one that the first later scan found before it changed; a node
@@ -240,14 +222,15 @@ def _read_growth(
         """,  # noqa: S608
         (since_scan, *(after or ()), limit),
     )
-    rows: list[Growth] = []
-    for before, now, name, id_, *node in found:
-        left = to_node(node) if node[0] is not None else None
-        rows.append(Growth([before - now, id_], id_, left, read_stored_text(name), before, now))
+    rows: list[ReportRow] = []
+    for before, now, name, id_, *row in found:
+        node = to_node(row) if row[0] is not None else None
+        key, shown = [before - now, id_], read_stored_text(name)
+        rows.append(base.Growth(key, id_, node, shown, before, now))
     return rows
 
 
-def _read_copies(db: apsw.Connection, limit: int, after: Key | None) -> list[Copies]:
+def _read_copies(db: apsw.Connection, limit: int, after: Key | None) -> list[ReportRow]:
     later = "AND (-(count(*) - 1) * n.size, d.digest) > (?, ?)" if after else ""
     found: Any = db.execute(
         f"SELECT d.digest, n.size, count(*) FROM {DIGESTED} "  # noqa: S608
@@ -255,7 +238,7 @@ def _read_copies(db: apsw.Connection, limit: int, after: Key | None) -> list[Cop
         "ORDER BY -(count(*) - 1) * n.size, d.digest LIMIT ?",
         (*((after[0], bytes.fromhex(after[1])) if after else ()), limit),
     ).fetchall()
-    rows: list[Copies] = []
+    rows: list[ReportRow] = []
     for digest, size, copies in found:
         first = db.execute(
             f"SELECT {COLUMNS} FROM {DIGESTED} "  # noqa: S608
@@ -263,5 +246,5 @@ def _read_copies(db: apsw.Connection, limit: int, after: Key | None) -> list[Cop
             (digest, size, _MAX_COPIES_SHOWN),
         )
         key, nodes = [-(copies - 1) * size, digest.hex()], list(map(to_node, first))
-        rows.append(Copies(key, bytes(digest), size, copies, nodes))
+        rows.append(base.Copies(key, bytes(digest), size, copies, nodes))
     return rows

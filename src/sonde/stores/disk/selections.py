@@ -15,19 +15,8 @@ import apsw
 
 from sonde.errors import InvalidPattern
 from sonde.stores.database import Database, Value, bind_text, read_number, read_stored_text
-from sonde.stores.disk.base import (
-    FILE,
-    FOLDER,
-    LINKED,
-    OK,
-    PENDING,
-    ROOT_ID,
-    Combination,
-    Context,
-    Member,
-    Plan,
-    Totals,
-)
+from sonde.stores.disk import base
+from sonde.stores.disk.base import FILE, FOLDER, LINKED, OK, PENDING, ROOT_ID, Context, Plan
 from sonde.stores.disk.filters import KINDS, And, Condition, Filter, Not, list_conditions
 from sonde.stores.disk.reports import COLUMNS, DIGESTED, WIDTH, to_node
 from sonde.text.globs import compile_glob
@@ -189,11 +178,11 @@ class SelectionTable:
                 ((selection, node) for node in nodes),
             )
 
-    def combine(self, selection: str, how: Combination, other: str) -> None:
+    def combine(self, selection: str, how: base.Combination, other: str) -> None:
         with self._database.write() as db:
             db.execute(_COMBINED[how], (selection, other))
 
-    def members(self, selection: str, limit: int, after: int = 0) -> list[Member]:
+    def members(self, selection: str, limit: int, after: int = 0) -> list[base.Member]:
         with self._database.read() as db:
             found = db.execute(
                 f"SELECT {COLUMNS}, s.node, s.size, s.mtime, g.name FROM members s "  # noqa: S608
@@ -201,18 +190,18 @@ class SelectionTable:
                 "WHERE s.selection = ? AND s.node > ? ORDER BY s.node LIMIT ?",
                 (selection, after, limit),
             )
-            rows: list[Member] = []
+            rows: list[base.Member] = []
             for row in found:
                 id_, size, mtime, gone = row[WIDTH:]
                 if row[0] is None:
-                    rows.append(Member(id_, None, read_stored_text(gone or ""), size, "gone"))
+                    rows.append(base.Member(id_, None, read_stored_text(gone or ""), size, "gone"))
                     continue
                 node = to_node(row[:WIDTH])
                 same = (node.size, node.mtime_ms) == (size, mtime)
-                rows.append(Member(id_, node, node.name, node.size, "" if same else "changed"))
+                rows.append(base.Member(id_, node, node.name, node.size, "" if same else "changed"))
             return rows
 
-    def totals(self, selection: str) -> Totals:
+    def totals(self, selection: str) -> base.Totals:
         with self._database.read() as db:
             row = db.execute(
                 f"""
@@ -224,7 +213,7 @@ class SelectionTable:
             ).fetchone()
             assert row
             size = _measure(db, selection, folders=bool(row[2]))
-            return Totals(int(row[0]), int(row[1]), int(row[2]), size, int(row[3]))
+            return base.Totals(int(row[0]), int(row[1]), int(row[2]), size, int(row[3]))
 
 
 def _measure(db: apsw.Connection, selection: str, *, folders: bool) -> int:

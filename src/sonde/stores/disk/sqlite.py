@@ -18,25 +18,13 @@ from sonde.stores.database import (
     read_number,
     read_stored_text,
 )
-from sonde.stores.disk.base import (
-    ROOT_ID,
-    Batch,
-    DiskIndex,
-    Key,
-    Node,
-    ResourceSet,
-    Saved,
-    SavedQuery,
-    Scan,
-    ShellSession,
-    Sort,
-)
+from sonde.stores.disk import base
+from sonde.stores.disk.base import ROOT_ID, Batch, Key, Node, Saved, Scan, Sort
 from sonde.stores.disk.reports import COLUMNS, ReportReader, get_node, list_scans, to_node, to_row
 from sonde.stores.disk.selections import SelectionTable
 from sonde.types import Json
 
-_MAX_SCANS = 100
-"""Scans whose sizes are kept for `growth` and `history`: a quarter of daily scans."""
+_MAX_SCANS = 100  # scans whose sizes are kept for `growth` and `history`: a quarter of daily scans
 _MAX_SESSIONS = 1_000
 """Sessions of all users; a client that reconnects leaves one behind each time."""
 _KEYS: Mapping[Sort, str] = {"name": "n.name", "size": "-n.size", "modified": "-n.mtime"}
@@ -276,10 +264,10 @@ def _create_saved(connection: apsw.Connection) -> None:
 
 _SAVED_FORMAT = Format(0x736E6473, (_create_saved,))
 _TABLES = {
-    ShellSession: "sessions",
-    DiskIndex: "indexes",
-    ResourceSet: "sets",
-    SavedQuery: "queries",
+    base.ShellSession: "sessions",
+    base.DiskIndex: "indexes",
+    base.ResourceSet: "sets",
+    base.SavedQuery: "queries",
 }
 
 
@@ -290,9 +278,11 @@ class SqliteSavedStore:
         self._database = Database(path, _SAVED_FORMAT)
         self._max_sessions = max_sessions
 
-    def put(self, value: ShellSession | DiskIndex | ResourceSet | SavedQuery) -> None:
+    def put(
+        self, value: base.ShellSession | base.DiskIndex | base.ResourceSet | base.SavedQuery
+    ) -> None:
         row = {f'"{each.name}"': getattr(value, each.name) for each in fields(value)}
-        if isinstance(value, ShellSession):
+        if isinstance(value, base.ShellSession):
             row['"preferences"'] = json.dumps(dict(value.preferences))
         into = f"{_TABLES[type(value)]} ({', '.join(row)})"
         marks = ", ".join("?" for _ in row)
@@ -301,7 +291,7 @@ class SqliteSavedStore:
                 f"INSERT OR REPLACE INTO {into} VALUES ({marks})",  # noqa: S608
                 bind_row(list(row.values())),
             )
-            if isinstance(value, ShellSession):
+            if isinstance(value, base.ShellSession):
                 db.execute(
                     "DELETE FROM sessions WHERE id IN "
                     "(SELECT id FROM sessions ORDER BY updated_ms DESC LIMIT -1 OFFSET ?)",
@@ -347,8 +337,8 @@ def _to_value(kind: type[Saved], row: tuple[Any, ...]) -> Saved:
         each.name: read_stored_text(value) if isinstance(value, bytes) else value
         for each, value in zip(fields(kind), row, strict=True)
     }
-    if kind is ShellSession:
+    if kind is base.ShellSession:
         values["preferences"] = json.loads(values["preferences"])
-    elif kind is DiskIndex:
+    elif kind is base.DiskIndex:
         values["follow_symlinks"] = bool(values["follow_symlinks"])
     return kind(**values)

@@ -16,16 +16,7 @@ from sonde.disk.scope import find_folder, find_home_folder, find_index
 from sonde.disk.trees import join_node
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import (
-    STATES,
-    AgeTotal,
-    Copies,
-    ExtensionTotal,
-    Growth,
-    Node,
-    ReportRow,
-    Scan,
-)
+from sonde.stores.disk import base
 from sonde.text.formats import count_of
 from sonde.tools.disk import IndexParam, delete_scan, start_index
 from sonde.tools.index import read_job
@@ -34,27 +25,12 @@ from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.shapes.nodes import show_crumbs
 from sonde.tools.shapes.shell import show_epoch, show_name
 from sonde.types import Json
-from sonde.web.pages.html import (
-    Markup,
-    frame,
-    join,
-    lead_to,
-    link_to,
-    name_folder,
-    show_age,
-    show_bars,
-    show_button,
-    show_jobs,
-    show_next,
-    show_note,
-    show_rows,
-    show_size,
-    tag,
-)
+from sonde.web.pages import html
+from sonde.web.pages.html import Markup, frame, join, lead_to, link_to, name_folder, tag
 from sonde.web.pages.nodes import link_node, list_choices, show_map, show_name_field, show_tick
 
-_ROWS = 100
-_REPORT_ROWS = 50
+_ROWS = 100  # a few screens of names
+_REPORT_ROWS = 50  # a chart that can still be compared by eye
 _SPANS = {"7d": "a week", "30d": "a month", "365d": "a year"}
 _SORTS = {"name": "Name", "size": "Size", "modified": "Changed"}
 
@@ -88,7 +64,7 @@ def show_disk(app: App, *, work: Work) -> Content:
         tag("button", "Scan"),
         method="post", action="/disk", class_="inline",
     )  # fmt: skip
-    nothing = show_note(
+    nothing = html.show_note(
         "No folder is scanned yet",
         tag("p", "A scan reads names, sizes and times, and opens no file. Then you see what takes "
             "the space, what is old, and what is there twice."),
@@ -113,7 +89,7 @@ def _show_card(state: IndexState) -> Markup:
         tag("h2",
             tag("a", name_folder(path), href=f"/disk/{state.index.id}", class_="open"),
             tag("span", "scanning", class_="badge busy") if state.scanning
-            else tag("span", show_size(root.size if root else None), class_="badge")),
+            else tag("span", html.show_size(root.size if root else None), class_="badge")),
         tag("p", tag("code", path)),
         tag("p", counts, class_="faint"),
     )  # fmt: skip
@@ -150,10 +126,10 @@ def show_folder(
             tag("div", _show_trail(address, crumbs), _show_summary(state, scans, job),
                 class_="grow"),
             None if job else tag(
-                "div", show_button("/disk", "Scan again", root=show_path(index.root)),
-                show_button(f"{address}/forget", "Forget"), class_="below"),
+                "div", html.show_button("/disk", "Scan again", root=show_path(index.root)),
+                html.show_button(f"{address}/forget", "Forget"), class_="below"),
             class_="head split"),
-        show_jobs([job], reload=True) if job else None,
+        html.show_jobs([job], reload=True) if job else None,
         tag("nav", tabs,
             tag("a", "find…", href=link_to("/queries", index=index_id), title="by a filter"),
             class_="tabs", aria_label="Reports"),
@@ -162,7 +138,7 @@ def show_folder(
                 tag("form", _show_listing(listing, kept),
                     _show_keep_form(app, index_id, work) if here else None,
                     method="post", action="/sets"),
-                show_next(listing.page.cursor, address, **kept, sort=sort),
+                html.show_next(listing.page.cursor, address, **kept, sort=sort),
                 aria_label="Listing"),
             show_map(disk, index, found) if found else None,
             class_="beside"),
@@ -170,7 +146,7 @@ def show_folder(
     )  # fmt: skip
 
 
-def _show_summary(state: IndexState, scans: Sequence[Scan], job: Json | None) -> Markup:
+def _show_summary(state: IndexState, scans: Sequence[base.Scan], job: Json | None) -> Markup:
     """How much was found, and when."""
     path, root, home = show_path(state.index.root), state.root, find_home_folder()
     short = path
@@ -179,13 +155,13 @@ def _show_summary(state: IndexState, scans: Sequence[Scan], job: Json | None) ->
     facts: list[str | Markup] = [tag("code", short, title=path)]
     if root:
         facts += [
-            show_size(root.size),
+            html.show_size(root.size),
             count_of(root.files, "file"),
             count_of(root.folders, "folder"),
         ]
     finished = next((scan.finished_ms for scan in scans if scan.finished_ms), None)
     if finished and not job:
-        facts.append(tag("span", "scanned ", show_age(show_epoch(finished))))
+        facts.append(tag("span", "scanned ", html.show_age(show_epoch(finished))))
     return tag("p", [tag("span", each) for each in facts], class_="facts")
 
 
@@ -215,7 +191,7 @@ def _show_trail(address: str, crumbs: Sequence[Json]) -> Markup:
 def _show_listing(listing: FolderListing, kept: dict[str, str | None]) -> Markup:
     rows = listing.page.rows
     if not rows:
-        return show_note("This folder is empty")
+        return html.show_note("This folder is empty")
     address, sort = f"/disk/{listing.place.index.id}", listing.sort
     most = max(row.size or 0 for row in rows) or 1
     heads = [
@@ -225,7 +201,7 @@ def _show_listing(listing: FolderListing, kept: dict[str, str | None]) -> Markup
         for key, name in _SORTS.items()
     ]  # fmt: skip
     ticks = tag("th", "Tick", class_="tick", scope="col")
-    return show_rows([ticks, *heads], [_show_entry(listing, row, most) for row in rows])
+    return html.show_rows([ticks, *heads], [_show_entry(listing, row, most) for row in rows])
 
 
 def _show_entry(listing: FolderListing, row: FolderEntry, most: int) -> Markup:
@@ -245,10 +221,10 @@ def _show_entry(listing: FolderListing, row: FolderEntry, most: int) -> Markup:
         tag("td", tag("i", class_=f"kind {'folder-icon' if row.listable else row.kind}",
                       aria_hidden="true"), shown, "/" if row.listable else None,
             tag("span", row.state.replace("_", " "), class_="badge warn")
-            if row.state != STATES[0] else None),
-        tag("td", tag("i", style=f"--share:{(row.size or 0) / most:.3f}"), show_size(row.size),
+            if row.state != base.STATES[0] else None),
+        tag("td", tag("i", style=f"--share:{(row.size or 0) / most:.3f}"), html.show_size(row.size),
             class_="number"),
-        tag("td", show_age(show_epoch(row.mtime_ms)), class_="number faint"),
+        tag("td", html.show_age(show_epoch(row.mtime_ms)), class_="number faint"),
     )  # fmt: skip
 
 
@@ -268,7 +244,7 @@ def show_report_page(
     found = read_disk_report(
         app.disk, index, report, limit=_REPORT_ROWS, cursor=cursor, since=moment
     )
-    folder, base = name_folder(show_path(index.root)), found.since_scan
+    folder, earlier = name_folder(show_path(index.root)), found.since_scan
     address = f"/disk/{index_id}/reports/{report}"
     tabs = [
         tag("a", name.replace("-", " "), href=f"/disk/{index_id}/reports/{name}",
@@ -290,16 +266,16 @@ def show_report_page(
                        tag("span", " / ", class_="folder"), report.replace("-", " ")),
             tag("nav", tabs, class_="tabs", aria_label="Reports"), class_="head"),
         tag("p", f"{REPORTS[found.kind].capitalize()}.",
-            [" Compared with the scan of ", show_age(show_epoch(base.started_ms)), "."]
-            if base else None, class_="faint"),
+            [" Compared with the scan of ", html.show_age(show_epoch(earlier.started_ms)), "."]
+            if earlier else None, class_="faint"),
         tag("nav", tag("span", "Since", class_="faint"), spans, class_="tabs",
             aria_label="Since when") if grows else None,
         [tag("p", "Contents are still being compared; this is what is known so far.",
              class_="summary"),
-         show_jobs([read_job(app, found.comparison, work=work)], reload=True)]
+         html.show_jobs([read_job(app, found.comparison, work=work)], reload=True)]
         if found.comparison else None,
-        show_bars(bars) if bars else _show_nothing(found),
-        show_next(found.page.cursor, address, since=moment),
+        html.show_bars(bars) if bars else _show_nothing(found),
+        html.show_next(found.page.cursor, address, since=moment),
         kind="disk",
     )  # fmt: skip
 
@@ -307,38 +283,38 @@ def show_report_page(
 def _show_nothing(report: DiskReport) -> Markup:
     if report.kind == "growth":
         if report.since_scan:
-            return show_note("Nothing grew or shrank since then")
-        return show_note(
+            return html.show_note("Nothing grew or shrank since then")
+        return html.show_note(
             "There is no earlier scan to compare with",
             tag("p", "Scan the folder again later; then this shows what grew in between."),
         )
     notes = {"duplicates": "No two files are equal", "empty-folders": "No folder is empty"}
-    return show_note(notes.get(report.kind, "There are no files here"))
+    return html.show_note(notes.get(report.kind, "There are no files here"))
 
 
-def _read_row(report: DiskReport, row: ReportRow) -> tuple[str | Markup, int, str]:
+def _read_row(report: DiskReport, row: base.ReportRow) -> tuple[str | Markup, int, str]:
     """The label of a row, its value and the value as text."""
     match row:
-        case ExtensionTotal() | AgeTotal():
-            label = row.age if isinstance(row, AgeTotal) else f".{row.extension}"
-            text = f"{show_size(row.size)}, {count_of(row.files, 'file')}"
+        case base.ExtensionTotal() | base.AgeTotal():
+            label = row.age if isinstance(row, base.AgeTotal) else f".{row.extension}"
+            text = f"{html.show_size(row.size)}, {count_of(row.files, 'file')}"
             return "none" if label == "." else label, row.size, text
-        case Copies():
+        case base.Copies():
             first = next(iter(row.nodes), None)
             shown = _link_row(report, first) if first else f"sha256:{row.digest.hex()}"
-            text = f"{row.copies} times {show_size(row.size)}"
+            text = f"{row.copies} times {html.show_size(row.size)}"
             return shown, row.size * (row.copies - 1), text
-        case Growth():
+        case base.Growth():
             change = row.now - row.before
             shown = _link_row(report, row.node) if row.node else show_path(row.name)
-            return shown, change, f"{'+' if change >= 0 else '−'}{show_size(abs(change))}"
-    node, text = row.node, show_size(row.node.size)
+            return shown, change, f"{'+' if change >= 0 else '−'}{html.show_size(abs(change))}"
+    node, text = row.node, html.show_size(row.node.size)
     if report.kind in ("oldest", "newest"):
         text = f"{show_epoch(node.mtime_ms)[:10]}, {text}"
     return _link_row(report, node), node.size, text
 
 
-def _link_row(report: DiskReport, node: Node) -> Markup:
+def _link_row(report: DiskReport, node: base.Node) -> Markup:
     index, path = report.index.id, report.paths[node.id]
     folder, _, name = path.rpartition("/")
     name = name if path != "." else "the whole folder"

@@ -23,8 +23,7 @@ from sonde.tools.schema import Param
 from sonde.tools.shapes.shell import show_epoch, show_permissions
 from sonde.web.pages.html import Markup, frame, link_to, show_age, show_note, show_size, tag
 
-_PAGE_LINES = 3_000
-"""More lines make a browser slow to lay out the page."""
+_PAGE_LINES = 3_000  # more lines make a browser slow to lay out the page
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 
 

@@ -19,14 +19,11 @@ from sonde.text.formats import count_of
 from sonde.tools.shapes.shell import show_name
 from sonde.web.pages.html import Markup, link_to, show_rows, show_size, tag
 
-_CHOICES = 50
-_MAX_TILES = 60
-"""Boxes of one folder; more are too small to point at."""
-_MIN_SHARE = 0.002
-"""Of the folder: smaller ones share one box."""
-_MIN_OPEN_SHARE = 0.05
-"""Of the whole map: larger folders show their contents."""
-_NO_EXTENSION_HUE = 170
+_CHOICES = 50  # the newest sets; a longer menu is hard to choose from
+_MAX_TILES = 60  # boxes of one folder; more are too small to point at
+_MIN_SHARE = 0.002  # of the folder: smaller ones share one box
+_MIN_OPEN_SHARE = 0.05  # of the whole map: larger folders show their contents
+_NO_EXTENSION_HUE = 170  # degrees: a green-blue
 
 
 @dataclass(frozen=True, slots=True)

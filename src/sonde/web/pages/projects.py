@@ -13,35 +13,13 @@ from sonde.errors import IndexNotFound, InvalidRequest
 from sonde.projects.find import find_project
 from sonde.runtime.work import Work
 from sonde.text.formats import count_of
-from sonde.tools.index import (
-    Action,
-    JobParam,
-    delete_index,
-    get_index_status,
-    list_jobs,
-    list_projects,
-    read_job,
-    start_project_job,
-    stop_job,
-)
+from sonde.tools import index
 from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, Param
-from sonde.web.pages.html import (
-    Markup,
-    frame,
-    lead_to,
-    link_to,
-    name_folder,
-    show_age,
-    show_bars,
-    show_jobs,
-    show_note,
-    show_status,
-    tag,
-)
+from sonde.web.pages import html
+from sonde.web.pages.html import Markup, frame, lead_to, link_to, name_folder, tag
 
-_SHOWN_JOBS = 20
-"""The newest; older ones are of no interest here."""
+_SHOWN_JOBS = 20  # the newest; older ones are of no interest here
 _INDEX_QUESTION = "Index "
 """How the question begins that is answered by entering a folder."""
 
@@ -51,7 +29,7 @@ ProjectParam = Annotated[str, Param("Folder of the project", min_length=1, max_l
 def begin(
     app: App,
     project: ProjectParam,
-    action: Annotated[Action, Param("What to do")] = "index",
+    action: Annotated[index.Action, Param("What to do")] = "index",
     confirm: ConfirmParam = None,
     *,
     work: Work,
@@ -59,7 +37,7 @@ def begin(
     """Start a job on a project; entering a folder is consent, except for a very large one."""
     agreed = Work(ask=lambda asked: asked.startswith(_INDEX_QUESTION) or None, caller=work.caller)
     root = project.strip()
-    start_project_job(app, root, action, confirm, work=agreed)
+    index.start_project_job(app, root, action, confirm, work=agreed)
     return lead_to(link_to("/project", project=root))
 
 
@@ -67,31 +45,32 @@ def forget_project(
     app: App, project: ProjectParam, confirm: ConfirmParam = None, *, work: Work
 ) -> Response:
     """Delete an index, once confirmed; the project's files are kept."""
-    delete_index(app, project, confirm, work=work)
+    index.delete_index(app, project, confirm, work=work)
     return lead_to("/projects")
 
 
-def stop(app: App, job_id: JobParam, *, work: Work) -> Response:
+def stop(app: App, job_id: index.JobParam, *, work: Work) -> Response:
     """Stop a job; it is no error if it has ended meanwhile."""
     with suppress(InvalidRequest):
-        stop_job(app, job_id, work=work)
-    job = read_job(app, job_id, work=work)
+        index.stop_job(app, job_id, work=work)
+    job = index.read_job(app, job_id, work=work)
     if "indexUrl" in job or job["kind"] == "duplicates":
         return lead_to(f"/disk/{job['subject']}")
-    if job["subject"] in {row["projectPath"] for row in list_projects(app, work=work)["projects"]}:
+    known = index.list_projects(app, work=work)["projects"]
+    if any(row["projectPath"] == job["subject"] for row in known):
         return lead_to(link_to("/project", project=job["subject"]))
     return lead_to("/projects")
 
 
 def show_projects(app: App, *, work: Work) -> Content:
     """All projects and the newest jobs."""
-    rows = list_projects(app, work=work)["projects"]
+    rows = index.list_projects(app, work=work)["projects"]
     jobs = _read_jobs(app, work)
     running = {
         job["subject"] for job in jobs if (job["kind"], job["status"]) == ("index", "running")
     }
     cards = [_show_card(row, row["projectPath"] in running) for row in rows]
-    nothing = show_note(
+    nothing = html.show_note(
         "No project is indexed yet",
         tag("p", "Name its folder above, or go there and let sonde read it once."),
         tag("pre", tag("code", "cd your/project\nsonde index")),
@@ -110,7 +89,7 @@ def show_projects(app: App, *, work: Work) -> Content:
         tag("div", tag("h1", "Projects"), form, class_="head split"),
         tag("ul", cards, class_="cards") if cards else nothing,
         tag("h2", "Work"),
-        show_jobs(jobs, reload=True),
+        html.show_jobs(jobs, reload=True),
         kind="projects",
     )
 
@@ -118,7 +97,7 @@ def show_projects(app: App, *, work: Work) -> Content:
 def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
     """One project: size, freshness, vector coverage, skipped files, jobs."""
     try:
-        status = get_index_status(app, project, work=work)
+        status = index.get_index_status(app, project, work=work)
     except IndexNotFound:
         root = str(find_project(app.workspace, project).root)
         jobs = _read_jobs(app, work, root)
@@ -126,20 +105,20 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
             return frame(  # nothing is stored yet
                 name_folder(root),
                 "/projects",
-                tag("h1", name_folder(root), " ", show_status("indexing")),
+                tag("h1", name_folder(root), " ", html.show_status("indexing")),
                 tag("p", tag("code", root)),
                 tag("h2", "Work"),
-                show_jobs(jobs, reload=True),
+                html.show_jobs(jobs, reload=True),
                 kind="projects",
             )
-        status = get_index_status(app, project, work=work)
+        status = index.get_index_status(app, project, work=work)
     root, details = status["projectPath"], status["details"]
     following = details["following"]
     facts: list[tuple[str, str]] = [
         ("Files", f"{status['totalFiles']:,}"),
         ("Chunks", f"{status['totalChunks']:,}"),
         ("On disk", status["storageSize"]),
-        ("Updated", show_age(status["lastUpdated"])),
+        ("Updated", html.show_age(status["lastUpdated"])),
         ("Changes", following["strategy"] if status["watcherActive"] else "when searched"),
         ("Store", details["store"]),
     ]
@@ -150,7 +129,7 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
         name_folder(root),
         "/projects",
         tag("div",
-            tag("div", tag("h1", name_folder(root), " ", show_status(status["status"])),
+            tag("div", tag("h1", name_folder(root), " ", html.show_status(status["status"])),
                 tag("p", tag("code", root), tag("a", "Search it", href=link_to("/", project=root)),
                     class_="facts")),
             None if status["status"] == "indexing" else _show_actions(root),
@@ -158,11 +137,11 @@ def show_project(app: App, project: ProjectParam, *, work: Work) -> Content:
         tag("dl", [tag("div", tag("dt", name), tag("dd", fact)) for name, fact in facts],
             class_="facts-grid"),
         [tag("p", warning, class_="note") for warning in details.get("warnings", ())],
-        [tag("h2", "Vectors"), show_bars(_read_shares(details["vectors"]))]
+        [tag("h2", "Vectors"), html.show_bars(_read_shares(details["vectors"]))]
         if details["vectors"] else None,
-        [tag("h2", "Left out"), show_bars(left_out)] if left_out else None,
+        [tag("h2", "Left out"), html.show_bars(left_out)] if left_out else None,
         tag("h2", "Work"),
-        show_jobs(jobs, reload=True),
+        html.show_jobs(jobs, reload=True),
         kind="projects",
     )  # fmt: skip
 
@@ -186,10 +165,10 @@ def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
         "li",
         tag("h2",
             tag("a", name_folder(root), href=link_to("/project", project=root), class_="open"),
-            show_status("indexing" if busy else row["status"])),
+            html.show_status("indexing" if busy else row["status"])),
         tag("p", tag("code", root)),
         tag("p", f"{files} · {count_of(row['totalChunks'], 'chunk')} · "
-            f"{row['storageSize']} · ", show_age(row["lastUpdated"]), class_="faint"),
+            f"{row['storageSize']} · ", html.show_age(row["lastUpdated"]), class_="faint"),
         tag("p", tag("a", "Search", href=link_to("/", project=root),
                      aria_label=f"Search {name_folder(root)}")),
     )  # fmt: skip
@@ -197,8 +176,8 @@ def _show_card(row: Mapping[str, Any], busy: bool) -> Markup:
 
 def _read_jobs(app: App, work: Work, root: str | None = None) -> list[Mapping[str, object]]:
     """The newest jobs, or those among them on one project."""
-    rows = list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
-    jobs = [read_job(app, row["jobId"], work=work) for row in rows]
+    rows = index.list_jobs(app, _SHOWN_JOBS, work=work)["jobs"]
+    jobs = [index.read_job(app, row["jobId"], work=work) for row in rows]
     return [job for job in jobs if root in (None, job["subject"])]
 
 

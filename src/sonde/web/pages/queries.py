@@ -9,16 +9,8 @@ from typing import Annotated, Literal
 from starlette.responses import Response
 
 from sonde.app import App
+from sonde.disk import sets
 from sonde.disk.indexes import list_index_states
-from sonde.disk.sets import (
-    describe_set,
-    explain_query,
-    find_query,
-    find_set,
-    list_entries,
-    list_queries,
-    run_query,
-)
 from sonde.errors import InvalidPattern
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
@@ -27,22 +19,12 @@ from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.sets import QueryParam, edit_query, make_query, remove_query
 from sonde.tools.shapes.shell import show_epoch, show_name
-from sonde.web.pages.html import (
-    Markup,
-    frame,
-    lead_to,
-    name_folder,
-    show_age,
-    show_button,
-    show_next,
-    show_note,
-    show_size,
-    tag,
-)
+from sonde.web.pages import html
+from sonde.web.pages.html import Markup, frame, lead_to, name_folder, tag
 from sonde.web.pages.nodes import format_counts, show_entry_table
 
-_CARDS = 50
-_SAMPLE = 10
+_CARDS = 50  # a few screens
+_SAMPLE = 10  # a first look; the whole set has its own page
 _HELP = (
     ("name:*.log", "the name fits a glob; path:build/** the whole path"),
     ("name~^test_", "the name holds a match of a regular expression; path~ too"),
@@ -111,7 +93,7 @@ def _show_again(page: Content) -> Response:
 
 def run(app: App, query_id: QueryParam, *, work: Work) -> Response:
     """Run a query, and show what it finds."""
-    run_query(app.disk, find_query(app.disk, work.caller, query_id), work)
+    sets.run_query(app.disk, sets.find_query(app.disk, work.caller, query_id), work)
     return lead_to(f"/queries/{query_id}")
 
 
@@ -137,10 +119,10 @@ def show_queries(
 
 def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
     roots = _list_roots(app, work)
-    page = list_queries(app.disk, work.caller, limit=_CARDS, cursor=cursor)
+    page = sets.list_queries(app.disk, work.caller, limit=_CARDS, cursor=cursor)
     cards = [_show_card(query, roots) for query in page.rows]
     if not roots:
-        return frame("Queries", "/queries", tag("h1", "Queries"), show_note(
+        return frame("Queries", "/queries", tag("h1", "Queries"), html.show_note(
             "No folder is scanned yet",
             tag("p", "A query looks through the names, sizes and times that a scan has read."),
             tag("p", tag("a", "Scan a folder", href="/disk")),
@@ -156,10 +138,10 @@ def _list(app: App, draft: _Draft, cursor: str | None, work: Work) -> Content:
         tag("h1", "Queries"),
         _show_form("/queries", draft, place, "Save and run"),
         tag("h2", "Saved"),
-        tag("ul", cards, class_="cards") if cards else show_note(
+        tag("ul", cards, class_="cards") if cards else html.show_note(
             "Nothing is saved yet", tag("p", "Write a filter above; what it finds is kept as a "
                                         "set that you can look through.")),
-        show_next(page.cursor, "/queries"),
+        html.show_next(page.cursor, "/queries"),
     )  # fmt: skip
 
 
@@ -171,7 +153,7 @@ def _list_roots(app: App, work: Work) -> dict[str, str]:
 
 def _show_last_run(query: SavedQuery, otherwise: str) -> list[str | Markup]:
     ran = query.executed_ms
-    return ["run ", show_age(show_epoch(ran))] if ran else [otherwise]
+    return ["run ", html.show_age(show_epoch(ran))] if ran else [otherwise]
 
 
 def _show_card(query: SavedQuery, roots: Mapping[str, str]) -> Markup:
@@ -183,7 +165,7 @@ def _show_card(query: SavedQuery, roots: Mapping[str, str]) -> Markup:
         tag("p", tag("code", query.filter or "everything")),
         tag("p", f"in {name_folder(root)} · ", _show_last_run(query, "not run yet"),
             class_="faint"),
-        tag("div", show_button(f"{address}/run", "Run", label=f"Run {name}"), class_="below"),
+        tag("div", html.show_button(f"{address}/run", "Run", label=f"Run {name}"), class_="below"),
     )  # fmt: skip
 
 
@@ -193,7 +175,7 @@ def show_query_page(app: App, query_id: QueryParam, *, work: Work) -> Content:
 
 
 def _show_one(app: App, query_id: str, draft: _Draft | None, work: Work) -> Content:
-    query = find_query(app.disk, work.caller, query_id)
+    query = sets.find_query(app.disk, work.caller, query_id)
     root, address = _list_roots(app, work).get(query.index, ""), f"/queries/{query_id}"
     name = show_name(query.name)
     return frame(
@@ -204,27 +186,31 @@ def _show_one(app: App, query_id: str, draft: _Draft | None, work: Work) -> Cont
                 tag("p", tag("a", name_folder(root), href=f"/disk/{query.index}", title=root),
                     tag("span", _show_last_run(query, "not run since it was written")),
                     class_="facts")),
-            tag("div", show_button(f"{address}/run", "Run", kind=""),
-                show_button(f"{address}/forget", "Forget"), class_="below"),
+            tag("div", html.show_button(f"{address}/run", "Run", kind=""),
+                html.show_button(f"{address}/forget", "Forget"), class_="below"),
             class_="head split"),
         _show_form(address, draft or _Draft(query.filter, name), None, "Save"),
         tag("h2", "Found"),
         _show_found(app, query, work),
         tag("details", tag("summary", "How it is answered"),
-            _show_plan(explain_query(app.disk, query)), class_="more"),
+            _show_plan(sets.explain_query(app.disk, query)), class_="more"),
     )  # fmt: skip
 
 
 def _show_found(app: App, query: SavedQuery, work: Work) -> Markup:
     if not query.selection or not query.executed_ms:
-        return show_note("It was not run yet", tag("p", "Run it, and what it finds is kept here."))
-    found = describe_set(app.disk, find_set(app.disk, work.caller, query.selection))
-    entries = list_entries(app.disk, found.set, limit=_SAMPLE, cursor=None)
+        return html.show_note(
+            "It was not run yet", tag("p", "Run it, and what it finds is kept here.")
+        )
+    found = sets.describe_set(app.disk, sets.find_set(app.disk, work.caller, query.selection))
+    entries = sets.list_entries(app.disk, found.set, limit=_SAMPLE, cursor=None)
     if not entries.page.rows:
-        return show_note("Nothing fits", tag("p", "No file or folder of the scan is like that."))
+        return html.show_note(
+            "Nothing fits", tag("p", "No file or folder of the scan is like that.")
+        )
     return tag(
         "div",
-        tag("p", tag("strong", show_size(found.totals.size)), " in ",
+        tag("p", tag("strong", html.show_size(found.totals.size)), " in ",
             format_counts(found.totals), class_="summary"),
         show_entry_table(entries, ticks=False),
         tag("p", tag("a", "The whole set", href=f"/sets/{query.selection}"), class_="below"),

@@ -26,16 +26,13 @@ from sonde.web.pages.results import Mode, ResultItem, ResultPage, SearchForm, sh
 if TYPE_CHECKING:
     from sonde.tools.pages import PageAnswer
 
-_PAGE_SIZE = 20
-"""Results of a page: a few screens, and quick enough to show while one types."""
+_PAGE_SIZE = 20  # results of a page: a few screens, and quick enough to show while one types
 _LINES_PAGE_SIZE = 2 * _PAGE_SIZE
 _PATHS_PAGE_SIZE = 5 * _PAGE_SIZE
-_MAX_PATHS = 1000
-"""A glob that matches more is too wide to read through."""
-_RANKED_RESULTS = 50
-_SNIPPET_CHARS = 450
-_ANSWER_TOKENS = 6_000
-"""Enough for a page of snippets of code."""
+_MAX_PATHS = 1000  # a glob that matches more is too wide to read through
+_RANKED_RESULTS = 50  # ranked at once; _ANSWER_TOKENS cuts them into pages
+_SNIPPET_CHARS = 450  # of each result: several fit on a screen
+_ANSWER_TOKENS = 6_000  # enough for a page of snippets of code
 _GLOB_CHARS = frozenset("*?[{")
 _KNOWLEDGE = tuple(source for source in EVERYWHERE if source not in KINDS)
 

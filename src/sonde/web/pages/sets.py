@@ -8,15 +8,7 @@ from typing import Annotated
 from starlette.responses import RedirectResponse
 
 from sonde.app import App
-from sonde.disk.sets import (
-    change_set,
-    combine_sets,
-    create_set,
-    describe_set,
-    find_set,
-    list_entries,
-    list_sets,
-)
+from sonde.disk import sets
 from sonde.errors import InvalidRequest
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import Combination
@@ -24,20 +16,12 @@ from sonde.tools.route import Content
 from sonde.tools.schema import ConfirmParam, CursorParam, Param
 from sonde.tools.sets import NodesParam, SetParam, remove_set
 from sonde.tools.shapes.shell import show_name
-from sonde.web.pages.html import (
-    Markup,
-    frame,
-    lead_to,
-    show_button,
-    show_next,
-    show_note,
-    show_size,
-    tag,
-)
+from sonde.web.pages import html
+from sonde.web.pages.html import Markup, frame, lead_to, tag
 from sonde.web.pages.nodes import format_counts, list_choices, show_entry_table, show_name_field
 
-_CARDS = 50
-_ROWS = 100
+_CARDS = 50  # each costs the totals of a set
+_ROWS = 100  # a few screens of names
 _COMBINATIONS: Mapping[Combination, str] = {
     "union": "what is in either",
     "intersection": "what is in both",
@@ -62,9 +46,9 @@ def keep(
         )
     disk, caller = app.disk, work.caller
     if into:
-        kept = change_set(disk, find_set(disk, caller, into), add=node_ids)
+        kept = sets.change_set(disk, sets.find_set(disk, caller, into), add=node_ids)
     else:
-        kept = create_set(disk, caller, name.strip(), node_ids)
+        kept = sets.create_set(disk, caller, name.strip(), node_ids)
     return lead_to(f"/sets/{kept.id}")
 
 
@@ -72,7 +56,7 @@ def take_out(
     app: App, selection_id: SetParam, node_ids: NodesParam = (), *, work: Work
 ) -> RedirectResponse:
     """Take what was ticked out of a set; the files stay."""
-    change_set(app.disk, find_set(app.disk, work.caller, selection_id), remove=node_ids)
+    sets.change_set(app.disk, sets.find_set(app.disk, work.caller, selection_id), remove=node_ids)
     return lead_to(f"/sets/{selection_id}")
 
 
@@ -86,8 +70,8 @@ def combine_sets_form(
     work: Work,
 ) -> RedirectResponse:
     """Combine two sets into a new one; they stay as they are."""
-    first, second = (find_set(app.disk, work.caller, each) for each in (selection_id, other))
-    return lead_to(f"/sets/{combine_sets(app.disk, first, op, second, name.strip()).id}")
+    first, second = (sets.find_set(app.disk, work.caller, each) for each in (selection_id, other))
+    return lead_to(f"/sets/{sets.combine_sets(app.disk, first, op, second, name.strip()).id}")
 
 
 def forget_set(
@@ -100,15 +84,15 @@ def forget_set(
 
 def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
     """Every set."""
-    page = list_sets(app.disk, work.caller, limit=_CARDS, cursor=cursor)
+    page = sets.list_sets(app.disk, work.caller, limit=_CARDS, cursor=cursor)
     cards = [
         tag("li",
             tag("h2", tag("a", show_name(row.set.name), href=f"/sets/{row.set.id}", class_="open"),
-                tag("span", show_size(row.totals.size), class_="badge")),
+                tag("span", html.show_size(row.totals.size), class_="badge")),
             tag("p", format_counts(row.totals), class_="faint"))
         for row in page.rows
     ]  # fmt: skip
-    nothing = show_note(
+    nothing = html.show_note(
         "There are no sets yet",
         tag("p", "Tick files and folders in a listing of the disk and keep them under a name."),
         tag("p", tag("a", "To the disk", href="/disk")),
@@ -118,7 +102,7 @@ def show_sets(app: App, cursor: CursorParam = None, *, work: Work) -> Content:
         "/sets",
         tag("h1", "Sets"),
         tag("ul", cards, class_="cards") if cards else nothing,
-        show_next(page.cursor, "/sets"),
+        html.show_next(page.cursor, "/sets"),
     )
 
 
@@ -126,23 +110,24 @@ def show_set_page(
     app: App, selection_id: SetParam, cursor: CursorParam = None, *, work: Work
 ) -> Content:
     """One set, its entries to be ticked and taken out."""
-    found = describe_set(app.disk, find_set(app.disk, work.caller, selection_id))
-    entries = list_entries(app.disk, found.set, limit=_ROWS, cursor=cursor)
+    found = sets.describe_set(app.disk, sets.find_set(app.disk, work.caller, selection_id))
+    entries = sets.list_entries(app.disk, found.set, limit=_ROWS, cursor=cursor)
+    totals = found.totals
     index, address, name = found.set.index, f"/sets/{selection_id}", show_name(found.set.name)
     return frame(
         name,
         "/sets",
         tag("div",
             tag("div", tag("h1", name),
-                tag("p", show_size(found.totals.size), tag("span", format_counts(found.totals)),
+                tag("p", html.show_size(totals.size), tag("span", format_counts(totals)),
                     tag("a", "The folder they are in", href=f"/disk/{index}"), class_="facts")),
-            show_button(f"{address}/forget", "Forget this set"),
+            html.show_button(f"{address}/forget", "Forget this set"),
             class_="head split"),
         tag("form", show_entry_table(entries),
             tag("p", tag("button", "Take out what is ticked", class_="quiet"), class_="below"),
             method="post", action=f"{address}/remove")
-        if entries.page.rows else show_note("This set is empty"),
-        show_next(entries.page.cursor, address),
+        if entries.page.rows else html.show_note("This set is empty"),
+        html.show_next(entries.page.cursor, address),
         _show_combining(address, list_choices(app, index, work, but=selection_id)),
     )  # fmt: skip
 
