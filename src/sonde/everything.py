@@ -10,18 +10,11 @@ from urllib.parse import unquote
 
 from sonde.app import App
 from sonde.errors import CatalogError, InvalidRequest
+from sonde.knowledge import service
 from sonde.knowledge.getting import EntryContent
 from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
 from sonde.knowledge.retrieval import read_retrieval, show_text
-from sonde.knowledge.service import (
-    KnowledgeRequest,
-    PageOptions,
-    RankedPage,
-    open_ranked_page,
-    rank_sources,
-    read_entry,
-)
 from sonde.projects.find import indexed_project
 from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import read_question
@@ -52,20 +45,22 @@ class FileExcerpt:
 
 def search_everything(
     app: App,
-    request: KnowledgeRequest,
-    options: PageOptions,
+    request: service.KnowledgeRequest,
+    options: service.PageOptions,
     work: Work,
     session: KnowledgeSession | None,
     *,
     dedupe: bool,
-) -> RankedPage:
+) -> service.RankedPage:
     """One page of a search over knowledge, code and docs."""
 
-    def rank(request: KnowledgeRequest) -> Sequence[AnyHit]:
-        rankings: list[Sequence[AnyHit]] = [*rank_sources(app.knowledge, request, work)]
+    def rank(request: service.KnowledgeRequest) -> Sequence[AnyHit]:
+        rankings: list[Sequence[AnyHit]] = [*service.rank_sources(app.knowledge, request, work)]
         return merge_sources([*rankings, *_rank_files(app, request, work, required=not rankings)])
 
-    page = open_ranked_page(app.knowledge, request, options, work, session, rank, dedupe=dedupe)
+    page = service.open_ranked_page(
+        app.knowledge, request, options, work, session, rank, dedupe=dedupe
+    )
     return replace(page, hints=())
 
 
@@ -89,7 +84,7 @@ def fetch_anything(
             options = dict(retrieval or {})
             if known == "chats" and rest and "loc" not in options:
                 options = {"mode": "chunk_with_siblings", "loc": {"message_id": rest}} | options
-            return read_entry(app.knowledge, known, name, options, work, session, "full")
+            return service.read_entry(app.knowledge, known, name, options, work, session, "full")
     raise InvalidRequest(
         f"{id!r} is no pointer",
         user_message="`id` must be the `uri` of a search result, or come with its `source`.",
@@ -97,7 +92,7 @@ def fetch_anything(
 
 
 def _rank_files(
-    app: App, request: KnowledgeRequest, work: Work, *, required: bool
+    app: App, request: service.KnowledgeRequest, work: Work, *, required: bool
 ) -> list[list[FileHit]]:
     """Hits in code and docs of the current project; none where there is no index."""
     rankings = []

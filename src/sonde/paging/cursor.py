@@ -21,10 +21,10 @@ from typing import Any
 from sonde.errors import BadCursor
 from sonde.runtime.processes import trim_heap
 
-_VERSION = 1
+_VERSION = 1  # of a cursor's fields; a cursor of another version is refused
 _LONGEST_TOKEN = 4_000
 """Characters; a listing's key may hold a file name of 255 bytes, escaped."""
-_SIGNATURE_BYTES = 16
+_SIGNATURE_BYTES = 16  # 128 bits cannot be guessed, in half the length of a digest
 _KEY_SIGNATURE_BYTES = 9
 """Of keys of listings, shorter since every small answer holds one; to guess one takes 2 ** 72."""
 _RANKING = "ranking"
@@ -123,7 +123,7 @@ def _unseal_cursor(text: str, purpose: str, key: bytes, signature_bytes: int) ->
 
 TTL_S = 300.0
 """How long a ranking is kept after its last use, as documented."""
-SWEEP_S = 60.0
+SWEEP_S = 60.0  # a fifth of the TTL, so that memory is freed soon after it
 MOST_SETS = 100
 """Rankings kept at a time, as documented."""
 MOST_CHARS = 64_000_000

@@ -13,14 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sonde.ranking.candidate import Candidate, Evidence
-from sonde.ranking.question import (
-    Places,
-    Question,
-    Report,
-    overlap_of,
-    shorten_word,
-    split_path,
-)
+from sonde.ranking.question import Places, Question, Report, overlap_of, shorten_word, split_path
 from sonde.text.languages import language_of
 from sonde.text.words import find_words, fold_name, split_identifier, unique
 from sonde.types import FileState
@@ -77,7 +70,7 @@ _LEGACY = re.compile(
     r"_vendor|old)(/|$)|[._-](compat|legacy|deprecated|generated|pb|min)\.\w+$|(^|/)_?compat\.\w+$",
     re.IGNORECASE,
 )
-_VERSION = re.compile(r"(?:^|/)v(\d{1,2})/")
+_VERSION = re.compile(r"(?:^|/)v(\d{1,2})/")  # a folder such as `v3` above the file
 _ABOUT_TESTS = frozenset(["test", "mock", "fixture", "assert", "spec"])
 _ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial", "bench"])
 _ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
@@ -95,25 +88,14 @@ def measure_files(question: Question, files: Sequence[Candidate]) -> list[dict[s
             row["deep_rel"], row["deep_mean"] = _compare_meaning(file.scores["deep"], deep)
             row["deep_many"] = math.log1p(file.deep_near)
     best_stem = max((row["stem_f1"] for row in rows), default=0.0)
-    versions = [_version_of(file.state.path) for file in files]
+    numbers = [_VERSION.search(file.state.path) for file in files]
+    versions = [int(found[1]) if found else -1 for found in numbers]
+    newest, mostly_plain = max(versions, default=-1), 2 * versions.count(-1) > len(versions)
     for row, version in zip(rows, versions, strict=True):
         row["stem_f1_rel"] = row["stem_f1"] / best_stem if best_stem else 0.0
-        row["is_old_version"] = float(_is_outdated(version, versions))
+        # something newer is among the candidates, or most of them need no version at all
+        row["is_old_version"] = float(version >= 0 and (version < newest or mostly_plain))
     return rows
-
-
-def _version_of(path: str) -> int:
-    """The number of a folder such as `v3` above the file; -1 without one."""
-    found = _VERSION.search(path)
-    return int(found.group(1)) if found else -1
-
-
-def _is_outdated(version: int, all_versions: Sequence[int]) -> bool:
-    """Something newer is among the candidates, or most of them need no version at all."""
-    if version < 0:
-        return False
-    plain = sum(other < 0 for other in all_versions)
-    return version < max(all_versions) or 2 * plain > len(all_versions)
 
 
 Spread = tuple[float, float, float]

@@ -17,15 +17,11 @@ from pathlib import PurePosixPath
 from sonde.text.languages import UNKNOWN, language_of
 from sonde.text.words import find_words, fold_name, index_terms, split_identifier, unique
 
-_LONG = 240
-"""Characters from which a query of several lines is a report; labelled questions have 30 to 90."""
-_LONG_LINE = 400
-"""Characters from which a query of one line is a report."""
-_LONGEST = 30_000
-"""Characters of a report that are read."""
-_MOST_NAMES = 200
-_MOST_PATHS = 100
-"""Names and places that are compared with files."""
+_LONG = 240  # characters from which several lines are a report; labelled questions have 30 to 90
+_LONG_LINE = 400  # characters from which a query of one line is a report
+_LONGEST = 30_000  # characters of a report that are read
+_MOST_NAMES = 200  # names of a report that are compared with definitions: bounds the work
+_MOST_PATHS = 100  # places of a report that are compared with files, for the same reason
 # every repetition is bounded: no query may take long to read, whatever its text
 _REMARK = re.compile(r"<!--.{0,3000}?-->|</?\w+[^<>]{0,200}>", re.DOTALL)
 _URL = re.compile(r"https?://[^\s)>\]\"']+")
@@ -85,9 +81,7 @@ def read_report(text: str) -> Report | None:
     places = [*_PATH.findall(plain), *_FOLDERS.findall(plain), *addresses]
     dotted = _DOTTED.findall(body) + _DOTTED.findall(code)
     frames = (next(filter(None, match.groups()), "") for match in _FRAME.finditer(plain))
-    counted = Counter(index_terms(body))
-    counted.update(index_terms(title))
-    counted.update(set(index_terms(code)))
+    counted = Counter([*index_terms(body), *index_terms(title), *set(index_terms(code))])
     return Report(
         title=title,
         body=body,
@@ -203,10 +197,8 @@ STOP_WORDS = frozenset(
     "was we what when where which who why will with within work works would you your".split()
 )
 _LINK = re.compile(r"\.|::|->|#")
-_LONGEST_JOIN = 4
-"""Words that may be written together in a name."""
-_MOST_WORDS = 64
-"""A pasted stack trace is cut to its first distinct words for comparing with names."""
+_LONGEST_JOIN = 4  # words that may be written together in a name
+_MOST_WORDS = 64  # a pasted stack trace is cut to its first distinct words for comparing with names
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +236,8 @@ def read_question(text: str) -> Question:
     text = report.title if report else text.strip()
     spelled = _identifiers(text)
     raw = [part for word in find_words(text) for part in split_identifier(word)]
-    content = [part for part in raw if part not in STOP_WORDS] or raw
-    words = unique(shorten_word(part) for part in content)[:_MOST_WORDS]
+    content = [part for part in raw if part not in STOP_WORDS]
+    words = unique(shorten_word(part) for part in content or raw)[:_MOST_WORDS]
     names = {fold_name(part) for name in spelled for part in (_LINK.split(name)[-1], name)}
     return Question(
         text=text,
@@ -256,10 +248,7 @@ def read_question(text: str) -> Question:
         spelled=tuple(unique(name.split(".")[-1].split("::")[-1] for name in spelled)),
         proper=frozenset(word for word in find_words(text) if word[0].isupper() and len(word) > 2)
         | {re.split(r"\W+", name)[-1] for name in spelled},
-        joined=frozenset(
-            _joins([part for part in raw if part not in STOP_WORDS][:_MOST_WORDS])
-            | _whole_names(text)
-        ),
+        joined=frozenset(_joins(content[:_MOST_WORDS]) | _whole_names(text)),
         is_symbol=bool(_IDENTIFIER.fullmatch(text)) and len(raw) > 0,
         matches=Matches(words),
         report=report,
@@ -275,13 +264,9 @@ def _identifiers(text: str) -> list[str]:
 
 def _looks_like_code(word: str) -> bool:
     inner = word.strip("_$")
-    return (
-        "_" in inner
-        or "::" in word
-        or "->" in word
-        or "." in inner
-        or (any(c.isupper() for c in inner[1:]) and any(c.islower() for c in inner))
-    )
+    if "_" in inner or "." in inner or "::" in word or "->" in word:
+        return True
+    return any(c.isupper() for c in inner[1:]) and any(c.islower() for c in inner)
 
 
 def _joins(words: Sequence[str]) -> set[str]:

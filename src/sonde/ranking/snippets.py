@@ -10,10 +10,8 @@ from sonde.ranking.question import Question
 from sonde.text.words import index_terms
 from sonde.types import Span
 
-_ELLIPSIS_LINE = 400
-"""One line longer than this (minified code) is cut inside."""
-_LEAD = 2
-"""Lines shown above the first that matches, while there are others to show below."""
+_ELLIPSIS_LINE = 400  # one line longer than this (minified code) is cut inside
+_LEAD = 2  # lines shown above the first that matches, while there are others to show below
 
 
 def cut_snippet(
@@ -23,10 +21,13 @@ def cut_snippet(
 
     The line that opens the definition of `symbol` counts as a match of its own.
     """
-    if len(text) <= limit:
-        return text.rstrip("\n"), _trim_end(text, span)
     # what follows the last newline is the next line, which is not part of the chunk
     lines = text.rstrip("\n").split("\n")
+    if len(text) <= limit:
+        shown, last = "\n".join(lines), span.start_line + len(lines) - 1
+        end_byte = span.end_byte - (len(text) - len(shown))
+        trimmed = Span(span.start_line, last, span.start_byte, end_byte)
+        return shown, trimmed if shown != text else span
     weights = _weigh_lines(question, lines)
     name = symbol.rsplit(".", 1)[-1]
     opening = next((at for at, line in enumerate(lines) if name and name in line), None)
@@ -41,14 +42,6 @@ def cut_snippet(
         start_byte,
         start_byte + len(shown.encode("utf-8", "surrogatepass")),
     )
-
-
-def _trim_end(text: str, span: Span) -> Span:
-    blank = len(text) - len(text.rstrip("\n"))
-    if not blank:
-        return span
-    lines = text.rstrip("\n").count("\n")
-    return Span(span.start_line, span.start_line + lines, span.start_byte, span.end_byte - blank)
 
 
 def _weigh_lines(question: Question, lines: Sequence[str]) -> list[float]:

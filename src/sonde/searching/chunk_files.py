@@ -24,24 +24,13 @@ from sonde.policy.changes import FolderWatch, WatchFailed
 from sonde.policy.read import read_document
 from sonde.policy.walk import walk_documents
 from sonde.runtime.processes import trim_heap
-from sonde.searching.contexts import (
-    ContextChunk,
-    SearchOptions,
-    SearchResult,
-    combine_scores,
-    count_pool,
-    embed_query,
-)
+from sonde.searching import contexts
 from sonde.types import ListedFile, Skipped
 
-QUIET_MS = 500
-"""Without events, after which the files are read again; writers take several writes."""
-_LONGEST_WAIT_MS = 60_000
-"""Of one call that waits for events."""
-_MOST_BYTES = 4 << 30
-"""Of one chunk file."""
-_BATCH_CHUNKS = 256
-"""Chunks embedded at a time."""
+QUIET_MS = 500  # without events, after which the files are read again; writers take several writes
+_LONGEST_WAIT_MS = 60_000  # of one call that waits for events
+_MOST_BYTES = 4 << 30  # of one chunk file; all of it is parsed in memory
+_BATCH_CHUNKS = 256  # chunks embedded at a time: bounds the memory of one call of the model
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +43,12 @@ class UnreadableError(ValueError):
 class Collection:
     """Chunks and their unit vectors at one moment; never changed."""
 
-    chunks: tuple[ContextChunk, ...]
+    chunks: tuple[contexts.ContextChunk, ...]
     vectors: Vectors
     types: Mapping[str, Vectors]
     tags: Mapping[str, Vectors]
 
-    def _choose(self, options: SearchOptions) -> Vectors:
+    def _choose(self, options: contexts.SearchOptions) -> Vectors:
         """The places of the chunks that the filters let through."""
         chosen: Vectors = np.arange(len(self.chunks), dtype=np.int32)
         nothing = chosen[:0]
@@ -71,21 +60,21 @@ class Collection:
             chosen = np.intersect1d(chosen, held, assume_unique=True)
         return chosen
 
-    def query(self, query: str, vector: Vectors, options: SearchOptions) -> list[SearchResult]:
+    def query(
+        self, query: str, vector: Vectors, options: contexts.SearchOptions
+    ) -> list[contexts.SearchResult]:
         """The best chunks for a query under its vector."""
         chosen = self._choose(options)
+        pool = min(contexts.count_pool(options), len(chosen))
+        if not pool or not vector.any():
+            return []  # nothing passes, or no word of the query is known, so nothing is near
         every = len(chosen) == len(self.chunks)
         # not by BLAS, whose threads wait for each other on a busy machine, four times as long
         scores = np.einsum("ij,j->i", self.vectors if every else self.vectors[chosen], vector)
-        if not vector.any():
-            return []  # no word of the query is known, so nothing is near
-        pool = min(count_pool(options), len(chosen))
-        if not pool:
-            return []
         best = np.argpartition(-scores, pool - 1)[:pool]
         near = [(self.chunks[int(chosen[at])], float(scores[at])) for at in best]
         near.sort(key=lambda pair: (-pair[1], pair[0].id))
-        return combine_scores(query, near, options)
+        return contexts.combine_scores(query, near, options)
 
 
 class ChunkFiles:
@@ -101,10 +90,10 @@ class ChunkFiles:
         self.reloads = 0
         """How often the files were read again."""
 
-    def query(self, query: str, options: SearchOptions) -> list[SearchResult]:
+    def query(self, query: str, options: contexts.SearchOptions) -> list[contexts.SearchResult]:
         """The best chunks of the files as they were last read."""
         collection = self._collection  # one state for the whole query, even if it is replaced
-        vector = embed_query(self._embedder, query)
+        vector = contexts.embed_query(self._embedder, query)
         if len(collection.chunks) and len(vector) != collection.vectors.shape[1]:
             raise _refuse_dimensions(collection.vectors.shape[1], len(vector))
         return collection.query(query, vector, options)
@@ -197,7 +186,7 @@ class ChunkFiles:
         return Collection(chunks, self._gather_vectors(rows, chunks), types, tags)
 
     def _gather_vectors(
-        self, rows: Sequence[Mapping[str, Any]], chunks: Sequence[ContextChunk]
+        self, rows: Sequence[Mapping[str, Any]], chunks: Sequence[contexts.ContextChunk]
     ) -> Vectors:
         given = [row.get("embedding") for row in rows]
         sizes = {len(vector) for vector in given if vector is not None and len(vector)}
@@ -259,10 +248,10 @@ def _refuse_constant(name: str) -> None:
     raise UnreadableError(f"{name} is no number")
 
 
-def _parse_chunk(row: Mapping[str, Any]) -> ContextChunk:
+def _parse_chunk(row: Mapping[str, Any]) -> contexts.ContextChunk:
     metadata, tags = row.get("metadata"), row.get("tags")
     tags = tags if isinstance(tags, list) else ()
-    return ContextChunk(
+    return contexts.ContextChunk(
         id=row["id"],
         title=str(row.get("title") or ""),
         text=row["text"],

@@ -19,16 +19,12 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.text.words import index_terms
 from sonde.types import Chunk, FileState, Filter
 
-DEFAULT_LIMIT, MOST = 15, 100
-_POOL = 200
-"""Nearest chunks whose words are compared with those of the query."""
-_SHORT_WORD = 3
-"""Letters up to which a word must stand alone; inside names it matches by chance."""
-_KEPT_FILTERS = 16
-"""Filters whose paths are remembered until the store changes."""
+DEFAULT_LIMIT, MOST = 15, 100  # results of `cortex_search`, by default and at most
+_POOL = 200  # nearest chunks whose words are compared with those of the query
+_SHORT_WORD = 3  # letters up to which a word must stand alone; inside names it matches by chance
+_KEPT_FILTERS = 16  # filters whose paths are remembered until the store changes
 _PLAIN = re.compile(r"[A-Za-z0-9_/]+\.[A-Za-z0-9_]+")
-_WORD_SHARE = 0.3
-"""How much the query's words count beside its meaning."""
+_WORD_SHARE = 0.3  # how much the query's words count beside its meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +102,7 @@ def embed_query(embedder: Embedder | None, query: str) -> Vectors:
         vector: Vectors = embedder.embed([query], "query")[0]
     except (ModelDownloadFailed, MissingExtra) as error:
         raise EmbeddingFailed(
-            error.developer_message,
-            user_message=error.user_message,
-            next_action=error.next_action,
+            error.developer_message, user_message=error.user_message, next_action=error.next_action
         ) from error
     return vector
 

@@ -9,12 +9,9 @@ from sonde.ranking.question import Question
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileContent, FileState, Hit, ListedFile, Skipped, Span
 
-_MOST_WORDS = 8
-"""Of the query that a note mentions."""
-_SHORTEST = 4
-"""Letters of a word that may be misspelt; any two shorter ones are near each other."""
-_MOST_SIMILAR = 2
-"""Words that a note offers instead of each unknown one."""
+_MOST_WORDS = 8  # of the query that a note mentions
+_SHORTEST = 4  # letters of a word that may be misspelt; any two shorter ones are near each other
+_MOST_SIMILAR = 2  # words that a note offers instead of each unknown one
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 CheckAll = Callable[[Collection[str]], Mapping[str, ListedFile | Skipped]]
@@ -42,15 +39,9 @@ def refresh_hit(hit: Hit, read: Read) -> Hit:
     position = _find_nearest(content.text, hit.text, hit.span)
     if position < 0:
         return replace(hit, stale=True)
-    before = content.text[:position]
-    start_line = before.count("\n") + 1
-    start_byte = len(before.encode())
-    span = Span(
-        start_line,
-        start_line + hit.span.end_line - hit.span.start_line,
-        start_byte,
-        start_byte + hit.span.end_byte - hit.span.start_byte,
-    )
+    old, before = hit.span, content.text[:position]
+    down, on = before.count("\n") + 1 - old.start_line, len(before.encode()) - old.start_byte
+    span = Span(old.start_line + down, old.end_line + down, old.start_byte + on, old.end_byte + on)
     return replace(hit, span=span)
 
 

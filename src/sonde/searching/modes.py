@@ -20,18 +20,12 @@ from sonde.ranking.weights import DEEPENED, choose_weights
 from sonde.searching.search import Search, defines_name, gather_evidence
 from sonde.types import Chunk, Scored, Span
 
-_FILES = 15
-"""The best files, whose order the deeper model may change."""
-_FRESH_FILES = 3
-"""Where vectors are missing: more files gain nothing (docs/quality.md)."""
-_LEAST_FILES = 3
-"""To order two alone is as often wrong as right."""
-_CHUNKS = 2
-"""Of each file; one says nothing more than the static model does."""
-_SLOWER = 8.0
-"""The passages of one file against a query: how much longer they take, at first a guess."""
-_SNIPPET = 350
-"""Characters of a passage embedded now: a third of the time, and as good."""
+_FILES = 15  # the best files, whose order the deeper model may change
+_FRESH_FILES = 3  # where vectors are missing: more files gain nothing (docs/quality.md)
+_LEAST_FILES = 3  # to order two alone is as often wrong as right
+_CHUNKS = 2  # of each file; one says nothing more than the static model does
+_SLOWER = 8.0  # passages of one file against a query: how much longer they take, at first a guess
+_SNIPPET = 350  # characters of a passage embedded now: a third of the time, and as good
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +68,8 @@ def _join(better: Chunk, other: Chunk) -> Chunk | None:
     if last.span.end_byte <= first.span.end_byte:
         return replace(first, symbol=better.symbol, id=better.id)
     rest = last.text.encode("utf-8", "surrogatepass")[shared:].decode("utf-8", "surrogatepass")
-    span = Span(
-        first.span.start_line, last.span.end_line, first.span.start_byte, last.span.end_byte
-    )
+    start, end = first.span, last.span
+    span = Span(start.start_line, end.end_line, start.start_byte, end.end_byte)
     return replace(better, text=first.text + rest, span=span)
 
 
@@ -116,10 +109,8 @@ def _write_passage(question: Question, chunk: Chunk) -> str:
     return f"{chunk.header}\n{shown}"
 
 
-_DEFINITION = 3.0
-"""Outweighs three kinds of evidence: a chunk that defines the name in the question leads."""
-_SCALE = 4.0
-"""Model scores are about -10..+10; divided by this they spread well over 0..1."""
+_DEFINITION = 3.0  # outweighs three kinds of evidence: the chunk that defines the asked name leads
+_SCALE = 4.0  # model scores are about -10..+10; divided by this they spread well over 0..1
 
 
 def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
@@ -140,12 +131,10 @@ def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
 def _weigh_files(search: Search, question: Question) -> list[Candidate]:
     """Every candidate file with its score, best first."""
     files = gather_evidence(search, question)
+    is_report = question.report is not None
     for file in files:
-        weights = choose_weights(
-            file.state.kind,
-            is_report=question.report is not None,
-            is_deep="deep_rel" in file.features,
-        )
+        is_deep = "deep_rel" in file.features
+        weights = choose_weights(file.state.kind, is_report=is_report, is_deep=is_deep)
         file.parts = {name: weights.get(name, 0.0) * value for name, value in file.features.items()}
     files.sort(key=_sort_key)
     deep = rerank(search, question, files)
@@ -225,9 +214,8 @@ def rank_semantic(search: Search, question: Question) -> list[Ranked]:
 def _rank_scored(search: Search, scored: Sequence[Scored], score_type: str) -> list[Ranked]:
     """The scored chunks in a total order: score, path, line."""
     scores = {item.id: item.score for item in scored}
-    ranked = [
-        Ranked(chunk, scores[chunk.id], score_type) for chunk in search.store.chunks(list(scores))
-    ]
+    chunks = search.store.chunks(list(scores))
+    ranked = [Ranked(chunk, scores[chunk.id], score_type) for chunk in chunks]
     ranked.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.span.start_line))
     return merge_neighbours(ranked)[: search.limit]
 

@@ -96,9 +96,7 @@ class QueryVectors:
         for embedder in (self._static, self._deep):
             if embedder and store.coverage(embedder.name)[0]:
                 vectors = self._embed(embedder)
-                if vectors is None:
-                    return None
-                return QueryVector(embedder.name, *vectors)
+                return None if vectors is None else QueryVector(embedder.name, *vectors)
         return None
 
     def deep(self, store: ChunkStore, kind: Kind, probe: QueryVector) -> DeepVectors | None:
@@ -107,10 +105,8 @@ class QueryVectors:
         The search does not wait for the model to load unless it knows every chunk. Reports on
         code go without: they are found by places and names, and its use there is not measured.
         """
-        embedder = self._deep
-        if embedder is None or probe.model == embedder.name:
-            return None
-        if kind == "code" and self._question.report:
+        embedder, is_code_report = self._deep, kind == "code" and self._question.report
+        if embedder is None or probe.model == embedder.name or is_code_report:
             return None
         have, total = store.coverage(embedder.name)
         complete = 0 < total == have
@@ -156,8 +152,7 @@ def gather_evidence(search: Search, question: Question) -> list[Candidate]:
     for candidate, row in zip(kept, measure_files(question, kept), strict=True):
         candidate.features = row
     if question.report:
-        rows = measure_report(question.report, kept)
-        for candidate, row in zip(kept, rows, strict=True):
+        for candidate, row in zip(kept, measure_report(question.report, kept), strict=True):
             candidate.features |= row
     return kept
 

@@ -20,8 +20,7 @@ from sonde.types import ListedFile, Needs
 
 _SETTLED_NS = 2_000_000_000
 """A file written so lately may change again without its time showing it, so it is read."""
-_TRIES = 3
-"""Reads of an index that keeps changing; after that every file is read."""
+_TRIES = 3  # reads of an index that keeps changing; after that every file is read
 
 
 @dataclass(frozen=True, slots=True)

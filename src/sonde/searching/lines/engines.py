@@ -12,130 +12,114 @@ from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 
 from sonde.errors import InvalidPattern
-from sonde.searching.lines.syntax import (
-    ASCII_WORD,
-    WORD,
-    Assertion,
-    CharClass,
-    Choice,
-    Literal,
-    Node,
-    Repeat,
-    Sequence,
-    compile_class,
-    quote,
-)
+from sonde.searching.lines import syntax
 from sonde.types import AllOf, AnyOf, Needs
 
 _EDGES = {"start": "^", "end": "$", "word": r"\b", "not_word": r"\B"}
-_MOST_BRANCHES = 64
-_MOST_STRINGS = 16
-_SHORTEST = 3
-"""Bytes of a trigram; a shorter string narrows nothing."""
-_MOST_STEPS = 50_000
-"""Of a compiled pattern; counted repeats multiply."""
-_CHECK_INTERVAL_CHARS = 4_096
-"""Characters between two looks whether the search was cancelled."""
+_MOST_BRANCHES = 64  # alternatives; bounds the trigram lookups of one search
+_MOST_STRINGS = 16  # spelled out per node; choices in a sequence multiply
+_SHORTEST = 3  # bytes of a trigram; a shorter string narrows nothing
+_MOST_STEPS = 50_000  # of a compiled pattern; counted repeats multiply
+_CHECK_INTERVAL_CHARS = 4_096  # characters between two looks whether the search was cancelled
 
 _Test = Callable[[str], bool]
 _Thread = tuple[int, int]
 """The step that a way through the pattern has reached, and where its match began."""
-_Step = tuple[str, int, int, _Test | Assertion | None]
+_Step = tuple[str, int, int, _Test | syntax.Assertion | None]
 """The operation, the next step, the alternative step, and what the character must satisfy."""
 
 
-def write_re2(node: Node, *, edges: bool = True) -> str:
+def write_re2(node: syntax.Node, *, edges: bool = True) -> str:
     """The tree in RE2's notation; without `edges`, words may begin and end anywhere."""
     match node:
-        case Literal(char, fold):
-            return f"(?i:{quote(char)})" if fold else quote(char)
-        case CharClass(text, fold):
+        case syntax.Literal(char, fold):
+            return f"(?i:{syntax.quote(char)})" if fold else syntax.quote(char)
+        case syntax.CharClass(text, fold):
             return f"(?i:{text})" if fold else text
-        case Assertion(kind):
+        case syntax.Assertion(kind):
             return _EDGES[kind] if kind in ("start", "end") or edges else ""
-        case Sequence(parts):
+        case syntax.Sequence(parts):
             texts = [(write_re2(part, edges=edges), part) for part in parts]
             return "".join(
-                f"(?:{text})" if isinstance(part, Choice) else text for text, part in texts
+                f"(?:{text})" if isinstance(part, syntax.Choice) else text for text, part in texts
             )
-        case Choice(parts):
+        case syntax.Choice(parts):
             return "|".join(write_re2(part, edges=edges) for part in parts)
-        case Repeat(inner, least, most, greedy):
+        case syntax.Repeat(inner, least, most, greedy):
             counts = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((least, most))
             counts = counts or f"{{{least},{'' if most is None else most}}}"
             return f"(?:{write_re2(inner, edges=edges)}){counts}{'' if greedy else '?'}"
 
 
-def list_assertions(node: Node) -> Iterator[Assertion]:
+def list_assertions(node: syntax.Node) -> Iterator[syntax.Assertion]:
     """Every look of the pattern at the edges of words."""
     match node:
-        case Assertion(kind):
+        case syntax.Assertion(kind):
             if kind not in ("start", "end"):
                 yield node
-        case Sequence(parts) | Choice(parts):
+        case syntax.Sequence(parts) | syntax.Choice(parts):
             for part in parts:
                 yield from list_assertions(part)
-        case Repeat(inner):
+        case syntax.Repeat(inner):
             yield from list_assertions(inner)
 
 
-def enclose_word(node: Node) -> Node:
+def enclose_word(node: syntax.Node) -> syntax.Node:
     """The pattern as a whole word: no word goes on before or after it."""
     halves = _begins_in_word(node), _begins_in_word(node, backward=True)
     # next to a letter, the half edge and the edge are the same, and RE2 knows only the latter
-    first = Assertion("word" if halves[0] else "half_start")
-    last = Assertion("word" if halves[1] else "half_end")
-    return Sequence((first, node, last))
+    first = syntax.Assertion("word" if halves[0] else "half_start")
+    last = syntax.Assertion("word" if halves[1] else "half_end")
+    return syntax.Sequence((first, node, last))
 
 
-def _begins_in_word(node: Node, *, backward: bool = False) -> bool:
+def _begins_in_word(node: syntax.Node, *, backward: bool = False) -> bool:
     """Whether every match is sure to begin (or end) with a character of a word."""
     match node:
-        case Literal(char):
-            return compile_class(WORD.text, fold=False).fullmatch(char) is not None
-        case CharClass():
-            return node == WORD
-        case Choice(parts):
+        case syntax.Literal(char):
+            return syntax.compile_class(syntax.WORD.text, fold=False).fullmatch(char) is not None
+        case syntax.CharClass():
+            return node == syntax.WORD
+        case syntax.Choice(parts):
             return all(_begins_in_word(part, backward=backward) for part in parts)
-        case Repeat(inner, least):
+        case syntax.Repeat(inner, least):
             return least > 0 and _begins_in_word(inner, backward=backward)
-        case Sequence(parts):
+        case syntax.Sequence(parts):
             ordered = reversed(parts) if backward else iter(parts)
-            first = next((part for part in ordered if not isinstance(part, Assertion)), None)
+            first = next((part for part in ordered if not isinstance(part, syntax.Assertion)), None)
             return first is not None and _begins_in_word(first, backward=backward)
     return False
 
 
-def list_needs(node: Node) -> Needs | None:
+def list_needs(node: syntax.Node) -> Needs | None:
     """What every line with a match holds; None when nothing is sure."""
     exact, needs = _read_needs(node)
     return _join_needs([needs, _any_of(exact)])
 
 
-def _read_needs(node: Node) -> tuple[tuple[str, ...] | None, Needs | None]:
+def _read_needs(node: syntax.Node) -> tuple[tuple[str, ...] | None, Needs | None]:
     """The few strings that the node matches, if it is so simple, and what it needs beyond."""
     match node:
-        case Literal(char):
+        case syntax.Literal(char):
             return (char,), None
-        case Assertion():
+        case syntax.Assertion():
             return ("",), None
-        case CharClass():
+        case syntax.CharClass():
             return None, None
-        case Choice(parts):
+        case syntax.Choice(parts):
             return _read_choice(parts)
-        case Sequence(parts):
+        case syntax.Sequence(parts):
             return _read_sequence(parts)
-        case Repeat(inner, least, most):
+        case syntax.Repeat(inner, least, most):
             if (least, most) == (1, 1):
                 return _read_needs(inner)
             if not least:
                 exact, _ = _read_needs(inner) if most == 1 else (None, None)
                 return (("", *exact) if exact and len(exact) < _MOST_STRINGS else None), None
-            exact, needs = _read_needs(inner)
-            return None, _join_needs([needs, _any_of(exact)])
+            return None, list_needs(inner)
 
 
-def _read_choice(parts: tuple[Node, ...]) -> tuple[tuple[str, ...] | None, Needs | None]:
+def _read_choice(parts: tuple[syntax.Node, ...]) -> tuple[tuple[str, ...] | None, Needs | None]:
     read = [_read_needs(part) for part in parts[:_MOST_BRANCHES]]
     if len(parts) > _MOST_BRANCHES:
         return None, None
@@ -148,7 +132,7 @@ def _read_choice(parts: tuple[Node, ...]) -> tuple[tuple[str, ...] | None, Needs
     return None, AnyOf(tuple(known)) if len(known) == len(branches) else None
 
 
-def _read_sequence(parts: tuple[Node, ...]) -> tuple[tuple[str, ...] | None, Needs | None]:
+def _read_sequence(parts: tuple[syntax.Node, ...]) -> tuple[tuple[str, ...] | None, Needs | None]:
     """Strings grow as long as what follows is simple; where it is not, what was read is needed."""
     needs: list[Needs | None] = []
     run: tuple[str, ...] = ("",)
@@ -181,7 +165,7 @@ def _join_needs(needs: list[Needs | None]) -> Needs | None:
 class Stepper:
     """One pattern as a list of steps."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: syntax.Node) -> None:
         self._steps: list[_Step] = []
         self._write(node)
         self._steps.append(("match", 0, 0, None))
@@ -251,7 +235,7 @@ class Stepper:
             else:
                 ready.append((step, start))
 
-    def _add(self, what: str, asked: _Test | Assertion | None = None) -> int:
+    def _add(self, what: str, asked: _Test | syntax.Assertion | None = None) -> int:
         here = len(self._steps)
         if here >= _MOST_STEPS:
             raise InvalidPattern("the pattern is too large", pattern="")
@@ -262,16 +246,16 @@ class Stepper:
         what, _, _, asked = self._steps[step]
         self._steps[step] = (what, onward, other, asked)
 
-    def _write(self, node: Node) -> None:
+    def _write(self, node: syntax.Node) -> None:
         match node:
-            case Literal() | CharClass():
+            case syntax.Literal() | syntax.CharClass():
                 self._add("char", _make_test(node))
-            case Assertion():
+            case syntax.Assertion():
                 self._add("look", node)
-            case Sequence(parts):
+            case syntax.Sequence(parts):
                 for part in parts:
                     self._write(part)
-            case Choice(parts):
+            case syntax.Choice(parts):
                 ends = []
                 for part in parts[:-1]:
                     fork = self._add("fork")
@@ -281,10 +265,10 @@ class Stepper:
                 self._write(parts[-1])
                 for end in ends:
                     self._aim(end, len(self._steps), 0)
-            case Repeat():
+            case syntax.Repeat():
                 self._write_repeat(node)
 
-    def _write_repeat(self, node: Repeat) -> None:
+    def _write_repeat(self, node: syntax.Repeat) -> None:
         for _ in range(node.least):
             self._write(node.inner)
         if node.most is None:
@@ -306,24 +290,24 @@ class Stepper:
 
 
 @lru_cache(maxsize=256)
-def _make_test(node: Literal | CharClass) -> _Test:
+def _make_test(node: syntax.Literal | syntax.CharClass) -> _Test:
     """Whether a character is in the set; RE2 is consulted once per character."""
-    if isinstance(node, Literal) and not node.fold:
+    if isinstance(node, syntax.Literal) and not node.fold:
         return node.char.__eq__
-    text = quote(node.char) if isinstance(node, Literal) else node.text
-    expression = compile_class(text, fold=node.fold)
+    text = syntax.quote(node.char) if isinstance(node, syntax.Literal) else node.text
+    expression = syntax.compile_class(text, fold=node.fold)
     # as bytes, since RE2 refuses a string that holds half a character
     return cache(
         lambda char: expression.fullmatch(char.encode("utf-8", "surrogatepass")) is not None
     )
 
 
-def _holds(look: Assertion, line: str, at: int) -> bool:
+def _holds(look: syntax.Assertion, line: str, at: int) -> bool:
     if look.kind == "start":
         return at == 0
     if look.kind == "end":
         return at == len(line)
-    is_word = _make_test(ASCII_WORD if look.ascii else WORD)
+    is_word = _make_test(syntax.ASCII_WORD if look.ascii else syntax.WORD)
     before = at > 0 and is_word(line[at - 1])
     after = at < len(line) and is_word(line[at])
     return {
@@ -336,20 +320,20 @@ def _holds(look: Assertion, line: str, at: int) -> bool:
     }[look.kind]
 
 
-def _list_first(node: Node) -> _Test | None:
+def _list_first(node: syntax.Node) -> _Test | None:
     """A test that the first character of every match passes; None when a match can be empty."""
     match node:
-        case Literal() | CharClass():
+        case syntax.Literal() | syntax.CharClass():
             return _make_test(node)
-        case Choice(parts):
+        case syntax.Choice(parts):
             tests = [_list_first(part) for part in parts]
             known = [test for test in tests if test is not None]
             if len(known) < len(tests):
                 return None
             return lambda char: any(test(char) for test in known)
-        case Repeat(inner, least):
+        case syntax.Repeat(inner, least):
             return _list_first(inner) if least else None
-        case Sequence(parts):
-            first = next((part for part in parts if not isinstance(part, Assertion)), None)
+        case syntax.Sequence(parts):
+            first = next((part for part in parts if not isinstance(part, syntax.Assertion)), None)
             return _list_first(first) if first else None
     return None

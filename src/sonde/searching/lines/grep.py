@@ -16,22 +16,14 @@ from typing import Any, NotRequired, TypedDict
 
 from sonde.errors import InvalidPattern
 from sonde.runtime.work import Work
-from sonde.searching.lines.engines import (
-    Stepper,
-    enclose_word,
-    list_assertions,
-    list_needs,
-    write_re2,
-)
+from sonde.searching.lines import engines
 from sonde.searching.lines.pattern import parse_pattern, spell_literal
 from sonde.searching.lines.syntax import Node
 from sonde.types import FileText, Needs
 
 _HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
-_MOST_MEMORY_BYTES = 64 << 20
-"""Of one compiled expression; RE2 refuses a larger one instead of growing without end."""
-_KEPT_EXPRESSIONS = 8
-"""Compiled expressions kept for the next page; each may take that much memory."""
+_MOST_MEMORY_BYTES = 64 << 20  # of one expression; RE2 refuses more, rather than grow without end
+_KEPT_EXPRESSIONS = 8  # compiled expressions kept for the next page; each may take that much memory
 _RE2_WORDS = ("word", "not_word")
 
 
@@ -94,15 +86,15 @@ class Expression:
     """A compiled pattern."""
 
     def __init__(self, node: Node, pattern: str) -> None:
-        looks = list(list_assertions(node))
-        self.needs: Needs | None = list_needs(node)
+        looks = list(engines.list_assertions(node))
+        self.needs: Needs | None = engines.list_needs(node)
         """What every file with a match holds; None when nothing is sure."""
-        self._loose = _compile(write_re2(node, edges=False), pattern)
+        self._loose = _compile(engines.write_re2(node, edges=False), pattern)
         self._strict = self._loose
         self._ascii = all(look.kind in _RE2_WORDS for look in looks)
         if looks and self._ascii:
-            self._strict = _compile(write_re2(node), pattern)
-        self._stepper = Stepper(node) if looks else None
+            self._strict = _compile(engines.write_re2(node), pattern)
+        self._stepper = engines.Stepper(node) if looks else None
 
     def find_lines(
         self, data: bytes, check: Callable[[], None] = _go_on, *, spans: bool = True
@@ -142,7 +134,7 @@ class Expression:
             at = end + 1
 
     def _judge_lines(
-        self, stepper: Stepper, data: bytes, check: Callable[[], None]
+        self, stepper: engines.Stepper, data: bytes, check: Callable[[], None]
     ) -> Iterator[ByteLine]:
         """Candidate lines by the loose expression, each verified by the exact one."""
         for line in self._group(data, self._loose, spans=False):
@@ -156,23 +148,17 @@ class Expression:
                 yield ByteLine(line.number, line.start, line.end, tuple(spans))
 
 
+@lru_cache(maxsize=_KEPT_EXPRESSIONS)
 def compile_pattern(
     pattern: str, *, ignore_case: bool = False, whole_word: bool = False, fixed_string: bool = False
 ) -> Expression:
     """The compiled expression; `InvalidPattern` says what is wrong and where."""
-    return _compile_cached(pattern, ignore_case, whole_word, fixed_string)
-
-
-@lru_cache(maxsize=_KEPT_EXPRESSIONS)
-def _compile_cached(
-    pattern: str, ignore_case: bool, whole_word: bool, fixed_string: bool
-) -> Expression:
     half = _HALF_A_CHARACTER.search(pattern)
     if half:
         raise InvalidPattern(f"half a character at position {half.start()}", pattern=ascii(pattern))
     read = spell_literal if fixed_string else parse_pattern
     node = read(pattern, ignore_case=ignore_case)
-    return Expression(enclose_word(node) if whole_word else node, pattern)
+    return Expression(engines.enclose_word(node) if whole_word else node, pattern)
 
 
 def grep_text(

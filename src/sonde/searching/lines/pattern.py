@@ -9,33 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sonde.searching.lines.syntax import (
-    ANY,
-    BLANKS,
-    NAMED,
-    Assertion,
-    CharClass,
-    CharSet,
-    Choice,
-    Flags,
-    Literal,
-    Node,
-    PatternReader,
-    Ranges,
-    Repeat,
-    Sequence,
-    combine,
-    complement,
-    exclude_break,
-    intersect,
-    list_ranges,
-    quote,
-    spell,
-    unite,
-)
+from sonde.searching.lines import syntax
 
-MOST_REPEATS = 1_000
-_DEEPEST = 200
+MOST_REPEATS = 1_000  # RE2's own limit for a counted repetition
+_DEEPEST = 200  # groups; each takes several frames of Python's stack, which has 1,000
 _LOOKS = {
     "b{start}": "opens", "b{end}": "closes", "b{start-half}": "half_start",
     "b{end-half}": "half_end", "b": "word", "B": "not_word", "<": "opens", ">": "closes",
@@ -48,36 +25,36 @@ _UNSUPPORTED = {
 }  # fmt: skip
 
 
-def parse_pattern(pattern: str, *, ignore_case: bool = False) -> Node:
+def parse_pattern(pattern: str, *, ignore_case: bool = False) -> syntax.Node:
     """The tree of a pattern; `InvalidPattern` names what is wrong and its position."""
-    return _Parser(pattern, Flags(i=ignore_case)).parse()
+    return _Parser(pattern, syntax.Flags(i=ignore_case)).parse()
 
 
-def spell_literal(text: str, *, ignore_case: bool = False) -> Node:
+def spell_literal(text: str, *, ignore_case: bool = False) -> syntax.Node:
     """The tree that matches just this text."""
-    parser = _Parser(text, Flags(i=ignore_case))
-    return Sequence(tuple(parser.make_literal(char, at) for at, char in enumerate(text)))
+    parser = _Parser(text, syntax.Flags(i=ignore_case))
+    return syntax.Sequence(tuple(parser.make_literal(char, at) for at, char in enumerate(text)))
 
 
-class _Parser(PatternReader):
+class _Parser(syntax.PatternReader):
     """Reads one pattern from left to right."""
 
-    def __init__(self, pattern: str, flags: Flags) -> None:
+    def __init__(self, pattern: str, flags: syntax.Flags) -> None:
         super().__init__(pattern, flags)
         self._names: set[str] = set()
         self._depth = 0
 
-    def parse(self) -> Node:
+    def parse(self) -> syntax.Node:
         """The tree of the whole pattern."""
         node = self._read_choice()
         if self.at < len(self.text):
             self.refuse(self.at, "a ')' that closes no group")
         return node
 
-    def _read_choice(self) -> Node:
+    def _read_choice(self) -> syntax.Node:
         kept = self.flags
-        choices: list[Node] = []
-        parts: list[Node] = []
+        choices: list[syntax.Node] = []
+        parts: list[syntax.Node] = []
         while True:
             self.skip_blanks()
             char = self.peek()
@@ -99,9 +76,9 @@ class _Parser(PatternReader):
                     self.refuse(self.at, "a repetition of nothing")
         choices.append(_join(parts))
         self.flags = kept
-        return Choice(tuple(choices)) if len(choices) > 1 else choices[0]
+        return syntax.Choice(tuple(choices)) if len(choices) > 1 else choices[0]
 
-    def _read_repeat(self, parts: list[Node]) -> None:
+    def _read_repeat(self, parts: list[syntax.Node]) -> None:
         start = self.at
         if not parts:
             self.refuse(start, "a repetition of nothing")
@@ -112,7 +89,7 @@ class _Parser(PatternReader):
         lazy = self.take("?")
         if max(least, most or 0) > MOST_REPEATS:
             self.refuse(start, f"more than {MOST_REPEATS} repetitions are not supported")
-        parts[-1] = Repeat(parts[-1], least, most, greedy=lazy == self.flags.U)
+        parts[-1] = syntax.Repeat(parts[-1], least, most, greedy=lazy == self.flags.U)
 
     def _read_counts(self) -> tuple[int, int | None]:
         start = self.at - 1
@@ -128,7 +105,7 @@ class _Parser(PatternReader):
         return least, most
 
     def _pass_spaces(self) -> None:
-        while self.peek() and self.peek() in BLANKS:
+        while self.peek() and self.peek() in syntax.BLANKS:
             self.at += 1
 
     def _read_number(self) -> int:
@@ -142,7 +119,7 @@ class _Parser(PatternReader):
         self._pass_spaces()
         return int(digits[:9])
 
-    def _read_one(self) -> Node | None:
+    def _read_one(self) -> syntax.Node | None:
         """The next piece; None for flags, which match nothing."""
         char = self.peek()
         if char == "(":
@@ -154,53 +131,50 @@ class _Parser(PatternReader):
         self.at += 1
         if char == ".":
             self._refuse_bytes("'.'", self.at - 1)
-            return ANY
+            return syntax.ANY
         if char in "^$":
-            return Assertion("start" if char == "^" else "end")
+            return syntax.Assertion("start" if char == "^" else "end")
         return self.make_literal(char, self.at - 1)
 
-    def make_literal(self, char: str, at: int) -> Node:
+    def make_literal(self, char: str, at: int) -> syntax.Node:
         if char == "\n":
             self.refuse(at, "a line break: a match lies within one line")
         if self.flags.i and not self.flags.u:
             if char.isascii() and char.isalpha():
-                return CharClass(f"[{char.lower()}{char.upper()}]", fold=False)
-            return Literal(char, fold=False)
-        return Literal(char, self.flags.i)
+                return syntax.CharClass(f"[{char.lower()}{char.upper()}]", fold=False)
+            return syntax.Literal(char, fold=False)
+        return syntax.Literal(char, self.flags.i)
 
     def _refuse_bytes(self, what: str, at: int) -> None:
         if not self.flags.u:
             self.refuse(at, f"{what} under (?-u), which matches bytes, is not supported")
 
-    def _read_escaped(self) -> Node:
+    def _read_escaped(self) -> syntax.Node:
         start = self.at
         for mark, kind in _LOOKS.items():
             if self.take(f"\\{mark}"):
                 if mark == "B":
                     self._refuse_bytes("'\\B'", start)
-                return Assertion(kind, ascii=not self.flags.u)
+                return syntax.Assertion(kind, ascii=not self.flags.u)
         found = self.read_escape()
         if isinstance(found, str):
             return self.make_literal(found, start)
         return self._finish_class(found)
 
-    def _read_group(self) -> Node | None:
-        start = self.at
+    def _read_group(self) -> syntax.Node | None:
+        start, kept = self.at, self.flags
         self.at += 1
-        self._refuse_unsupported(start)
+        for mark, name in _UNSUPPORTED.items():
+            if self.text.startswith(mark, self.at):
+                why = ", since it cannot be matched in linear time" if "look-" in name else ""
+                self.refuse(start, f"'({mark}': {name} is not supported{why}")
         if self.take("?P<") or self.take("?<"):
             self._read_name()
         elif self.take("?"):
-            flags = self._read_flags()
+            self.flags = self._read_flags()
             if self.take(")"):
-                self.flags = flags
                 return None
             self.at += 1  # the colon
-            return self._read_inner(start, flags)
-        return self._read_inner(start, self.flags)
-
-    def _read_inner(self, start: int, flags: Flags) -> Node:
-        kept, self.flags = self.flags, flags
         self._depth += 1
         if self._depth > _DEEPEST:
             self.refuse(start, f"groups more than {_DEEPEST} deep")
@@ -210,12 +184,6 @@ class _Parser(PatternReader):
         self._depth -= 1
         self.flags = kept
         return node
-
-    def _refuse_unsupported(self, start: int) -> None:
-        for mark, name in _UNSUPPORTED.items():
-            if self.text.startswith(mark, self.at):
-                why = ", since it cannot be matched in linear time" if "look-" in name else ""
-                self.refuse(start, f"'({mark}': {name} is not supported{why}")
 
     def _read_name(self) -> None:
         start = self.at
@@ -227,7 +195,7 @@ class _Parser(PatternReader):
             self.refuse(start, f"two groups named {name!r}")
         self._names.add(name)
 
-    def _read_flags(self) -> Flags:
+    def _read_flags(self) -> syntax.Flags:
         flags, on, seen = self.flags, True, ""
         while True:
             char = self.peek()
@@ -249,28 +217,29 @@ class _Parser(PatternReader):
             self.refuse(self.at, "a repetition of nothing" if on else "'-' without a flag")
         return flags
 
-    def _finish_class(self, found: CharSet) -> CharClass:
+    def _finish_class(self, found: syntax.CharSet) -> syntax.CharClass:
         """The set without the line break, ready to be matched."""
         fold = self.flags.i
         if not self.flags.u:
             found, fold = self._keep_ascii(found), False
         if found.negated:
-            return CharClass(f"[^{found.inner}\\n]", fold)
-        finished = exclude_break(found.inner, fold=fold)
+            return syntax.CharClass(f"[^{found.inner}\\n]", fold)
+        finished = syntax.exclude_break(found.inner, fold=fold)
         if finished is None:
             self.refuse(self.at, "a line break: a match lies within one line")
         return finished
 
-    def _keep_ascii(self, found: CharSet) -> CharSet:
+    def _keep_ascii(self, found: syntax.CharSet) -> syntax.CharSet:
         """The set under (?-u), where only ASCII letters have cases and no set reaches beyond."""
-        ranges = list_ranges(found.inner, fold=False)
+        ranges = syntax.list_ranges(found.inner, fold=False)
         if found.negated or (ranges and ranges[-1][1] > 127):
             self.refuse(self.at, "a set beyond ASCII under (?-u) is not supported")
         if self.flags.i:
-            ranges = unite(ranges, intersect(list_ranges(found.inner, fold=True), ((0, 127),)))
-        return CharSet(spell(ranges))
+            folded = syntax.list_ranges(found.inner, fold=True)
+            ranges = syntax.unite(ranges, syntax.intersect(folded, ((0, 127),)))
+        return syntax.CharSet(syntax.spell(ranges))
 
-    def _read_class(self) -> CharSet:
+    def _read_class(self) -> syntax.CharSet:
         """The set that begins with the bracket here."""
         start = self.at
         self.at += 1
@@ -279,11 +248,11 @@ class _Parser(PatternReader):
         self.skip_blanks()
         parts: list[str] = []
         while self.take("-"):
-            parts.append(quote("-"))
+            parts.append(syntax.quote("-"))
             self.skip_blanks()
         if not parts and self.take("]"):
-            parts.append(quote("]"))
-        done: Ranges | None = None
+            parts.append(syntax.quote("]"))
+        done: syntax.Ranges | None = None
         operator = ""
         while True:
             self.skip_blanks()
@@ -301,13 +270,13 @@ class _Parser(PatternReader):
             else:
                 parts.append(self._read_range())
         if operator:
-            return CharSet(spell(self._apply(operator, done, parts)), negated)
-        return CharSet("".join(parts), negated)
+            return syntax.CharSet(syntax.spell(self._apply(operator, done, parts)), negated)
+        return syntax.CharSet("".join(parts), negated)
 
-    def _apply(self, operator: str, left: Ranges | None, parts: list[str]) -> Ranges:
+    def _apply(self, operator: str, left: syntax.Ranges | None, parts: list[str]) -> syntax.Ranges:
         """What the operator makes of the set so far and the one just read."""
-        right = list_ranges("".join(parts), fold=self.flags.i and self.flags.u)
-        return right if left is None else combine(operator, left, right)
+        right = syntax.list_ranges("".join(parts), fold=self.flags.i and self.flags.u)
+        return right if left is None else syntax.combine(operator, left, right)
 
     def _read_named(self) -> str:
         """`[:alpha:]`; nothing when what is here is another set."""
@@ -316,27 +285,27 @@ class _Parser(PatternReader):
         start = self.at - 2
         end = self.text.find(":]", self.at)
         name = self.text[self.at : end] if end >= 0 else ""
-        inner = NAMED.get(name.removeprefix("^"))
+        inner = syntax.NAMED.get(name.removeprefix("^"))
         if inner is None:
             self.at = start
             return ""
         self.at = end + 2
-        return self._flatten(CharSet(inner, name.startswith("^")))
+        return self._flatten(syntax.CharSet(inner, name.startswith("^")))
 
-    def _flatten(self, found: CharSet) -> str:
+    def _flatten(self, found: syntax.CharSet) -> str:
         """A set as a part of another one."""
         if not found.negated:
             return found.inner
         if not self.flags.u:
             self.refuse(self.at, "a set beyond ASCII under (?-u) is not supported")
-        return spell(complement(list_ranges(found.inner, fold=self.flags.i)))
+        return syntax.spell(syntax.complement(syntax.list_ranges(found.inner, fold=self.flags.i)))
 
     def _read_range(self) -> str:
         start = self.at
         first = self._read_member()
         self.skip_blanks()
         if self.peek() != "-" or self.peek(2) in ("-]", "--"):
-            return quote(first) if isinstance(first, str) else self._flatten(first)
+            return syntax.quote(first) if isinstance(first, str) else self._flatten(first)
         self.at += 1
         self.skip_blanks()
         if not self.peek():
@@ -346,14 +315,14 @@ class _Parser(PatternReader):
             self.refuse(start, "a range from or to a set")
         if first > last:
             self.refuse(start, "a range from the larger to the smaller")
-        return f"{quote(first)}-{quote(last)}"
+        return f"{syntax.quote(first)}-{syntax.quote(last)}"
 
-    def _read_member(self) -> str | CharSet:
+    def _read_member(self) -> str | syntax.CharSet:
         if self.peek() == "\\":
             return self.read_escape()
         self.at += 1
         return self.text[self.at - 1]
 
 
-def _join(parts: list[Node]) -> Node:
-    return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+def _join(parts: list[syntax.Node]) -> syntax.Node:
+    return parts[0] if len(parts) == 1 else syntax.Sequence(tuple(parts))

@@ -108,8 +108,8 @@ ASCII_WORD = CharClass("[0-9A-Za-z_]", fold=False)
 
 Ranges = tuple[tuple[int, int], ...]
 """First and last code points, ascending and apart."""
-LAST = 0x10FFFF
-_BREAK: Ranges = ((10, 10),)
+LAST = 0x10FFFF  # the last code point of Unicode
+_BREAK: Ranges = ((10, 10),)  # the line break
 _BLOCKS = (
     (0, 0x7F, 1), (0x80, 0x7FF, 2), (0x800, 0xD7FF, 3), (0xE000, 0xFFFF, 3), (0x10000, LAST, 4),
 )  # fmt: skip
