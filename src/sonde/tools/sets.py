@@ -369,7 +369,7 @@ TOOLS: tuple[Tool, ...] = (
         "set. Prefer search_code for passages of text.",
         read_only=False,
     ),
-    _declare(query_list, "List queries", "List saved sets."),
+    _declare(query_list, "List queries", "List saved queries."),
     _declare(query_get, "Get a query", "Show one saved query and links to its filter and plan."),
 )
 _QUERY = "queries/{queryId}"
