@@ -181,7 +181,7 @@ def _describe_tool(tool: Tool, name: str, *, enhanced: bool) -> Json:
     entry: Json = {
         "name": name,
         **({} if repeated else {"title": tool.title}),
-        "description": tool.describe(enhanced=enhanced),
+        "description": f"{tool.description} {tool.hint if enhanced else ''}".rstrip(),
         "inputSchema": schema,
         "outputSchema": OUTPUT_SCHEMA,
         "annotations": tool.annotations,

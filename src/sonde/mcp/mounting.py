@@ -50,8 +50,7 @@ def add_cortex_search_tool(server: MCPServer[Any], searcher: ContextSearcher) ->
             _refuse(error)
         return {"results": [one.as_dict() for one in results], "total": len(results)}
 
-    tool = find_tool(TOOLS, "cortex_search")
-    _add(server, tool, cortex_search)
+    _add(server, find_tool(TOOLS, "cortex_search"), cortex_search)
 
 
 def add_search_tools(

@@ -12,14 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
 import mcp_types as types
 from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
@@ -174,8 +172,13 @@ class ResourceReader:
             answer = await self._run(
                 ctx, lambda work: route.call(self._app.get(), **arguments, work=work)
             )
+        except (CatalogError, NoSuchAddress, TooManyRequests) as error:
+            # resources, unlike tools, have no error results
+            modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+            code = types.INVALID_PARAMS if modern else NOT_FOUND_BEFORE_2026
+            raise protocol_error(error, code) from error
         except Exception as error:
-            raise _read_error(error, ctx) from error
+            raise protocol_error(error) from error
         if not isinstance(answer, Content):
             answer = Content(dump_answer(answer), route.mime)
         body = {"text": answer.body}
@@ -206,14 +209,6 @@ class ResourceReader:
     async def _run(self, ctx: Context, verb: Callable[[Work], Any]) -> Any:
         work = Work(caller=self._calls.read_caller(ctx))
         return await self._calls.run_work(verb, work)
-
-
-def _read_error(error: Exception, ctx: Context) -> MCPError:
-    """The protocol error for an address that cannot be read: resources have no error results."""
-    if isinstance(error, CatalogError | NoSuchAddress | TooManyRequests):
-        modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return protocol_error(error, types.INVALID_PARAMS if modern else NOT_FOUND_BEFORE_2026)
-    return protocol_error(error)
 
 
 async def run_server(server: Server[Any], inbox: Inbox, wire: Wire) -> None:
@@ -262,10 +257,5 @@ class Outbox:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         return None

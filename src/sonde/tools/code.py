@@ -26,7 +26,7 @@ from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchA
 from sonde.tools.tool import Tool, declare_tool
 from sonde.types import Hit, HitRow, Json, Kind
 
-_MOST_LINES = 10_000
+_MOST_LINES = 10_000  # as many as regex_search ranks
 MAX_COMPLETED_PATHS = 101
 """A client shows at most 100 completions; one more means that there are more."""
 _SHORTEST_CHUNK = 200
@@ -69,18 +69,12 @@ def _declare_search(kind: Kind, about: str) -> Callable[..., SearchAnswer]:
         *,
         work: Work,
     ) -> SearchAnswer:
+        folder, labels, views = read_folder(path), tuple(tags or ()), tuple(chunk_types or ())
         request = Request(
-            name,
-            query,
-            (kind,),
-            top_k,
-            mode,
-            project,
-            read_folder(path),
-            tags=tuple(tags or ()),
-            chunk_types=tuple(chunk_types or ()),
+            name, query, (kind,), top_k, mode, project, folder, tags=labels, chunk_types=views
         )
-        return _answer(app, request, work, max_tokens, cursor, explain=explain)
+        budget = max_tokens or app.workspace.max_tokens
+        return _answer(app, request, work, budget, cursor, explain=explain)
 
     search.__name__ = name
     search.__annotations__["query"] = Annotated[str, Param(about, max_length=100_000)]
@@ -92,19 +86,12 @@ search_docs = _declare_search("docs", "The question or topic to search for in do
 
 
 def _answer(
-    app: App,
-    request: Request,
-    work: Work,
-    max_tokens: int | None,
-    cursor: str | None,
-    *,
-    explain: bool,
+    app: App, request: Request, work: Work, budget: int, cursor: str | None, *, explain: bool
 ) -> SearchAnswer:
     """One page of a search as documented, cut to its budget."""
     began = time.perf_counter()
     workspace = app.workspace
     page = open_search_page(workspace, request, work, cursor)
-    budget = max_tokens or workspace.max_tokens
     trust = {"freshness": page.freshness, "note": page.note}
 
     def write(hit: Hit, length: int) -> HitRow:
@@ -227,15 +214,9 @@ def cortex_search(
     def write(result: SearchResult, length: int) -> Json:
         return result.as_dict(length if result is first else None)
 
-    rows = fit_page(
-        page,
-        write,
-        list,
-        (max_tokens or app.workspace.max_tokens) - ENVELOPE_TOKENS,
-        length=len(first.text) if first else 0,
-        shortest=_SHORTEST_CHUNK,
-        envelope=0,
-    )
+    budget = (max_tokens or app.workspace.max_tokens) - ENVELOPE_TOKENS
+    length = len(first.text) if first else 0
+    rows = fit_page(page, write, list, budget, length=length, shortest=_SHORTEST_CHUNK, envelope=0)
     answer: CortexAnswer = {"results": rows, "total": len(kept.hits)}
     if next_cursor := app.workspace.results.cursor_at(kept, offset + len(rows)):
         answer |= {"truncated": True, "nextCursor": next_cursor}

@@ -15,20 +15,7 @@ from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
-from sonde.tools.shapes import nodes
-from sonde.tools.shapes.shell import (
-    MAX_ENTRIES,
-    Answer,
-    CdAnswer,
-    FormatParam,
-    NodeAnswer,
-    PreferencesAnswer,
-    ScanAnswer,
-    SessionParam,
-    show_epoch,
-    show_plan,
-    show_scan,
-)
+from sonde.tools.shapes import nodes, shell
 from sonde.tools.tool import Tool, declare_tool
 
 IndexParam = Annotated[str, Param("indexId", min_length=1, max_length=64)]
@@ -43,12 +30,12 @@ FollowParam = Annotated[bool, Param("Count what links lead to")]
 def cd(
     app: App,
     path: Annotated[str, Param("Absolute or relative; .. ~ -", max_length=4096)] = ".",
-    limit: Annotated[int | None, Param("Entries", minimum=1, maximum=MAX_ENTRIES)] = None,
+    limit: Annotated[int | None, Param("Entries", minimum=1, maximum=shell.MAX_ENTRIES)] = None,
     cursor: Annotated[str | None, Param("nextPageUrl of an answer", max_length=8192)] = None,
-    session_id: SessionParam = None,
+    session_id: shell.SessionParam = None,
     *,
     work: Work,
-) -> CdAnswer:
+) -> shell.CdAnswer:
     """Go to a folder of a scanned tree and list it."""
     session = scope.find_shell_session(app.disk, work.caller, session_id)
     place, node = scope.resolve_folder(app.disk, scope.find_place(app.disk, session, path or "."))
@@ -65,22 +52,22 @@ def scan_folder(
     depth_limit: DepthParam = None,
     follow_symlinks: FollowParam = False,
     cancel: Annotated[str | None, Param("Stop this jobId instead", max_length=64)] = None,
-    session_id: SessionParam = None,
+    session_id: shell.SessionParam = None,
     *,
     work: Work,
-) -> ScanAnswer:
+) -> shell.ScanAnswer:
     """Scan names, sizes and times below a folder, in the background."""
     caller = work.caller
     if cancel is not None:
         record = app.workspace.jobs.find_visible(cancel, caller.user)
         app.workspace.jobs.stop(record.id)
-        return show_scan(record.subject, record.id, "", caller)
+        return shell.show_scan(record.subject, record.id, "", caller)
     cwd = scope.find_shell_session(app.disk, caller, session_id).cwd
     place = indexes.read_root(app.disk, root, cwd)
     job = indexes.start_scan(
         app.disk, caller, place, depth_limit=depth_limit, follow=follow_symlinks
     )
-    return show_scan(job.subject, job.id, str(place), caller)
+    return shell.show_scan(job.subject, job.id, str(place), caller)
 
 
 def start_index(
@@ -90,7 +77,7 @@ def start_index(
     follow_symlinks: FollowParam = False,
     *,
     work: Work,
-) -> ScanAnswer:
+) -> shell.ScanAnswer:
     """Scan a folder in the background."""
     return scan_folder(app, root, depth_limit, follow_symlinks, work=work)
 
@@ -99,10 +86,10 @@ def inspect(
     app: App,
     node_id: Annotated[str | None, Param("nodeId of an answer", max_length=64)] = None,
     path: Annotated[str | None, Param("Or a path, as in cd", max_length=4096)] = None,
-    session_id: SessionParam = None,
+    session_id: shell.SessionParam = None,
     *,
     work: Work,
-) -> NodeAnswer:
+) -> shell.NodeAnswer:
     """Everything known of one file or folder."""
     disk, caller = app.disk, work.caller
     if (node_id is None) == (path is None):
@@ -124,21 +111,18 @@ def inspect(
 def session_preferences(
     app: App,
     units: Annotated[Literal["bytes", "iec", "si"] | None, Param("How sizes are written")] = None,
-    limit: Annotated[int | None, Param("Entries of cd", minimum=1, maximum=MAX_ENTRIES)] = None,
+    limit: Annotated[
+        int | None, Param("Entries of cd", minimum=1, maximum=shell.MAX_ENTRIES)
+    ] = None,
     sort: Annotated[Literal["name", "size", "modified"] | None, Param("Order of cd")] = None,
-    session_id: SessionParam = None,
+    session_id: shell.SessionParam = None,
     *,
     work: Work,
-) -> PreferencesAnswer:
+) -> shell.PreferencesAnswer:
     """Show or change the preferences of a session."""
     session = scope.find_shell_session(app.disk, work.caller, session_id)
     found = scope.change_preferences(app.disk, session, units=units, limit=limit, sort=sort)
-    return {
-        "sessionId": session.id,
-        "units": found.units,
-        "limit": found.limit,
-        "sort": found.sort,
-    }
+    return {"sessionId": session.id, "units": found.units, "limit": found.limit, "sort": found.sort}
 
 
 def read_session(
@@ -146,7 +130,7 @@ def read_session(
     session_id: Annotated[str, Param("sessionId", min_length=1, max_length=64)],
     *,
     work: Work,
-) -> Answer:
+) -> shell.Answer:
     """Where a session is."""
     caller = work.caller
     session = scope.find_shell_session(app.disk, caller, session_id)
@@ -160,13 +144,13 @@ def read_session(
     return answer | ({"indexUrl": caller.link(f"indexes/{known.id}")} if known else {})
 
 
-def list_indexes(app: App, *, work: Work) -> Answer:
+def list_indexes(app: App, *, work: Work) -> shell.Answer:
     """Every scanned folder of the caller, newest first."""
     states = indexes.list_index_states(app.disk, work.caller)
     return {"indexes": [nodes.show_index(state, work.caller) for state in states]}
 
 
-def read_index(app: App, index_id: IndexParam, *, work: Work) -> Answer:
+def read_index(app: App, index_id: IndexParam, *, work: Work) -> shell.Answer:
     """A scanned folder with its newest scans."""
     index = scope.find_index(app.disk, work.caller, index_id)
     scans = app.disk.tree(index.id).scans()
@@ -175,7 +159,7 @@ def read_index(app: App, index_id: IndexParam, *, work: Work) -> Answer:
 
 def delete_scan(
     app: App, index_id: IndexParam, confirm: ConfirmParam = None, *, work: Work
-) -> Answer:
+) -> shell.Answer:
     """Delete a scanned folder, its sets and queries; files are not touched."""
     index = scope.find_index(app.disk, work.caller, index_id)
     indexes.delete_scan_index(app.disk, index, work, confirm)
@@ -192,7 +176,7 @@ def read_tree(
     sort: SortParam = "name",
     *,
     work: Work,
-) -> Answer:
+) -> shell.Answer:
     """The entries of a folder, in pages."""
     place, node = scope.find_folder(app.disk, work.caller, index_id, parent, path)
     page = listing.list_folder(app.disk, place, node, limit=limit, cursor=cursor, sort=sort)
@@ -208,7 +192,7 @@ def read_node(
     sort: SortParam = "name",
     *,
     work: Work,
-) -> Answer:
+) -> shell.Answer:
     """A node, and the entries of a folder."""
     disk, caller = app.disk, work.caller
     index, node = scope.find_node(disk, caller, node_id, index_id)
@@ -220,7 +204,7 @@ def read_node(
     return {**detail, **nodes.show_folder_page(page, caller)}
 
 
-def read_detail(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Answer:
+def read_detail(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> shell.Answer:
     """Everything known of a node."""
     index, node = scope.find_node(app.disk, work.caller, node_id, index_id)
     return nodes.show_node_detail(listing.inspect_node(app.disk, index, node), work.caller)
@@ -232,7 +216,7 @@ def read_detail_of_path(
     path: Annotated[str, Param("Path in the tree", max_length=8192)] = "",
     *,
     work: Work,
-) -> Answer:
+) -> shell.Answer:
     """The same by path, also for what the scan has not reached."""
     disk, caller = app.disk, work.caller
     place = scope.find_inner_place(disk, scope.find_index(disk, caller, index_id), path)
@@ -242,11 +226,11 @@ def read_detail_of_path(
     return dict(nodes.show_node(listing.inspect_node(disk, place.index, node), caller, whole=True))
 
 
-def read_history(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Answer:
+def read_history(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> shell.Answer:
     """The size of a node at each kept scan, newest first."""
     index, node = scope.find_node(app.disk, work.caller, node_id, index_id)
     rows = [
-        {"scannedAt": show_epoch(scan.started_ms), "size": size}
+        {"scannedAt": shell.show_epoch(scan.started_ms), "size": size}
         for scan, size in app.disk.tree(index.id).history(node.id)
     ]
     return {"nodeId": join_node(index.id, node.id), "history": rows}
@@ -254,13 +238,12 @@ def read_history(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Wo
 
 def read_preview(app: App, index_id: IndexParam, node_id: NodeParam, *, work: Work) -> Content:
     """The beginning of a file: text, a picture, or a dump of its first bytes."""
-    preview = listing.preview_file(
-        app.disk, *scope.find_node(app.disk, work.caller, node_id, index_id)
-    )
+    index, node = scope.find_node(app.disk, work.caller, node_id, index_id)
+    preview = listing.preview_file(app.disk, index, node)
     return Content(preview.body, preview.mime)
 
 
-def list_reports(app: App, index_id: IndexParam, *, work: Work) -> Answer:
+def list_reports(app: App, index_id: IndexParam, *, work: Work) -> shell.Answer:
     """The reports there are."""
     index = scope.find_index(app.disk, work.caller, index_id)
     address = f"indexes/{index.id}/reports"
@@ -280,16 +263,16 @@ def read_report_page(
     since: Annotated[
         str | None, Param("growth: since this date, or so long ago (7d)", max_length=40)
     ] = None,
-    format: FormatParam = "json",  # noqa: A002 - the document's word
+    format: shell.FormatParam = "json",  # noqa: A002 - the document's word
     *,
     work: Work,
-) -> Answer:
+) -> shell.Answer:
     """One page of a report."""
     index = scope.find_index(app.disk, work.caller, index_id)
     kind = reports.check_report_kind(report)
     if format == "explain":
         plan = reports.explain_report(app.disk, index, kind, limit, since)
-        return {"report": kind, "about": reports.REPORTS[kind], **show_plan(plan)}
+        return {"report": kind, "about": reports.REPORTS[kind], **shell.show_plan(plan)}
     found = reports.read_disk_report(app.disk, index, kind, limit=limit, cursor=cursor, since=since)
     return nodes.show_disk_report(found, work.caller)
 
@@ -316,9 +299,7 @@ TOOLS: tuple[Tool, ...] = (
 """Those that come before `job_progress`."""
 NODE_TOOLS = (
     _declare(
-        inspect,
-        "Inspect a node",
-        "Show all metadata of one file or folder, and links to more.",
+        inspect, "Inspect a node", "Show all metadata of one file or folder, and links to more."
     ),
 )
 SESSION_TOOLS = (

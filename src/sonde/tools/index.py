@@ -8,34 +8,14 @@ from typing import Annotated, Literal
 from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.paging.cursor import decode_key, encode_key
+from sonde.projects import index
 from sonde.projects.find import find_project, indexed_project, require_consent, require_index
-from sonde.projects.index import (
-    build_index,
-    confirm_creation,
-    confirm_rebuild,
-    describe_index,
-    embed_index,
-    list_summaries,
-    refresh_file,
-    remove_index,
-    start_indexing,
-)
 from sonde.projects.maintenance import check_soon
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param, ProjectParam
-from sonde.tools.shapes.rfc import (
-    DeleteAnswer,
-    FileAnswer,
-    IndexAnswer,
-    ProjectsAnswer,
-    StatusAnswer,
-    show_index_status,
-    show_report,
-    show_summary,
-)
-from sonde.tools.shapes.shell import ProgressAnswer, show_job, show_job_detail, show_job_progress
+from sonde.tools.shapes import rfc, shell
 from sonde.tools.tool import Tool, declare_tool
 from sonde.types import Json
 
@@ -52,25 +32,24 @@ def create_index(
     confirm: ConfirmParam = None,
     *,
     work: Work,
-) -> IndexAnswer:
+) -> rfc.IndexAnswer:
     """Index a project's code and docs so that they can be searched."""
     found = find_project(app.workspace, project, work)
-    confirm_creation(app.workspace, found, work, confirm)
-    report = build_index(app.workspace, found, work)
-    embed_index(app.workspace, found, work, wait=deep)
-    return show_report(found.root, [store.counts() for store in found.stores().values()], report)
+    index.confirm_creation(app.workspace, found, work, confirm)
+    report = index.build_index(app.workspace, found, work)
+    index.embed_index(app.workspace, found, work, wait=deep)
+    return rfc.show_report(found, report)
 
 
 def reindex_project(
     app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
-) -> IndexAnswer:
+) -> rfc.IndexAnswer:
     """Rebuild the whole index from the files."""
     found = indexed_project(app.workspace, project)
-    confirm_rebuild(app.workspace, found, work, confirm)
-    report = build_index(app.workspace, found, work, force=True)
-    embed_index(app.workspace, found, work, wait=False)
-    counts = [store.counts() for store in found.stores().values()]
-    return {**show_report(found.root, counts, report), "message": "Index rebuilt successfully"}
+    index.confirm_rebuild(app.workspace, found, work, confirm)
+    report = index.build_index(app.workspace, found, work, force=True)
+    index.embed_index(app.workspace, found, work, wait=False)
+    return {**rfc.show_report(found, report), "message": "Index rebuilt successfully"}
 
 
 def reindex_file(
@@ -84,10 +63,10 @@ def reindex_file(
     project: ProjectParam = None,
     *,
     work: Work,
-) -> FileAnswer:
+) -> rfc.FileAnswer:
     """Index one file again."""
     found = indexed_project(app.workspace, project)
-    relative, chunks = refresh_file(app.workspace, found, path, work)
+    relative, chunks = index.refresh_file(app.workspace, found, path, work)
     return {
         "status": "success",
         "path": relative,
@@ -98,12 +77,12 @@ def reindex_file(
 
 def delete_index(
     app: App, project: ProjectParam = None, confirm: ConfirmParam = None, *, work: Work
-) -> DeleteAnswer:
+) -> rfc.DeleteAnswer:
     """Delete a project's index; the project's files are not touched."""
     found = require_index(find_project(app.workspace, project))
     question = "Delete the index for this project? This cannot be undone."
     require_consent(app.workspace, work, "delete_index", found, question, confirm)
-    remove_index(app.workspace, found, work)
+    index.remove_index(app.workspace, found, work)
     return {
         "status": "success",
         "projectPath": str(found.root),
@@ -111,16 +90,17 @@ def delete_index(
     }
 
 
-def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> StatusAnswer:
+def get_index_status(app: App, project: ProjectParam = None, *, work: Work) -> rfc.StatusAnswer:
     """How large, fresh and complete the index is, and what was left out."""
     del work
-    return show_index_status(describe_index(app.workspace, indexed_project(app.workspace, project)))
+    found = indexed_project(app.workspace, project)
+    return rfc.show_index_status(index.describe_index(app.workspace, found))
 
 
-def list_projects(app: App, *, work: Work) -> ProjectsAnswer:
+def list_projects(app: App, *, work: Work) -> rfc.ProjectsAnswer:
     """Every project on this machine that has an index."""
     del work
-    rows = [show_summary(summary) for summary in list_summaries(app.workspace)]
+    rows = [rfc.show_summary(summary) for summary in index.list_summaries(app.workspace)]
     return {"projects": rows, "totalProjects": len(rows)}
 
 
@@ -135,16 +115,16 @@ def start_project_job(
     """Index, rebuild or check a project in the background."""
     if action == "index":
         found = find_project(app.workspace, project, work)
-        confirm_creation(app.workspace, found, work, confirm)
-        job = start_indexing(app.workspace, found)
+        index.confirm_creation(app.workspace, found, work, confirm)
+        job = index.start_indexing(app.workspace, found)
     else:
         found = indexed_project(app.workspace, project)
         if action == "check":
             job = check_soon(app.workspace, found, asked=True)
         else:
-            confirm_rebuild(app.workspace, found, work, confirm)
-            job = start_indexing(app.workspace, found, force=True)
-    return show_job(job.record(), work.caller)
+            index.confirm_rebuild(app.workspace, found, work, confirm)
+            job = index.start_indexing(app.workspace, found, force=True)
+    return shell.show_job(job.record(), work.caller)
 
 
 def job_progress(
@@ -152,9 +132,10 @@ def job_progress(
     job_id: Annotated[str, Param("jobId of an answer", min_length=1, max_length=64)],
     *,
     work: Work,
-) -> ProgressAnswer:
+) -> shell.ProgressAnswer:
     """The progress of a job, or its outcome."""
-    return show_job_progress(app.workspace.jobs.find_visible(job_id, work.caller.user), work.caller)
+    record = app.workspace.jobs.find_visible(job_id, work.caller.user)
+    return shell.show_job_progress(record, work.caller)
 
 
 def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work) -> Json:
@@ -168,7 +149,7 @@ def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, w
         last = found[limit - 1]
         key = encode_key([-last.started_ms, last.id], "jobs", app.workspace.key)
         following = caller.link(f"jobs?limit={limit}&cursor={key}")
-    rows = [show_job(job, caller) for job in found[:limit]]
+    rows = [shell.show_job(job, caller) for job in found[:limit]]
     return {"jobs": rows, "nextPageUrl": following}
 
 
@@ -177,10 +158,10 @@ def read_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     caller = work.caller
     record = app.workspace.jobs.find_visible(job_id, caller.user)
     scan = record.kind == "scan" and app.disk.saved.get(DiskIndex, record.subject, caller.user)
-    return show_job_detail(record, caller, scanned=bool(scan))
+    return shell.show_job_detail(record, caller, scanned=bool(scan))
 
 
-def read_progress(app: App, job_id: JobParam, *, work: Work) -> ProgressAnswer:
+def read_progress(app: App, job_id: JobParam, *, work: Work) -> shell.ProgressAnswer:
     """The same, under the name that the REST API gives it."""
     return job_progress(app, job_id, work=work)
 
@@ -246,13 +227,7 @@ JOB_TOOLS = (
 
 ROUTES: tuple[Route, ...] = (
     Route("projects", list_projects, "Every indexed project on this machine"),
-    Route(
-        "projects",
-        start_project_job,
-        "Index, rebuild or check a project",
-        method="POST",
-        status=202,
-    ),
+    Route("projects", start_project_job, "Index, rebuild or check a project", "POST", 202),
 )
 JOB_ROUTES: tuple[Route, ...] = (
     Route("jobs", list_jobs, "Long work, the newest first"),

@@ -8,32 +8,15 @@ from functools import partial
 from typing import Annotated, Any, TypedDict, get_type_hints
 
 from sonde.app import App
+from sonde.knowledge import service
 from sonde.knowledge.getting import Segments, TranscriptFormat, find_entry, write_transcript
 from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.retrieval import Mode, Order
-from sonde.knowledge.service import (
-    KnowledgeRequest,
-    PageOptions,
-    read_conversation,
-    read_entry,
-    record_shown,
-    search_knowledge,
-)
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Source
 from sonde.tools.route import Route
 from sonde.tools.schema import HiddenTokensParam, Param
-from sonde.tools.shapes.know import (
-    FILTERS,
-    GetAnswer,
-    KnowAnswer,
-    OrderParam,
-    choose_sources,
-    list_recent,
-    read_filters,
-    show_content,
-    show_ranked_page,
-)
+from sonde.tools.shapes import know
 from sonde.tools.tool import declare_signature, declare_tool
 
 SUGGESTED_MEDIA_TYPES = (
@@ -47,10 +30,7 @@ TagsParam = Annotated[
 ]
 LimitParam = Annotated[int, Param("Results in a page", minimum=1, maximum=100)]
 OffsetParam = Annotated[int, Param("next_offset of the page before", minimum=0)]
-LengthParam = Annotated[
-    int | None,
-    Param("Characters of text, clamped to 50..1000", minimum=0),
-]
+LengthParam = Annotated[int | None, Param("Characters of text, clamped to 50..1000", minimum=0)]
 RetrievalParam = Annotated[
     Mapping[str, object] | None,
     Param(
@@ -85,7 +65,7 @@ def knowledge_search(
     sources: Annotated[
         tuple[str, ...], Param("Some of notes, media, chats, characters, prompts; default all")
     ] = (),
-    order_by: OrderParam = None,
+    order_by: know.OrderParam = None,
     filters: Annotated[
         Mapping[str, object] | None,
         Param(
@@ -102,15 +82,15 @@ def knowledge_search(
     ] = None,
     *,
     work: Work,
-) -> KnowAnswer:
+) -> know.KnowAnswer:
     """Search every source at once."""
     session = app.knowledge.open_session(work.caller, session_id, defaults)
     given = filters or {}
-    request = KnowledgeRequest(
-        "knowledge_search", query, choose_sources(sources, SOURCES), order_by, read_filters(given),
-        list_recent(given),
-    )  # fmt: skip
-    options = PageOptions(limit, offset, snippet_length, max_tokens)
+    chosen, where = know.choose_sources(sources, SOURCES), know.read_filters(given)
+    request = service.KnowledgeRequest(
+        "knowledge_search", query, chosen, order_by, where, know.list_recent(given)
+    )
+    options = service.PageOptions(limit, offset, snippet_length, max_tokens)
     return _answer(app, request, options, work, session, dedupe=dedupe)
 
 
@@ -122,15 +102,16 @@ def knowledge_get(
     session_id: SessionParam = None,
     *,
     work: Work,
-) -> GetAnswer:
+) -> know.GetAnswer:
     """As much of one entry as `retrieval` asks for."""
     session = app.knowledge.open_session(work.caller, session_id)
-    return show_content(read_entry(app.knowledge, source, id, retrieval, work, session))
+    found = service.read_entry(app.knowledge, source, id, retrieval, work, session)
+    return know.show_content(found)
 
 
-def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., KnowAnswer]:
+def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., know.KnowAnswer]:
     """The verb that searches one source: its arguments are the shared ones and its filter's."""
-    narrow = FILTERS[source]
+    narrow = know.FILTERS[source]
 
     def search_source(
         app: App,
@@ -143,10 +124,10 @@ def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., Kn
         *,
         work: Work,
         **filters: Any,
-    ) -> KnowAnswer:
+    ) -> know.KnowAnswer:
         where = {source: narrow(**filters)}
-        request = KnowledgeRequest(f"{source}_search", query, (source,), order_by, where)
-        options = PageOptions(limit, offset, snippet_length, max_tokens)
+        request = service.KnowledgeRequest(f"{source}_search", query, (source,), order_by, where)
+        options = service.PageOptions(limit, offset, snippet_length, max_tokens)
         return _answer(app, request, options, work)
 
     hints = get_type_hints(narrow, include_extras=True)
@@ -159,12 +140,12 @@ def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., Kn
         **{each.name: (hints[each.name], each.default) for each in own},
         "max_tokens": (HiddenTokensParam, None),
     }
-    return declare_signature(search_source, f"{source}_search", KnowAnswer, parameters)
+    return declare_signature(search_source, f"{source}_search", know.KnowAnswer, parameters)
 
 
 def _declare_get(
     source: Source, id_name: str, mode: Mode, retrieval: Any = BriefRetrievalParam
-) -> Callable[..., GetAnswer]:
+) -> Callable[..., know.GetAnswer]:
     """The verb that reads one entry of a source, in `mode` unless `retrieval` names another."""
 
     def get_entry(
@@ -174,12 +155,14 @@ def _declare_get(
         *,
         work: Work,
         **named: str,
-    ) -> GetAnswer:
+    ) -> know.GetAnswer:
         id_, session = named.get(id_name, entry), app.knowledge.open_session(work.caller, None)
-        return show_content(read_entry(app.knowledge, source, id_, retrieval, work, session, mode))
+        return know.show_content(
+            service.read_entry(app.knowledge, source, id_, retrieval, work, session, mode)
+        )
 
     parameters = {id_name: (IdParam, inspect.Parameter.empty), "retrieval": (retrieval, None)}
-    return declare_signature(get_entry, f"{source}_get", GetAnswer, parameters)
+    return declare_signature(get_entry, f"{source}_get", know.GetAnswer, parameters)
 
 
 notes_search = _declare_search("notes")
@@ -220,10 +203,10 @@ def chats_get(
     retrieval: BriefRetrievalParam = None,
     *,
     work: Work,
-) -> GetAnswer:
+) -> know.GetAnswer:
     """A conversation, page by page, or the messages around one."""
-    return show_content(
-        read_conversation(app.knowledge, conversation_id, retrieval, page, page_size, work)
+    return know.show_content(
+        service.read_conversation(app.knowledge, conversation_id, retrieval, page, page_size, work)
     )
 
 
@@ -248,24 +231,24 @@ def read_knowledge_entry(
     offset: Annotated[int, Param("next_offset of the part before", minimum=0)] = 0,
     *,
     work: Work,
-) -> GetAnswer:
+) -> know.GetAnswer:
     """One entry, from an offset on."""
     options = {"mode": "full", "offset": offset}
-    return show_content(read_entry(app.knowledge, source, id, options, work))
+    return know.show_content(service.read_entry(app.knowledge, source, id, options, work))
 
 
 def _answer(
     app: App,
-    request: KnowledgeRequest,
-    options: PageOptions,
+    request: service.KnowledgeRequest,
+    options: service.PageOptions,
     work: Work,
     session: KnowledgeSession | None = None,
     *,
     dedupe: bool = False,
-) -> KnowAnswer:
-    page = search_knowledge(app.knowledge, request, options, work, session, dedupe=dedupe)
-    answer = show_ranked_page(page)
-    record_shown(app.knowledge, page, len(answer["results"]), work)
+) -> know.KnowAnswer:
+    page = service.search_knowledge(app.knowledge, request, options, work, session, dedupe=dedupe)
+    answer = know.show_ranked_page(page)
+    service.record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
 
 

@@ -30,79 +30,60 @@ _MOST_BYTES = 1_000_000
 """Of a page, as documented."""
 _LONGEST_QUERY = 200
 """Characters of the query that an answer repeats."""
-_LONGEST_PARAMETERS = 400
-_SHORT_VALUE = 40
-"""Characters of the parameters together and, where they have more, of each value."""
+_LONGEST_PARAMETERS, _SHORT_VALUE = 400, 40
+"""Characters of the parameters together and, where they have more, of each value: enough to tell
+one search from another, and little beside its results."""
 
-_Terse = partial(Param, terse=True)
+
+def _terse(kind: Any, about: str, **facts: Any) -> Any:
+    """An argument that may be left out, and whose schema gives only the type."""
+    return Annotated[kind | None, Param(about, terse=True, **facts)]
+
 
 _FILTERS: Mapping[str, Any] = {
-    "path": Annotated[
-        str | None, _Terse("Only below this folder or in this file", max_length=4096)
-    ],
-    "include": Annotated[
-        tuple[str, ...] | None, _Terse("Only paths that fit one of these globs", max_length=100)
-    ],
-    "exclude": Annotated[
-        tuple[str, ...] | None, _Terse("No paths that fit one of these globs", max_length=100)
-    ],
-    "language": Annotated[
-        str | None, _Terse("Only files in this language (`python`)", max_length=100)
-    ],
+    "path": _terse(str, "Only below this folder or in this file", max_length=4096),
+    "include": _terse(tuple[str, ...], "Only paths that fit one of these globs", max_length=100),
+    "exclude": _terse(tuple[str, ...], "No paths that fit one of these globs", max_length=100),
+    "language": _terse(str, "Only files in this language (`python`)", max_length=100),
 }
+_PAGE_SIZE = (
+    "Matches in a page, 50 by default; when given without max_tokens it alone decides, up to 1 MB"
+)
 _VIEW: Mapping[str, Any] = {
-    "page_size": Annotated[
-        int | None,
-        _Terse(
-            "Matches in a page, 50 by default; when given without max_tokens it alone decides, up "
-            "to 1 MB",
-            minimum=1,
-            maximum=200,
-        ),
-    ],
-    "include_snippet": Annotated[
-        bool | None, _Terse("Show the text of each match, true by default")
-    ],
-    "snippet_length": Annotated[
-        int | None,
-        _Terse("Characters of text in each match, 500 by default", minimum=1, maximum=2000),
-    ],
-    "context_lines": Annotated[
-        int | None,
-        _Terse("Lines before and after each match, 0 by default", minimum=0, maximum=10),
-    ],
-    "max_tokens": Annotated[
-        int | None,
-        _Terse("Size of the answer; the rest comes by cursor", minimum=400, maximum=20_000),
-    ],
-    "project": Annotated[
-        str | None, _Terse("Folder of the project, or `all`; default: here", max_length=4096)
-    ],
-    "cursor": Annotated[
-        str | None,
-        _Terse("next_cursor of an earlier answer; needs nothing else", max_length=2_000),
-    ],
+    "page_size": _terse(int, _PAGE_SIZE, minimum=1, maximum=200),
+    "include_snippet": _terse(bool, "Show the text of each match, true by default"),
+    "snippet_length": _terse(
+        int, "Characters of text in each match, 500 by default", minimum=1, maximum=2000
+    ),
+    "context_lines": _terse(
+        int, "Lines before and after each match, 0 by default", minimum=0, maximum=10
+    ),
+    "max_tokens": _terse(
+        int, "Size of the answer; the rest comes by cursor", minimum=400, maximum=20_000
+    ),
+    "project": _terse(str, "Folder of the project, or `all`; default: here", max_length=4096),
+    "cursor": _terse(str, "next_cursor of an earlier answer; needs nothing else", max_length=2_000),
 }
 _RANKED: Mapping[str, Any] = {
-    "query": Annotated[str, _Terse("The question or the words to search for", max_length=100_000)],
-    **_FILTERS,
-    "top_k": Annotated[
-        int | None,
-        _Terse("The best so many, over all pages; 200 by default", minimum=1, maximum=1000),
+    "query": Annotated[
+        str, Param("The question or the words to search for", max_length=100_000, terse=True)
     ],
-    "threshold": Annotated[float | None, _Terse("No matches with a lower score")],
+    **_FILTERS,
+    "top_k": _terse(
+        int, "The best so many, over all pages; 200 by default", minimum=1, maximum=1000
+    ),
+    "threshold": _terse(float, "No matches with a lower score"),
     **_VIEW,
     "tags": TagsParam,
     "chunk_types": TypesParam,
 }
 _SCANNED: Mapping[str, Any] = {
-    "pattern": Annotated[
-        str | None,
-        _Terse("Regular expression as in ripgrep", max_length=10_000, example=r"fn \w+_test"),
-    ],
-    "ignore_case": Annotated[bool | None, _Terse("Letter case does not matter")],
-    "whole_word": Annotated[bool | None, _Terse("Only whole words")],
-    "fixed_string": Annotated[bool | None, _Terse("The pattern is plain text")],
+    "pattern": _terse(
+        str, "Regular expression as in ripgrep", max_length=10_000, example=r"fn \w+_test"
+    ),
+    "ignore_case": _terse(bool, "Letter case does not matter"),
+    "whole_word": _terse(bool, "Only whole words"),
+    "fixed_string": _terse(bool, "The pattern is plain text"),
     **_FILTERS,
     "top_k": Annotated[
         int | None,
@@ -165,14 +146,8 @@ def _answer(
         more = workspace.results.cursor_at(page.results, page.offset + len(rows))
         return _show_page(page, rows, more, took_ms)
 
-    answer = fit_page(
-        page.hits,
-        write,
-        whole,
-        page.view.budget(workspace.max_tokens),
-        length=page.view.length,
-        shortest=SHORTEST_SNIPPET,
-    )
+    budget, length = page.view.budget(workspace.max_tokens), page.view.length
+    answer = fit_page(page.hits, write, whole, budget, length=length, shortest=SHORTEST_SNIPPET)
     size = len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
     if size > _MOST_BYTES:
         raise InvalidRequest(

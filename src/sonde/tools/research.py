@@ -8,21 +8,10 @@ from typing import Annotated, Any
 
 from sonde.app import App
 from sonde.everything import EVERYWHERE, fetch_anything, search_everything
-from sonde.knowledge.service import (
-    KnowledgeRequest,
-    PageOptions,
-    record_shown,
-)
+from sonde.knowledge.service import KnowledgeRequest, PageOptions, record_shown
 from sonde.runtime.work import Work
 from sonde.tools.schema import HiddenTokensParam, Param
-from sonde.tools.shapes.know import (
-    KnowAnswer,
-    choose_sources,
-    read_filters,
-    show_compact_content,
-    show_content,
-    show_ranked_page,
-)
+from sonde.tools.shapes import know
 from sonde.tools.tool import declare_tool
 
 ModeParam = Annotated[
@@ -53,16 +42,14 @@ def search(
     session_id: Annotated[str | None, Param("A session's handle", listed=False)] = None,
     *,
     work: Work,
-) -> KnowAnswer:
+) -> know.KnowAnswer:
     """Search personal knowledge, code and docs at once."""
     session = app.knowledge.open_session(work.caller, session_id)
-    where = read_filters(filters or {})
-    request = KnowledgeRequest(
-        "search", query, choose_sources(sources, EVERYWHERE), order_by, where
-    )
+    chosen, where = know.choose_sources(sources, EVERYWHERE), know.read_filters(filters or {})
+    request = KnowledgeRequest("search", query, chosen, order_by, where)
     options = PageOptions(limit, offset, snippet_length or None, max_tokens)
     page = search_everything(app, request, options, work, session, dedupe=dedupe)
-    answer = show_ranked_page(page, compact=mode == "compact")
+    answer = know.show_ranked_page(page, compact=mode == "compact")
     record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
 
@@ -85,8 +72,8 @@ def fetch(
 ) -> dict[str, Any]:
     """What a result points at."""
     session = app.knowledge.open_session(work.caller, session_id)
-    answer = show_content(fetch_anything(app, id, source, retrieval, work, session))
-    return dict(answer) if mode == "full" else dict(show_compact_content(answer))
+    answer = know.show_content(fetch_anything(app, id, source, retrieval, work, session))
+    return dict(answer) if mode == "full" else dict(know.show_compact_content(answer))
 
 
 _declare = partial(declare_tool, "research")

@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
+from sonde import values
 from sonde.errors import EmptyQuery, UnknownArgument
 from sonde.types import Json
-from sonde.values import (
-    Kind,
-    check_bounds,
-    check_choice,
-    convert_items,
-    convert_kind,
-    invalid_value,
-    quote_value,
-    to_snake,
-)
 
 LISTED_LENGTH = 100
 """Schemas list a `maxLength` below this. Longer ones only protect the server; they are checked,
@@ -56,13 +47,13 @@ class Argument:
     """One argument as its verb declares it."""
 
     name: str
-    kind: Kind
+    kind: values.Kind
     param: Param
     required: bool
     nullable: bool
     default: Any
     choices: tuple[Any, ...] = ()
-    items: Kind | None = None
+    items: values.Kind | None = None
 
     @cached_property
     def schema(self) -> Json:
@@ -94,25 +85,25 @@ class Argument:
         if value is None and self.nullable:
             return None
         if param.lists and isinstance(value, list | tuple):
-            value = ", ".join(convert_items(self.name, "string", value))
+            value = ", ".join(values.convert_items(self.name, "string", value))
         if self.name == "query" and isinstance(value, str) and not value.strip():
             if self.required:
                 raise EmptyQuery
             return self.default
         if param.numbers and type(value) is int:
             value = str(value)
-        value = convert_kind(self.name, self.kind, value)
+        value = values.convert_kind(self.name, self.kind, value)
         if param.clamp:
             value = min(max(value, param.minimum), param.maximum)
         if self.items:
-            value = convert_items(self.name, self.items, value)
+            value = values.convert_items(self.name, self.items, value)
         if self.choices:
-            check_choice(self.name, value, self.choices)
+            values.check_choice(self.name, value, self.choices)
         if self.kind in ("integer", "number"):
-            check_bounds(self.name, value, param.minimum, param.maximum)
+            values.check_bounds(self.name, value, param.minimum, param.maximum)
         elif self.kind in ("string", "array"):
             unit = " characters long" if self.kind == "string" else " items long"
-            check_bounds(self.name, len(value), param.min_length, param.max_length, unit)
+            values.check_bounds(self.name, len(value), param.min_length, param.max_length, unit)
         return value
 
 
@@ -121,22 +112,24 @@ def bind(owner: str, arguments: Iterable[Argument], given: Mapping[str, Any]) ->
     known = {argument.name: argument for argument in arguments}
     bound: dict[str, Any] = {}
     for spelling, value in given.items():
-        name = spelling if spelling in known else to_snake(spelling)
+        name = spelling if spelling in known else values.to_snake(spelling)
         if name not in known:
             raise _unknown_argument(owner, spelling, list(known))
         if name in bound:
-            raise invalid_value(f"`{name}` is given twice, in two spellings")
+            raise values.invalid_value(f"`{name}` is given twice, in two spellings")
         bound[name] = known[name].convert(value)
     for argument in known.values():
         if argument.required and argument.name not in bound:
-            raise invalid_value(f"{owner} needs `{argument.name}`: {argument.param.description}")
+            raise values.invalid_value(
+                f"{owner} needs `{argument.name}`: {argument.param.description}"
+            )
     return bound
 
 
 def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArgument:
     from difflib import get_close_matches
 
-    near = get_close_matches(to_snake(spelling), names, n=1, cutoff=0.6)
+    near = get_close_matches(values.to_snake(spelling), names, n=1, cutoff=0.6)
     if near:
         advice = f"Did you mean `{near[0]}`?"
     elif names:
@@ -144,11 +137,11 @@ def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArg
     else:
         advice = "It takes no arguments."
     return UnknownArgument(
-        f"{owner} has no argument {quote_value(spelling)}. {advice}",
+        f"{owner} has no argument {values.quote_value(spelling)}. {advice}",
         user_message="{owner} has no argument {spelling}.",
         next_action="{advice}",
         owner=owner,
-        spelling=quote_value(spelling),
+        spelling=values.quote_value(spelling),
         advice=advice,
     )
 

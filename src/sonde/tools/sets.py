@@ -14,23 +14,7 @@ from sonde.stores.disk.base import Combination, ResourceSet
 from sonde.stores.disk.filters import Filter, filter_to_json, parse_filter, read_filter_json
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
-from sonde.tools.shapes.shell import (
-    LISTED,
-    Answer,
-    FormatParam,
-    QueriesAnswer,
-    QueryAnswer,
-    RunAnswer,
-    SessionParam,
-    SetAnswer,
-    show_entries,
-    show_plan,
-    show_query_detail,
-    show_query_list,
-    show_run,
-    show_set_detail,
-    show_set_list,
-)
+from sonde.tools.shapes import shell
 from sonde.tools.tool import Tool, declare_signature, declare_tool
 from sonde.types import Json
 
@@ -39,7 +23,7 @@ Op = Literal[
 ]
 _DOCUMENTED: tuple[Op, ...] = ("create", "list", "get", "delete", "add", "remove")
 """Operations that the document also writes as tools of their own."""
-_MAX_NODES = 1_000
+_MAX_NODES = 1_000  # in one call; query_run fills larger sets
 
 T = TypeVar("T")
 
@@ -62,21 +46,21 @@ def resource_set_ops(
     confirm: Annotated[
         str | None, Param("Token of the answer that asked", max_length=100, terse=True)
     ] = None,
-    session_id: SessionParam = None,
+    session_id: shell.SessionParam = None,
     *,
     work: Work,
-) -> SetAnswer:
+) -> shell.SetAnswer:
     """Make, look at, change, combine and remove resource sets."""
     disk, caller = app.disk, work.caller
     session = scope.find_shell_session(disk, caller, session_id) if session_id else None
     units = scope.read_preferences(session).units
 
-    def show(found: ResourceSet) -> SetAnswer:
-        return show_set_detail(sets.describe_set(disk, found), caller, units)
+    def show(found: ResourceSet) -> shell.SetAnswer:
+        return shell.show_set_detail(sets.describe_set(disk, found), caller, units)
 
     if op == "list":
-        page = sets.list_sets(disk, caller, limit=LISTED, cursor=cursor)
-        return show_set_list(page, caller, units, limit=LISTED)
+        page = sets.list_sets(disk, caller, limit=shell.LISTED, cursor=cursor)
+        return shell.show_set_list(page, caller, units, limit=shell.LISTED)
     if op == "create":
         return show(sets.create_set(disk, caller, name or "", node_ids or (), session_id))
     found = sets.find_set(disk, caller, _require(selection_id, "selection_id", op))
@@ -102,10 +86,10 @@ def _require(value: T | None, name: str, op: str) -> T:
     return value
 
 
-def _fix_op(op: Op) -> Callable[..., SetAnswer]:
+def _fix_op(op: Op) -> Callable[..., shell.SetAnswer]:
     """The verb of one operation under the document's own name, such as `resource-set-create`."""
 
-    def verb(app: App, *, work: Work, **options: Any) -> SetAnswer:
+    def verb(app: App, *, work: Work, **options: Any) -> shell.SetAnswer:
         return resource_set_ops(app, op, **options, work=work)
 
     parameters = {
@@ -113,15 +97,15 @@ def _fix_op(op: Op) -> Callable[..., SetAnswer]:
         for name, hint in get_type_hints(resource_set_ops, include_extras=True).items()
         if name not in ("app", "op", "other", "work", "return")
     }
-    return declare_signature(verb, f"resource_set_{op}", SetAnswer, parameters)
+    return declare_signature(verb, f"resource_set_{op}", shell.SetAnswer, parameters)
 
 
 def read_sets(
     app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work
-) -> SetAnswer:
+) -> shell.SetAnswer:
     """Resource sets, newest first."""
     page = sets.list_sets(app.disk, work.caller, limit=limit, cursor=cursor)
-    answer = show_set_list(page, work.caller, "bytes", limit=limit)
+    answer = shell.show_set_list(page, work.caller, "bytes", limit=limit)
     for card in answer["sets"]:
         card["link"] = work.caller.link(f"resource-sets/{card['selectionId']}")
     return answer
@@ -134,24 +118,24 @@ def make_set(
     session_id: Annotated[str | None, Param("Whose index it is of", max_length=64)] = None,
     *,
     work: Work,
-) -> SetAnswer:
+) -> shell.SetAnswer:
     """A new resource set."""
     made = sets.create_set(app.disk, work.caller, name, node_ids, session_id)
-    return show_set_detail(sets.describe_set(app.disk, made), work.caller)
+    return shell.show_set_detail(sets.describe_set(app.disk, made), work.caller)
 
 
-def read_set(app: App, selection_id: SetParam, *, work: Work) -> SetAnswer:
+def read_set(app: App, selection_id: SetParam, *, work: Work) -> shell.SetAnswer:
     """A resource set with a sample of its entries."""
     return resource_set_ops(app, "get", selection_id, work=work)
 
 
 def change_entries(
     app: App, selection_id: SetParam, add: NodesParam = (), remove: NodesParam = (), *, work: Work
-) -> SetAnswer:
+) -> shell.SetAnswer:
     """Add nodes to a set and remove others."""
     found = sets.find_set(app.disk, work.caller, selection_id)
     changed = sets.change_set(app.disk, found, add, remove)
-    return show_set_detail(sets.describe_set(app.disk, changed), work.caller)
+    return shell.show_set_detail(sets.describe_set(app.disk, changed), work.caller)
 
 
 def add_entries(
@@ -160,7 +144,7 @@ def add_entries(
     node_ids: Annotated[tuple[str, ...], Param("nodeIds", min_length=1, max_length=_MAX_NODES)],
     *,
     work: Work,
-) -> SetAnswer:
+) -> shell.SetAnswer:
     """Add nodes to a set."""
     return resource_set_ops(app, "add", selection_id, node_ids, work=work)
 
@@ -173,14 +157,14 @@ def combine_with(
     name: Annotated[str, Param("Of the new set", max_length=200)] = "",
     *,
     work: Work,
-) -> SetAnswer:
+) -> shell.SetAnswer:
     """A new set that combines two; those stay as they are."""
     return resource_set_ops(app, op, selection_id, name=name, other=other, work=work)
 
 
 def remove_set(
     app: App, selection_id: SetParam, confirm: ConfirmParam = None, *, work: Work
-) -> SetAnswer:
+) -> shell.SetAnswer:
     """Delete a resource set."""
     return resource_set_ops(app, "delete", selection_id, confirm=confirm, work=work)
 
@@ -192,11 +176,11 @@ def read_entries(
     cursor: CursorParam = None,
     *,
     work: Work,
-) -> Answer:
+) -> shell.Answer:
     """Entries of a set, in pages."""
     found = sets.find_set(app.disk, work.caller, selection_id)
     entries = sets.list_entries(app.disk, found, limit=limit, cursor=cursor)
-    return show_entries(entries, work.caller)
+    return shell.show_entries(entries, work.caller)
 
 
 def query_run(
@@ -207,10 +191,10 @@ def query_run(
     query_id: Annotated[str | None, Param("Or a saved query", max_length=64)] = None,
     name: Annotated[str | None, Param("To save it under", max_length=200)] = None,
     index_id: Annotated[str | None, Param("Default: the cwd's", max_length=64)] = None,
-    session_id: SessionParam = None,
+    session_id: shell.SessionParam = None,
     *,
     work: Work,
-) -> RunAnswer:
+) -> shell.RunAnswer:
     """Find files by a filter over metadata and contents, and keep them as a resource set."""
     disk, caller = app.disk, work.caller
     if (filter is None) == (query_id is None):
@@ -220,10 +204,10 @@ def query_run(
         query = sets.find_query(disk, caller, query_id)
     else:
         query = sets.save_session_query(disk, caller, filter or "", name, index_id, session_id)
-    return show_run(query.id, sets.run_query(disk, query, work), caller)
+    return shell.show_run(query.id, sets.run_query(disk, query, work), caller)
 
 
-def start_run(app: App, query_id: QueryParam, *, work: Work) -> RunAnswer:
+def start_run(app: App, query_id: QueryParam, *, work: Work) -> shell.RunAnswer:
     """Run a query into its resource set."""
     return query_run(app, query_id=query_id, work=work)
 
@@ -233,10 +217,10 @@ def query_list(
     cursor: Annotated[str | None, Param("nextPageUrl of an answer", max_length=8192)] = None,
     *,
     work: Work,
-) -> QueriesAnswer:
+) -> shell.QueriesAnswer:
     """Saved queries, newest first."""
-    page = sets.list_queries(app.disk, work.caller, limit=LISTED, cursor=cursor)
-    return show_query_list(page, work.caller, limit=LISTED)
+    page = sets.list_queries(app.disk, work.caller, limit=shell.LISTED, cursor=cursor)
+    return shell.show_query_list(page, work.caller, limit=shell.LISTED)
 
 
 def query_get(
@@ -244,17 +228,17 @@ def query_get(
     query_id: Annotated[str, Param("queryId of an answer", min_length=1, max_length=64)],
     *,
     work: Work,
-) -> QueryAnswer:
+) -> shell.QueryAnswer:
     """One saved query; the link leads to its whole filter."""
-    return show_query_detail(sets.find_query(app.disk, work.caller, query_id), work.caller)
+    return shell.show_query_detail(sets.find_query(app.disk, work.caller, query_id), work.caller)
 
 
 def read_queries(
     app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work
-) -> QueriesAnswer:
+) -> shell.QueriesAnswer:
     """Saved queries, newest first."""
     page = sets.list_queries(app.disk, work.caller, limit=limit, cursor=cursor)
-    answer = show_query_list(page, work.caller, limit=limit)
+    answer = shell.show_query_list(page, work.caller, limit=limit)
     for card in answer["queries"]:
         card["link"] = work.caller.link(f"queries/{card['queryId']}")
     return answer
@@ -268,7 +252,7 @@ def make_query(
     name: Annotated[str | None, Param("Its name", max_length=200)] = None,
     *,
     work: Work,
-) -> Answer:
+) -> shell.Answer:
     """A new saved query."""
     where = _read_filter(filter, ast)
     if where is None:
@@ -288,16 +272,16 @@ def _read_filter(text: str | None, ast: Json | None) -> Filter | None:
 def read_query(
     app: App,
     query_id: QueryParam,
-    format: FormatParam = "json",  # noqa: A002 - the document's word
+    format: shell.FormatParam = "json",  # noqa: A002 - the document's word
     *,
     work: Work,
-) -> Answer:
+) -> shell.Answer:
     """A saved query with its whole filter, or with its query plan."""
     query = sets.find_query(app.disk, work.caller, query_id)
-    answer: dict[str, object] = dict(show_query_detail(query, work.caller))
+    answer: dict[str, object] = dict(shell.show_query_detail(query, work.caller))
     answer |= {"filter": query.filter, "ast": filter_to_json(parse_filter(query.filter))}
     if format == "explain":
-        answer |= show_plan(sets.explain_query(app.disk, query))
+        answer |= shell.show_plan(sets.explain_query(app.disk, query))
     if query.selection:
         answer["entriesUrl"] = work.caller.link(f"resource-sets/{query.selection}/entries")
     return answer
@@ -311,7 +295,7 @@ def edit_query(
     name: Annotated[str | None, Param("Another name", max_length=200)] = None,
     *,
     work: Work,
-) -> Answer:
+) -> shell.Answer:
     """Change a saved query; the sets that it filled stay."""
     where = _read_filter(filter, ast)
     query = sets.find_query(app.disk, work.caller, query_id)
@@ -319,19 +303,19 @@ def edit_query(
     return read_query(app, query.id, work=work)
 
 
-def read_run(app: App, query_id: QueryParam, *, work: Work) -> Answer:
+def read_run(app: App, query_id: QueryParam, *, work: Work) -> shell.Answer:
     """The result of a query's last run; the first read runs it."""
     query = sets.find_query(app.disk, work.caller, query_id)
     last = app.disk.saved.get(ResourceSet, query.selection, work.caller.user)
     if last is None:
         return dict(start_run(app, query_id, work=work))
-    card = show_set_detail(sets.describe_set(app.disk, last), work.caller)
+    card = shell.show_set_detail(sets.describe_set(app.disk, last), work.caller)
     return {"queryId": query.id, **card, "sampleUrl": card["entriesUrl"]}
 
 
 def remove_query(
     app: App, query_id: QueryParam, confirm: ConfirmParam = None, *, work: Work
-) -> Answer:
+) -> shell.Answer:
     """Delete a saved query; the sets that it filled stay."""
     query = sets.find_query(app.disk, work.caller, query_id)
     sets.delete_query(app.disk, query, work, confirm)
@@ -369,7 +353,7 @@ TOOLS: tuple[Tool, ...] = (
         "set. Prefer search_code for passages of text.",
         read_only=False,
     ),
-    _declare(query_list, "List queries", "List saved sets."),
+    _declare(query_list, "List queries", "List saved queries."),
     _declare(query_get, "Get a query", "Show one saved query and links to its filter and plan."),
 )
 _QUERY = "queries/{queryId}"

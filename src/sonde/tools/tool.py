@@ -105,10 +105,6 @@ class Tool:
             "openWorldHint": False,
         }
 
-    def describe(self, *, enhanced: bool) -> str:
-        """The description, with the hint if enhanced."""
-        return f"{self.description} {self.hint}" if enhanced and self.hint else self.description
-
 
 def read_arguments(call: Callable[..., Any]) -> tuple[Argument, ...]:
     """The arguments that a verb declares, in the order of its signature."""
@@ -127,12 +123,16 @@ def read_answer(call: Callable[..., Any]) -> Json:
         return {"type": "object"}
     hints = typing.get_type_hints(answer, include_extras=True)
     properties: Json = {}
+    required = []
     for key, hint in hints.items():
         bare, _, optional = _strip(hint)
         kind = _kind_of(bare)
         properties[key] = {"type": [kind, "null"] if optional else kind} if kind else {}
+        # A TypedDict with postponed annotations cannot see its own NotRequired: look at the hint.
+        origin = typing.get_origin(hint)
+        if origin is Required or (origin is not NotRequired and key in answer.__required_keys__):
+            required.append(key)
     schema: Json = {"type": "object", "properties": properties}
-    required = [key for key, hint in hints.items() if _is_required(answer, key, hint)]
     return schema | {"required": required} if required else schema
 
 
@@ -249,11 +249,3 @@ def _read_argument(parameter: inspect.Parameter, hint: Any) -> Argument:
         choices=tuple(choices or ()),
         items=_kind_of(inner[0]) if kind == "array" and inner else None,
     )
-
-
-def _is_required(answer: Any, key: str, hint: Any) -> bool:
-    # A TypedDict with postponed annotations cannot see its own NotRequired: look at the hint.
-    origin = typing.get_origin(hint)
-    if origin in (Required, NotRequired):
-        return origin is Required
-    return key in answer.__required_keys__

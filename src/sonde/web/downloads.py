@@ -5,6 +5,7 @@ from __future__ import annotations
 import mimetypes
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,32 +37,27 @@ KEEP_ALIVE_S = 15.0
 
 def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
     """The routes of downloads and events."""
-
-    async def download(request: Request) -> Response:
-        return await _answer(lambda: _open_download(parts, request))
-
-    async def follow(request: Request) -> Response:
-        return await _answer(lambda: _open_events(parts, request))
-
     return (
         DescribedRoute(
             "/api/indexes/{indexId}/nodes/{nodeId}/download",
-            download,
+            partial(_answer, _open_download, parts),
             "A file, or the bytes of it that `Range` asks for",
             {"*/*": "its bytes, with the type that its name says"},
         ),
         DescribedRoute(
             "/api/jobs/{jobId}/events",
-            follow,
+            partial(_answer, _open_events, parts),
             "A job whenever it changes, until it has ended",
             {"text/event-stream": "events `progress` and `end`; the data is the job"},
         ),
     )
 
 
-async def _answer(open_: Callable[[], Response]) -> Response:
+async def _answer(
+    open_: Callable[[Parts, Request], Response], parts: Parts, request: Request
+) -> Response:
     try:
-        return await anyio.to_thread.run_sync(open_)
+        return await anyio.to_thread.run_sync(open_, parts, request)
     except Exception as error:  # noqa: BLE001 - becomes a response, as in rest.py
         return shape_error(error)
 
@@ -100,13 +96,13 @@ def _open_download(parts: Parts, request: Request) -> Response:
         file.close()
         return Response(status_code=416, headers={"content-range": f"bytes */{file.size}"})
     start, end = found
-    partial = "range" in request.headers and (start, end) != (0, file.size)
-    if partial:
+    is_part = "range" in request.headers and (start, end) != (0, file.size)
+    if is_part:
         headers["content-range"] = f"bytes {start}-{end - 1}/{file.size}"
     headers["content-length"] = str(end - start)
     mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
     body = (b"",) if request.method == "HEAD" else file.read(start, end)
-    return _Download(file, body, 206 if partial else 200, headers, media_type=mime)
+    return _Download(file, body, 206 if is_part else 200, headers, media_type=mime)
 
 
 def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int] | None:

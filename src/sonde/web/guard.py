@@ -22,16 +22,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sonde.errors import (
-    BodyTooLarge,
-    Cancelled,
-    ForeignOrigin,
-    InvalidRequest,
-    SondeError,
-    TokenRequired,
-    TooManyRequests,
-    UnknownHost,
-)
+from sonde import errors
 from sonde.knowledge.retrieval import check_preferences
 from sonde.mcp.calls import SCOPE_CALLER
 from sonde.mcp.listing import Buckets
@@ -108,8 +99,9 @@ class Guard:
             scope[SCOPE_CALLER] = self._admit(scope, Headers(scope=scope))
             if scope["type"] == "http":
                 receive = await _read_body(Headers(scope=scope), receive)
-        except SondeError as error:
-            if isinstance(error, TokenRequired) and is_person(scope) and scope["method"] == "GET":
+        except errors.SondeError as error:
+            nameless = isinstance(error, errors.TokenRequired)
+            if nameless and is_person(scope) and scope["method"] == "GET":
                 query = scope["query_string"].decode("latin-1")
                 way = quote(scope["path"] + (f"?{query}" if query else ""), safe="/")
                 await RedirectResponse(f"{LOGIN}?next={way}", 303)(scope, receive, send)
@@ -133,10 +125,12 @@ class Guard:
     def _admit(self, scope: Scope, headers: Headers) -> Caller:
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or not self._is_ours(host):
-            raise UnknownHost(f"Host: {host!r}", host=host)
+            raise errors.UnknownHost(f"Host: {host!r}", host=host)
         path: str = scope["path"]
         if "\0" in path or "\\" in path or ".." in path.split("/"):
-            raise InvalidRequest(f"path {path!r}", user_message="The path is not a plain path.")
+            raise errors.InvalidRequest(
+                f"path {path!r}", user_message="The path is not a plain path."
+            )
         self._check_origin(headers, host, scope)
         user = self._find_user(scope, headers)
         self._take(user, scope)
@@ -148,7 +142,7 @@ class Guard:
         who = _name_caller(user, scope)
         wait = self._buckets.take(who) if self._buckets else 0
         if wait:
-            raise TooManyRequests(who, seconds=wait)
+            raise errors.TooManyRequests(who, seconds=wait)
 
     def _pace(self, buckets: Buckets, scope: Scope, receive: Receive) -> Receive:
         """Count the messages of a socket like requests; delay those over the limit."""
@@ -176,12 +170,12 @@ class Guard:
             scheme, _, netloc = origin.lower().partition("://")
             ours = netloc == host.lower() or (scheme, netloc) == self._public[:2]
             if len(headers.getlist("origin")) > 1 or not netloc or not ours:
-                raise ForeignOrigin(f"Origin: {origin!r}, Host: {host!r}")
+                raise errors.ForeignOrigin(f"Origin: {origin!r}, Host: {host!r}")
         elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             # Browsers omit Origin from plain GETs. Following a link is fine, embedding is not.
             followed = headers.get("sec-fetch-mode") == "navigate" and scope.get("method") == "GET"
             if not followed or headers.get("sec-fetch-dest") != "document":
-                raise ForeignOrigin("Sec-Fetch-Site names another site")
+                raise errors.ForeignOrigin("Sec-Fetch-Site names another site")
 
     def _find_user(self, scope: Scope, headers: Headers) -> str:
         tokens = self._access.tokens
@@ -189,7 +183,7 @@ class Guard:
             return LOCAL
         address = _address_of(scope)
         if _is_login(scope) and (wait := self._failures.wait_for(address)):
-            raise TooManyRequests(f"wrong tokens from {address}", seconds=wait)
+            raise errors.TooManyRequests(f"wrong tokens from {address}", seconds=wait)
         token = _read_token(headers)
         user = tokens.find_user(token) if token else None
         if user is not None:
@@ -199,8 +193,8 @@ class Guard:
         self._take(_ANONYMOUS, scope)
         wait = self._failures.take(address) if token else 0
         if wait:
-            raise TooManyRequests(f"wrong tokens from {address}", seconds=wait)
-        raise TokenRequired("no token" if not token else "a token that nobody was given")
+            raise errors.TooManyRequests(f"wrong tokens from {address}", seconds=wait)
+        raise errors.TokenRequired("no token" if not token else "a token that nobody was given")
 
 
 def _address_of(scope: Scope) -> str:
@@ -227,10 +221,8 @@ def _read_config(scope: Scope) -> Mapping[str, Any]:
         if not isinstance(body, dict):
             raise TypeError("not an object")
     except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidRequest(
-            f"config: {error}",
-            user_message="`config` must be a JSON object in base64.",
-        ) from error
+        problem = "`config` must be a JSON object in base64."
+        raise errors.InvalidRequest(f"config: {error}", user_message=problem) from error
     return check_preferences(body)
 
 
@@ -251,30 +243,29 @@ async def _read_body(headers: Headers, receive: Receive) -> Receive:
     """Read the whole body or refuse it. Returns a `receive` that replays it."""
     declared = headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared) > MAX_BODY_BYTES:
-        raise BodyTooLarge(f"Content-Length: {declared[:40]}", most=MAX_BODY_BYTES)
+        raise errors.BodyTooLarge(f"Content-Length: {declared[:40]}", most=MAX_BODY_BYTES)
     messages: deque[Message] = deque()
     size = 0
     with anyio.move_on_after(BODY_TIMEOUT_S):
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise Cancelled("the client disconnected before its request was complete")
+                raise errors.Cancelled("the client disconnected before its request was complete")
             messages.append(message)
             size += len(message.get("body", b""))
             if size > MAX_BODY_BYTES:
-                raise BodyTooLarge(f"more than {MAX_BODY_BYTES} bytes", most=MAX_BODY_BYTES)
+                raise errors.BodyTooLarge(f"more than {MAX_BODY_BYTES} bytes", most=MAX_BODY_BYTES)
             if not message.get("more_body", False):
 
                 async def replay() -> Message:
                     return messages.popleft() if messages else await receive()
 
                 return replay
-    raise InvalidRequest(
-        "timeout", user_message=f"The body did not come within {BODY_TIMEOUT_S:.0f} s."
-    )
+    problem = f"The body did not come within {BODY_TIMEOUT_S:.0f} s."
+    raise errors.InvalidRequest("timeout", user_message=problem)
 
 
-async def _refuse(error: SondeError, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(error: errors.SondeError, scope: Scope, receive: Receive, send: Send) -> None:
     response = refuse_request(error, scope)
     if scope["type"] == "http":
         response.headers.update(_HEADERS)

@@ -14,10 +14,7 @@ from sonde.version import __version__
 _BOUNDS_S = (0.01, 0.05, 0.25, 1.0, 5.0)
 """Upper bounds of the histograms: from a lookup to a call that waits for indexing."""
 _AREAS = ("mcp", "api", "healthz", "metrics")
-_KINDS = {"open": "gauge"}
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-
-
 _Series = tuple[str, tuple[tuple[str, str], ...]]
 """A name and its labels."""
 
@@ -112,4 +109,4 @@ def _read_kind(name: str) -> tuple[str, str]:
     for ending in ("_sum", "_count", "_bucket"):
         if name.endswith(f"_seconds{ending}"):
             return name.removesuffix(ending), "histogram"
-    return name, _KINDS.get(name.rpartition("_")[2], "counter")
+    return name, "gauge" if name.endswith("_open") else "counter"

@@ -8,13 +8,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 
 from sonde.everything import FileExcerpt
 from sonde.knowledge.getting import EntryContent, Messages
-from sonde.knowledge.ranking import (
-    AnyHit,
-    FileHit,
-    find_message_id,
-    make_uri,
-    read_knowledge_query,
-)
+from sonde.knowledge.ranking import AnyHit, FileHit, find_message_id, make_uri, read_knowledge_query
 from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt, find_offset
 from sonde.knowledge.service import RankedPage
 from sonde.paging.budget import fit_page

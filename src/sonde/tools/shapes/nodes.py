@@ -25,26 +25,15 @@ from sonde.stores.disk.base import (
     Sort,
 )
 from sonde.stores.disk.filters import KINDS
-from sonde.tools.shapes.shell import (
-    MAX_ANSWER_BYTES,
-    Answer,
-    CdAnswer,
-    NodeAnswer,
-    fit_bytes,
-    show_bytes,
-    show_epoch,
-    show_job,
-    show_name,
-    show_permissions,
-)
+from sonde.tools.shapes import shell
 from sonde.types import Caller, Json
 
 _CD_FRAME_BYTES = 150
 """The fields of cd beside its page and its path."""
-_MAX_CRUMB_BYTES = 80
-_MAX_TARGET_BYTES = 400
-_MAX_CRUMBS = 8
-_MAX_SCANS_SHOWN = 20
+_MAX_CRUMB_BYTES = 80  # eight of them take a sixth of MAX_ANSWER_BYTES
+_MAX_TARGET_BYTES = 400  # a tenth of MAX_ANSWER_BYTES
+_MAX_CRUMBS = 8  # as many as are left of a long way: two, a gap, five
+_MAX_SCANS_SHOWN = 20  # the newest, a fifth of those kept; a node's history has all
 
 
 def _show_counts(node: Node) -> Json:
@@ -65,13 +54,13 @@ def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") 
     handle = join_node(index, node.id)
     row: Json = {
         "nodeId": handle,
-        "name": show_name(node.name),
+        "name": shell.show_name(node.name),
         "kind": KINDS[node.kind],
-        "size": show_bytes(node.size, units),
+        "size": shell.show_bytes(node.size, units),
     }
     if node.listable:
         row["counts"] = _show_counts(node)
-    row["modifiedAt"] = show_epoch(node.mtime_ms)
+    row["modifiedAt"] = shell.show_epoch(node.mtime_ms)
     if node.state != OK:
         row["state"] = STATES[node.state]
     row["link"] = caller.link(f"indexes/{index}/nodes/{handle}")
@@ -85,10 +74,10 @@ def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) ->
     kind = "tree" if entry.listable else "detail"
     return {
         "nodeId": None,
-        "name": show_name(entry.name),
+        "name": shell.show_name(entry.name),
         "kind": entry.kind,
-        "size": None if entry.size is None else show_bytes(entry.size, units),
-        "modifiedAt": show_epoch(entry.mtime_ms),
+        "size": None if entry.size is None else shell.show_bytes(entry.size, units),
+        "modifiedAt": shell.show_epoch(entry.mtime_ms),
         "state": entry.state,
         "link": caller.link(_link_place(place.index.id, kind, path)),
     }
@@ -131,15 +120,17 @@ def show_folder_page(
         return answer
 
     rows = listing.page.rows
-    return fit_bytes(rows, lambda row: _show_entry(place, row, caller, units), whole, max_bytes)
+    return shell.fit_bytes(
+        rows, lambda row: _show_entry(place, row, caller, units), whole, max_bytes
+    )
 
 
-def show_cd(session: str, listing: FolderListing, caller: Caller, units: str) -> CdAnswer:
+def show_cd(session: str, listing: FolderListing, caller: Caller, units: str) -> shell.CdAnswer:
     """The answer of cd."""
     cwd = shorten_path(listing.place.path)
-    room = MAX_ANSWER_BYTES - _CD_FRAME_BYTES - measure_json(cwd)
+    room = shell.MAX_ANSWER_BYTES - _CD_FRAME_BYTES - measure_json(cwd)
     page = show_folder_page(listing, caller, units, room)
-    answer: CdAnswer = {
+    answer: shell.CdAnswer = {
         "sessionId": session,
         "cwd": cwd,
         "breadcrumb": page["breadcrumb"],
@@ -152,7 +143,7 @@ def show_cd(session: str, listing: FolderListing, caller: Caller, units: str) ->
     return answer
 
 
-def show_tree(listing: FolderListing, caller: Caller) -> Answer:
+def show_tree(listing: FolderListing, caller: Caller) -> shell.Answer:
     """One page of a folder, with its place."""
     index = listing.place.index.id
     return {
@@ -165,20 +156,20 @@ def show_tree(listing: FolderListing, caller: Caller) -> Answer:
 
 def show_node(
     detail: NodeDetail, caller: Caller, units: str = "bytes", *, whole: bool = False
-) -> NodeAnswer:
+) -> shell.NodeAnswer:
     """A NodeDetail; `whole` leaves nothing out of long paths."""
     index, node = detail.index, detail.node
     show = show_path if whole else shorten_path
     handle = join_node(index.id, node.id)
     address = f"indexes/{index.id}/nodes/{handle}"
-    answer: NodeAnswer = {
+    answer: shell.NodeAnswer = {
         "nodeId": handle,
         "path": show(detail.path),
         "kind": KINDS[node.kind],
-        "size": show_bytes(node.size, units),
-        "modifiedAt": show_epoch(node.mtime_ms),
-        "permissions": show_permissions(KINDS[node.kind], node.mode),
-        "sizeOnDisk": show_bytes(node.disk, units),
+        "size": shell.show_bytes(node.size, units),
+        "modifiedAt": shell.show_epoch(node.mtime_ms),
+        "permissions": shell.show_permissions(KINDS[node.kind], node.mode),
+        "sizeOnDisk": shell.show_bytes(node.disk, units),
         "link": caller.link(f"{address}/detail"),
         "historyUrl": caller.link(f"{address}/history"),
     }
@@ -199,7 +190,7 @@ def show_node(
     return answer
 
 
-def show_node_detail(detail: NodeDetail, caller: Caller) -> Answer:
+def show_node_detail(detail: NodeDetail, caller: Caller) -> shell.Answer:
     """A NodeDetail with everything that the REST API tells."""
     node = detail.node
     answer: Json = {
@@ -214,17 +205,17 @@ def show_node_detail(detail: NodeDetail, caller: Caller) -> Answer:
     return answer
 
 
-def show_live_node(detail: LiveDetail, caller: Caller, units: str = "bytes") -> NodeAnswer:
+def show_live_node(detail: LiveDetail, caller: Caller, units: str = "bytes") -> shell.NodeAnswer:
     """A NodeDetail of a name that the scan has not reached."""
     place, facts = detail.place, detail.facts
     index, path = place.index.id, place.inner_path
-    answer: NodeAnswer = {
+    answer: shell.NodeAnswer = {
         "nodeId": None,
         "path": shorten_path(place.path),
         "kind": facts.kind,
-        "size": None if facts.kind == "directory" else show_bytes(facts.size, units),
-        "modifiedAt": show_epoch(facts.mtime_ms),
-        "permissions": show_permissions(facts.kind, facts.mode),
+        "size": None if facts.kind == "directory" else shell.show_bytes(facts.size, units),
+        "modifiedAt": shell.show_epoch(facts.mtime_ms),
+        "permissions": shell.show_permissions(facts.kind, facts.mode),
         "state": "pending",
         "link": caller.link(_link_place(index, "detail", path)),
     }
@@ -252,20 +243,20 @@ def show_index(state: IndexState, caller: Caller) -> Json:
             "size": root.size,
             "sizeOnDisk": root.disk,
         }
-    return answer | ({"job": show_job(state.job, caller)} if state.job else {})
+    return answer | ({"job": shell.show_job(state.job, caller)} if state.job else {})
 
 
-def show_index_detail(state: IndexState, scans: Sequence[Scan], caller: Caller) -> Answer:
+def show_index_detail(state: IndexState, scans: Sequence[Scan], caller: Caller) -> shell.Answer:
     """A scanned folder with its newest scans."""
     index = state.index
     return show_index(state, caller) | {
         "depthLimit": index.depth_limit,
         "followSymlinks": index.follow_symlinks,
-        "createdAt": show_epoch(index.created_ms),
+        "createdAt": shell.show_epoch(index.created_ms),
         "scans": [
             {
-                "startedAt": show_epoch(scan.started_ms),
-                "finishedAt": show_epoch(scan.finished_ms) if scan.finished_ms else None,
+                "startedAt": shell.show_epoch(scan.started_ms),
+                "finishedAt": shell.show_epoch(scan.finished_ms) if scan.finished_ms else None,
                 "nodes": scan.nodes,
                 "size": scan.size,
             }
@@ -274,14 +265,14 @@ def show_index_detail(state: IndexState, scans: Sequence[Scan], caller: Caller) 
     }
 
 
-def show_disk_report(report: DiskReport, caller: Caller) -> Answer:
+def show_disk_report(report: DiskReport, caller: Caller) -> shell.Answer:
     """One page of a report."""
     index, page = report.index.id, report.page
     extra: Json = {}
     if report.kind == "growth":
         base = report.since_scan
         extra["sinceScan"] = base.id if base else None
-        extra["since"] = show_epoch(base.started_ms) if base else None
+        extra["since"] = shell.show_epoch(base.started_ms) if base else None
         if base is None:
             return {"report": report.kind, "rows": [], "nextPageUrl": None, **extra}
     if report.complete is not None:
@@ -302,10 +293,10 @@ def show_disk_report(report: DiskReport, caller: Caller) -> Answer:
     }
 
 
-def _show_report_row(report: DiskReport, row: ReportRow, caller: Caller) -> Answer:
+def _show_report_row(report: DiskReport, row: ReportRow, caller: Caller) -> shell.Answer:
     index = report.index.id
 
-    def show(node: Node) -> Answer:
+    def show(node: Node) -> shell.Answer:
         return {**show_node_row(index, node, caller), "path": report.paths[node.id]}
 
     match row:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import NotRequired, TypedDict
 
+from sonde.projects.project import Project
 from sonde.searching.lines.grep import LineRow
 from sonde.text.formats import format_bytes, format_seconds
-from sonde.types import HitRow, IndexReport, IndexStatus, Json, ProjectSummary, StoreCounts
+from sonde.types import HitRow, IndexReport, IndexStatus, Json, ProjectSummary
 
 
 class SearchAnswer(TypedDict):
@@ -98,12 +97,12 @@ class ProjectsAnswer(TypedDict):
     totalProjects: int
 
 
-def show_report(root: Path, counts: Iterable[StoreCounts], report: IndexReport) -> IndexAnswer:
+def show_report(project: Project, report: IndexReport) -> IndexAnswer:
     """The outcome of indexing, and what the index holds now."""
-    held = list(counts)
+    held = [store.counts() for store in project.stores().values()]
     answer: IndexAnswer = {
         "status": "success",
-        "projectPath": str(root),
+        "projectPath": str(project.root),
         "filesIndexed": sum(count.files for count in held),
         "chunksCreated": sum(count.chunks for count in held),
         "duration": format_seconds(report.seconds, minutes=False),

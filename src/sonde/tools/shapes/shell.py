@@ -24,10 +24,10 @@ MAX_ENTRIES = 20
 """Entries that cd lists at most."""
 LISTED = 10
 """Rows of a tool's list; the REST API takes a limit."""
-_MAX_NAME_BYTES = 260
-_MAX_REPORT_BYTES = 1_500
-_MAX_TITLE_BYTES = 120
-_MAX_FILTER_BYTES = 160
+_MAX_NAME_BYTES = 260  # file systems allow 255, and a few are escaped
+_MAX_REPORT_BYTES = 1_500  # less than half of MAX_ANSWER_BYTES, whatever a job reports
+_MAX_TITLE_BYTES = 120  # with a filter, 2,800 of MAX_ANSWER_BYTES for LISTED queries
+_MAX_FILTER_BYTES = 160  # tells filters apart; `link` leads to the whole
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """The years 1 to 9999: datetime has no others."""
 _FILE_TYPES = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "symlink": stat.S_IFLNK}
@@ -176,9 +176,7 @@ def show_epoch(ms: int) -> str:
 
 def show_bytes(size: int, units: str) -> Size:
     """A size in the units that a session prefers."""
-    if units == "bytes":
-        return size
-    return format_bytes(size, "si" if units == "si" else "iec")
+    return size if units == "bytes" else format_bytes(size, "si" if units == "si" else "iec")
 
 
 def show_name(name: str) -> str:
