@@ -210,7 +210,7 @@ def _make_note(
     facts = {name: fact for name, fact in facts.items() if fact}
     tags = tuple(dict.fromkeys(re.findall(r"(?<!\S)#(\w[\w/-]*)", text)))
     times = [int((each + _EPOCH_S) * 1000) if each else 0 for each in (created, modified)]
-    known: dict[str, Any] = {"path": str(identifier or ""), "tags": tags, "facts": facts}
+    known: dict[str, object] = {"path": str(identifier or ""), "tags": tags, "facts": facts}
     known |= {"created_at": times[0] or file.modified, "last_modified": times[1] or file.modified}
     return make_entry("notes", str(title or "") or file.stem, text, file, **known)
 
