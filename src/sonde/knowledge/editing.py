@@ -23,15 +23,11 @@ from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Piece, S
 from sonde.types import Progress
 
 EXPORT_FORMAT = "sonde-knowledge-1"
-EXPORT_BATCH = 100
-"""Entries read, restored and reported at a time."""
-WATCH_STEP_MS = 200
-WATCH_SETTLE_MS = 400
-"""How long a burst of events is gathered, so that one save is imported once."""
-RECHECK_INTERVAL_S = 30.0
-"""Events are only hints: everything is compared this often without any."""
-POLL_INTERVAL_S = 2.0
-"""How often everything is compared where the system reports no events."""
+EXPORT_BATCH = 100  # entries read, restored and reported at a time
+WATCH_STEP_MS = 200  # about how soon a cancelled watch ends
+WATCH_SETTLE_MS = 400  # how long a burst of events is gathered, so that one save is imported once
+RECHECK_INTERVAL_S = 30.0  # events are only hints: everything is compared this often without any
+POLL_INTERVAL_S = 2.0  # how often everything is compared where the system reports no events
 _FIELD = re.compile(r"^## (\w+)[ \t]*\n", re.MULTILINE)
 
 T = TypeVar("T")
@@ -73,11 +69,7 @@ def follow_knowledge(
 
 
 def watch_source(root: Path, work: Work) -> Iterator[None]:
-    """Yields, without end, whenever a file or something below a folder may have changed.
-
-    Raises `Cancelled` when the work is cancelled. Polls where the system reports no events, such
-    as with too many folders.
-    """
+    """Yields whenever anything at or below a path may have changed, until the work is cancelled."""
     from watchfiles import watch
 
     def is_wanted(_change: object, path: str) -> bool:
@@ -98,7 +90,7 @@ def watch_source(root: Path, work: Work) -> Iterator[None]:
                 checked, interval = time.monotonic(), RECHECK_INTERVAL_S
     except OSError:
         pass
-    while True:
+    while True:  # no events are reported, such as with too many folders: poll
         until = time.monotonic() + POLL_INTERVAL_S
         while time.monotonic() < until:
             work.check()
@@ -236,10 +228,7 @@ def export_lines(store: KnowledgeStore, sources: Iterable[Source] = SOURCES) -> 
 
 
 def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
-    """Store the entries of an export under their own ids. Returns their number.
-
-    Deletions are restored too; a restored entry no longer counts as deleted.
-    """
+    """Store an export's entries under their own ids, and its deletions. Returns the entry count."""
     rows = iter(lines)
     try:
         head = json.loads(next(rows, "null"))
@@ -270,6 +259,7 @@ def restore_lines(store: KnowledgeStore, lines: Iterable[str]) -> int:
 
 
 def _flush(store: KnowledgeStore, batch: dict[Source, list[Entry]]) -> None:
+    """Store the entries, which no longer count as deleted."""
     for source, entries in batch.items():
         store.put(source, entries)
         store.unbury(source, [(entry.origin, entry.path) for entry in entries if entry.origin])

@@ -22,17 +22,9 @@ from sonde.stores.knowledge.base import Conditions, Entry, KnowledgeStore, Piece
 from sonde.text.cuts import floor_boundary
 from sonde.text.words import index_text
 
-_NAMES: Mapping[Source, str] = {
-    "notes": "note",
-    "media": "medium",
-    "chats": "conversation",
-    "characters": "character",
-    "prompts": "prompt",
-}
-ANCHOR_DEPTH = 200
-"""Messages, best first, among which a conversation's own is looked for."""
-MAX_MESSAGES = 1_000
-"""Read at once, however large the budget."""
+_NAMES: Mapping[str, str] = {"media": "medium", "chats": "conversation"}
+ANCHOR_DEPTH = 200  # messages, best first, among which a conversation's own is looked for
+MAX_MESSAGES = 1_000  # read at once, however large the budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +70,8 @@ def find_entry(store: KnowledgeStore, source: Source, id: str, *, pieces: bool =
         named = store.find_title(source, id)
         entry = store.get(source, named.id, pieces=pieces) if named else None
     if entry is None:
-        raise EntryMissing(f"no {id!r} among {source}", what=_NAMES[source], id=id)
+        what = _NAMES.get(source, source.removesuffix("s"))
+        raise EntryMissing(f"no {id!r} among {source}", what=what, id=id)
     return entry
 
 
@@ -235,12 +228,8 @@ def read_messages(
         chosen.append(message)
         room -= len(message.text)
     behind = chosen[-1].place + 1 if chosen else total
-    return EntryContent(
-        entry,
-        chosen[0] if chosen else Piece("", 0),
-        Messages(tuple(chosen), total, page, count),
-        next_offset=behind if behind < total else None,
-    )
+    piece, content = chosen[0] if chosen else Piece(""), Messages(tuple(chosen), total, page, count)
+    return EntryContent(entry, piece, content, next_offset=behind if behind < total else None)
 
 
 TranscriptFormat = Literal["text", "srt", "vtt", "json"]

@@ -23,21 +23,17 @@ from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Entry, KnowledgeStore, Source
 from sonde.types import ListedFile, Progress, Skipped
 
-MAX_FILE_BYTES = 256 << 20
-MAX_PEOPLE_BYTES = 1 << 20
-"""Of Slack's list of users, which lies beside its channels."""
-MAX_EXAMPLES = 10_000
-"""Skipped files that a report names; the rest is only counted."""
+MAX_FILE_BYTES = 256 << 20  # read whole: an eighth of the memory that a parser may use
+MAX_PEOPLE_BYTES = 1 << 20  # of Slack's list of users, which lies beside its channels
+MAX_EXAMPLES = 10_000  # skipped files that a report names; the rest is only counted
 EDITED = "edited"
 """The fact that names what of an entry was changed here: its title, its text, its tags."""
-_KEY_MARK = "//"
-"""Separates a file's path from the key of an entry inside it."""
+_KEY_MARK = "//"  # separates a file's path from the key of an entry inside it
 BATCH_FILES, BATCH_PIECES = 50, 2_000
 """Written in one transaction: large enough to be fast, small enough to lose little."""
 
 T = TypeVar("T")
-Key = tuple[Source, str]
-"""An entry of a file: its source, and its key in the file."""
+Key = tuple[Source, str]  # an entry of a file: its source, and its key in the file
 REASONS: Mapping[str, str] = {
     "unknown": "no known format",
     "broken": "it cannot be read as what its name says",
@@ -132,10 +128,6 @@ class _Run:
     files: int = 0
     pieces: int = 0
 
-    @property
-    def _origin(self) -> str:
-        return str(self.root)
-
     def _skip(self, skipped: Skipped) -> None:
         self.skipped[skipped.reason] += 1
         if len(self.examples) < MAX_EXAMPLES:
@@ -177,11 +169,11 @@ class _Run:
 
     def _recall(self, present: Container[str]) -> None:
         for source in SOURCES:
-            for path, entry in self.store.list_origin(source, self._origin).items():
+            for path, entry in self.store.list_origin(source, str(self.root)).items():
                 name, key = _split(path, entry.hash, present)
                 self.known.setdefault(name, {})[source, key] = entry
             for (origin, path), text in self.store.list_buried(source).items():
-                if origin == self._origin:
+                if origin == str(self.root):
                     name, key = _split(path, text, present)
                     self.buried.setdefault(name, {})[source, key] = text
 
@@ -227,7 +219,7 @@ class _Run:
         still = {key: mark for key in buried if key in named}
         self._unbury(one.path, {key: "" for key in buried if key not in named})
         for source, rows in _group(still).items():
-            places = {(self._origin, _place(one.path, key)): text for key, text in rows.items()}
+            places = {(str(self.root), _place(one.path, key)): text for key, text in rows.items()}
             self.store.bury(source, places)
         self.counts["deleted"] += len(still)
         kept = {key: replace(each, hash=mark) for key, each in named.items() if key not in still}
@@ -254,7 +246,7 @@ class _Run:
     ) -> None:
         for (source, key), entry in made.items():
             old = known.get((source, key))
-            entry = replace(self._link(entry), origin=self._origin, path=_place(path, key))
+            entry = replace(self._link(entry), origin=str(self.root), path=_place(path, key))
             if old:
                 entry = replace(entry, id=old.id, version=old.version + (not moved))
                 entry = self._keep_edits(old, entry, moved=moved)
@@ -302,7 +294,7 @@ class _Run:
 
     def _unbury(self, path: str, buried: Mapping[Key, str]) -> None:
         for source, rows in _group(buried).items():
-            self.store.unbury(source, [(self._origin, _place(path, key)) for key in rows])
+            self.store.unbury(source, [(str(self.root), _place(path, key)) for key in rows])
 
     def _flush(self) -> None:
         for source, entries in self.waiting.items():

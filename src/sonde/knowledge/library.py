@@ -21,12 +21,10 @@ from sonde.types import Caller, Skipped
 
 SESSION_TTL_S = 3_600.0
 """A session is dropped an hour after its last use, as the specification's TTL reaper does."""
-MAX_SESSIONS = 500
-MAX_SEEN_URIS = 2_000
-"""Per session, so that a long conversation cannot grow without bound."""
-MAX_RECENT_QUERIES = 10
-SHARED_RANKING_TTL_S = 300.0
-"""As long as a result set lives in one server."""
+MAX_SESSIONS = 500  # bounds memory; the least recently used are dropped first
+MAX_SEEN_URIS = 2_000  # per session, so that a long conversation cannot grow without bound
+MAX_RECENT_QUERIES = 10  # bounds a session; snippets use fewer (`HINTING_QUERIES`)
+SHARED_RANKING_TTL_S = 300.0  # as long as a result set lives in one server
 
 
 @dataclass(slots=True)
@@ -136,11 +134,8 @@ class Library:
         """Publish a session to the other servers, where there are any."""
         store = self.of(user)
         if store.shared:
-            known = {
-                "seen": list(session.seen),
-                "recent": list(session.recent),
-                "defaults": session.preferences,
-            }
+            seen, recent = list(session.seen), list(session.recent)
+            known = {"seen": seen, "recent": recent, "defaults": session.preferences}
             store.remember(f"session:{session.id}", json.dumps(known), SESSION_TTL_S)
 
     def forget_session(self, user: str, session: str) -> None:

@@ -61,8 +61,7 @@ _BY_SUFFIX: Mapping[str, Parser] = {
     "jsonl": transcripts.parse_log,
     **dict.fromkeys(_PICTURES, documents.parse_image),
 }
-MAX_NESTED_ARCHIVES = 1
-"""Notion packs its parts once more; deeper nesting is a bomb."""
+MAX_NESTED_ARCHIVES = 1  # Notion packs its parts once more; deeper nesting is a bomb
 _FABRIC = re.compile(r"(?:^|/)(?:system|user)\.md$")
 _OWN = re.compile(r"(?:^|/)(?:logseq|\.obsidian|\.trash)/")
 """Folders where note programs keep their own files."""
@@ -220,12 +219,9 @@ def _redact_value(value: Any) -> tuple[Any, int]:
 
 MEMORY_BYTES = 2 << 30
 """Enough for the largest honest documents; a bomb fails in the child, not in the server."""
-TIMEOUT_S = 60.0
-"""For one file."""
-FILES_PER_CHILD = 500
-"""A child is replaced after this many files, because parsers leak memory."""
-MAX_DETAIL_CHARS = 300
-"""Of a library's error message."""
+TIMEOUT_S = 60.0  # for one file
+FILES_PER_CHILD = 500  # a child is replaced after this many files, because parsers leak memory
+MAX_DETAIL_CHARS = 300  # of a library's error message
 
 
 @dataclass(frozen=True, slots=True)

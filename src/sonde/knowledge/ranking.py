@@ -24,9 +24,8 @@ from sonde.stores.knowledge.base import (
 from sonde.text.words import query_terms, read_words
 from sonde.types import Kind, Progress, Scored
 
-MAX_QUERY_CHARS = 20_000
-MAX_QUERY_TERMS = 256
-"""More than any question has; a pasted text is searched by its first terms."""
+MAX_QUERY_CHARS = 20_000  # bounds the work on a pasted text
+MAX_QUERY_TERMS = 256  # more than any question has; a pasted text is searched by its first terms
 _SMALL_WORDS = STOP_WORDS | frozenset(
     "about after all also am any because been being but could did during each he her here hers him "
     "his ll many much nor not off our ours out over own re s same she should so some such than "
@@ -59,19 +58,16 @@ def read_knowledge_query(text: str) -> KnowledgeQuery:
 
 LEXICAL_DEPTH = 600
 """Pieces of one source retrieved by words; what ranks below them cannot be reached."""
-DENSE_DEPTH = 100
-"""Pieces of one source retrieved by their vectors."""
+DENSE_DEPTH = 100  # pieces of one source retrieved by their vectors
 RRF_K = 60
 """The constant of reciprocal rank fusion, by which sources are merged; 60 is the usual one."""
 DENSE_WEIGHT = 0.4
 """Weight of a perfect vector match next to the best lexical one; tuned on two collections."""
-MIN_SIMILARITY = 0.5
-"""Least similarity at which a text without any of the query's words is a hit."""
-SECOND_PIECE_WEIGHT = 0.25
-"""Share of the second best piece's score that is added to its entry's."""
+MIN_SIMILARITY = 0.5  # least similarity at which a text without any of the query's words is a hit
+SECOND_PIECE_WEIGHT = 0.25  # share of the second best piece's score that is added to its entry's
 NEIGHBOUR_WEIGHT = 0.4
 """Share of an adjacent message's score that is added; tuned on a collection of dialogues."""
-EMBEDDING_BATCH = 1_024
+EMBEDDING_BATCH = 1_024  # pieces embedded and stored at once, with a report of progress after each
 MAX_EMBEDDED_BY_SEARCH = 2_048
 """Pieces without vectors that one search embeds itself; more would be felt as a delay."""
 
@@ -105,11 +101,6 @@ class KnowledgeHit:
         """The permanent pointer to it."""
         return make_uri(self.source, self.entry.id, find_message_id(self.entry, self.piece))
 
-    @property
-    def tie_break(self) -> tuple[str, str, int]:
-        """Orders hits of equal score and time."""
-        return self.source, self.entry.id, self.piece.place
-
 
 @dataclass(frozen=True, slots=True)
 class FileHit:
@@ -131,11 +122,6 @@ class FileHit:
         """The pointer to these lines."""
         place = f"{quote(self.project, safe='/')}//{quote(self.path, safe='/')}"
         return f"{self.source}://{place}#L{self.start_line}-L{self.end_line}"
-
-    @property
-    def tie_break(self) -> tuple[str, str, int]:
-        """Orders hits of equal score and time."""
-        return self.source, self.uri, 0
 
 
 AnyHit = KnowledgeHit | FileHit
@@ -290,4 +276,5 @@ def _fuse(by_words: Grouped, by_meaning: Grouped) -> dict[object, float]:
 
 
 def _order(hit: AnyHit) -> tuple[float, int, str, str, int]:
-    return -hit.score, -hit.last_modified, *hit.tie_break
+    tie = (hit.entry.id, hit.piece.place) if isinstance(hit, KnowledgeHit) else (hit.uri, 0)
+    return -hit.score, -hit.last_modified, hit.source, *tie

@@ -17,16 +17,13 @@ from sonde.text.cuts import ceil_boundary, cut_ranges, floor_boundary
 from sonde.text.words import read_words
 from sonde.values import invalid_value, to_snake
 
-DEFAULT_LENGTH, SHORTEST, LONGEST = 300, 50, 1_000
-"""Characters of a snippet."""
+DEFAULT_LENGTH, SHORTEST, LONGEST = 300, 50, 1_000  # characters of a snippet
 _ELLIPSIS = "…"
-HINT_WEIGHT = 0.25
-"""Weight of a word of an earlier query next to one of this query."""
+HINT_WEIGHT = 0.25  # weight of a word of an earlier query next to one of this query
 MAX_RUN_MATCHES = 64
 """Matches that one run is made of at most; bounds the work on a text that is all matches."""
 
-WORD_SEARCH_CHARS = 20
-"""How far a snippet's ends may move to reach the edge of a word."""
+WORD_SEARCH_CHARS = 20  # how far a snippet's ends may move to reach the edge of a word
 
 
 def clamp_length(length: int | None) -> int:

@@ -22,8 +22,7 @@ from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
 
-HINTING_QUERIES = 3
-"""How many earlier queries of a session pull snippets towards their words."""
+HINTING_QUERIES = 3  # how many earlier queries of a session pull snippets towards their words
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from sonde.disk.reports import DiskReport
     from sonde.disk.trees import ScanReport
 
-_LIMIT = 50
-_TREE_ROWS = 10
-"""Children of a folder that `tree` shows."""
-_JOB_ROWS = 20
+_LIMIT = 50  # matches, or rows of a report, without --limit: about a screen
+_TREE_ROWS = 10  # children of a folder that `tree` shows
+_JOB_ROWS = 20  # without --limit: the newest, less than a screen
 _STATE_NOTES = {"linked": "counted elsewhere", "outside": ""}
 
 
@@ -156,7 +155,6 @@ def _draw_name(session: Session, node: Node, path: str) -> str:
 
 def _rows(session: Session, index: DiskIndex) -> Iterator[tuple[int, Node | int]]:
     """Depth and node; a number stands for that many nodes that are not shown."""
-
     tree = session.app.disk.tree(index.id)
     sort: Sort = session.args.sort or "size"
     most, deepest = session.args.limit or _TREE_ROWS, session.args.depth or 1
@@ -195,9 +193,8 @@ def _draw(session: Session, index: DiskIndex) -> Iterator[str]:
 def _describe(session: Session, index: DiskIndex, report: ScanReport | None) -> Json:
     from sonde.tools.shapes.nodes import show_node_row
 
-    caller = Caller()
     entries = [
-        {**show_node_row(index.id, node, caller), "depth": depth, "sizeOnDisk": node.disk}
+        {**show_node_row(index.id, node, Caller()), "depth": depth, "sizeOnDisk": node.disk}
         for depth, node in _rows(session, index)
         if not isinstance(node, int)
     ]
@@ -211,11 +208,8 @@ def _sum_up(report: ScanReport) -> str:
     seconds = format_seconds(round(report.seconds, 2))
     files, folders = count_of(report.files, "file"), count_of(report.folders, "folder")
     line = f"{files}, {folders} in {seconds}"
-    problems = ", ".join(
-        f"{count:,} {name.replace('_', ' ')}"
-        for name, count in report.problems.items()
-        if name != "linked"
-    )
+    rest = {name: count for name, count in report.problems.items() if name != "linked"}
+    problems = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rest.items())
     return "; ".join(part for part in (line, changes, problems) if part)
 
 
@@ -229,11 +223,8 @@ def run_jobs(session: Session) -> int:
         stopped = app.workspace.jobs.stop(record.id)
         session.note("it will stop within a second" if stopped else "it was not running")
         return FOUND if stopped else NOTHING
-    records = [
-        r
-        for r in app.workspace.jobs.recent(session.args.limit or _JOB_ROWS)
-        if r.owner in ("", caller.user)
-    ]
+    recent = app.workspace.jobs.recent(session.args.limit or _JOB_ROWS)
+    records = [record for record in recent if record.owner in ("", caller.user)]
     if session.args.json:
         session.print_json({"jobs": [show_job(record, caller) for record in records]})
         return FOUND if records else NOTHING

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sonde.cli.parse import FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import escape_controls
 from sonde.errors import Cancelled, InvalidRequest
@@ -16,10 +17,7 @@ if TYPE_CHECKING:
     from sonde.knowledge.importing import ImportReport
     from sonde.stores.knowledge.base import Entry, Source
 
-
-FOUND, NOTHING = 0, 1
-SHOWN_EXAMPLES = 10
-"""Skipped files that are named without --verbose."""
+SHOWN_EXAMPLES = 10  # skipped files that are named without --verbose
 
 
 def run_knowledge(session: Session) -> int:
@@ -49,15 +47,16 @@ def _import(session: Session) -> int:
             next_action="Name what is to be brought in, relative to here or in full.",
             place=place,
         )
-    wanted = _source(session)
+    wanted, restore = session.args.source, session.args.restore
     with session.working() as work:
-        restore = session.args.restore
         report = import_knowledge(session.app.knowledge, place, wanted, restore=restore, work=work)
         _print_import(session, report)
+        session.flush()
         if session.args.watch:
             try:
                 for report in follow_knowledge(session.app.knowledge, place, wanted, work=work):
                     _print_import(session, report)
+                    session.flush()
             except Cancelled:
                 return FOUND
     return FOUND
@@ -66,16 +65,10 @@ def _import(session: Session) -> int:
 def _print_import(session: Session, report: ImportReport) -> None:
     if session.args.json:
         session.print_json(report.as_dict())
-    else:
-        _print_report(session, report)
-    session.flush()
-
-
-def _print_report(session: Session, report: ImportReport) -> None:
-    counts = ("added", "updated", "moved", "removed", "unchanged")
-    done = ", ".join(
-        f"{getattr(report, name):,} {name}" for name in counts if getattr(report, name)
-    )
+        return
+    kinds = ("added", "updated", "moved", "removed", "unchanged")
+    counts = {name: getattr(report, name) for name in kinds}
+    done = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     session.print_lines([f"{session.out.paint('good', '✓')} {done or 'nothing to bring in'}"])
     for count, words in (
         (report.deleted, "deleted here and left out; --restore brings them back"),
@@ -105,14 +98,10 @@ def _search(session: Session) -> int:
     words = session.args.arguments
     if not words:
         raise _usage("words to search for")
-    wanted = _source(session)
+    limit = min(session.args.limit or 10, 100)
+    sources = (session.args.source,) if session.args.source else ()
     answer = knowledge_search(
-        session.app,
-        " ".join(words),
-        limit=min(session.args.limit or 10, 100),
-        sources=(wanted,) if wanted else (),
-        max_tokens=20_000,
-        work=Work(),
+        session.app, " ".join(words), limit=limit, sources=sources, max_tokens=20_000, work=Work()
     )
     if session.args.json:
         session.print_json(answer)
@@ -153,7 +142,7 @@ def _add(session: Session) -> int:
     if not title:
         raise _usage("--title TITLE; the text comes as an argument or on standard input")
     text = " ".join(session.args.arguments) or sys.stdin.read()
-    source = _source(session) or "notes"
+    source: Source = session.args.source or "notes"
     entry = add_entry(session.app.knowledge, source, title, text, _tags(session) or (), work=Work())
     return _print_change(session, entry, "added")
 
@@ -162,19 +151,11 @@ def _edit(session: Session) -> int:
     from sonde.knowledge.editing import edit_entry
 
     source, key = _pointer(session)
-    words = session.args.arguments[1:]
-    text = " ".join(words) if words else None
-    if text is None and session.args.title is None and session.args.tags is None:
+    library, args, tags = session.app.knowledge, session.args, _tags(session)
+    text = " ".join(args.arguments[1:]) if args.arguments[1:] else None
+    if text is None and args.title is None and tags is None:
         text = sys.stdin.read()
-    entry = edit_entry(
-        session.app.knowledge,
-        source,
-        key,
-        title=session.args.title,
-        text=text,
-        tags=_tags(session),
-        work=Work(),
-    )
+    entry = edit_entry(library, source, key, title=args.title, text=text, tags=tags, work=Work())
     return _print_change(session, entry, "changed")
 
 
@@ -192,17 +173,15 @@ def _delete(session: Session) -> int:
             user_message="Nothing was deleted.",
             next_action="Say yes when asked, or repeat the command with --yes.",
         )
-    return _print_change(
-        session, delete_entry(session.app.knowledge, source, key, work=Work()), "deleted"
-    )
+    entry = delete_entry(session.app.knowledge, source, key, work=Work())
+    return _print_change(session, entry, "deleted")
 
 
 def _export(session: Session) -> int:
     from sonde.knowledge.editing import export_lines, write_knowledge
     from sonde.stores.knowledge.base import SOURCES
 
-    wanted = _source(session)
-    sources = (wanted,) if wanted else SOURCES
+    sources = (session.args.source,) if session.args.source else SOURCES
     if session.args.arguments:
         target = Path(session.args.arguments[0]).expanduser()
         with session.working() as work:
@@ -262,11 +241,6 @@ def _print_change(session: Session, entry: Entry, what: str) -> int:
 def _tags(session: Session) -> list[str] | None:
     given: str | None = session.args.tags
     return None if given is None else [tag.strip() for tag in given.split(",") if tag.strip()]
-
-
-def _source(session: Session) -> Source | None:
-    source: Source | None = session.args.source
-    return source
 
 
 def _pointer(session: Session) -> tuple[Source, str]:

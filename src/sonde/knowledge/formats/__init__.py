@@ -21,22 +21,19 @@ from sonde.knowledge.retrieval import cut_fields
 from sonde.policy.read import decode_text
 from sonde.stores.knowledge.base import Entry, Piece, Source
 
-MAX_MEMBERS = 20_000
-MAX_UNPACKED_BYTES = 1 << 29
+MAX_MEMBERS = 20_000  # files of an archive; bounds the time that its parsers take
+MAX_UNPACKED_BYTES = 1 << 29  # a quarter of the memory that a parser may use
 MAX_RATIO = 200
 """Of unpacked to packed bytes; text compresses to a tenth or so, a bomb to a thousandth."""
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")
-MAX_OPEN_TAGS = 200
-"""Unclosed tags; for each the HTML parser scans to the end of the text."""
+MAX_OPEN_TAGS = 200  # unclosed tags; for each the HTML parser scans to the end of the text
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-MAX_FRONT_MATTER_CHARS = 1 << 16
-MAX_NESTING = 200
-"""Of YAML; the parser would run out of stack."""
+MAX_FRONT_MATTER_CHARS = 1 << 16  # longer stays text: YAML is slow to parse
+MAX_NESTING = 200  # of YAML; the parser would run out of stack
 _NESTING = re.compile(r"[\[\]{}]")
 _DASHES = re.compile(r"(?:[-?:][ \t]+){200}")
-SAMPLE_BYTES = 1 << 16
-"""Of a file, to guess its encoding by."""
+SAMPLE_BYTES = 1 << 16  # of a file, to guess its encoding by
 _ASCII = bytes(range(128))
 _NO_LETTERS = bytes(each for each in range(128) if not chr(each).isalpha())
 
@@ -269,7 +266,6 @@ class _TextMaker(HTMLParser):
         self._pre = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Start a block, or hide what follows."""
         del attrs
         self._in_title = self._in_title or tag == "title"
         self._hidden = 0 if tag == "body" else self._hidden + (tag in self._HIDDEN)
@@ -278,7 +274,6 @@ class _TextMaker(HTMLParser):
             self.parts.append("\n\n" if tag[0] in "ph" and tag != "hr" else "\n")
 
     def handle_endtag(self, tag: str) -> None:
-        """End the block, or show text again."""
         if tag == "title":
             self._in_title = False
         self._hidden = max(0, self._hidden - (tag in self._HIDDEN))
@@ -287,7 +282,6 @@ class _TextMaker(HTMLParser):
             self.parts.append("\n")
 
     def handle_data(self, data: str) -> None:
-        """Keep visible text."""
         if self._in_title:
             self.title.append(data)
         elif not self._hidden:

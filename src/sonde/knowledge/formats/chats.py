@@ -162,16 +162,10 @@ def _make_chatgpt(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
             said = tuple(_read_chatgpt(key, node.get("message")))
             nodes[str(key)] = MessageNode(str(node.get("parent") or ""), said)
     key = str(row.get("conversation_id") or row.get("id") or row.get("create_time") or "")
-    yield from make_branches(
-        str(row.get("title") or "ChatGPT"),
-        nodes,
-        str(row.get("current_node") or ""),
-        file,
-        path=key,
-        created_at=read_time(row.get("create_time")),
-        last_modified=read_time(row.get("update_time")),
-        facts={"app": "ChatGPT"},
-    )
+    title, shown = str(row.get("title") or "ChatGPT"), str(row.get("current_node") or "")
+    created, modified = read_time(row.get("create_time")), read_time(row.get("update_time"))
+    times = {"created_at": created, "last_modified": modified}
+    yield from make_branches(title, nodes, shown, file, path=key, facts={"app": "ChatGPT"}, **times)
 
 
 def _read_chatgpt(key: str, message: Any) -> Iterator[Piece]:
@@ -195,10 +189,9 @@ def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
         if not isinstance(message, dict):
             continue
         parts = message.get("content")
-        listed = [
-            part for part in (parts if isinstance(parts, list) else []) if isinstance(part, dict)
-        ]
-        texts = [str(part.get("text") or "") for part in listed if part.get("type") == "text"]
+        listed = parts if isinstance(parts, list) else []
+        spoken = [e for e in listed if isinstance(e, dict) and e.get("type") == "text"]
+        texts = [str(part.get("text") or "") for part in spoken]
         text = "\n".join(filter(None, texts)) or str(message.get("text") or "")
         when = read_time(message.get("created_at"))
         key, sender = str(message.get("uuid") or ""), str(message.get("sender") or "")
@@ -207,16 +200,10 @@ def _make_claude(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
         parent = str(message.get("parent_message_uuid") or last)
         last = key or f"message {at}"
         nodes[last] = MessageNode(parent, said)
-    yield from make_branches(
-        str(row.get("name") or "Claude"),
-        nodes,
-        str(row.get("current_leaf_message_uuid") or last),
-        file,
-        path=str(row.get("uuid") or ""),
-        created_at=read_time(row.get("created_at")),
-        last_modified=read_time(row.get("updated_at")),
-        facts={"app": "Claude"},
-    )
+    title, shown = str(row.get("name") or "Claude"), row.get("current_leaf_message_uuid") or last
+    created, modified = read_time(row.get("created_at")), read_time(row.get("updated_at"))
+    known = {"path": str(row.get("uuid") or ""), "created_at": created, "last_modified": modified}
+    yield from make_branches(title, nodes, str(shown), file, facts={"app": "Claude"}, **known)
 
 
 def _make_studio(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
@@ -263,11 +250,8 @@ def _make_telegram(file: File, row: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _join_telegram(text: Any) -> str:
-    if isinstance(text, list):
-        return "".join(
-            part if isinstance(part, str) else str(part.get("text") or "") for part in text
-        )
-    return str(text or "")
+    parts = text if isinstance(text, list) else [str(text or "")]
+    return "".join(each if isinstance(each, str) else str(each.get("text") or "") for each in parts)
 
 
 def is_whatsapp(text: str) -> bool:

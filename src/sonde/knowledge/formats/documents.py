@@ -28,8 +28,7 @@ from sonde.knowledge.formats import (
 from sonde.stores.knowledge.base import Entry
 from sonde.text.formats import read_time
 
-MAX_CELLS = 500_000
-"""Of a workbook; more take longer than a parser may."""
+MAX_CELLS = 500_000  # of a workbook; more take longer than a parser may
 _EPUB = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _OPF = "{http://www.idpf.org/2007/opf}"
 _DC = "{http://purl.org/dc/elements/1.1/}"
@@ -217,21 +216,13 @@ def _make_mail(file: File, data: bytes, key: str) -> Entry:
     for part in message.walk():
         with contextlib.suppress(ValueError, AttributeError, IndexError, LookupError, TypeError):
             attached += filter(None, [part.get_filename()])
-    facts = people | {"attachments": attached}
+    facts = {name: each for name, each in {**people, "attachments": attached}.items() if each}
     sent = file.modified
     with contextlib.suppress(ValueError, TypeError, IndexError):
         sent = read_time(parsedate_to_datetime(_header(message, "date"))) or sent
-    return make_entry(
-        "media",
-        subject or file.stem,
-        f"{head}\n\n{body}".strip() or subject,
-        file,
-        path=key,
-        media_type="email",
-        created_at=sent,
-        last_modified=sent,
-        facts={name: value for name, value in facts.items() if value},
-    )
+    text = f"{head}\n\n{body}".strip() or subject
+    known = {"path": key, "media_type": "email", "created_at": sent, "last_modified": sent}
+    return make_entry("media", subject or file.stem, text, file, facts=facts, **known)
 
 
 def _header(message: EmailMessage, name: str) -> str:

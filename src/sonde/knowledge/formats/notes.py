@@ -53,20 +53,12 @@ def parse_note(file: File) -> list[Entry]:
         "links": list(dict.fromkeys(linked)),
         "attachments": list(dict.fromkeys(attached)),
     }
+    facts = {name: fact for name, fact in facts.items() if fact}
     created = next((read_time(front[key]) for key in _CREATED if key in front), None)
     modified = next((read_time(front[key]) for key in _MODIFIED if key in front), None)
-    return [
-        make_entry(
-            "notes",
-            _find_title(file, front, body),
-            body,
-            file,
-            tags=tuple(_list_tags(front, prose)),
-            created_at=created or file.modified,
-            last_modified=modified or file.modified,
-            facts={name: fact for name, fact in facts.items() if fact},
-        )
-    ]
+    times = {"created_at": created or file.modified, "last_modified": modified or file.modified}
+    title, tags = _find_title(file, front, body), tuple(_list_tags(front, prose))
+    return [make_entry("notes", title, body, file, tags=tags, facts=facts, **times)]
 
 
 def _find_title(file: File, front: Mapping[str, Any], body: str) -> str:
@@ -111,37 +103,31 @@ def parse_enex(file: File) -> list[Entry]:
     root = parse_xml(file.data)
     if root.tag != "en-export":
         raise RefusedFormat("unknown", "not an Evernote export")
-    notes = []
-    for number, note in enumerate(root.iter("note")):
-        notes.append(
-            make_entry(
-                "notes",
-                note.findtext("title") or f"{file.stem} {number + 1}",
-                read_html(note.findtext("content") or "")[1],
-                file,
-                path=str(number),
-                url=note.findtext("note-attributes/source-url") or "",
-                tags=tuple(tag.text or "" for tag in note.iter("tag") if tag.text),
-                created_at=read_time(note.findtext("created") or "") or file.modified,
-                last_modified=read_time(note.findtext("updated") or "") or file.modified,
-            )
+    return [
+        make_entry(
+            "notes",
+            note.findtext("title") or f"{file.stem} {number + 1}",
+            read_html(note.findtext("content") or "")[1],
+            file,
+            path=str(number),
+            url=note.findtext("note-attributes/source-url") or "",
+            tags=tuple(tag.text for tag in note.iter("tag") if tag.text),
+            created_at=read_time(note.findtext("created") or "") or file.modified,
+            last_modified=read_time(note.findtext("updated") or "") or file.modified,
         )
-    return notes
+        for number, note in enumerate(root.iter("note"))
+    ]
 
 
 MAGIC = b"SQLite format 3\0"
-_EPOCH_S = 978_307_200
-"""Apple counts from 2001."""
-MAX_NOTE_BYTES = 1 << 25
-"""Of a note after decompression."""
-_GZIP = 31
-"""zlib's window size that means gzip."""
-_HOLE = "\ufffc"
-"""Marks the place of an attachment in a text."""
+_EPOCH_S = 978_307_200  # Apple counts from 2001
+MAX_NOTE_BYTES = 1 << 25  # of a note after decompression
+_GZIP = 31  # zlib's window size that means gzip
+_HOLE = "\ufffc"  # marks the place of an attachment in a text
 _MARKS: Mapping[int, str] = {
     0: "# ", 1: "## ", 2: "### ", 100: "- ", 101: "- ", 102: "1. ", 103: "- [ ] ",
 }  # fmt: skip
-_CHECKLIST = 103
+_CHECKLIST = 103  # Apple's number of a paragraph with a box to tick
 _NOTES = """
 SELECT n.ZIDENTIFIER, n.ZTITLE1, n.ZFOLDER, n.ZISPASSWORDPROTECTED, d.ZDATA, {created}, {modified}
 FROM ZICCLOUDSYNCINGOBJECT AS n JOIN ZICNOTEDATA AS d ON d.Z_PK = n.ZNOTEDATA
@@ -221,19 +207,12 @@ def _make_note(
             text = _write_markdown(bytes(packed), attached)
         except (zlib.error, ValueError, IndexError, StopIteration):
             facts["unreadable"] = True
-    found = re.findall(r"(?<!\S)#(\w[\w/-]*)", text)
+    facts = {name: fact for name, fact in facts.items() if fact}
+    tags = tuple(dict.fromkeys(re.findall(r"(?<!\S)#(\w[\w/-]*)", text)))
     times = [int((each + _EPOCH_S) * 1000) if each else 0 for each in (created, modified)]
-    return make_entry(
-        "notes",
-        str(title or "") or file.stem,
-        text,
-        file,
-        path=str(identifier or ""),
-        tags=tuple(dict.fromkeys(found)),
-        created_at=times[0] or file.modified,
-        last_modified=times[1] or file.modified,
-        facts={name: fact for name, fact in facts.items() if fact},
-    )
+    known: dict[str, object] = {"path": str(identifier or ""), "tags": tags, "facts": facts}
+    known |= {"created_at": times[0] or file.modified, "last_modified": times[1] or file.modified}
+    return make_entry("notes", str(title or "") or file.stem, text, file, **known)
 
 
 def _list_folders(number: int | None, folders: Mapping[int, _Other]) -> Iterator[_Other]:

@@ -37,8 +37,7 @@ _NAMES = {
     "user_prompt": ("user_prompt", "user", "prompt", "template", "content", "text", "user_message"),
     "keywords": ("keywords", "tags", "categories", "labels"),
 }
-MAX_YAML_BYTES = 1 << 20
-"""A larger file would keep the YAML parser busy for seconds."""
+MAX_YAML_BYTES = 1 << 20  # a larger file would keep the YAML parser busy for seconds
 _TEXTS = ("system_prompt", "user_prompt")
 _SECTION = re.compile(r"(?im)^#{1,3} +(system|user|details|description)(?: prompt)?:? *$")
 
@@ -138,12 +137,9 @@ def _make(file: File, row: Mapping[str, Any], key: str) -> Entry:
     given: Any = next((row[alias] for alias in _NAMES["keywords"] if row.get(alias)), [])
     named = given if isinstance(given, list) else re.split(r"[,;]\s*", str(given))
     tags = tuple(str(tag).strip() for tag in named if str(tag).strip())
-    fields = {
-        name: known[name] for name in ("details", "system_prompt", "user_prompt", "author")
-        if known[name]
-    }  # fmt: skip
-    if tags:
-        fields["keywords"] = ", ".join(tags)
+    shown = {name: known[name] for name in ("details", *_TEXTS, "author")}
+    shown["keywords"] = ", ".join(tags)
+    fields = {name: text for name, text in shown.items() if text}
     name = known["name"] or (f"{file.stem} {int(key) + 1}" if key else file.stem)
     used = {alias for aliases in _NAMES.values() for alias in aliases}
     rest = {str(name): value for name, value in row.items() if name not in used and value}
@@ -165,8 +161,7 @@ CARD_FIELDS = (
     "system_prompt", "post_history_instructions",
 )  # fmt: skip
 _PNG = b"\x89PNG\r\n\x1a\n"
-MAX_CARD_BYTES = 1 << 25
-"""Of a card after decompression."""
+MAX_CARD_BYTES = 1 << 25  # of a card after decompression
 
 
 def is_card(value: Any) -> bool:

@@ -19,8 +19,7 @@ _CUE = re.compile(
 )
 _VOICE = re.compile(r"<v(?:\.[^ <>]*+)? ([^<>]++)>")
 _MARKUP = re.compile(r"<[^<>\n]*+>|\{\\[^{}]*+\}")
-TITLE_CHARS = 80
-"""Of the first message, where a log has no title."""
+TITLE_CHARS = 80  # of the first message, where a log has no title
 _SHOWN = {"user_message": "user", "agent_message": "assistant"}
 _TAVERN_TIMES = (
     "%B %d, %Y %I:%M%p", "%Y-%m-%d @%Hh %Mm %Ss %fms", "%Y-%m-%d@%Hh%Mm%Ss",

@@ -15,10 +15,8 @@ NUMBERED: tuple[Source, ...] = ("media", "characters", "prompts")
 """Sources whose ids are numbers; the others are named by strings."""
 TITLED: tuple[Source, ...] = ("notes", "media")
 """Sources whose title counts in every piece; elsewhere it is a separate piece."""
-Place = tuple[str, str]
-"""Where an entry was imported from: its origin, and its path there."""
-TITLE = "title"
-"""The field of a piece that holds only the title."""
+Place = tuple[str, str]  # where an entry was imported from: its origin, and its path there
+TITLE = "title"  # the field of a piece that holds only the title
 
 
 @dataclass(frozen=True, slots=True)

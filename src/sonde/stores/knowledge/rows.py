@@ -34,8 +34,7 @@ PIECE = "text, place, start, field, uuid, sender, created_at, begins, ends"
 HEADS = ", ".join(f"e.{name}" for name in (*HEAD.split(", "), "number"))
 PIECES = ", ".join(f"p.{name}" for name in (*PIECE.split(", "), "number"))
 """The same columns, and the key, where entries are called e and pieces p."""
-WEIGHTS = (2.0, 2.0, 1.0)
-"""How much a term counts in a title, in a tag and in the text."""
+WEIGHTS = (2.0, 2.0, 1.0)  # how much a term counts in a title, in a tag and in the text
 
 
 def list_head(entry: Entry) -> list[Any]:
@@ -98,8 +97,7 @@ class Tally:
         return terms
 
 
-_ESCAPED = "\ue000"
-"""The first character of a text that is stored with escapes."""
+_ESCAPED = "\ue000"  # the first character of a text that is stored with escapes
 
 
 def pack_text(text: str) -> str:

@@ -306,10 +306,8 @@ def _put(connection: apsw.Connection, source: Source, entry: Entry, tally: Tally
     if not entry.id:
         entry = replace(entry, id=str(number))
         connection.execute(f"UPDATE {source} SET id = ? WHERE number = ?", (entry.id, number))
-    connection.executemany(
-        f"INSERT INTO {source}_tags VALUES (?, ?)",
-        [(tag, number) for tag in fold_tags(entry.tags)],
-    )
+    tags = [(tag, number) for tag in fold_tags(entry.tags)]
+    connection.executemany(f"INSERT INTO {source}_tags VALUES (?, ?)", tags)
     for piece in list_stored(entry):
         connection.execute(
             f"INSERT INTO {source}_pieces (item, {PIECE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

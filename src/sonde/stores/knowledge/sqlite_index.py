@@ -31,14 +31,11 @@ from sonde.stores.vectors import (
 )
 from sonde.types import Scored
 
-POSTINGS = 60_000
-"""Matches a query may touch before its commonest words are only used to score."""
-_MAX_SCORED = 200_000
-"""Pieces scored for common words, shared among them: the newest ones."""
+POSTINGS = 60_000  # matches a query may touch before its commonest words are only used to score
+_MAX_SCORED = 200_000  # pieces scored for common words, shared among them: the newest ones
 _MAX_COUNTED = 1_500_000
 """FTS5 counts the holders of a word in every query; beyond this, common words do not score."""
-_SCORED_TWICE = 2
-"""How much longer the ranking is in which leading words count twice."""
+_SCORED_TWICE = 2  # how much longer the ranking is in which leading words count twice
 _BEST = "ORDER BY score DESC, w.rowid LIMIT ?"
 
 
@@ -184,10 +181,8 @@ class SqliteWords:
         return found
 
 
-_WASTED = 0.5
-"""The share of unused rows from which a file is rewritten."""
-_SMALL_ROWS = 1_000
-"""Files with fewer rows are not worth rewriting."""
+_WASTED = 0.5  # the share of unused rows from which a file is rewritten
+_SMALL_ROWS = 1_000  # files with fewer rows are not worth rewriting
 
 
 class PieceVectors:

@@ -16,17 +16,13 @@ from sonde.stores.knowledge.base import ANYTHING, Conditions
 from sonde.stores.vectors import Ids
 from sonde.types import Scored
 
-MAX_FORMS = 24
-"""How many words one prefix, or one infix, may stand for."""
+MAX_FORMS = 24  # how many words one prefix, or one infix, may stand for
 LAST = "\U0010ffff"
-_ENOUGH = 50
-"""With this many pieces found by the rare words, the common ones need not be looked up."""
+_ENOUGH = 50  # with this many pieces found by the rare words, the common ones need not be looked up
 _EXACT_RESULTS = 10
 """The first results that stay right even where common words alone make better ones."""
-_DEPTH_TIMES = 4
-"""How much deeper a ranking goes so that enough of it fulfils the conditions."""
-_MIN_INFIX = 4
-"""Characters from which a word is looked for inside longer ones."""
+_DEPTH_TIMES = 4  # how much deeper a ranking goes so that enough of it fulfils the conditions
+_MIN_INFIX = 4  # characters from which a word is looked for inside longer ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +102,7 @@ def narrow(
 
 
 def rank_narrowed(
-    find: Callable[..., list[Scored]],
-    select: Callable[..., Ids],
-    limit: int,
-    where: Conditions,
+    find: Callable[..., list[Scored]], select: Callable[..., Ids], limit: int, where: Conditions
 ) -> list[Scored]:
     """The best of `find(limit, allowed)` under conditions; `select(ids)` gives those allowed."""
     if where == ANYTHING:

@@ -43,8 +43,7 @@ from sonde.stores.knowledge.rows import (
 from sonde.stores.knowledge.words import rank_words
 from sonde.types import Scored
 
-_OWN = re.compile(r":([ep])\b")
-"""The mark of an owner in queries of `EntryReader`."""
+_OWN = re.compile(r":([ep])\b")  # the mark of an owner in queries of `EntryReader`
 
 
 class PostgresKnowledge(EntryReader):

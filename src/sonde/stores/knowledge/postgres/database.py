@@ -151,9 +151,8 @@ def _split_words(cursor: Any) -> None:
 
 STEPS = (_create_tables, _create_buried, _split_words)
 """From an empty database to the newest version; a released step never changes."""
-_MAX_CONNECTIONS = 10
-_WAIT_S = 20.0
-"""How long a request waits for a free connection."""
+_MAX_CONNECTIONS = 10  # of one server: a tenth of what PostgreSQL takes by default
+_WAIT_S = 20.0  # how long a request waits for a free connection
 _BEGIN = (
     "SELECT set_config('sonde.owner', %s, true), set_config('search_path', 'sonde, public', true),"
     # JIT compilation and parallel workers cost more than any of these queries

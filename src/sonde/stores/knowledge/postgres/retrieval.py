@@ -22,15 +22,11 @@ from sonde.stores.knowledge.words import LAST, MAX_FORMS, Match, rank_narrowed
 from sonde.stores.vectors import NO_VECTORS, Ids, MemoryVectors, pack_rows
 from sonde.types import Scored
 
-POSTINGS = 15_000
-"""Matches a query may touch before its commonest words are only used to score."""
-_MAX_POSITIONS = 255
-"""PostgreSQL keeps no more positions of one term."""
-_MAX_VECTOR_BYTES = 700_000
-"""Of a text-search vector, which PostgreSQL limits to a megabyte."""
+POSTINGS = 15_000  # matches a query may touch before its commonest words are only used to score
+_MAX_POSITIONS = 255  # PostgreSQL keeps no more positions of one term
+_MAX_VECTOR_BYTES = 700_000  # of a text-search vector, which PostgreSQL limits to a megabyte
 _COUNT = "round(0.6079271018540267 / (1 - ts_rank('{{1,1,1,1}}', w.words, {0})::float8) - 0.5)"
-_MAX_SCORED = 20_000
-"""Pieces scored that hold all of several common words."""
+_MAX_SCORED = 20_000  # pieces scored that hold all of several common words
 
 
 def write_vector(owner: int, parts: Sequence[Sequence[str]]) -> str:
@@ -153,8 +149,7 @@ class PostgresWords:
         return found
 
 
-NO_MODEL = ""
-"""The model of a piece that has no vector yet."""
+NO_MODEL = ""  # the model of a piece that has no vector yet
 
 
 class OwnerVectors:

@@ -29,11 +29,9 @@ from sonde.stores.knowledge.rows import (
     unpack_text,
 )
 
-_INDEXED_AT_ONCE = 1_000
-"""Pieces whose words are written at once when a database is upgraded."""
+_INDEXED_AT_ONCE = 1_000  # pieces whose words are written at once when a database is upgraded
 
-Owner = tuple[int, str]
-"""The number that prefixes an owner's words, and the name."""
+Owner = tuple[int, str]  # the number that prefixes an owner's words, and the name
 
 
 def pack_row(values: Iterable[Any]) -> list[Any]:
