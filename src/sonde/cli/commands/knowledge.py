@@ -68,7 +68,7 @@ def _print_import(session: Session, report: ImportReport) -> None:
         session.print_json(report.as_dict())
     else:
         _print_report(session, report)
-    session.flush()
+    sys.stdout.flush()
 
 
 def _print_report(session: Session, report: ImportReport) -> None:
