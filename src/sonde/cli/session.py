@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PRINT_WARNINGS = ("doctor", "config")
 """Commands whose own output includes the warnings."""
-_MAX_PARENTS = 3  # how many `..` a printed path may start with; then the absolute one
+_MAX_PARENTS = 3  # with more `..` at its start, the absolute path reads better
 
 
 class Session:

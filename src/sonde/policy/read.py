@@ -36,7 +36,7 @@ from sonde.types import FileContent, FileText, Skipped
 _PART_BYTES = 1 << 20  # large enough for the disk, small enough for memory
 _OVERLAP_BYTES = 1 << 14
 """Longer than any known secret, so that none is missed where two parts meet."""
-_MAX_VERDICTS = 1_000  # files that somebody looks at in one sitting
+_MAX_VERDICTS = 1_000  # about 300 KB of memory
 _VERDICTS: dict[tuple[int, int, int, int], bool] = {}
 """Device, inode, size and time of a file -> whether it contains a secret."""
 SNIFFED_BYTES = 8192

@@ -39,7 +39,7 @@ _LOWEST_PRIORITY = 19  # of nice(2)
 RECORD_AFTER_S = 0.5
 """Work that takes longer is recorded; shorter work would write more records than work."""
 _SAVE_INTERVAL_S = 1.0  # often enough for somebody who watches from another process
-_STOP_TIMEOUT_S = 10.0  # work stops at its next step, which takes seconds at most
+_STOP_TIMEOUT_S = 10.0  # then the caller goes on; the work stops at its next step
 _CLOSE_TIMEOUT_S = 5.0  # shorter: the process ends, and its threads with it
 _RECENT_JOBS = 200  # finished jobs whose results stay in memory
 
