@@ -6,17 +6,15 @@ as it was.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import hashlib
 import os
 import re
 import secrets
-import shutil
 import stat
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -80,11 +78,8 @@ class Editor(NamedTuple):
     """Edits the text of a configuration in one format."""
 
     load: Callable[[str], object]
-    """The values of a text."""
     put: Callable[[str, tuple[str, ...], Mapping[str, object]], str]
-    """The text with a value merged in at the path."""
     drop: Callable[[str, tuple[str, ...]], str]
-    """The text without the value at the path."""
 
 
 def _choose_editor(path: Path) -> Editor:
@@ -113,7 +108,7 @@ def read_config(path: Path) -> bytes | None:
             raise ConfigUnreadable(f"larger than {MAX_CONFIG_FILE_BYTES} bytes", path=str(path))
         return path.read_bytes()
     except OSError as error:
-        raise _explain(error, path) from error
+        raise _refuse(path, error) from error
 
 
 def decode_config(data: bytes | None, path: Path) -> tuple[str, bytes]:
@@ -127,10 +122,7 @@ def decode_config(data: bytes | None, path: Path) -> tuple[str, bytes]:
 
 
 def replace_config(path: Path, before: bytes | None, after: bytes | None) -> None:
-    """Replace a file atomically if it still has the content `before`; None is no file.
-
-    A link stays a link.
-    """
+    """Replace a file, or what it links to, atomically if it still is `before`; None: no file."""
     try:
         target = path.resolve()
         if read_config(path) != before:
@@ -142,7 +134,7 @@ def replace_config(path: Path, before: bytes | None, after: bytes | None) -> Non
         else:
             _swap(path, target, before, after)
     except OSError as error:
-        raise _explain(error, path) from error
+        raise _refuse(path, error) from error
 
 
 def _swap(path: Path, target: Path, before: bytes | None, after: bytes) -> None:
@@ -152,7 +144,7 @@ def _swap(path: Path, target: Path, before: bytes | None, after: bytes) -> None:
             facts = target.stat()
             temporary.chmod(stat.S_IMODE(facts.st_mode))
             if hasattr(os, "chown"):
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     os.chown(temporary, facts.st_uid, facts.st_gid)
         # Again, as late as possible: agents rewrite their own files.
         if read_config(path) != before:
@@ -160,7 +152,7 @@ def _swap(path: Path, target: Path, before: bytes | None, after: bytes) -> None:
         temporary.replace(target)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _write_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
     """A temporary file with this content beside the target; removed unless it was renamed."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
@@ -172,7 +164,7 @@ def _write_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
             os.fsync(file.fileno())
         yield temporary
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
@@ -190,15 +182,12 @@ def keep_backup(backups: Path, path: Path, data: bytes) -> Path:
         with _write_beside(kept, data, 0o600) as temporary:
             temporary.replace(kept)
     except OSError as error:
-        raise _explain(error, kept) from error
+        raise _refuse(kept, error) from error
     return kept
 
 
-def _explain(error: OSError, path: Path) -> PermissionDenied:
-    return _refuse(path, error.strerror or str(error))
-
-
-def _refuse(path: Path, reason: str) -> PermissionDenied:
+def _refuse(path: Path, why: OSError | str) -> PermissionDenied:
+    reason = why.strerror or str(why) if isinstance(why, OSError) else why
     return PermissionDenied(
         f"{path}: {reason}",
         user_message="{path} cannot be changed: {reason}.",
@@ -219,11 +208,6 @@ class Setup:
     """The command of our entry; empty if there is none."""
     problem: str = ""
     """Why the file cannot be read; empty if it can."""
-
-    @property
-    def works(self) -> bool:
-        """Whether the command exists."""
-        return shutil.which(self.command) is not None
 
 
 def find_setups(machine: Machine, project: Path | None) -> Iterator[Setup]:
@@ -335,6 +319,17 @@ def _plan(
 ) -> Change:
     before = read_config(path)
     text, mark = decode_config(before, path)
+
+    def restore() -> bytes | None:
+        """The backup if nothing else changed since; None if we created the file; else the edit."""
+        kept = read_config(find_backup(backups, path))
+        if kept is not None:
+            with suppress(Malformed, ConfigUnreadable):
+                old, old_mark = decode_config(kept, path)
+                if not holds(old) and old_mark + put(old).encode() == before:
+                    return kept
+        return None if put("").encode() == before else mark + edited.encode()
+
     try:
         there = holds(text)
         if remove and not there:
@@ -346,30 +341,9 @@ def _plan(
         if not remove:
             after = mark + edited.encode()
             return Change(path, "update" if there else "add", before, after)
-        return Change(path, "remove", before, _restore(path, before, put, holds, backups, edited))
+        return Change(path, "remove", before, restore())
     except (Malformed, RecursionError) as error:
         raise ConfigUnreadable(str(error), path=str(path)) from error
-
-
-def _restore(
-    path: Path,
-    before: bytes | None,
-    put: Callable[[str], str],
-    holds: Callable[[str], bool],
-    backups: Path,
-    edited: str,
-) -> bytes | None:
-    """The backup if nothing else changed since; None if we created the file; else the edit."""
-    kept = read_config(find_backup(backups, path))
-    if kept is not None:
-        with suppress(Malformed, ConfigUnreadable):
-            text, mark = decode_config(kept, path)
-            if not holds(text) and mark + put(text).encode() == before:
-                return kept
-    if put("").encode() == before:
-        return None
-    _, mark = decode_config(before, path)
-    return mark + edited.encode()
 
 
 def _as_object(value: object) -> dict[str, object]:

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from sonde.agents.json_edit import Malformed
@@ -28,13 +29,19 @@ def put_toml(text: str, path: tuple[str, ...], value: Mapping[str, object]) -> s
     for key in path:
         here = _expect_table(here.get(key, {}), key)
     if not here:
-        appended = _append(text, path, value)
-        try:
+        with suppress(Malformed):
+            appended = _append(text, path, value)
             load_toml(appended)
-        except Malformed:
-            return _put_inside(text, path, value)
-        return appended
-    return _put_inside(text, path, value)
+            return appended
+    import tomlkit
+
+    here = document = _parse(text)
+    for key in path:
+        if key not in here:
+            here[key] = tomlkit.inline_table()
+        here = here[key]
+    _merge(here, value)
+    return tomlkit.dumps(document)
 
 
 def _append(text: str, path: tuple[str, ...], value: Mapping[str, object]) -> str:
@@ -43,19 +50,6 @@ def _append(text: str, path: tuple[str, ...], value: Mapping[str, object]) -> st
     end = "\r\n" if "\r\n" in text else "\n"
     gap = "" if not text else end if text.endswith("\n") else end * 2
     return text + gap + end.join(lines)
-
-
-def _put_inside(text: str, path: tuple[str, ...], value: Mapping[str, object]) -> str:
-    import tomlkit
-
-    document = _parse(text)
-    here: Any = document
-    for key in path:
-        if key not in here:
-            here[key] = tomlkit.inline_table()
-        here = here[key]
-    _merge(here, value)
-    return tomlkit.dumps(document)
 
 
 def _merge(table: Any, values: Mapping[str, object]) -> None:
@@ -81,15 +75,12 @@ def drop_toml(text: str, path: tuple[str, ...]) -> str:
         return text
     del here[path[-1]]
     cut = _cut(text, path)
-    try:
+    with suppress(Malformed):
         if _prune(load_toml(cut)) == _prune(expected):
             return cut
-    except Malformed:
-        pass
     import tomlkit
 
-    document = _parse(text)
-    parent: Any = document
+    parent = document = _parse(text)
     for key in path[:-1]:
         parent = parent[key]
     del parent[path[-1]]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from sonde.cli.parse import FAILED, FOUND, INTERRUPTED, Command, build_parser, find_command
+from sonde.cli.parse import COMMANDS, FAILED, FOUND, INTERRUPTED, Command, build_parser
 
 if TYPE_CHECKING:
     from sonde.cli.session import Session
@@ -71,7 +71,7 @@ def _run(argv: Sequence[str] | None) -> int:
         level=logging.DEBUG if args.verbose else logging.CRITICAL + 1,
         format="%(levelname)s %(name)s: %(message)s",
     )
-    command = find_command(args.command)
+    command = next(known for known in COMMANDS if known.name == args.command)
     session = Session(args, os.environ, models=command.models)
     if args.json and hasattr(sys.stdout, "reconfigure"):
         # in JSON, a byte that is not UTF-8 is written as the escape of its surrogate
@@ -85,6 +85,7 @@ def _run_command(command: Command, session: Session) -> int:
     module, function = command.run.split(":")
     try:
         code: int = getattr(import_module(f"sonde.cli.commands.{module}"), function)(session)
+        return code
     except SondeError as error:
         _show_error(session, error)
         return INTERRUPTED if session.interrupted else FAILED
@@ -96,8 +97,6 @@ def _run_command(command: Command, session: Session) -> int:
         action = "Repeat it with --verbose to see where; `sonde doctor` checks the installation."
         _show_error(session, SondeError(what, user_message="{what}", next_action=action, what=what))
         return FAILED
-    else:
-        return code
     finally:
         session.close()
 

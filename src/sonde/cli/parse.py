@@ -286,11 +286,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def find_command(name: str) -> Command:
-    """The command of that name."""
-    return next(command for command in COMMANDS if command.name == name)
-
-
 def _add_globals(parser: argparse.ArgumentParser, *, suppress: bool) -> None:
     """Global options may precede or follow the command; those that follow win."""
     group = parser.add_argument_group("everywhere")

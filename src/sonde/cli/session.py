@@ -15,14 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from sonde.cli.terminal import (
-    ColorChoice,
-    ProgressLine,
-    Prompt,
-    Screen,
-    escape_controls,
-    open_screen,
-)
+from sonde.cli.terminal import ProgressLine, Prompt, Screen, escape_controls, open_screen
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected
 from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
@@ -33,23 +26,18 @@ if TYPE_CHECKING:
 
 _PRINT_WARNINGS = ("doctor", "config")
 """Commands whose own output includes the warnings."""
-_MAX_PARENTS = 3
-"""How many `..` a printed path may start with before the absolute one reads better."""
+_MAX_PARENTS = 3  # with more `..` at its start, the absolute path reads better
 
 
 class Session:
-    """What every command works with.
-
-    Without `models` the app opens no embedding model: the command reads text only.
-    """
+    """What every command works with; without `models`, the app opens no embedding model."""
 
     def __init__(self, args: Namespace, environ: Mapping[str, str], *, models: bool = True) -> None:
         self.args = args
         self.environ = environ
         self.prompt = Prompt()
-        color: ColorChoice = args.color or "auto"
-        self.out: Screen = open_screen(sys.stdout, color, environ)
-        self.err: Screen = open_screen(sys.stderr, color, environ)
+        self.out = open_screen(sys.stdout, args.color or "auto", environ)
+        self.err = open_screen(sys.stderr, args.color or "auto", environ)
         self.interrupted = False
         self._models = models
         self._named: str | None = args.project
@@ -64,9 +52,7 @@ class Session:
         """The app, opened on first use."""
         from sonde.wiring import build_app
 
-        settings = self.settings
-        if not self._models:
-            settings = replace(settings, embedding="none")
+        settings = self.settings if self._models else replace(self.settings, embedding="none")
         try:
             here = Path.cwd()
         except FileNotFoundError as error:
@@ -115,8 +101,7 @@ class Session:
 
     def close(self) -> None:
         """Close what was opened."""
-        opened = self.__dict__.pop("app", None)
-        if opened:
+        if opened := self.__dict__.pop("app", None):
             opened.close()
 
     @contextmanager
@@ -160,8 +145,7 @@ class Session:
         return str(place) if relative.startswith(climb) else relative
 
     def inside(self, path: str) -> str:
-        """A path as typed, relative to the working directory or the project -> relative to the
-        project."""
+        """A path as typed, relative to here or to the project -> relative to the project."""
         given = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay visible
         named = Path(os.path.abspath(self.opened.root / path))  # noqa: PTH100
         sources = self.opened.tree.sources
@@ -195,10 +179,6 @@ class Session:
             self.print_json(answer)
         else:
             self.print_lines(lines)
-
-    def flush(self) -> None:
-        """Send what was printed so far."""
-        sys.stdout.flush()
 
     def print_done(self, answer: object, line: str) -> None:
         """Print the answer of a command that succeeded."""

@@ -24,11 +24,9 @@ _STYLES = {
 }  # fmt: skip
 # C0 and C1 controls, and the marks that reorder text: shown, never obeyed.
 _UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_TAB_COLUMNS = 4
-_MIN_COLUMNS = 20
-"""Narrower terminals wrap: a line cut shorter than this says nothing."""
-_USUAL_COLUMNS = 80
-"""Of a terminal that does not tell its width."""
+_TAB_COLUMNS = 4  # as most editors show code
+_MIN_COLUMNS = 20  # narrower terminals wrap: a line cut shorter than this says nothing
+_USUAL_COLUMNS = 80  # of a terminal that does not tell its width
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,10 @@ class Screen:
         parts: list[str] = []
         end = 0
         for start, stop in sorted(spans):
-            start = max(start, end)
-            stop = min(stop, len(text))
-            if start >= stop:
-                continue
-            parts += [text[end:start], self.paint(style, text[start:stop])]
-            end = stop
+            start, stop = max(start, end), min(stop, len(text))
+            if start < stop:
+                parts += [text[end:start], self.paint(style, text[start:stop])]
+                end = stop
         return "".join([*parts, text[end:]])
 
 
@@ -99,9 +95,7 @@ def prepare_line(text: str, spans: Iterable[TextSpan] = ()) -> tuple[str, list[T
 
 def display_width(text: str) -> int:
     """The columns that a text without controls takes."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns(char) for char in text)
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def cut_line(text: str, width: int | None) -> str:
@@ -140,10 +134,9 @@ class Prompt:
         return sys.stdin.readline().strip()
 
 
-_BAR_COLUMNS = 24
+_BAR_COLUMNS = 24  # leaves room for counts and times in 80 columns
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_REDRAW_INTERVAL_S = 0.08
-"""Twelve times a second looks smooth and costs the work nothing."""
+_REDRAW_INTERVAL_S = 0.08  # twelve times a second looks smooth and costs the work nothing
 
 
 class ProgressLine:

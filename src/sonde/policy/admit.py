@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sonde.errors import InvalidPattern
-from sonde.text.globs import (
-    Glob,
-    clean_path,
-    compile_glob,
-    compile_regex,
-    translate_wildcards,
-)
+from sonde.text.globs import Glob, clean_path, compile_glob, compile_regex, translate_wildcards
 
 REASONS: Mapping[str, str] = {
     "denied": "it is on the fixed deny list",
@@ -219,9 +213,8 @@ def public_deny_list() -> list[str]:
 
 GIT_FILE = ".gitignore"
 OWN_FILE = ".sondeignore"
-_IGNORE_FILE_BYTES = 1024 * 1024
-"""The rest of a larger ignore file is not read."""
-_BATCH_LINES = 64
+_IGNORE_FILE_BYTES = 1024 * 1024  # the rest of a larger ignore file is not read
+_BATCH_LINES = 64  # few enough that the search for the line that decides is short
 _BATCH_CHARACTERS = 40_000
 """Keeps a combined expression within the memory limit of the engine."""
 
@@ -323,21 +316,17 @@ def open_scope(
     above: Scope | None, path: str, rules: Rules, read_start: Callable[[str, int], bytes | None]
 ) -> Scope | None:
     """The scope of a folder from its ignore files; the scope above if it has none."""
-    own = _load_patterns(read_start(OWN_FILE, _IGNORE_FILE_BYTES), rules)
+    own = _compile_patterns(read_start(OWN_FILE, _IGNORE_FILE_BYTES), rules.folds_case)
     git = None
     if rules.respect_gitignore:
-        git = _load_patterns(read_start(GIT_FILE, _IGNORE_FILE_BYTES), rules)
+        git = _compile_patterns(read_start(GIT_FILE, _IGNORE_FILE_BYTES), rules.folds_case)
     if own is None and git is None:
         return above
     return Scope(above, len(path) + 1 if path else 0, git, own)
 
 
-def _load_patterns(data: bytes | None, rules: Rules) -> Patterns | None:
-    # As in git, an ignore file that is a link or cannot be read has no effect.
-    return None if data is None else _compile_patterns(data, fold_case=rules.folds_case)
-
-
 @lru_cache(maxsize=128)
-def _compile_patterns(data: bytes, *, fold_case: bool) -> Patterns:
+def _compile_patterns(data: bytes | None, fold_case: bool) -> Patterns | None:
     """Cached by content, as single paths are checked again and again."""
-    return Patterns(data.decode("utf-8-sig", "replace"), fold_case=fold_case)
+    # As in git, an ignore file that is a link or cannot be read has no effect; nor an empty one.
+    return Patterns(data.decode("utf-8-sig", "replace"), fold_case=fold_case) if data else None

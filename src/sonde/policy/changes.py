@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 from sonde.errors import InvalidRequest, PermissionDenied
 
-_POLL_DELAY_MS = 500
-"""How often folders are looked at where the system cannot watch them."""
+_POLL_DELAY_MS = 500  # between two looks where the system cannot watch folders
 _SILENT_FILE_SYSTEMS = (
     "nfs", "cifs", "smb", "9p", "fuse", "virtiofs", "vboxsf", "vmhgfs", "drvfs", "afs", "ncpfs",
     "prl_fs", "ceph", "glusterfs", "lustre", "beegfs",
@@ -132,9 +131,9 @@ def find_silent_file_system(
     return None
 
 
-_MAX_FILE_BYTES = 4096
-_MAX_PACKED_REFS_BYTES = 16 * 1024 * 1024
-_GIT_TIMEOUT_S = 30
+_MAX_FILE_BYTES = 4096  # the longest path, in a file that holds one name
+_MAX_PACKED_REFS_BYTES = 16 * 1024 * 1024  # some 200,000 branches and tags
+_GIT_TIMEOUT_S = 30  # it reads two files; longer means a disk that does not answer
 _REWRITE_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
 
 

@@ -19,8 +19,8 @@ from sonde.policy.roots import Folder, open_folder, open_root, split_inside
 
 NodeKind = Literal["file", "directory", "symlink", "other"]
 
-_MAX_OPEN_FOLDERS = 64
-_BLOCK_BYTES = 512
+_MAX_OPEN_FOLDERS = 64  # trees are rarely deeper; a process may open 256 files and more
+_BLOCK_BYTES = 512  # the unit of `st_blocks`, whatever the file system uses
 _COUNTS_BLOCKS = hasattr(os.stat_result, "st_blocks")
 _KINDS: dict[int, NodeKind] = {
     stat.S_IFREG: "file",

@@ -16,6 +16,7 @@ import hashlib
 import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,17 +27,16 @@ from sonde.policy.roots import (
     clamp_mtime,
     open_below,
     show_path,
-    skip_reason,
     skip_unreadable,
     split_inside,
 )
 from sonde.policy.secrets import secret_in
 from sonde.types import FileContent, FileText, Skipped
 
-_PART_BYTES = 1 << 20
+_PART_BYTES = 1 << 20  # large enough for the disk, small enough for memory
 _OVERLAP_BYTES = 1 << 14
 """Longer than any known secret, so that none is missed where two parts meet."""
-_MAX_VERDICTS = 1_000
+_MAX_VERDICTS = 1_000  # about 300 KB of memory
 _VERDICTS: dict[tuple[int, int, int, int], bool] = {}
 """Device, inode, size and time of a file -> whether it contains a secret."""
 SNIFFED_BYTES = 8192
@@ -63,10 +63,8 @@ def decode_text(data: bytes) -> str | None:
                 break
     if b"\0" in data[:SNIFFED_BYTES]:
         return None
-    try:
+    with suppress(UnicodeDecodeError):
         return data.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
     # Old Western text has next to no control characters, binary data about one byte in ten.
     if len(data.translate(None, _PRINTED)) * 500 > len(data):
         return None
@@ -81,11 +79,8 @@ def encode_text(data: bytes) -> bytes | None:
     if not data.startswith(_MARKED) and b"\0" not in data[:SNIFFED_BYTES]:
         if data.isascii():
             return data
-        try:
+        with suppress(UnicodeDecodeError):
             data.decode("utf-8")
-        except UnicodeDecodeError:
-            pass
-        else:
             return data
     text = decode_text(data)
     return None if text is None else text.encode("utf-8", "surrogatepass")
@@ -246,7 +241,7 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
     try:
         descriptor, facts = open_below(root, names)
     except OSError as error:
-        reason = skip_reason(error)
+        reason = skip_unreadable(shown, error).reason
         if reason == "missing":
             raise FileMissing(f"{shown}: {error.strerror}", path=shown) from error
         raise _refuse_shown(shown, reason) from error
@@ -265,15 +260,12 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
 
 def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes, int, int]:
     """SHA-256, size and time in ms of a file; `check` is called after every part."""
-    file = open_shown(root, path, look_inside=False)
-    try:
-        digest = hashlib.sha256()
+    digest = hashlib.sha256()
+    with closing(open_shown(root, path, look_inside=False)) as file:
         for part in file.read(0, file.size):
             digest.update(part)
             check()
         return digest.digest(), file.size, file.mtime_ns // 1_000_000
-    finally:
-        file.close()
 
 
 def _contains_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:

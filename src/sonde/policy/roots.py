@@ -35,8 +35,7 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC",
 _FILE = os.O_RDONLY | _NO_FOLLOW
 for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
     _FILE |= getattr(os, _flag, 0)
-_MAX_MTIME_NS = (1 << 63) - 1
-"""The largest integer of a database."""
+_MAX_MTIME_NS = (1 << 63) - 1  # the largest integer of a database
 
 
 def detect_root(start: Path) -> Path:
@@ -213,10 +212,7 @@ class Folder:
 
 
 class OpenPath:
-    """The folders from a root down to a file, which stay open for the next file near it.
-
-    Use it in a `with`, and only for a moment.
-    """
+    """The folders down to a file, open for the next one near it; use it in a `with`, briefly."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -286,20 +282,17 @@ def open_below(root: Path, names: Sequence[str]) -> tuple[int, os.stat_result]:
         return folder.open_file(names[-1])
 
 
-def skip_reason(error: OSError) -> str:
-    """The key in `admit.REASONS` for an error of the system."""
-    if error.errno in (errno.ELOOP, errno.EMLINK):
-        return "symlink"
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return "missing"
-    if error.errno == errno.EISDIR:
-        return "folder"
-    return "special" if error.errno in (errno.ENXIO, errno.ENODEV) else "unreadable"
+_SKIP_REASONS = {
+    errno.ELOOP: "symlink", errno.EMLINK: "symlink", errno.ENOENT: "missing",
+    errno.ENOTDIR: "missing", errno.EISDIR: "folder", errno.ENXIO: "special",
+    errno.ENODEV: "special",
+}  # fmt: skip
 
 
 def skip_unreadable(path: str, error: OSError) -> Skipped:
     """The verdict on a path that the system does not let us read."""
-    return Skipped(path, skip_reason(error), error.strerror or "")
+    reason = _SKIP_REASONS.get(error.errno or 0, "unreadable")
+    return Skipped(path, reason, error.strerror or "")
 
 
 def _errno_of(mode: int) -> int:

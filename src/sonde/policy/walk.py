@@ -51,16 +51,12 @@ def walk_files(root: Path, rules: Rules, under: str = "") -> Iterator[ListedFile
     inside the project is part of it, without its `.git`. `under` restricts the walk to a folder;
     a folder that is skipped has no files.
     """
-    for found in _walk(root, rules, under):
-        if not isinstance(found, str):
-            yield found
+    return (found for found in _walk(root, rules, under) if not isinstance(found, str))
 
 
 def walk_folders(root: Path, rules: Rules) -> Iterator[str]:
     """Every folder that may contain admitted files; the root first, as an empty name."""
-    for found in _walk(root, rules, ""):
-        if isinstance(found, str):
-            yield found
+    return (found for found in _walk(root, rules, "") if isinstance(found, str))
 
 
 def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped | str]:
@@ -229,14 +225,11 @@ def _name_kind(mode: int) -> str:
     return "file" if stat.S_ISREG(mode) else "special"
 
 
-_MAX_DOCUMENT_DEPTH = 40
+_MAX_DOCUMENT_DEPTH = 40  # folders; twice that of a project, and still few open at once
 
 
 def walk_documents(root: Path, most_bytes: int) -> Iterator[ListedFile | Skipped]:
-    """Every file below a folder in the order of names, or why it is skipped; or one file.
-
-    A user names it to import, so only the deny list and the size decide.
-    """
+    """The files to import at or below a path that a user names: deny list and size decide."""
     gate = compile_rules(Rules())
     is_file = root.is_file()
     # a folder that the user names may be called `build`, never `.ssh`
@@ -264,17 +257,13 @@ def _walk_documents(
             yield Skipped(path, "denied", denial)
         elif entry.is_symlink():
             yield Skipped(path, "symlink")
-        elif is_folder:
-            if entry.name.startswith(".") or depth >= _MAX_DOCUMENT_DEPTH:
-                continue
+        elif not is_folder or not (entry.name.startswith(".") or depth >= _MAX_DOCUMENT_DEPTH):
             try:
-                with folder.enter(entry.name) as inner:
-                    yield from _walk_documents(inner, f"{path}/", most_bytes, depth + 1)
-            except OSError as error:
-                yield skip_unreadable(path, error)
-        else:
-            try:
-                yield _judge_document(path, entry.stat(follow_symlinks=False), most_bytes)
+                if is_folder:
+                    with folder.enter(entry.name) as inner:
+                        yield from _walk_documents(inner, f"{path}/", most_bytes, depth + 1)
+                else:
+                    yield _judge_document(path, entry.stat(follow_symlinks=False), most_bytes)
             except OSError as error:
                 yield skip_unreadable(path, error)
 

@@ -25,8 +25,7 @@ from sonde.types import Progress
 
 HANDLE_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 """No letter that reads like another: handles are read aloud and typed."""
-HANDLE_LENGTH = 12
-"""Sixty random bits."""
+HANDLE_LENGTH = 12  # sixty random bits
 
 
 def mint_handle(length: int = HANDLE_LENGTH) -> str:
@@ -35,15 +34,14 @@ def mint_handle(length: int = HANDLE_LENGTH) -> str:
 
 
 Status = Literal["running", "done", "failed", "cancelled", "interrupted"]
-_POLL_S = 0.1
-_LOWEST_PRIORITY = 19
+_POLL_S = 0.1  # a waiting person does not notice it
+_LOWEST_PRIORITY = 19  # of nice(2)
 RECORD_AFTER_S = 0.5
 """Work that takes longer is recorded; shorter work would write more records than work."""
-_SAVE_INTERVAL_S = 1.0
-_STOP_TIMEOUT_S = 10.0
-_CLOSE_TIMEOUT_S = 5.0
-_RECENT_JOBS = 200
-"""Finished jobs whose results stay in memory."""
+_SAVE_INTERVAL_S = 1.0  # often enough for somebody who watches from another process
+_STOP_TIMEOUT_S = 10.0  # then the caller goes on; the work stops at its next step
+_CLOSE_TIMEOUT_S = 5.0  # shorter: the process ends, and its threads with it
+_RECENT_JOBS = 200  # finished jobs whose results stay in memory
 
 log = logging.getLogger(__name__)
 
@@ -118,10 +116,8 @@ class Job:
         self.result: Any = None
         self.error: SondeError | None = None
         self.called_off = False
-        started_ms = int(clock() * 1000)
-        self._began = JobRecord(
-            self.id, kind, "running", started_ms, owner, subject, process=process
-        )
+        began_ms = int(clock() * 1000)
+        self._began = JobRecord(self.id, kind, "running", began_ms, owner, subject, process=process)
         self._finished_ms: int | None = None
         self._save, self._save_interval_s = save, save_interval_s
         self._clock = clock

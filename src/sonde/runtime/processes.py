@@ -25,13 +25,12 @@ from sonde.errors import OutOfMemory
 
 _PIPE_BYTES = 1 << 20
 """Capacity of a pipe where the system lets us choose; a smaller one makes both sides wake often."""
-_POLL_MS = 100
+_POLL_MS = 100  # how late a cancellation may be noticed
 _LENGTH = struct.Struct("<Q")
 _OWN_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
 """The product of one row is not worth the memory of a second thread."""
 _PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
-_M_ARENA_MAX = -8
-"""The option of mallopt(3) for the number of heaps."""
+_M_ARENA_MAX = -8  # the option of mallopt(3) for the number of heaps
 
 T = TypeVar("T")
 
@@ -88,10 +87,7 @@ def trim_heap() -> None:
 
 
 def share_heap() -> None:
-    """Make all threads share one heap.
-
-    A heap each costs 64 MB of address space, and keeps more of the memory that was freed.
-    """
+    """Make all threads share one heap: one each costs 64 MB of addresses and keeps freed memory."""
     _call_library("mallopt", _M_ARENA_MAX, 1)
 
 

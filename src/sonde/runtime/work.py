@@ -18,7 +18,7 @@ from pathlib import Path
 from sonde.errors import Cancelled, DiskFull, IndexBusy, PermissionDenied, StorageUnusable
 from sonde.types import Caller, Progress
 
-_POLL_S = 0.05
+_POLL_S = 0.05  # writers hold the lock for seconds; waiting costs no CPU
 
 
 class Work:
@@ -116,15 +116,14 @@ class WriterLock:
     def _try(self) -> bool:
         if not self._thread.acquire(blocking=False):
             return False
+        locked = False
         try:
-            if self._depth == 0 and not self._lock_file():
+            locked = self._depth > 0 or self._lock_file()
+        finally:
+            if not locked:
                 self._thread.release()
-                return False
-        except BaseException:
-            self._thread.release()
-            raise
-        self._depth += 1
-        return True
+        self._depth += locked
+        return locked
 
     def _lock_file(self) -> bool:
         try:

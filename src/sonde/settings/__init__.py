@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import EmbeddingFailed, InvalidRequest, StorageUnusable, UnknownArgument
-from sonde.settings.rules import (
-    RULES,
-    RejectedError,
-    Settings,
-    check_size,
-    default_of,
-    parse_json,
-)
+from sonde.settings.rules import RULES, RejectedError, Settings, check_size, parse_json
 
 __all__ = [
     "CORTEX_FILE", "RULES", "Settings", "apply_cortex_config", "apply_project_config",
@@ -56,7 +49,6 @@ def parse_cortex_config(text: str) -> dict[str, str]:
     return found
 
 
-_OPENAI = "OPENAI_API_KEY"
 LOOPBACK = re.compile(r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/\S*)?")
 """Addresses on this machine."""
 
@@ -68,7 +60,7 @@ def read_key(variable: str, address: str) -> str:
     named for it, or none. No key is sent unencrypted to another machine.
     """
     is_openai = not address or address.startswith("https://api.openai.com/")
-    name = variable or (_OPENAI if is_openai else "")
+    name = variable or ("OPENAI_API_KEY" if is_openai else "")
     key = os.environ.get(name, "").strip() if name else ""
     if name and not re.fullmatch(r"[\x21-\x7e]+", key):
         raise EmbeddingFailed(
@@ -85,15 +77,12 @@ def read_key(variable: str, address: str) -> str:
     return key
 
 
-MAX_CONFIG_BYTES = 10 * 1024 * 1024
+MAX_CONFIG_BYTES = 10 * 1024 * 1024  # far more than any list of patterns needs
 UNEDITED = "_asGenerated"
 """Marks a generated file: its values that equal the defaults were not chosen by the user."""
 
 CORTEX_FILE = str(Path(".cortex") / "config.yml")
-_CORTEX = {
-    "CORTEX_CHUNKS_DIR": "chunks_dir",
-    "CORTEX_EMBEDDING_ENDPOINT": "embedding_endpoint",
-}
+_CORTEX = {"CORTEX_CHUNKS_DIR": "chunks_dir", "CORTEX_EMBEDDING_ENDPOINT": "embedding_endpoint"}
 _Given = tuple[str, str, object]
 """A setting, its name in the source, and its value there."""
 _BY_KEY = {rule.key: name for name, rule in RULES.items()}
@@ -135,8 +124,7 @@ def load_settings(
 
 
 def apply_project_config(settings: Settings, path: Path) -> Settings:
-    """The settings with a project's config.json, which overrides the user's file but neither the
-    environment nor explicit arguments."""
+    """The settings with a project's config.json, which overrides defaults and the user's file."""
     over = {"default", str(settings.home / "config.json")}
     over |= {source for source in settings.sources.values() if source.endswith(CORTEX_FILE)}
     return _apply_file(settings, path, over=over)
@@ -216,7 +204,8 @@ def _apply(
             wanted = f"{label} must be {rule.expects}, not {_shorten(raw)}"
             warnings.append(f"{origin}: {wanted}; this value is ignored")
             continue
-        if settings.sources[name] in over and not (unedited and value == default_of(name)):
+        default = Settings.__dataclass_fields__[name].default
+        if settings.sources[name] in over and not (unedited and value == default):
             values[name] = value
             sources[name] = f"environment {label}" if origin == "environment" else origin
     return replace(settings, **values, sources=sources, warnings=(*settings.warnings, *warnings))
@@ -271,7 +260,7 @@ def _suggest(
     return f"; did you mean '{write(near[0])}'?" if near else ""
 
 
-CONFIG_VERSION = 1
+CONFIG_VERSION = 1  # of the format; every file so far has it
 
 _GROUPS = (
     ("include", "exclude"),

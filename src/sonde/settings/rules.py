@@ -27,15 +27,13 @@ class Settings:
     include: tuple[str, ...] = ("**/*",)
     exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
-    max_file_size: int = 1024 * 1024
-    """In bytes."""
+    max_file_size: int = 1024 * 1024  # in bytes
     max_files: int = 50_000
     doc_patterns: tuple[str, ...] = ("**/*.md", "**/*.txt")
     index_docs: bool = True
     enhanced_tool_descriptions: bool = False
     indexing_strategy: Strategy = "realtime"
-    lazy_idle_threshold: int = 30
-    """In seconds."""
+    lazy_idle_threshold: int = 30  # in seconds
     watching: Watching = "auto"
     roots: tuple[str, ...] = ()
     """As written; relative ones are relative to the project's root."""
@@ -53,8 +51,7 @@ class Settings:
     token: str = field(default="", repr=False)
     token_file: str = ""
     public_url: str = ""
-    rate_limit: int = 200
-    """Requests a second."""
+    rate_limit: int = 200  # requests a second
     tool_limits: tuple[str, ...] = ()
     """`name=COUNT/UNIT`, per user."""
     jwt_keys: str = ""
@@ -167,14 +164,9 @@ def check_size(value: object) -> int:
     return int(match[1]) * (1024 if match[2] == "KB" else 1024 * 1024)
 
 
-def _check_size_text(value: object) -> int:
-    return check_size(value if isinstance(value, str) else None)
-
-
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True}
 _FLAGS |= {"0": False, "false": False, "no": False, "off": False}
-_MAX_NUMBER = 2**53
-"""The largest whole number that every JSON parser reads exactly."""
+_MAX_NUMBER = 2**53  # the largest whole number that every JSON parser reads exactly
 _PATH = r"[^\0]{0,4096}"
 
 RULES: dict[str, Rule] = {
@@ -182,7 +174,8 @@ RULES: dict[str, Rule] = {
     "exclude": _list("exclude", "Glob patterns to skip (in addition to hardcoded excludes)."),
     "respect_gitignore": _flag("respectGitignore",
         "If true, also excludes files matching .gitignore."),
-    "max_file_size": Rule("maxFileSize", "a size such as '500KB' or '1MB'", _check_size_text,
+    "max_file_size": Rule("maxFileSize", "a size such as '500KB' or '1MB'",
+        lambda value: check_size(value if isinstance(value, str) else None),
         "Skip files larger than this. Supports: '500KB', '1MB', '2MB'."),
     "max_files": _number("maxFiles", "Warn if project exceeds this many files."),
     "doc_patterns": _list("docPatterns",
@@ -285,11 +278,6 @@ RULES: dict[str, Rule] = {
         "Dimensions of that service's vectors. Default: 384; 'openai' is asked.",
         most=100_000),
 }  # fmt: skip
-
-
-def default_of(name: str) -> Any:
-    """The built-in value of a setting."""
-    return Settings.__dataclass_fields__[name].default
 
 
 def parse_json(text: str) -> Any:

@@ -45,7 +45,7 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-_DAY_MS = 86_400_000
+_DAY_MS = 86_400_000  # 24 hours
 _COMPACT = re.compile(r"\d{8}(T?\d{6})?Z?$")
 
 
@@ -122,7 +122,7 @@ def format_seconds(seconds: float, *, minutes: bool = True) -> str:
 
 _AGE_STEPS = ((60, "s"), (60, "min"), (24, "h"), (30, "d"), (12, "mo"))
 """Each unit, and how many of it make one of the next."""
-_JUST_NOW_S = 10
+_JUST_NOW_S = 10  # below, the exact number tells a reader nothing
 
 
 def format_age(seconds: float) -> str:

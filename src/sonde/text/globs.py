@@ -27,8 +27,8 @@ from typing import Any, Literal, NamedTuple
 
 from sonde.errors import InvalidPattern
 
-MAX_LENGTH = 1000
-MAX_BRANCHES = 100
+MAX_LENGTH = 1000  # characters, far beyond what anybody types
+MAX_BRANCHES = 100  # braces multiply, and each alternative is compiled
 _MAX_IGNORE_LENGTH = 4096
 """Characters of a line in an ignore file, which git bounds by the length of paths."""
 _ENDING = re.compile(r"\*\*/\*\.\w+")
@@ -49,9 +49,7 @@ _INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u20
 
 def clean_path(text: str) -> str:
     """The path as a reader sees it: NFC, without zero-width characters and direction marks."""
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
+    return text if text.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 _Kind = Literal["char", "slash", "star", "regex", "open", "comma", "close"]
@@ -101,11 +99,7 @@ def match_any(patterns: Sequence[str]) -> Callable[[str], bool]:
     """A test whether any of these patterns matches a path; plain endings are compared fast."""
     endings = tuple(pattern[4:] for pattern in patterns if _ENDING.fullmatch(pattern))
     globs = [compile_glob(pattern) for pattern in patterns if not _ENDING.fullmatch(pattern)]
-
-    def matches(path: str) -> bool:
-        return path.endswith(endings) or any(glob.matches(path) for glob in globs)
-
-    return matches
+    return lambda path: path.endswith(endings) or any(glob.matches(path) for glob in globs)
 
 
 def translate_wildcards(pattern: str) -> str:
@@ -214,9 +208,7 @@ def _render_class(spans: list[tuple[int, int]], *, negated: bool) -> str:
             for part in ((low, min(high, _SLASH - 1)), (max(low, _SLASH + 1), high))
         ]
     body = "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in spans if low <= high)
-    if not body:
-        return r"[^\x{0}-\x{10ffff}]"
-    return f"[{'^' if negated else ''}{body}]"
+    return f"[{'^' if negated else ''}{body}]" if body else r"[^\x{0}-\x{10ffff}]"
 
 
 def _expand_braces(pattern: str, tokens: list[_Token]) -> list[list[_Token]]:

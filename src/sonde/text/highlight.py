@@ -23,8 +23,7 @@ _GRAMMAR = frozenset(
 """Never highlighted. Shorter than the ranking's stop words: `get` and `use` are names in code."""
 _ENDING_CHARS = 3
 """Words that differ by at most this many last letters count as one (`index`, `indexes`)."""
-_STEM_CHARS = 4
-"""Shorter words must be equal: `to` is no form of `token`."""
+_STEM_CHARS = 4  # shorter words must be equal: `to` is no form of `token`
 
 
 def find_query_words(query: str) -> Finder:

@@ -16,7 +16,7 @@ from itertools import chain
 
 REMEMBERED = 40
 """Characters. Longer words are mostly data and occur once, so caching them only costs memory."""
-_CACHED_WORDS = 50_000
+_CACHED_WORDS = 50_000  # distinct words of a large project; a full cache is emptied
 _LONGEST_TERM = 64
 """Characters. Longer terms are cut: a hash or a key is still found by its beginning."""
 
@@ -122,8 +122,7 @@ def split_identifier(word: str) -> list[str]:
 
 
 def split_word(word: str) -> list[str]:
-    """The terms of one word of code: the whole if it is an identifier of several parts, then the
-    parts."""
+    """The terms of one word of code: the whole, if it has several parts, then the parts."""
     parts = [part[:_LONGEST_TERM] for part in split_identifier(word)]
     return _add_whole("".join(parts) if word.isascii() else "", parts)
 
@@ -156,18 +155,12 @@ def index_text(text: str) -> list[str]:
 
 def query_terms(word: str) -> list[str]:
     """The terms that look up a word of a query; `x*` stands for every term that begins with x."""
-
     return _split_prose(word, lambda run: _pair_letters(run) or [f"{run}*"])
 
 
 def fold_text(text: str) -> str:
     """The text without accents, letter case and repeated spaces, to compare tags and names."""
     return " ".join(_strip_marks(text).casefold().split())
-
-
-def _hold_prose(word: str) -> list[str]:
-    """The terms of a word as an index holds them: each letter of an unspaced run begins one."""
-    return _split_prose(word, lambda run: [*_pair_letters(run), run[-1]])
 
 
 def _split_prose(word: str, split_run: Callable[[str], list[str]]) -> list[str]:
@@ -200,7 +193,10 @@ def _strip_marks(text: str) -> str:
     return _strip_accents(text, keep=_VOICED, drop=_INVISIBLE)
 
 
-_PROSE = _Reading(_PROSE_WORD, _hold_prose)
+# in an index, each letter of an unspaced run begins a term
+_PROSE = _Reading(
+    _PROSE_WORD, lambda word: _split_prose(word, lambda run: [*_pair_letters(run), run[-1]])
+)
 
 
 # --- both ---

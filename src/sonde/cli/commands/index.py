@@ -15,7 +15,6 @@ from sonde.text.formats import count_of, format_seconds
 if TYPE_CHECKING:
     from sonde.tools.shapes.rfc import ProjectsAnswer
 
-
 _SKIP_REASONS = {
     "denied": "on the deny list",
     "not_included": "not in `include`",

@@ -16,25 +16,16 @@ from pathlib import Path
 from sonde.cli.parse import FAILED, FOUND, NOTHING
 from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, display_width, escape_controls
-from sonde.errors import (
-    IndexBusy,
-    IndexNotFound,
-    InvalidRequest,
-    ProjectNotDetected,
-    SondeError,
-)
+from sonde.errors import IndexBusy, IndexNotFound, InvalidRequest, ProjectNotDetected, SondeError
 from sonde.policy.roots import MARKERS
 from sonde.settings import RULES, Settings, apply_project_config
 from sonde.stores.users import Users
 from sonde.text.formats import count_of, format_bytes, show_time
 from sonde.types import Json
 
-_VALUE_COLUMNS = 32
-"""Longer values push their source to the right."""
-_MIN_FREE_BYTES = 200 * 1024 * 1024
-"""Room for the index of a large project while it is rewritten."""
-_USUAL_WATCHES = 524_288
-"""What distributions that raise the limit of inotify set it to."""
+_VALUE_COLUMNS = 32  # longer values push their source to the right
+_MIN_FREE_BYTES = 200 * 1024 * 1024  # for the index of a large project while it is rewritten
+_USUAL_WATCHES = 524_288  # what distributions that raise the limit of inotify set it to
 
 
 def run_config(session: Session) -> int:
@@ -73,7 +64,11 @@ def render_settings(
 ) -> Iterator[str]:
     """One line per setting: its name in config.json, value, source; chosen ones stand out."""
     rows = [
-        (_spell(name), _show(name, row["value"]), row["source"])
+        (
+            RULES[name].key if name in RULES else "SONDE_HOME",
+            _show(name, row["value"]),
+            row["source"],
+        )
         for name, row in list_settings(settings).items()
         if not chosen_only or row["source"] != "default"
     ]
@@ -84,11 +79,6 @@ def render_settings(
         padding = " " * (min(widths[1], _VALUE_COLUMNS) - display_width(value))
         shown = screen.paint("good" if chosen else "dim", escape_controls(source))
         yield f"{label}  {value}{padding}  {shown}"
-
-
-def _spell(name: str) -> str:
-    """A setting's name in config.json, or in the environment if it is only read there."""
-    return (RULES[name].key if name in RULES else "") or f"SONDE_{name.upper()}"
 
 
 def _show(name: str, value: object) -> str:
@@ -172,20 +162,15 @@ class Check:
     found: str
     advice: str = ""
 
-    @property
-    def ok(self) -> bool:
-        """Whether there is nothing to do about it."""
-        return not self.advice
-
 
 def run_doctor(session: Session) -> int:
     """Print every check; exits with 0 if all passed."""
     checks = list(check_everything(session))
-    healthy = all(check.ok for check in checks)
+    healthy = not any(check.advice for check in checks)
     settings = _settings_here(session)
     answer = {
         "healthy": healthy,
-        "checks": [{**asdict(check), "ok": check.ok} for check in checks],
+        "checks": [{**asdict(check), "ok": not check.advice} for check in checks],
         "settings": list_settings(settings) if settings else {},
         "warnings": list(settings.warnings) if settings else [],
     }
@@ -314,7 +299,7 @@ def _check_agents(session: Session) -> Iterator[Check]:
         ours = [setup for setup in setups if setup.agent is agent]
         known = [setup for setup in ours if setup.command]
         advice = f"Run `sonde setup {agent.name}` to put it right."
-        if lost := next((setup for setup in known if not setup.works), None):
+        if lost := next((setup for setup in known if not shutil.which(setup.command)), None):
             found = f"{lost.path} starts {lost.command}, which is not there"
             advice += "" if lost.scope == "user" else " With --scope project."
             yield Check(agent.title, found, advice)
@@ -342,7 +327,7 @@ def _settings_here(session: Session) -> Settings | None:
 def _render_checks(checks: list[Check], settings: Settings | None, screen: Screen) -> Iterator[str]:
     width = max(len(check.name) for check in checks)
     for check in checks:
-        mark = screen.paint("good", "✓") if check.ok else screen.paint("bad", "✗")
+        mark = screen.paint("bad", "✗") if check.advice else screen.paint("good", "✓")
         yield f"{mark} {check.name:<{width}}  {escape_controls(check.found)}"
         if check.advice:
             yield f"  {'':<{width}}  {screen.paint('warn', '→')} {escape_controls(check.advice)}"

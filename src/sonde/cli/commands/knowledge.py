@@ -51,12 +51,12 @@ def _import(session: Session) -> int:
     with session.working() as work:
         report = import_knowledge(session.app.knowledge, place, wanted, restore=restore, work=work)
         _print_import(session, report)
-        session.flush()
+        sys.stdout.flush()
         if session.args.watch:
             try:
                 for report in follow_knowledge(session.app.knowledge, place, wanted, work=work):
                     _print_import(session, report)
-                    session.flush()
+                    sys.stdout.flush()
             except Cancelled:
                 return FOUND
     return FOUND

@@ -20,14 +20,11 @@ from sonde.types import HitRow
 if TYPE_CHECKING:
     from sonde.tools.shapes.rfc import GrepAnswer, SearchAnswer
 
-SNIPPET_LINES = 10
-"""A screen shows three results of this height."""
-LEAD_LINES = 2
-"""Shown above the first line with a match."""
+SNIPPET_LINES = 10  # a screen shows three results of this height
+LEAD_LINES = 2  # shown above the first line with a match
 _HEAD_ENDS = (")", "]", "{")
 """How a line begins that ends the head of a definition, not the definition itself."""
-_MAX_LINES = 100_000
-"""Of a grep without --limit: more than anybody reads, and still little memory."""
+_MAX_LINES = 100_000  # without --limit: more than anybody reads, and still little memory
 _TERMINAL_TOKENS = 20_000
 """People scroll, so they get whole results; programs get the budget of the settings."""
 

@@ -70,7 +70,7 @@ def run_serve(session: Session) -> int:
             {"url": address, "mcp": f"{address}/mcp"},
             [f"sonde serves {address}/  (MCP at {address}/mcp; Ctrl-C ends it)"],
         )
-        session.flush()
+        sys.stdout.flush()
 
     serve_http(app, access, announce)
     end_if_busy()
@@ -160,7 +160,7 @@ def run_embed(session: Session) -> int:
     with server:
         facts = {"url": server.address, "model": embedder.name, "dimensions": embedder.dimensions}
         session.print_answer(facts, [f"{embedder.name} at {server.address}  (Ctrl-C ends it)"])
-        session.flush()
+        sys.stdout.flush()
         try:
             server.serve_forever()
         finally:
