@@ -107,7 +107,7 @@ def parse_tree(grammar: str, data: bytes) -> Tree | None:
 
 
 _SIGNATURE_CHARS = 100  # about a line of code
-_MAX_INDENT = 400  # bytes searched for the start of a line; what is indented further is none
+_MAX_INDENT = 400  # bytes searched for the start of a line; code further right begins none
 
 _LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")
 _DEFINING = frozenset({"type", "function", "scope", "call"})

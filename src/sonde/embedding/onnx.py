@@ -109,7 +109,7 @@ _NO_MEMORY = ("bad_alloc", "Failed to allocate memory")
 
 
 class OnnxEmbedder:
-    """Loads on first use and unloads when idle; queries do not wait for another's passages."""
+    """Loads on first use and unloads when idle; queries do not wait for other threads' passages."""
 
     def __init__(
         self,

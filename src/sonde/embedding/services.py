@@ -102,7 +102,10 @@ def post_json(
 def embed_in_batches(
     texts: Sequence[str], dimensions: int, send: Callable[[list[str]], Sequence[Sequence[float]]]
 ) -> Vectors:
-    """Unit rows of all texts, zero for blank ones, unsent; `dimensions` 0: as the first answer."""
+    """Unit rows for all texts, in batches; blank texts are not sent and get a zero row.
+
+    `dimensions` 0 takes those of the first answer.
+    """
     import numpy as np
 
     made: dict[int, Any] = {}
@@ -220,7 +223,7 @@ class Identity:
 
 
 class EndpointEmbedder:
-    """An `Embedder` behind an HTTP address; a model that its answers name must be the right one."""
+    """An `Embedder` behind an HTTP address; the model its answers name must be the set one."""
 
     is_loaded = False
 

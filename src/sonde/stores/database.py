@@ -75,7 +75,10 @@ def freeze(path: Path, version: int, reason: Unwritable) -> Frozen:
 
 
 def connect_frozen(path: Path, *, immutable: bool) -> apsw.Connection:
-    """A connection that writes nothing; `immutable` where readers can make no shared file."""
+    """A connection that writes nothing at all.
+
+    `immutable` does without the shared file that readers of a log need and that cannot be made.
+    """
     address = f"file:{quote(str(path))}?mode=ro{'&immutable=1' * immutable}"
     return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 

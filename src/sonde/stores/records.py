@@ -23,7 +23,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
 T = TypeVar("T")
 Json = Mapping[str, object]  # an object of a JSON file, before it is checked
-Refusals = dict[str, tuple[int, int, str]]  # path -> size, modification time and reason of a file
+Refusals = dict[str, tuple[int, int, str]]  # refused files: path -> size, mtime, reason
 _CHECKS_FILE = "integrity.json"
 _REPAIRED = ("changed", "missing", "gone", "broken", "strays", "vectors")
 
