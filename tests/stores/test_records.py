@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.errors import IndexTooNew, StorageUnusable
-from sonde.stores import files
+from sonde.stores import records
 from sonde.stores.chunks.sqlite import SqliteChunkStore
 from sonde.stores.files import read_json, write_json, write_text
 from sonde.stores.records import Metadata, load_metadata, project_folder, save_metadata
@@ -147,30 +147,30 @@ class TestFingerprints:
         states = {
             path: FileState(path, HASH, 1, 1, "python", "code") for path in ("b.py", "ü\udcff.py")
         }
-        files.save_fingerprints(tmp_path, "code", states)
+        records.save_fingerprints(tmp_path, "code", states)
         assert json.loads((tmp_path / "fingerprints.json").read_text()) == dict.fromkeys(
             states, HASH
         )
-        assert files.load_fingerprints(tmp_path, "code") == dict.fromkeys(states, HASH)
-        assert files.load_fingerprints(tmp_path, "docs") == {}
+        assert records.load_fingerprints(tmp_path, "code") == dict.fromkeys(states, HASH)
+        assert records.load_fingerprints(tmp_path, "docs") == {}
 
     def test_what_is_no_hash_is_left_out(self, tmp_path):
         write_json(
             tmp_path / "docs-fingerprints.json", {"a": HASH, "b": "zz", "c": 5, "": HASH, "d": None}
         )
-        assert files.load_fingerprints(tmp_path, "docs") == {"a": HASH}
+        assert records.load_fingerprints(tmp_path, "docs") == {"a": HASH}
 
 
 class TestDirtyFiles:
     def test_they_survive_a_restart(self, tmp_path):
-        assert files.load_dirty(tmp_path) == set()
-        files.save_dirty(tmp_path, {"b.py", "a.py"})
-        assert files.load_dirty(tmp_path) == {"a.py", "b.py"}
+        assert records.load_dirty(tmp_path) == set()
+        records.save_dirty(tmp_path, {"b.py", "a.py"})
+        assert records.load_dirty(tmp_path) == {"a.py", "b.py"}
 
     def test_newer_ones_are_refused(self, tmp_path):
         write_json(tmp_path / "dirty-files.json", {"formatVersion": 9, "files": []})
         with pytest.raises(IndexTooNew):
-            files.load_dirty(tmp_path)
+            records.load_dirty(tmp_path)
 
 
 class TestJson:

@@ -11,18 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from sonde.chunking.packing import (
-    ENTER,
-    HEADER_CHARS,
-    JOIN,
-    PATH_CHARS,
-    TARGET,
-    WHOLE,
-    Breaks,
-    add_paragraphs,
-    cut_bytes,
-    pack_breaks,
-)
+from sonde.chunking import packing
+from sonde.chunking.packing import WHOLE, Breaks, add_paragraphs
 from sonde.types import Chunk
 
 _MARKS = {
@@ -107,8 +97,8 @@ def _find_breaks(
     for one, end in zip(sections, [*(s.start for s in sections[1:]), len(data)], strict=True):
         # A section above the one that began the current chunk has another parent.
         leaves = one.level < base
-        breaks.add(one.start, ENTER if leaves else JOIN)
-        if leaves or end - begun > TARGET:
+        breaks.add(one.start, packing.ENTER if leaves else packing.JOIN)
+        if leaves or end - begun > packing.TARGET:
             base, begun = one.level, one.start
         if end - one.start > WHOLE:
             at = one.start
@@ -124,7 +114,7 @@ def _find_breaks(
 def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
     """Cut a document at its headings; each chunk's header is the path and its trail."""
     sections, fences = read_sections(data, language)
-    cuts = pack_breaks(_find_breaks(data, sections, fences), data)
+    cuts = packing.pack_breaks(_find_breaks(data, sections, fences), data)
     headers: list[str] = []
     index = 0
     for cut, end in zip(cuts, [*cuts[1:], len(data)], strict=True):
@@ -133,6 +123,7 @@ def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
         trail = sections[index].trail
         if not trail and index + 1 < len(sections) and sections[index + 1].start < end:
             trail = sections[index + 1].trail
-        place = path[-PATH_CHARS:]
-        headers.append(f"{place}\n{' > '.join(trail)}"[:HEADER_CHARS] if trail else place)
-    return cut_bytes(path, data, cuts, headers, [""] * len(cuts))
+        place = path[-packing.PATH_CHARS :]
+        titled = f"{place}\n{' > '.join(trail)}"[: packing.HEADER_CHARS]
+        headers.append(titled if trail else place)
+    return packing.cut_bytes(path, data, cuts, headers, [""] * len(cuts))

@@ -8,18 +8,12 @@ from dataclasses import dataclass
 
 from sonde.types import Chunk, Kind, Span
 
-TARGET = 1500
-"""Neighbours are packed together up to this many bytes."""
-WHOLE = 2300
-"""A definition or section up to this size stays whole, with room for its closing lines."""
-MAX_BYTES = 2500
-"""No chunk is larger."""
-_SLIVER_BYTES = 250
-"""Smaller pieces join a neighbour."""
-_HEADER_BYTES = 400
-"""The opening of a type is cut from its first member from this size on."""
-HEADER_CHARS, PATH_CHARS = 299, 140
-"""The longest header of a chunk, and how much of a path it shows."""
+TARGET = 1500  # bytes up to which neighbours are packed together
+WHOLE = 2300  # a definition or section up to this size stays whole, with room for its closing lines
+MAX_BYTES = 2500  # no chunk is larger
+_SLIVER_BYTES = 250  # smaller pieces join a neighbour
+_HEADER_BYTES = 400  # the opening of a type is cut from its first member from this size on
+HEADER_CHARS, PATH_CHARS = 299, 140  # of the longest header, and of the path in it
 
 JOIN, MEMBER, ENTER, LEAVE = range(4)
 """Kinds of breaks: between neighbours, before a first member, into or out of a large piece."""

@@ -13,22 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from sonde.chunking import packing
 from sonde.chunking.imports import find_imports
-from sonde.chunking.packing import (
-    ENTER,
-    HEADER_CHARS,
-    JOIN,
-    MEMBER,
-    PATH_CHARS,
-    TARGET,
-    WHOLE,
-    Breaks,
-    cut_bytes,
-    cut_plain,
-    encode,
-    pack_breaks,
-    split_text,
-)
+from sonde.chunking.packing import PATH_CHARS, WHOLE, Breaks, cut_plain
 from sonde.chunking.symbols import Definition, find_definitions, list_symbols, roles_of
 from sonde.chunking.tags import find_tags
 from sonde.runtime.processes import require_memory
@@ -44,10 +31,9 @@ _MODULES = {
     "tsx": ("tree_sitter_typescript", "language_tsx"),
     "typescript": ("tree_sitter_typescript", "language_typescript"),
 }
-_MAX_PARSED_BYTES = 1024 * 1024
-_MEAN_LINE_BYTES = 400
-"""Minified and generated sources have longer lines than this on average."""
-_STRIDE, _BLOCK, _PERIOD, _RUN = 512, 64, 16, 600
+_MAX_PARSED_BYTES = 1024 * 1024  # larger sources are nearly always generated
+_MEAN_LINE_BYTES = 400  # minified and generated sources have longer lines than this on average
+_STRIDE, _BLOCK, _PERIOD, _RUN = 512, 64, 16, 600  # bytes: step, sample, longest token, run
 _READ_BYTES, _MAX_READS = 128, 100
 """The parser reads a source in pieces of this size, each at most this often on average; code
 usually needs two or three reads, the worst of 6,000 files seventeen."""
@@ -120,9 +106,8 @@ def parse_tree(grammar: str, data: bytes) -> Tree | None:
     return tree if left > 0 else None
 
 
-_SIGNATURE_CHARS = 100
-_MAX_INDENT = 400
-"""Bytes searched for the start of a line; what is indented further is not a line of its own."""
+_SIGNATURE_CHARS = 100  # about a line of code
+_MAX_INDENT = 400  # bytes searched for the start of a line; code further right begins none
 
 _LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")
 _DEFINING = frozenset({"type", "function", "scope", "call"})
@@ -134,8 +119,7 @@ class _Level:
 
     nodes: Iterator[Node]
     large: bool
-    first: bool
-    """True until the first definition in a type was seen."""
+    first: bool  # until the first definition in a type was seen
 
 
 @dataclass(slots=True)
@@ -177,9 +161,8 @@ def find_breaks(root: Node, data: bytes, grammar: str) -> Breaks:
         large = end - (at if at >= 0 else start) > WHOLE
         defines = role in _DEFINING
         if at >= 0:
-            breaks.add(
-                at, ENTER if large and defines else MEMBER if level.first and defines else JOIN
-            )
+            kind = packing.ENTER if large else packing.MEMBER if level.first else packing.JOIN
+            breaks.add(at, kind if defines else packing.JOIN)
             level.first = level.first and not defines
         if large and data.find(b"\n", start, end) >= 0:
             first = role == "type" or (role == "through" and level.first)
@@ -228,7 +211,7 @@ def label_cuts(
             if one.role == "value":
                 symbol = symbol or one.name
         scopes = [_signature(one, data) for one in scopes_open[-3:]]
-        headers.append("\n".join([place, *scopes])[:HEADER_CHARS])
+        headers.append("\n".join([place, *scopes])[: packing.HEADER_CHARS])
         symbols.append(symbol)
     return headers, symbols
 
@@ -240,15 +223,14 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
         return cut_plain(path, data, path[-PATH_CHARS:]), ()
     root = tree.root_node
     found = find_definitions(root, data, grammar)
-    cuts = pack_breaks(find_breaks(root, data, grammar), data) if len(data) > TARGET else [0]
+    whole = len(data) <= packing.TARGET
+    cuts = [0] if whole else packing.pack_breaks(find_breaks(root, data, grammar), data)
     headers, symbols = label_cuts(path, data, cuts, found)
-    return cut_bytes(path, data, cuts, headers, symbols), list_symbols(found, data)
+    return packing.cut_bytes(path, data, cuts, headers, symbols), list_symbols(found, data)
 
 
-VERSION = 2
-"""Grows when the same text gives other chunks or tags than before."""
-MAX_CHUNKS = 1000
-"""Per file; text after them is not searched."""
+VERSION = 2  # grows when the same text gives other chunks or tags than before
+MAX_CHUNKS = 1000  # per file; text after them is not searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +254,7 @@ def parse_source(
     imports = find_imports(text, language.name) if kind == "code" else ()
     symbols: tuple[Symbol, ...] = ()
     tags: tuple[str, ...] = ()
-    data = encode(text)
+    data = packing.encode(text)
     if kind == "code" and language.grammar:
         chunks, symbols = chunk_code(path, data, language.grammar)
     elif kind == "docs" or language.kind == "docs":
@@ -283,5 +265,5 @@ def parse_source(
     else:
         chunks = cut_plain(path, data, path[-PATH_CHARS:])
     if method == "recursive":
-        chunks = split_text(path, text, kind)
+        chunks = packing.split_text(path, text, kind)
     return Parsed(tuple(chunks[:MAX_CHUNKS]), symbols, imports, len(chunks) > MAX_CHUNKS, tags)

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 Role = Literal["type", "function", "value", "scope", "through", "call"]
 """`scope` qualifies names without defining one (`impl Foo`); `through` is only descended into."""
 
-_JS = {
+_JS: dict[Role, str] = {
     "type": "class_declaration class abstract_class_declaration interface_declaration "
     "type_alias_declaration enum_declaration internal_module module",
     "function": "function_declaration generator_function_declaration method_definition "
     "function_signature abstract_method_signature",
     "value": "variable_declarator assignment_expression field_definition public_field_definition",
 }
-_CPP = {
+_CPP: dict[Role, str] = {
     "type": "struct_specifier union_specifier enum_specifier class_specifier type_definition "
     "alias_declaration concept_definition",
     "function": "function_definition preproc_function_def",
     "value": "declaration preproc_def",
 }
-_TABLE: dict[str, dict[str, str]] = {
+_TABLE: dict[str, dict[Role, str]] = {
     "bash": {"function": "function_definition", "value": "variable_assignment"},
     "c": _CPP,
     "cpp": _CPP,
@@ -63,7 +63,6 @@ _TABLE: dict[str, dict[str, str]] = {
         "type": "class_declaration object_declaration type_alias",
         "function": "function_declaration secondary_constructor",
         "value": "property_declaration",
-        "through": "companion_object",
     },
     "lua": {"function": "function_declaration", "value": "assignment_statement"},
     "php": {
@@ -169,10 +168,8 @@ def list_symbols(definitions: Sequence[Definition], data: bytes) -> tuple[Symbol
 def roles_of(grammar: str) -> dict[str, Role]:
     """Node type -> role in that grammar."""
     roles: dict[str, Role] = dict.fromkeys(_THROUGH.split(), "through")
-    order: tuple[Role, ...] = ("type", "function", "value", "scope", "call", "through")
-    for role in order:
-        for node_type in _TABLE[grammar].get(role, "").split():
-            roles[node_type] = role
+    for role, node_types in _TABLE[grammar].items():
+        roles |= dict.fromkeys(node_types.split(), role)
     return roles
 
 

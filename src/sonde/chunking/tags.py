@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from sonde.text.languages import language_of
 from sonde.types import Kind
 
-MAX_TAGS = 100
-"""Per file; a list longer than this is data, not a description."""
-_MAX_TAG_CHARS = 80
+MAX_TAGS = 100  # per file; a longer list is data, not a description
+_MAX_TAG_CHARS = 80  # longer ones are sentences
 _KEYS = ("tags", "keywords", "categories", "tag", "category")
 
 _FRONT = re.compile(
@@ -20,8 +19,7 @@ _FRONT = re.compile(
 )
 _ENTRY = re.compile(r"^(\w+)[ \t]*:[ \t]*(.*?)[ \t\r]*$")
 _ITEM = re.compile(r"^[ \t]*-[ \t]+(.*?)[ \t\r]*$")
-_LINK = re.compile(r"^\[\[([^\]|#]+)[^\]]*\]\]$")
-"""Notes are filed under other notes: `[[People]]`, `[[People|them]]`."""
+_LINK = re.compile(r"^\[\[([^\]|#]+)[^\]]*\]\]$")  # a note as a tag: `[[People|them]]`
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 _CODE = re.compile(

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Tree
 
 
-_MAX_ENTRIES = 200
-"""Of each kind; a generated file can define thousands."""
+_MAX_ENTRIES = 200  # of each kind; a generated file can define thousands
 _PACKAGE = {
     "go": r"^package\s+(\w+)",
     "java": r"^\s*package\s+([\w.]+)",
@@ -101,7 +101,7 @@ _COMMENT_LINE = re.compile(
     rb"[ \t]*(?://|/\*|\*|#(?![ \t]*(?:if|el|end|include|define))|--|;|%|@|\[|\"\"\")"
 )
 _TEMPLATE = re.compile(rb"[ \t]*(?:template\b|where\b|public\b$|private\b$)")
-_MAX_LEAD_LINES = 60
+_MAX_LEAD_LINES = 60  # bounds the walk in a file that is all comments
 _BODY = re.compile(
     r"^(?:block|body|.*_body|compound_statement|statement_block|field_declaration_list"
     r"|declaration_list|enumerator_list|enum_variant_list|class_declarations|do_block"
@@ -111,8 +111,7 @@ _KIND = re.compile(
     "struct|interface|enum|trait|record|protocol|union|object|namespace|module|mod(?=_)|class"
     "|concept|typealias|alias|newtype|delegate|annotation|instance|extension|family|data|given"
 )
-_SHORT_BYTES = 400
-"""A definition without a body is shown whole up to this size."""
+_SHORT_BYTES = 400  # a definition without a body is shown whole up to this size
 _WORDS = {"mod": "module", "typealias": "type alias", "alias": "type alias", "data": "data type"}
 
 
@@ -176,15 +175,12 @@ def name_kind(node: Node) -> str:
 
 ViewType = Literal["documentation", "symbols", "definitions", "data"]
 VIEW_TYPES: tuple[ViewType, ...] = ("documentation", "symbols", "definitions", "data")
-VERSION = 1
-"""Grows when the same text gives other views than before."""
+VERSION = 1  # grows when the same text gives other views than before
 
-_MAX_PLAIN_CHUNKS = 20
-"""Of a file that is shown as plain text; data files can be any size."""
-_MAX_VIEWS = 1000
-_LONG_COMMENT = 400
-"""Bytes from which a comment is documentation of its own."""
-_MAX_VALUE_BYTES = 600
+_MAX_PLAIN_CHUNKS = 20  # of a file that is shown as plain text; data files can be any size
+_MAX_VIEWS = 1000  # per file, as many as chunks
+_LONG_COMMENT = 400  # bytes from which a comment is documentation of its own
+_MAX_VALUE_BYTES = 600  # shown of a value: its beginning says what it is
 _LICENCE = re.compile("[Ll]icen[cs]e|[Cc]opyright")
 _CONFIG = frozenset(
     "cfg dockerfile dotfile gomod graphql hcl ini json just make meson plist prisma protobuf "
@@ -249,26 +245,20 @@ def _cut_notebook(path: str, text: str) -> list[Chunk]:
     return chunk_document(path, encode(prose), "markdown") if prose.strip() else []
 
 
-class _Lines:
-    """Line numbers of byte offsets."""
-
-    def __init__(self, data: bytes) -> None:
-        self._ends = [match.start() for match in re.finditer(b"\n", data)]
-
-    def span(self, start: int, end: int) -> Span:
-        first = bisect.bisect_left(self._ends, start) + 1
-        last = bisect.bisect_left(self._ends, max(start, end - 1)) + 1
-        return Span(first, last, start, end)
+def _span(newlines: Sequence[int], start: int, end: int) -> Span:
+    """A range of bytes with its lines."""
+    first, last = (bisect.bisect_left(newlines, at) + 1 for at in (start, max(start, end - 1)))
+    return Span(first, last, start, end)
 
 
 def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree) -> Iterator[View]:
-    lines = _Lines(data)
+    span = partial(_span, [match.start() for match in re.finditer(b"\n", data)])
     root, grammar = tree.root_node, language.grammar or ""
     found = _drop_repeats(find_definitions(root, data, grammar), grammar)
 
     def make(type_: ViewType, start: int, end: int, title: str, symbol: str = "") -> View:
         piece = data[start:end].decode("utf-8", "replace")
-        return View(type_, Chunk(path, piece, lines.span(start, end), title, symbol))
+        return View(type_, Chunk(path, piece, span(start, end), title, symbol))
 
     functions = [one.start for one in found if one.role == "function"]
     listed: dict[str, list[OverviewEntry]] = {"type": [], "function": []}
@@ -277,7 +267,7 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
     for one in found:
         if one.role not in listed:
             continue
-        place = lines.span(one.start, one.end)
+        place = span(one.start, one.end)
         kind = name_kind(one.node) if one.role == "type" else ""
         listed[one.role].append(OverviewEntry(one.name, kind, place.start_line, place.end_line))
         inner = bisect.bisect_right(functions, one.start)
@@ -293,12 +283,12 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
     package = find_package(path, text, language.name)
     imports = count_imports(text, language.name)
     overview = write_overview(package, imports, listed["type"], listed["function"])
-    whole = lines.span(0, len(data))
+    whole = span(0, len(data))
     yield View("symbols", Chunk(path, overview, whole, f"{path} symbols"))
     end = min(_end_opening(root), MAX_BYTES)
     opening = data[:end].decode("utf-8", "ignore")
     if len(opening) > _LONG_COMMENT and not _LICENCE.search(opening):
-        place = lines.span(0, len(encode(opening)))
+        place = span(0, len(encode(opening)))
         yield View("documentation", Chunk(path, opening, place, path))
     yield from views
     for start, end, name in _pack_values(found, data):

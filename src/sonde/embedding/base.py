@@ -22,7 +22,6 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 Mode = Literal["query", "passage"]
 DEEP_NAME, DEEP_DIMENSIONS = "sonde-deep-4", 384
 """Of the bundled deep model, in whichever process it runs; a new model gets the next number."""
-_LOWEST_PRIORITY = 19
 
 
 class Embedder(Protocol):
@@ -123,6 +122,6 @@ class BackgroundEmbedder:
 
 if __name__ == "__main__":
     if sys.platform != "win32":
-        os.setpriority(os.PRIO_PROCESS, 0, _LOWEST_PRIORITY)  # inherited by the model's threads
+        os.setpriority(os.PRIO_PROCESS, 0, 19)  # the lowest; inherited by the model's threads
     _model = load_provider("deep")
     serve_parent(lambda asked: _model.embed(*asked))

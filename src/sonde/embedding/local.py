@@ -25,15 +25,12 @@ from sonde.embedding.server import MAX_BODY_BYTES, place_of, prove
 from sonde.embedding.services import PATIENCE, embed_in_batches
 from sonde.errors import EmbeddingFailed
 
-_IDLE_S = 300.0
-"""The process ends after this long without a request."""
-_START_S = 30.0
-_POLL_S = 0.02
-_TRIES = 3
-_PASSAGE_S = 120.0
-"""How long an answer to a batch of passages may take."""
-_PROOF_S = 5.0
-"""How long the proof may take: another program on the port may never answer."""
+_IDLE_S = 300.0  # the process ends after this long without a request
+_START_S = 30.0  # a busy machine takes seconds to start Python and listen
+_POLL_S = 0.02  # shorter than a start of Python
+_TRIES = 3  # a process that crashes or goes this often will do so again
+_PASSAGE_S = 120.0  # how long an answer to a batch of passages may take
+_PROOF_S = 5.0  # for the proof: another program on the port may never answer
 
 
 class _GoneError(Exception):
@@ -98,8 +95,7 @@ class LocalEmbedder:
 
     @contextmanager
     def _connect(self) -> Iterator[tuple[HTTPConnection, str]]:
-        """A connection on which the process has proved itself, and its token; `_GoneError` if
-        there is none."""
+        """A connection on which the process has proved itself, and its token, or `_GoneError`."""
         try:
             facts = json.loads(place_of(self._folder, DEEP_NAME).read_text())
             port, token = int(facts["port"]), str(facts["token"])

@@ -42,20 +42,17 @@ _SMALL = (
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[0-9a-f]{7,64}")
-_MAX_MODEL_BYTES = 4 << 30
-_READ_AT_ONCE = 1 << 18
-_TIMEOUT_S = 30.0
-_TRIES = 3
-_PROGRESS_STEPS = 10
-_ABANDONED_S = 24 * 3600.0
-"""A partial download older than this was killed."""
+_MAX_MODEL_BYTES = 4 << 30  # far more than a model that a CPU runs in useful time
+_READ_AT_ONCE = 1 << 18  # bytes: progress shows often, and memory stays small
+_TIMEOUT_S = 30.0  # without a byte: then the link is dead
+_TRIES = 3  # a flaky link recovers by then
+_PROGRESS_STEPS = 10  # messages for a download: one every 10 %
+_ABANDONED_S = 24 * 3600.0  # a partial download older than this was killed
 
 Report = Callable[[str], None]
-_DEFAULT_TOKENS, _MAX_TOKENS = 512, 8_192
-"""Tokens of a text that are read: where the model says nothing, and at most."""
+_DEFAULT_TOKENS, _MAX_TOKENS = 512, 8_192  # read of a text: if the model says nothing; at most
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
-_HASHED_BYTES = 1 << 20
-"""Hashed at both ends of a graph: hashing all of it would take seconds."""
+_HASHED_BYTES = 1 << 20  # at both ends of a graph: hashing all of it would take seconds
 
 
 class ModelEmbedder(OnnxEmbedder):

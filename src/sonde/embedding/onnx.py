@@ -28,8 +28,8 @@ _CASE_CHANGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ASCII_TOKEN = re.compile(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9_]+")
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[^\w\s]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_MAX_WORD_CHARS = 100
-_CACHED_WORDS = 50_000
+_MAX_WORD_CHARS = 100  # longer ones are data; merging takes quadratic time
+_CACHED_WORDS = 50_000  # some 10 MB at most
 
 
 def list_bytes() -> list[str]:
@@ -102,17 +102,14 @@ def _find_tokens(text: str) -> Iterator[str]:
 
 
 TOKEN_LIMITS: Mapping[Mode, int] = {"query": 256, "passage": 256}
-_IDLE_S = 60.0
-"""The model is unloaded after this long without a text."""
-_BATCH_TEXTS = 32
-_BATCH_TOKENS = 1024
-"""Their activations stay in the processor's caches: twice as fast as 8,192, under 150 MB."""
+_IDLE_S = 60.0  # the model is unloaded after this long without a text
+_BATCH_TEXTS = 32  # of up to 30 tokens; fewer longer ones reach _BATCH_TOKENS first
+_BATCH_TOKENS = 1024  # these fit the processor's caches: twice as fast as 8,192, under 150 MB
 _NO_MEMORY = ("bad_alloc", "Failed to allocate memory")
 
 
 class OnnxEmbedder:
-    """Loads on first use and unloads when idle; queries do not wait for passages that another
-    thread embeds."""
+    """Loads on first use and unloads when idle; queries do not wait for other threads' passages."""
 
     def __init__(
         self,

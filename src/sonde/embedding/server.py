@@ -21,18 +21,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from sonde.embedding.base import Embedder, Mode, load_provider
 from sonde.embedding.services import is_loopback
 from sonde.errors import SondeError
 from sonde.runtime.work import try_lock
 
-PORT = 8121
-MAX_BODY_BYTES = 16 << 20
-MAX_TEXTS = 2_048
-_READ_TIMEOUT_S = 60.0
-_NONCE = "Sonde-Nonce"
+PORT = 8121  # the default that the documentation names
+MAX_BODY_BYTES = 16 << 20  # of a request or an answer: many times a usual batch
+MAX_TEXTS = 2_048  # as many as OpenAI's service takes in one request
+_READ_TIMEOUT_S = 60.0  # a caller that is silent for longer is gone
 
 
 def prove(token: str, nonce: str) -> str:
@@ -88,14 +87,12 @@ class _Exchange(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "sonde", ""
     timeout = _READ_TIMEOUT_S
-    _paths: ClassVar[Mapping[str, str]] = {"GET": "/health", "POST": "/embed"}
 
     def do_GET(self) -> None:
         """Report health, with a proof for callers that share the token."""
         self._answer(self._describe_health)
 
     def do_POST(self) -> None:
-        """Embed."""
         self._answer(self._embed)
 
     def log_message(self, *_: Any) -> None:
@@ -128,7 +125,7 @@ class _Exchange(BaseHTTPRequestHandler):
             raise _RefusedError(421, "this is not the host you are looking for")
         if "Origin" in self.headers or self.headers.get("Sec-Fetch-Site", "none") != "none":
             raise _RefusedError(403, "pages of browsers are not answered")
-        if self.path != self._paths[self.command]:
+        if self.path != {"GET": "/health", "POST": "/embed"}[self.command]:
             raise _RefusedError(404, "POST texts to /embed; GET /health")
         given = self.headers.get("Authorization", "")
         wanted = f"Bearer {self.server.token}"
@@ -139,7 +136,7 @@ class _Exchange(BaseHTTPRequestHandler):
     def _describe_health(self) -> Mapping[str, object]:
         embedder, token = self.server.embedder, self.server.token
         health = {"status": "ok", "model": embedder.name, "dimensions": embedder.dimensions}
-        nonce = self.headers.get(_NONCE, "")
+        nonce = self.headers.get("Sonde-Nonce", "")
         return {**health, "proof": prove(token, nonce)} if token and nonce else health
 
     def _embed(self) -> Mapping[str, object]:

@@ -26,11 +26,10 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 from sonde.embedding.base import Mode, Vectors, make_units
 from sonde.errors import EmbeddingFailed
 
-_MAX_ANSWER_BYTES = 256 << 20
-_MAX_PAUSE_S = 20.0
-_BATCH_TEXTS = 64
-_BATCH_CHARS = 200_000
-"""One request stays within the usual limits of services."""
+_MAX_ANSWER_BYTES = 256 << 20  # many times the largest batch of vectors as JSON
+_MAX_PAUSE_S = 20.0  # whatever a service names in Retry-After
+_BATCH_TEXTS = 64  # of usual chunks: within _BATCH_CHARS
+_BATCH_CHARS = 200_000  # one request stays within the usual limits of services
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """Errors raised by reading an answer of an undocumented shape."""
@@ -101,9 +100,7 @@ def post_json(
 
 
 def embed_in_batches(
-    texts: Sequence[str],
-    dimensions: int,
-    send: Callable[[list[str]], Sequence[Sequence[float]]],
+    texts: Sequence[str], dimensions: int, send: Callable[[list[str]], Sequence[Sequence[float]]]
 ) -> Vectors:
     """Unit rows for all texts, in batches; blank texts are not sent and get a zero row.
 
@@ -226,11 +223,7 @@ class Identity:
 
 
 class EndpointEmbedder:
-    """An `Embedder` behind an HTTP address.
-
-    The server chooses the model; if it names it, as `model` in its answers, that must be the
-    configured one.
-    """
+    """An `Embedder` behind an HTTP address; the model its answers name must be the set one."""
 
     is_loaded = False
 
@@ -290,15 +283,11 @@ class EndpointEmbedder:
 
 ADDRESS = "https://api.openai.com/v1"
 MODEL = "text-embedding-3-small"
-_MAX_TEXT_CHARS = 16_000
-"""Characters sent of a text: within 8,191 tokens for nearly all texts."""
+_MAX_TEXT_CHARS = 16_000  # sent of a text: within 8,191 tokens for nearly all texts
 
 
 class OpenAIEmbedder(EndpointEmbedder):
-    """An `Embedder` behind an OpenAI-compatible address.
-
-    The key is read for each request and stored nowhere.
-    """
+    """An OpenAI-compatible `Embedder`; its key is read for each request and stored nowhere."""
 
     def __init__(
         self,

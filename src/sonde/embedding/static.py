@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from sonde.embedding.base import Mode, Vectors
 from sonde.text.words import REMEMBERED, find_words, split_identifier
 
-BUNDLED: Traversable = files("sonde.embedding") / "models"
-"""The weights, installed from a wheel or not."""
+BUNDLED: Traversable = files("sonde.embedding") / "models"  # weights, from a wheel or not
 UNKNOWN = "[UNK]"
-_LONGEST_WORD = 100
+_LONGEST_WORD = 100  # as in Hugging Face's WordPiece
 _INNER = "##"
 
 
@@ -42,8 +41,8 @@ class WordPiece:
     def __init__(self, vocabulary: Iterable[str]) -> None:
         ids = {piece: i for i, piece in enumerate(vocabulary)}
         self.unknown = ids[UNKNOWN]
-        cut = len(_INNER)
         self._first = _measure_pieces(ids)
+        cut = len(_INNER)
         inner = {piece[cut:]: i for piece, i in ids.items() if piece.startswith(_INNER)}
         self._inner = _measure_pieces(inner)
 
@@ -77,8 +76,8 @@ def _measure_pieces(ids: dict[str, int]) -> tuple[dict[str, int], dict[str, int]
 
 
 NAME = "sonde-static-1"
-DIMENSIONS = 256
-_CACHED_WORDS = 50_000
+DIMENSIONS = 256  # of the bundled rows
+_CACHED_WORDS = 50_000  # some 10 MB at most
 
 
 class Pieces(dict[str, tuple[int, ...]]):

@@ -14,19 +14,12 @@ from urllib.parse import quote
 
 import apsw
 
-from sonde.errors import (
-    DiskFull,
-    IndexBusy,
-    IndexCorrupt,
-    PermissionDenied,
-    SondeError,
-    StorageUnusable,
-)
+from sonde.errors import DiskFull, IndexBusy, IndexCorrupt, PermissionDenied, StorageUnusable
 from sonde.stores.files import refuse_newer, report_full, report_unusable, translate_os_errors
 
 Value = str | int | float | bytes | None
-Step = str | Callable[[apsw.Connection], None]
-"""SQL, or what runs it."""
+Step = str | Callable[[apsw.Connection], None]  # SQL, or what runs it
+Unwritable = DiskFull | PermissionDenied | StorageUnusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +39,6 @@ class Format:
         return len(self.steps)
 
 
-def upgrade_database(connection: apsw.Connection, path: Path, form: Format) -> None:
-    """Bring a database to the newest version, or refuse it when it is newer or not ours."""
-    if _read_version(connection, path, form) == form.version:
-        return
-    with _transact(connection):
-        # another process may have done it while this one waited
-        for step in form.steps[_read_version(connection, path, form) :]:
-            connection.execute(step) if isinstance(step, str) else step(connection)
-        connection.pragma("application_id", form.application_id)
-        connection.pragma("user_version", form.version)
-
-
 @contextlib.contextmanager
 def _transact(connection: apsw.Connection) -> Iterator[None]:
     """A writing transaction, rolled back if an error is raised."""
@@ -71,27 +52,16 @@ def _transact(connection: apsw.Connection) -> Iterator[None]:
         raise
 
 
-def _read_version(connection: apsw.Connection, path: Path, form: Format) -> int:
-    application = connection.pragma("application_id")
-    version = int(connection.pragma("user_version"))
-    if application != form.application_id and (
-        application or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
-    ):
-        raise IndexCorrupt(f"{path} is a database of another program")
-    refuse_newer(path, version, form.version)
-    return version
-
-
 @dataclass(frozen=True, slots=True)
 class Frozen:
     """A database that can be read but not written, and the state it was found in."""
 
-    reason: SondeError
+    reason: Unwritable
     immutable: bool
     state: object
 
 
-def freeze(path: Path, version: int, reason: SondeError) -> Frozen:
+def freeze(path: Path, version: int, reason: Unwritable) -> Frozen:
     """How to read a database that cannot be written; raises the reason if it cannot be read."""
     state = _read_file_state(path)
     for immutable in (False, True):
@@ -126,10 +96,9 @@ def _read_file_state(path: Path) -> list[tuple[int, int]]:
     return facts
 
 
-_BUSY_MS = 60_000
-"""How long to wait for another process's transaction."""
-_READ_CACHE_KB, _WRITE_CACHE_KB = 2_000, 8_000
-_IDLE_READERS = 4
+_BUSY_MS = 60_000  # how long to wait for another process's transaction
+_READ_CACHE_KB, _WRITE_CACHE_KB = 2_000, 8_000  # SQLite's default; writing touches more pages
+_IDLE_READERS = 4  # kept open for the next reads: 8 MB of caches at most
 SPARE_PAGES, _WASTED = 256, 0.2
 """A file is wasteful when more pages than this, and more than this share of it, are unused."""
 
@@ -334,7 +303,23 @@ class Database:
                     raise
                 time.sleep(0.01)
         writer.execute("PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 8388608")
-        upgrade_database(writer, self.path, self._form)
+        if self._read_version(writer) < self._form.version:
+            with _transact(writer):
+                # another process may have done it while this one waited
+                for step in self._form.steps[self._read_version(writer) :]:
+                    writer.execute(step) if isinstance(step, str) else step(writer)
+                writer.pragma("application_id", self._form.application_id)
+                writer.pragma("user_version", self._form.version)
+
+    def _read_version(self, writer: apsw.Connection) -> int:
+        """The version of the format; raises if it is newer than ours, or not ours at all."""
+        application, version = (writer.pragma(n) for n in ("application_id", "user_version"))
+        if application != self._form.application_id and (
+            application or writer.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+        ):
+            raise IndexCorrupt(f"{self.path} is a database of another program")
+        refuse_newer(self.path, version, self._form.version)
+        return int(version)
 
     def _take_reader(self) -> apsw.Connection:
         with self._pooling:

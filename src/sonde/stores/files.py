@@ -15,9 +15,8 @@ from typing import Any
 
 from sonde.errors import DiskFull, IndexTooNew, PermissionDenied, SondeError, StorageUnusable
 
-MAX_JSON_BYTES = 10 * 1024 * 1024
-"""Larger JSON files are not loaded."""
-_MEGABYTE = 1 << 20
+MAX_JSON_BYTES = 10 * 1024 * 1024  # larger JSON files are not loaded
+_MEGABYTE = 1 << 20  # the unit of sizes in messages, and the least free space of a usable disk
 
 _log = logging.getLogger(__name__)
 

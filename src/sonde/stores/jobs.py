@@ -12,13 +12,9 @@ from sonde.runtime.jobs import JobRecord
 from sonde.runtime.processes import read_birth
 from sonde.stores.database import Database, Format, bind_text, read_row
 
-_APPLICATION_ID = 0x736E646A
-_MAX_JOBS = 500
-"""Records kept; running jobs are never dropped."""
-_SILENT_MS = 60_000
-"""Where the system does not show whether a process lives: a job this long without an update."""
-_DEAD_MS = 24 * 3_600_000
-"""A running job this long without an update may be pruned."""
+_MAX_JOBS = 500  # records kept; running jobs are never dropped
+_SILENT_MS = 60_000  # without an update, where the system does not show whether a process lives
+_DEAD_MS = 24 * 3_600_000  # a running job this long without an update may be pruned
 
 _COLUMNS = tuple(each.name for each in fields(JobRecord))
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM jobs"  # noqa: S608 - our own names
@@ -32,7 +28,7 @@ _SCHEMA = """
     );
     CREATE INDEX jobs_by_start ON jobs(started_ms);
 """
-_FORMAT = Format(_APPLICATION_ID, (_SCHEMA,))
+_FORMAT = Format(application_id=0x736E646A, steps=(_SCHEMA,))
 
 
 class SqliteJobStore:

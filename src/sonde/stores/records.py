@@ -15,18 +15,15 @@ from sonde.errors import SondeError
 from sonde.stores.files import read_json, refuse_newer, write_json
 from sonde.types import FileState, Findings, IndexReport, Kind, StoreCounts
 
-VERSION = "1.0.0"
-"""What `metadata.json` gives as the version of the stored format."""
+VERSION = "1.0.0"  # what `metadata.json` gives as the version of the stored format
 _FINGERPRINTS: Mapping[Kind, str] = {"code": "fingerprints.json", "docs": "docs-fingerprints.json"}
 _CODE_COUNTS = ("totalFiles", "totalChunks", "storageSizeBytes")
 _DOCS_COUNTS = ("totalDocs", "totalDocChunks", "docsStorageSizeBytes")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
 T = TypeVar("T")
-Json = Mapping[str, object]
-"""An object of a JSON file, before it is checked."""
-Refusals = dict[str, tuple[int, int, str]]
-"""Path -> size, modification time and reason of a file that was read and refused."""
+Json = Mapping[str, object]  # an object of a JSON file, before it is checked
+Refusals = dict[str, tuple[int, int, str]]  # refused files: path -> size, mtime, reason
 _CHECKS_FILE = "integrity.json"
 _REPAIRED = ("changed", "missing", "gone", "broken", "strays", "vectors")
 
@@ -51,10 +48,8 @@ class Metadata:
     last_docs_index: str | None = None
     code: StoreCounts = _EMPTY
     docs: StoreCounts = _EMPTY
-    generation: int = 0
-    """Of both stores together, as of this file."""
-    recipe: str = ""
-    """The version and settings of chunking."""
+    generation: int = 0  # of both stores together, as of this file
+    recipe: str = ""  # the version and settings of chunking
     models: tuple[str, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     skipped_examples: tuple[Mapping[str, str], ...] = ()
@@ -134,8 +129,8 @@ def save_metadata(folder: Path, metadata: Metadata) -> None:
 def load_metadata(folder: Path) -> Metadata | None:
     """The contents of `metadata.json`, upgraded from an older format; None if there are none."""
     path = folder / "metadata.json"
-    value = read_json(path)
-    if not isinstance(value, dict) or not _get(value, "projectPath", str):
+    value = _load_object(path)
+    if not _get(value, "projectPath", str):
         return None
     found = _number(value, "formatVersion")
     major = _get(value, "version", str).split(".")[0]
@@ -178,8 +173,7 @@ def save_fingerprints(folder: Path, kind: Kind, files: Mapping[str, FileState]) 
 
 def load_fingerprints(folder: Path, kind: Kind) -> dict[str, str]:
     """Path -> SHA-256; invalid entries are left out."""
-    value = read_json(folder / _FINGERPRINTS[kind])
-    pairs = value.items() if isinstance(value, dict) else ()
+    pairs = _load_object(folder / _FINGERPRINTS[kind]).items()
     return {path: h for path, h in pairs if path and isinstance(h, str) and _HASH.fullmatch(h)}
 
 
@@ -199,8 +193,7 @@ def load_dirty(folder: Path) -> set[str]:
 
 def load_heads(folder: Path) -> dict[str, str]:
     """Repository -> its commit when its files were last indexed."""
-    value = read_json(folder / "dirty-files.json")
-    heads = _get(value, "heads", dict) if isinstance(value, dict) else {}
+    heads = _get(_load_object(folder / "dirty-files.json"), "heads", dict)
     return {name: head for name, head in heads.items() if isinstance(head, str)}
 
 
@@ -229,11 +222,15 @@ def stamp_refused(folder: Path) -> tuple[int, int] | None:
     return facts.st_ino, facts.st_mtime_ns
 
 
+def _load_object(path: Path) -> Json:
+    """The object in a JSON file; empty when there is none or it is torn."""
+    value = read_json(path)
+    return value if isinstance(value, dict) else {}
+
+
 def _load_versioned(path: Path) -> Json:
     """A JSON object of format 1; empty when there is none."""
-    value = read_json(path)
-    if not isinstance(value, dict):
-        return {}
+    value = _load_object(path)
     refuse_newer(path, _number(value, "formatVersion"), 1)
     return value
 
@@ -255,7 +252,7 @@ def _counts(value: Json, key: str, names: Sequence[str]) -> StoreCounts:
 
 def is_check_due(folder: Path, age: timedelta, *, thorough: bool = False) -> bool:
     """Whether the last check, or the last `thorough` one, is that long ago."""
-    stamp = _load_checks(folder).get("lastThorough" if thorough else "lastCheck")
+    stamp = _load_object(folder / _CHECKS_FILE).get("lastThorough" if thorough else "lastCheck")
     try:
         # a clock that was set back makes it lie in the future
         return abs(datetime.now(UTC) - datetime.fromisoformat(str(stamp))) >= age
@@ -265,14 +262,14 @@ def is_check_due(folder: Path, age: timedelta, *, thorough: bool = False) -> boo
 
 def describe_checks(folder: Path) -> dict[str, object]:
     """When the index was last checked, what was found then and in all; empty before that."""
-    known = _load_checks(folder)
+    known = _load_object(folder / _CHECKS_FILE)
     kept = ("lastCheck", "lastThorough", "checks", "rebuilt", "repaired", "last")
     return {key: known[key] for key in kept if key in known}
 
 
 def record_check(folder: Path, findings: Findings, *, rebuilt: bool = False) -> None:
     """Add what a check found to the record."""
-    past = _load_checks(folder)
+    past = _load_object(folder / _CHECKS_FILE)
     now = stamp_now()
     facts = asdict(findings)
     total = _get(past, "repaired", dict)
@@ -289,12 +286,6 @@ def record_check(folder: Path, findings: Findings, *, rebuilt: bool = False) -> 
             | {"seconds": round(findings.seconds, 1)},
         },
     )
-
-
-def _load_checks(folder: Path) -> Json:
-    """The record of past checks; empty if there is none or it is torn."""
-    value = read_json(folder / _CHECKS_FILE)
-    return value if isinstance(value, dict) else {}
 
 
 def stamp_now() -> str:

@@ -18,10 +18,9 @@ from sonde.runtime.work import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 
 USER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_FORMAT = 1
-_POLL_S = 0.02
-_PREFIX = "sonde"
-_SIGNING_KEY_BYTES = 32
+_FORMAT = 1  # of the file of keys: the first and only one
+_POLL_S = 0.02  # another process holds the lock for a few milliseconds
+_SIGNING_KEY_BYTES = 32  # as many as the digest of HMAC-SHA256
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class Users:
                 user=user,
             )
         name = secrets.token_hex(4)
-        secret = f"{_PREFIX}_{name}_{secrets.token_urlsafe(32)}"
+        secret = f"sonde_{name}_{secrets.token_urlsafe(32)}"
         key = Key(name, user, digest_token(secret), _now())
         with self._locked():
             self._save([*self._keys, key])

@@ -27,26 +27,19 @@ from sonde.types import Scored
 
 Ids = NDArray[np.int64]
 Slots = NDArray[np.int64]
-Ranges = NDArray[np.int64]
-"""Rows of (first id, end), ascending and disjoint."""
+Ranges = NDArray[np.int64]  # rows of (first id, end), ascending and disjoint
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int8]
 Signs = NDArray[np.uint64]
-Find = Callable[[Vectors, Slots, int], tuple[Slots, Vectors]]
-"""`VectorRows.find`, of whatever holds the rows."""
+Find = Callable[[Vectors, Slots, int], tuple[Slots, Vectors]]  # `VectorRows.find`
 
-EXACT = 20_000
-"""Up to this many candidates, score every vector."""
-_RESCORED = 8_000
-"""Beyond that, score this many nearest by sign bits (more when the limit needs more)."""
-_RESCORED_PER_RESULT = 4
-_SCALE_BYTES, _STEPS = 4, 127
-_SCORED_AT_ONCE = 512
-"""Small enough that BLAS does not use threads, which cost more than they save here."""
-_COPIED_AT_ONCE = 8_192
-"""Rows read into memory at once when a file is rewritten."""
-NO_SLOT = -1
-"""The slot of a vector that is all zeros: it is known, but never retrieved."""
+EXACT = 20_000  # up to this many candidates, every vector is scored
+_RESCORED = 8_000  # beyond that, this many nearest by sign bits (more where the limit needs more)
+_RESCORED_PER_RESULT = 4  # sign bits are coarse: the best by score are among the next ones, too
+_SCALE_BYTES, _STEPS = 4, 127  # a float32; the largest signed byte
+_SCORED_AT_ONCE = 512  # so few that BLAS does not use threads, which cost more than they save
+_COPIED_AT_ONCE = 8_192  # rows read into memory at once when a file is rewritten
+NO_SLOT = -1  # of a vector that is all zeros: it is known, but never retrieved
 
 
 class VectorRows(Protocol):

@@ -21,20 +21,14 @@ EVERYTHING = Filter()
 class ChunkLimits:
     """The tuned numbers of a chunk store."""
 
-    postings: float = 10_000
-    """Matches a query may touch before its commonest words are left out."""
+    postings: float = 10_000  # matches a query may touch before its commonest words are left out
     rare_times: int = 3
     """The rarest words are tried alone where they find this many times as many chunks as wanted."""
-    spare_rows: int = 512
-    """Unused vectors that are not worth a compaction."""
-    spare_pages: int = 256
-    """Unused pages of the database that are not worth a compaction."""
-    max_fragments: int = 50
-    """LanceDB only: queries get slower from this many fragments of a table on."""
-    kept_versions_s: float = 10.0
-    """LanceDB only: a query that began on an older version may still finish on it."""
-    quiet_s: float = 12.0
-    """LanceDB only: after a write, longer than older versions are kept for readers."""
+    spare_rows: int = 512  # unused vectors that are not worth a compaction
+    spare_pages: int = 256  # unused pages of the database that are not worth a compaction
+    max_fragments: int = 50  # LanceDB only: from this many of a table on, queries get slower
+    kept_versions_s: float = 10.0  # LanceDB only: a query on an older version may still finish
+    quiet_s: float = 12.0  # LanceDB only: after a write, longer than older versions are kept
 
 
 LIMITS = ChunkLimits()
@@ -44,12 +38,9 @@ LIMITS = ChunkLimits()
 class Drift:
     """Inconsistencies inside a store."""
 
-    files: frozenset[str] = frozenset()
-    """Files whose chunks, terms, names or trigrams differ from what was written."""
-    strays: int = 0
-    """Number of rows that belong to no file, and of wrong counters."""
-    vectors: int = 0
-    """Number of vectors that differ from what was written."""
+    files: frozenset[str] = frozenset()  # whose chunks or words differ from what was written
+    strays: int = 0  # rows that belong to no file, and wrong counters
+    vectors: int = 0  # vectors that differ from what was written
 
 
 class ChunkStore(Protocol):

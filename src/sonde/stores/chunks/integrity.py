@@ -22,16 +22,15 @@ from numpy.typing import NDArray
 
 from sonde.errors import IndexCorrupt, SondeError
 from sonde.stores.chunks import lexicon, tables
-from sonde.stores.chunks.tables import CHUNK_FORMAT, read_state
 from sonde.stores.database import read_number, read_stored_text, translate_errors
 from sonde.types import Chunk, FileState, ParsedFile, Symbol
 
 Read = Callable[[], AbstractContextManager[apsw.Connection]]
 Check = Callable[[], None]
 Complete = Callable[[list[Chunk]], list[Chunk]]
-_FILES_AT_ONCE, _TERMS_AT_ONCE = 256, 2_000
+_FILES_AT_ONCE, _TERMS_AT_ONCE = 256, 2_000  # in one short read, and in one step between two checks
 _STEMS = ("index", "docs")
-_COPY_ATTEMPTS = 3
+_COPY_ATTEMPTS = 3  # a store that still changes then is being indexed
 
 _OUTSIDE = (
     "NOT EXISTS (SELECT 1 FROM files AS f WHERE f.id = c.file_id AND c.id >= f.first_chunk"
@@ -85,7 +84,7 @@ def remove_strays(connection: apsw.Connection) -> None:
                 f"DELETE FROM {table} WHERE {column} = ?",  # noqa: S608 - our own names
                 [(key,) for key in keys],
             )
-        generation = read_state(connection, "generation")
+        generation = tables.read_state(connection, "generation")
         connection.executemany(
             "INSERT INTO removed VALUES (?, ?, 1)",
             [(generation, key) for key in strays.get("chunks", ())],
@@ -122,7 +121,7 @@ def find_altered(read: Read, complete: Complete, check: Check, *, words: bool) -
                     for table, rows in stored.describe(known, chunks, sums)
                     for key, made in rows
                 ):
-                    altered.add(stored.file.state.path)
+                    altered.add(stored.state.path)
         if not block:
             return altered
         last = block[-1].id
@@ -136,8 +135,7 @@ class _Stored:
         self.symbols = str(symbols)
         self.chunks: list[Chunk] = []
         self.digests: list[bytes] = []
-        state = FileState(read_stored_text(path), hash_, size, mtime_ns, language, kind)
-        self.file = ParsedFile(state, ())
+        self.state = FileState(read_stored_text(path), hash_, size, mtime_ns, language, kind)
 
     def is_intact(self, chunks: Sequence[Chunk]) -> bool:
         """Whether texts match their digests and everything else the file's seal."""
@@ -153,7 +151,7 @@ class _Stored:
             return
         # a file that was replaced since the words were read has other chunks under its id
         if known["files"].sum_of(self.id) == self.first:
-            named = ParsedFile(self.file.state, tuple(chunks), _parse_symbols(self.symbols))
+            named = ParsedFile(self.state, tuple(chunks), _parse_symbols(self.symbols))
             held = lexicon.list_file_grams(named).split()
             yield known["grams"], [(self.id, sums.add(held))]
             yield known["names"], [(self.id, sums.add(lexicon.list_names(named)))]
@@ -301,7 +299,7 @@ def _copy_store(source: Path, target: Path, stem: str, database: str, vectors: s
                 if folder.is_dir():
                     shutil.copytree(folder, copied_folder, copy_function=shutil.copyfile)
                 with contextlib.closing(_open_readonly(path)) as connection:
-                    if read_state(connection, "generation") == generation:
+                    if tables.read_state(connection, "generation") == generation:
                         return True
         except SondeError:
             continue  # something was moved or removed in between
@@ -316,13 +314,13 @@ def _copy_database(source: Path, target: Path) -> int:
     ):
         with copy.backup("main", original, "main") as backup:
             backup.step()
-        if copy.pragma("application_id") != CHUNK_FORMAT.application_id or (
-            copy.pragma("user_version") != CHUNK_FORMAT.version
-        ):
+        form = tables.CHUNK_FORMAT
+        found = (copy.pragma("application_id"), copy.pragma("user_version"))
+        if found != (form.application_id, form.version):
             raise IndexCorrupt(f"{source} has another format")
         copy.execute("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL")
         copy.execute("UPDATE files SET mtime_ns = 0")
-        return read_state(copy, "generation")
+        return tables.read_state(copy, "generation")
 
 
 def _open_readonly(path: Path) -> apsw.Connection:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +20,15 @@ import apsw
 import numpy as np
 
 from sonde.errors import IndexCorrupt
-from sonde.stores.chunks import tables
+from sonde.stores.chunks import lance_tables, tables
 from sonde.stores.chunks.base import LIMITS, ChunkLimits, Drift, Vectors
-from sonde.stores.chunks.lance_tables import (
-    RFC_DIMENSIONS,
-    ChunkRows,
-    LanceVectors,
-    connect,
-    list_tables,
-    name_among,
-    translate_lance,
-)
+from sonde.stores.chunks.lance_tables import RFC_DIMENSIONS, list_tables, translate_lance
 from sonde.stores.chunks.sqlite import ChunkIndex
 from sonde.types import Chunk, Kind, ParsedFile
 
 _NAMES = {"code": ("index", "project_docs"), "docs": ("docs", "project_docs_prose")}
 """The stem of the files, and the table of chunks."""
-_MERGES_AFTER_WRITE = 2
-"""Merges after the last write: one for what it replaced, one for what that merge replaced."""
+_MERGES_AFTER_WRITE = 2  # one for what it replaced, one for what that merge replaced
 
 
 class LanceChunkStore(ChunkIndex):
@@ -51,14 +43,11 @@ class LanceChunkStore(ChunkIndex):
     ) -> None:
         stem, table = _NAMES[kind]
         path = folder / f"{stem}.lancedb"
-        lance = connect(path)
-
-        def open_rows(name: str, size: int) -> LanceVectors:
-            return LanceVectors(lance, name, size, path)
-
+        lance = lance_tables.connect(path)
+        open_rows = partial(lance_tables.LanceVectors, lance, path)
         super().__init__(folder / f"{stem}.lance.db", path, open_rows, limits)
         self._lance, self._limits, self._clock = lance, limits, clock
-        self._rows = ChunkRows(lance, table, path)
+        self._rows = lance_tables.ChunkRows(lance, table, path)
         self._wrote_at, self._merges_due = 0.0, 0
         self._clean = False
 
@@ -170,7 +159,7 @@ class LanceChunkStore(ChunkIndex):
         self._drop_unnumbered(connection)
         stray = self._rows.list_ids() - _list_needed(connection)
         if stray:
-            self._rows.delete(name_among("chunk", stray))
+            self._rows.delete(lance_tables.name_among("chunk", stray))
         with translate_lance(self._folder):
             for name in list_tables(self._lance) - self._vectors.list_named(connection):
                 if name.startswith("vectors-"):

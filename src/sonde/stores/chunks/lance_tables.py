@@ -20,16 +20,14 @@ from sonde.stores.database import translate_errors
 from sonde.stores.vectors import Slots
 from sonde.types import Chunk
 
-RFC_DIMENSIONS = 384
-"""The size of the vector column that the RFC documents."""
+RFC_DIMENSIONS = 384  # the size of the vector column that the RFC documents
 _COLUMNS = (
     *("id", "path", "text", "vector", "start_line", "end_line", "content_hash"),
     *("chunk", "header", "symbol", "digest"),
 )
 """The RFC's columns of a chunk, and ours after them."""
-_SPARE_RESULTS = 64
-"""Results fetched beyond the limit, because the last ones may tie."""
-_MIN_THREADS = 4
+_SPARE_RESULTS = 64  # fetched beyond the limit, because the last ones may tie
+_MIN_THREADS = 4  # so that a query runs beside a merge
 _NO_SPACE = ("No space left", "os error 28")
 
 
@@ -134,7 +132,7 @@ class ChunkRows:
 class LanceVectors:
     """Vectors of one model in a table of their own: slot and vector."""
 
-    def __init__(self, database: Any, name: str, dimensions: int, path: Path) -> None:
+    def __init__(self, database: Any, path: Path, name: str, dimensions: int) -> None:
         self._database, self._name, self._path = database, name, path
         self.dimensions = dimensions
         self._lock = threading.Lock()

@@ -18,11 +18,9 @@ from sonde.stores.database import read_stored_text
 from sonde.stores.vectors import Ranges, contains
 from sonde.types import Filter, Scored
 
-_FILTERED_IN_SQL = 5_000
-"""Up to this many allowed chunks the query names them; beyond, it ranks all and filters here."""
-_SPARE_RESULTS = 64
-"""Results fetched beyond the limit, because the last ones may tie."""
-_FETCHED_AT_ONCE = 1_000
+_FILTERED_IN_SQL = 5_000  # allowed chunks that a query names; of more, it filters what it ranked
+_SPARE_RESULTS = 64  # fetched beyond the limit, because the last ones may tie
+_FETCHED_AT_ONCE = 1_000  # rows: few enough to stop early, many for one step of numpy
 _RANKED = (
     "SELECT rowid, -bm25(lex, {0}, {1}, {2}) AS score FROM lex WHERE lex MATCH ? {3}"
     " ORDER BY score DESC {4}"
@@ -35,14 +33,11 @@ _AMONG = _RANKED.format(
     "AND rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))",
     "",
 )
-_CACHED_COUNTS = 20_000
-_RECOUNT_GROWTH = 20
-"""Counts are dropped when the index has grown or shrunk by one part in this many."""
-_COMMON_TIMES = 1.5
-"""The rarest terms are tried alone where the others find this many times as many chunks."""
+_CACHED_COUNTS = 20_000  # words: a few MB
+_RECOUNT_GROWTH = 20  # counts are dropped when the index has changed by one part in this many
+_COMMON_TIMES = 1.5  # the rarest terms are tried alone where others find this many times as many
 
-State = tuple[int, int]
-"""Differs whenever the words of any chunk do."""
+State = tuple[int, int]  # differs whenever the words of any chunk do
 
 
 class LexicalIndex:

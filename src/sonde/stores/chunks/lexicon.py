@@ -20,50 +20,33 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from sonde.text.words import (
-    REMEMBERED,
-    find_symbols,
-    find_words,
-    fold_name,
-    forget_words,
-    split_word,
-    strip_punctuation,
-    unique,
-)
+from sonde.text import words
 from sonde.types import AllOf, Chunk, FileWords, Needs, ParsedFile
 
-K1, B = 1.2, 0.75
-"""The parameters of FTS5's bm25(), which other backends reproduce."""
-MIN_IDF = 1e-6
-"""The weight of a word in more than half of all rows, as in FTS5."""
-MAX_COUNTED_TERMS, MAX_RANKED_TERMS = 512, 64
-"""How many different words of one query are looked up, and how many of these rank."""
+K1, B = 1.2, 0.75  # the parameters of FTS5's bm25(), which other backends reproduce
+MIN_IDF = 1e-6  # the weight of a word in more than half of all rows, as in FTS5
+MAX_COUNTED_TERMS, MAX_RANKED_TERMS = 512, 64  # different words of a query: looked up, and ranked
 
-WEIGHTS = (2.0, 3.0, 1.0)
-"""How much a word counts in a chunk's path, in the name it defines, and in its text."""
+WEIGHTS = (2.0, 3.0, 1.0)  # of a word in a chunk's path, in the name it defines, in its text
 _NAME_PARTS = re.compile(r"[.:#/\\>\-]+")
-_CACHED_WORDS = 50_000
-UNSURE = "unsure"
-"""The word of a file whose chunks do not cover all of it: it is always a candidate."""
+_CACHED_WORDS = 50_000  # some 10 MB at most
+UNSURE = "unsure"  # of a file whose chunks do not cover all of it: always a candidate
 _LETTERS = string.digits + string.ascii_lowercase
 _GRAM_WORDS = len(_LETTERS) ** 3
-_MAX_QUERY_GRAMS = 48
-"""Grams looked up of one very long string: enough to exclude nearly all files."""
-_UNSEEN_TAIL = 256
-"""Up to this many bytes after the last chunk may be blank lines instead of text left out."""
+_MAX_QUERY_GRAMS = 48  # of one very long string: enough to exclude nearly all files
+_UNSEEN_TAIL = 256  # bytes after the last chunk that may be blank lines, not text left out
 
 
 def make_plain(terms: Iterable[str]) -> list[str]:
     """The terms as an index holds them: no ASCII but lower case letters and digits."""
-    plain = (
-        term if term.isascii() and term.isalnum() else strip_punctuation(term) for term in terms
-    )
+    strip = words.strip_punctuation
+    plain = (term if term.isascii() and term.isalnum() else strip(term) for term in terms)
     return [term for term in plain if term]
 
 
 def list_query_terms(terms: Iterable[str]) -> list[str]:
     """The distinct terms of a query that are looked up."""
-    return unique(make_plain(terms))[:MAX_COUNTED_TERMS]
+    return words.unique(make_plain(terms))[:MAX_COUNTED_TERMS]
 
 
 class _Spelled(dict[str, str]):
@@ -72,9 +55,9 @@ class _Spelled(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) > _CACHED_WORDS:
             self.clear()
-        terms = split_word(word)
+        terms = words.split_word(word)
         result = " ".join(terms if word.isascii() else make_plain(terms))
-        if len(word) <= REMEMBERED:
+        if len(word) <= words.REMEMBERED:
             self[word] = result
         return result
 
@@ -84,7 +67,8 @@ _spelled = _Spelled()
 
 def spell_terms(text: str) -> str:
     """The terms under which a text is indexed, separated by spaces."""
-    return " ".join([*map(_spelled.__getitem__, find_words(text)), *find_symbols(text)])
+    found = map(_spelled.__getitem__, words.find_words(text))
+    return " ".join([*found, *words.find_symbols(text)])
 
 
 _spell_path = lru_cache(maxsize=16)(spell_terms)
@@ -93,7 +77,7 @@ _spell_path = lru_cache(maxsize=16)(spell_terms)
 def forget_terms() -> None:
     """Empty the caches of words, here and where they are split."""
     _spelled.clear()
-    forget_words()
+    words.forget_words()
 
 
 def describe_chunk(chunk: Chunk) -> tuple[str, str, str]:
@@ -108,11 +92,10 @@ def describe_chunk(chunk: Chunk) -> tuple[str, str, str]:
 
 def list_names(file: ParsedFile) -> set[str]:
     """The folded names a file is known by: its stem and what it defines, whole and last part."""
-    names = {fold_name(file.state.stem)}
+    names = {file.state.stem}
     for symbol in file.symbols:
-        names.add(fold_name(symbol.name))
-        names.add(fold_name(_NAME_PARTS.split(symbol.name)[-1]))
-    return names - {""}
+        names |= {symbol.name, _NAME_PARTS.split(symbol.name)[-1]}
+    return {words.fold_name(name) for name in names} - {""}
 
 
 def list_file_terms(file: ParsedFile) -> FileWords:
@@ -121,15 +104,15 @@ def list_file_terms(file: ParsedFile) -> FileWords:
     return FileWords(
         chunks=tuple(map(describe_chunk, chunks)),
         names=" ".join(sorted(list_names(file))),
-        imports=" ".join(sorted({fold_name(name) for name in file.imports} - {""})),
+        imports=" ".join(sorted({words.fold_name(name) for name in file.imports} - {""})),
         grams=list_file_grams(file),
     )
 
 
 @cache
 def _word_table() -> NDArray[np.bytes_]:
-    words = [f"{a}{b}{c} " for a in _LETTERS for b in _LETTERS for c in _LETTERS]
-    return np.array(words, dtype="S4")
+    spelled = [f"{a}{b}{c} " for a in _LETTERS for b in _LETTERS for c in _LETTERS]
+    return np.array(spelled, dtype="S4")
 
 
 def _hash_grams(text: str) -> NDArray[np.intp]:
@@ -155,8 +138,7 @@ def spell_grams(texts: Sequence[str]) -> str:
 def list_file_grams(file: ParsedFile) -> str:
     """The gram words of a file, from its chunks put together again."""
     pieces, complete = join_chunks(file)
-    words = spell_grams(pieces)
-    return words if complete else f"{words}{UNSURE}"
+    return spell_grams(pieces) + ("" if complete else UNSURE)
 
 
 def join_chunks(file: ParsedFile) -> tuple[list[str], bool]:
@@ -188,8 +170,8 @@ def spell_gram_query(needs: Needs) -> str:
 
 def _spell_needs(needs: Needs) -> str:
     if isinstance(needs, str):
-        words = spell_grams([needs]).split()
-        return " AND ".join(words[:: len(words) // _MAX_QUERY_GRAMS + 1])
+        grams = spell_grams([needs]).split()
+        return " AND ".join(grams[:: len(grams) // _MAX_QUERY_GRAMS + 1])
     parts = [_spell_needs(part) for part in needs.parts]
     if isinstance(needs, AllOf):
         return " AND ".join(f"({part})" for part in dict.fromkeys(parts) if part)

@@ -8,7 +8,6 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,8 +46,7 @@ _MERGE_WORDS = (
     "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
     " INSERT INTO names (names, rank) VALUES ('merge', 500);"
     " INSERT INTO grams (grams, rank) VALUES ('merge', 2000)"
-)
-"""Merges segments of the word indexes, a bounded number of pages."""
+)  # merges segments of the word indexes, a bounded number of pages
 _WITHOUT_VECTOR = (
     "WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.digest = c.digest"
     " AND v.model_id = (SELECT id FROM models WHERE name = ?) AND v.slot < ?)"
@@ -322,13 +320,13 @@ class ChunkIndex:
     def _reclaim(self) -> None:
         """Reclaim space outside SQLite after a compaction."""
 
-    @contextmanager
+    @contextlib.contextmanager
     def _change(self) -> Iterator[apsw.Connection]:
         with self._database.write() as connection:
             yield connection
             tables.advance_state(connection, "generation")
 
-    @contextmanager
+    @contextlib.contextmanager
     def _freeing(self) -> Iterator[tuple[apsw.Connection, list[VectorRows]]]:
         """A change; rows of vectors that are added to the list are deleted after its commit."""
         unused: list[VectorRows] = []
@@ -343,12 +341,10 @@ class SqliteChunkStore(ChunkIndex):
 
     def __init__(self, folder: Path, kind: Kind, limits: ChunkLimits = LIMITS) -> None:
         stem = "index" if kind == "code" else "docs"
-        vectors = folder / f"{stem}.vectors"
-
-        def open_rows(name: str, size: int) -> VectorFile:
-            return VectorFile(vectors / name, size)
-
-        super().__init__(folder / f"{stem}.db", vectors, open_rows, limits)
+        path = folder / f"{stem}.vectors"
+        super().__init__(
+            folder / f"{stem}.db", path, lambda name, size: VectorFile(path / name, size), limits
+        )
 
     def _reclaim(self) -> None:
         """Remove vector files that a crash left, which the database does not name."""

@@ -18,8 +18,7 @@ from sonde.stores.database import Format, Value, bind_text, read_number, read_st
 from sonde.types import Chunk, ParsedFile, Span
 
 _place_of = attrgetter("start_line", "end_line", "start_byte", "end_byte")
-LOGGED = 1_000
-"""For how many generations removed chunks are logged."""
+LOGGED = 1_000  # generations for which removed chunks are logged
 
 _SCHEMA = """
 CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;

@@ -26,9 +26,8 @@ from sonde.stores.vectors import (
     index_slots,
 )
 
-_CHECKED_AT_ONCE = 8_192
-_WASTED = 0.25
-"""The share of unused rows from which a vector file is rewritten."""
+_CHECKED_AT_ONCE = 8_192  # rows: some MB of vectors
+_WASTED = 0.25  # the share of unused rows from which a vector file is rewritten
 
 _MODELS = "SELECT id, name, file, dimensions FROM models"
 _PAIR = "SELECT c.id, CASE WHEN v.speaks THEN v.slot ELSE -1 END"
