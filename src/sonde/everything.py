@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import get_args
 from urllib.parse import unquote
 
@@ -20,7 +20,7 @@ from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES
-from sonde.types import Hit, Kind, Skipped
+from sonde.types import FileExcerpt, Hit, Kind, Skipped
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 EVERYWHERE = (*SOURCES, *KINDS)
@@ -28,19 +28,6 @@ FILE_HITS = 50
 """Hits in code, and in docs, that are merged with those in knowledge."""
 _POINTER = re.compile(r"(?P<source>[a-z]+)://(?P<id>[^#]*)(?:#(?P<rest>.*))?", re.DOTALL)
 _LINES = re.compile(r"L(\d{1,9})-L(\d{1,9})")
-
-
-@dataclass(frozen=True, slots=True)
-class FileExcerpt:
-    """A part of a project's file."""
-
-    uri: str
-    kind: Kind
-    path: str
-    text: str
-    last_modified: int
-    """Epoch milliseconds."""
-    next_offset: int | None
 
 
 def search_everything(

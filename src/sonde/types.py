@@ -21,10 +21,8 @@ LOCAL = "local"
 class Caller:
     """The caller as its surface identified it; no argument of a call can change it."""
 
-    user: str = LOCAL
-    """Whose data the call works on: the token decides, `local` if none is needed."""
-    session: str = ""
-    """The connection, if it is lasting: replaces a handle that a call leaves out."""
+    user: str = LOCAL  # whose data the call works on: the token decides, `local` if none is needed
+    session: str = ""  # the connection, if it is lasting: replaces a handle that a call leaves out
     base_url: str = ""
     """The address at which this caller reaches the HTTP server; empty if it does not."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -171,12 +169,9 @@ class ParsedFile:
     state: FileState
     chunks: tuple[Chunk, ...]
     symbols: tuple[Symbol, ...] = ()
-    imports: tuple[str, ...] = ()
-    """The last parts of the module names that the file imports."""
-    tags: tuple[str, ...] = ()
-    """Tags from its content; those from its path are not repeated here."""
-    words: FileWords | None = None
-    """None if the store must still extract them."""
+    imports: tuple[str, ...] = ()  # the last parts of the module names that the file imports
+    tags: tuple[str, ...] = ()  # tags from its content; those from its path are not repeated here
+    words: FileWords | None = None  # None if the store must still extract them
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +224,18 @@ class HitRow(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
+class FileExcerpt:
+    """A part of a project's file."""
+
+    uri: str
+    kind: Kind
+    path: str
+    text: str
+    last_modified: int  # epoch milliseconds
+    next_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One search result: its place, its score, and the reasons for the score."""
 
@@ -242,12 +249,10 @@ class Hit:
     language: str = ""
     symbol: str = ""
     why: tuple[tuple[str, float], ...] = ()
-    stale: bool = False
-    """Whether the file has changed since and the text could not be updated."""
+    stale: bool = False  # whether the file has changed since and the text could not be updated
     state: FileState | None = None
     """The file that the text was cut from; None if it changed during the search."""
-    compared: bool = False
-    """Whether the file was still in that state right after the search."""
+    compared: bool = False  # whether the file was still in that state right after the search
 
     @property
     def start_line(self) -> int:
@@ -296,8 +301,7 @@ class Progress:
     done: int = 0
     total: int | None = None
     message: str = ""
-    rate: float | None = None
-    """Units per second."""
+    rate: float | None = None  # units per second
     eta_s: float | None = None
 
 
@@ -305,20 +309,13 @@ class Progress:
 class Findings:
     """What one check of an index found and repaired."""
 
-    files: int = 0
-    """How many were compared."""
-    changed: int = 0
-    """Files whose content is not what is indexed."""
-    missing: int = 0
-    """Files that should be indexed and were not."""
-    gone: int = 0
-    """Indexed files that are no longer there, or no longer admitted."""
-    broken: int = 0
-    """Files whose chunks, words, names or trigrams were not as written."""
-    strays: int = 0
-    """Rows of the index that belonged to no file."""
-    vectors: int = 0
-    """Vectors that were lost or damaged."""
+    files: int = 0  # how many were compared
+    changed: int = 0  # files whose content is not what is indexed
+    missing: int = 0  # files that should be indexed and were not
+    gone: int = 0  # indexed files that are no longer there, or no longer admitted
+    broken: int = 0  # files whose chunks, words, names or trigrams were not as written
+    strays: int = 0  # rows of the index that belonged to no file
+    vectors: int = 0  # vectors that were lost or damaged
     thorough: bool = False
     seconds: float = 0.0
 

@@ -54,12 +54,9 @@ if TYPE_CHECKING:
 _SWITCH_S = 0.0005
 """How long background work may keep an answer waiting, each time; Python's 5 ms add up, since an
 answer lets go of the interpreter at every look at the disk."""
-_REQUIRED_BYTES = 128 << 20
-"""Under a memory limit that leaves less, libraries end the process instead of raising."""
-_CORTEX_FILE_BYTES = 100_000
-"""A `.cortex/config.yml` that is larger is not read."""
-_CHECK_REPORT_S = 0.2
-"""How often a check in a child process reports its progress."""
+_REQUIRED_BYTES = 128 << 20  # with less memory left, libraries end the process instead of raising
+_CORTEX_FILE_BYTES = 100_000  # a `.cortex/config.yml` that is larger is not read
+_CHECK_REPORT_S = 0.2  # how often a check in a child process reports its progress
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ def test_chunks_that_another_version_embedded_get_vectors_of_this_model(tmp_path
         store = app.workspace.projects.get(project).stores()["code"]
         assert app.workspace.static
         name = app.workspace.static.name
-        app.workspace.static._name = "sonde-static-of-tomorrow"  # type: ignore[attr-defined]
+        app.workspace.static.name = "sonde-static-of-tomorrow"  # type: ignore[misc]
         assert store.coverage(app.workspace.static.name) == (0, 1)
         opened.index()
         assert store.coverage(app.workspace.static.name) == (1, 1)

@@ -12,14 +12,10 @@ from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, Kind, ListedFile, Progress, Skipped
 
-EVERYTHING = "/"
-"""Stands for the whole project among paths."""
-CUT_SHORT = "cut_short"
-"""The reason of a file that is indexed, but not to its end."""
-_EXAMPLES = 20
-"""Omitted files that a report names, enough to see a pattern."""
-_REPORT_EVERY_FILES = 2_000
-"""Walking this many files takes about as long as a person notices."""
+EVERYTHING = "/"  # stands for the whole project among paths
+CUT_SHORT = "cut_short"  # the reason of a file that is indexed, but not to its end
+_EXAMPLES = 20  # omitted files that a report names, enough to see a pattern
+_REPORT_EVERY_FILES = 2_000  # walking this many files takes about as long as a person notices
 _WORTH_NAMING = frozenset(
     {"secret_content", "unreadable", "bad_name", "too_large", "symlink", CUT_SHORT}
 )
@@ -103,13 +99,8 @@ def compare_index(
     began = time.monotonic()
     generation = generation_of(stores)  # first: a write meanwhile makes the diff out of date
     refused = {} if refused is None else refused
-    known: States
-    if paths is None:
-        named = None
-        known = {kind: store.files() for kind, store in stores.items()}
-    else:
-        named = _expand_folders(tree, set(paths), stores)
-        known = {kind: store.files(named) for kind, store in stores.items()}
+    named = None if paths is None else _expand_folders(tree, set(paths), stores)
+    known: States = {kind: store.files(named) for kind, store in stores.items()}
     if force:
         for path in list(refused) if named is None else named:
             refused.pop(path, None)
@@ -179,13 +170,10 @@ def _compare_paths(tree: Tree, known: States, refused: Refusals, paths: set[str]
     diff = Diff()
     for path in sorted(paths):
         found = tree.check(path)
-        kind = tree.kind_of(path)
-        admitted = isinstance(found, ListedFile) and kind is not None
+        kind = None if isinstance(found, Skipped) else tree.kind_of(path)
         if isinstance(found, Skipped):
             diff.omitted.add(found)
-        for other, states in known.items():
-            if path in states and (not admitted or other != kind):
-                diff.removed.append((other, path))
+        diff.removed += [(k, path) for k, states in known.items() if path in states and k != kind]
         if isinstance(found, ListedFile) and kind is not None:
             _compare_file(diff, kind, found, known[kind].get(path), refused)
     return diff

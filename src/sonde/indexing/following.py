@@ -34,15 +34,12 @@ from sonde.stores.records import load_dirty, load_heads, save_dirty
 _BY_FOLDER = sys.platform == "linux"
 """On Linux each folder costs one of a limited number of watches, so only folders whose files may
 be indexed are watched. Elsewhere a root is watched with everything below it."""
-_STEP_MS, _GATHER_MS = 100, 200
-"""How often arrived events are collected, and how long a burst is gathered."""
+_STEP_MS, _GATHER_MS = 100, 200  # how often arrived events are collected, and a burst gathered
 _SETTLED_S = 0.4
 """How long a path is left alone after its last event, which is up to two steps old when it
 arrives: half a second after the last write."""
-_MAX_UNSETTLED_S = 5.0
-"""A file that is written all the time is indexed this often."""
-_OPEN_ATTEMPTS = 3
-"""Folders may vanish between listing and watching them."""
+_MAX_UNSETTLED_S = 5.0  # a file that is written all the time is indexed this often
+_OPEN_ATTEMPTS = 3  # folders may vanish between listing and watching them
 
 Inbox = SimpleQueue[set[str] | Exception | threading.Event | None]
 """What a leader waits for: touched places, a broken watch, a request to flush, a wake-up."""
@@ -75,18 +72,6 @@ class TreeWatch:
     def close(self) -> None:
         """Stop listening."""
         self._watch.close()
-
-
-def identify_roots(tree: Tree) -> list[tuple[int, int] | None]:
-    """Which folders the roots are now; None for one that is gone."""
-    found: list[tuple[int, int] | None] = []
-    for source in tree.sources:
-        try:
-            facts = os.stat(source.root)  # noqa: PTH116 - twice as fast, and done every second
-            found.append((facts.st_dev, facts.st_ino))
-        except OSError:
-            found.append(None)
-    return found
 
 
 def name_touched(tree: Tree, places: set[str], folders: frozenset[str]) -> set[str]:
@@ -140,10 +125,7 @@ class Settling:
 
 
 class Strategy:
-    """Decides when changed paths are due: here as they come, and again while indexing them fails.
-
-    Used by one thread.
-    """
+    """Decides in one thread when changed paths are due: here as they come, until indexed."""
 
     name: ClassVar[str] = "realtime"
     note = ""
@@ -214,11 +196,7 @@ class Git(Lazy):
     name: ClassVar[str] = "git"
 
     def __init__(
-        self,
-        folder: Path,
-        idle_s: float,
-        tree: Tree,
-        clock: Callable[[], float] = time.monotonic,
+        self, folder: Path, idle_s: float, tree: Tree, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._tree, self._repositories = tree, _find_repositories(tree)
         self._indexed = load_heads(folder)

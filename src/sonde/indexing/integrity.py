@@ -18,7 +18,7 @@ from sonde.runtime.work import Work, WriterLock
 from sonde.text.languages import language_of
 from sonde.types import FileState, Findings, Kind, ListedFile, Progress, Skipped
 
-_REPORT_EVERY = 100
+_REPORT_EVERY = 100  # files between two reports: hashing so few is a moment
 
 
 def check_index(

@@ -18,15 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sonde.chunking.parse import VERSION
-from sonde.embedding.base import Embedder, Vectors
+from sonde.embedding.base import Embedder
 from sonde.errors import SondeError
 from sonde.indexing.diff import CUT_SHORT, Diff, Stores
 from sonde.indexing.preparing import (
+    BATCH_CHARS,
+    BATCH_FILES,
     Prepared,
     PrepareOrder,
     Workers,
     count_workers,
-    list_texts,
+    embed_batch,
     prepare_files,
     state_of,
 )
@@ -42,7 +44,6 @@ from sonde.types import (
     IndexReport,
     Kind,
     ListedFile,
-    ParsedFile,
     Progress,
     Skipped,
 )
@@ -50,25 +51,17 @@ from sonde.types import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_BATCH_FILES = 128
-_BATCH_CHARS = 1_000_000
-"""What one write holds at most: enough to be fast, little enough to fit in memory twice."""
-_EMBED_CHUNKS = 64
-"""Chunks embedded at a time, between two looks at whether to stop."""
-_MISSING_CHUNKS = 1_024
-"""Chunks listed at a time: finding those without a vector looks at all of them."""
+_EMBED_CHUNKS = 64  # chunks embedded at a time, between two looks at whether to stop
+_MISSING_CHUNKS = 1_024  # chunks listed at a time: finding those without a vector looks at all
 _RACY_NS, _COARSE_NS = 20_000_000, 2_000_000_000
 """A file changed this shortly before it was read may change again within the same time stamp."""
 _REFUSALS = frozenset({"binary", "secret_content"})
 """What the content decides; other reasons can pass while size and time stay the same."""
 
-_SAMPLE_FILES = 64
-"""Files compared to estimate how much of another index can be reused."""
-_FIRST_FILES = 8
-"""If none of the first files of the sample is the same, the rest is not read."""
-_WORTH_COPYING = 0.5
-"""The share of equal files from which copying saves more than it costs."""
-_MAX_CANDIDATES = 16
+_SAMPLE_FILES = 64  # files compared to estimate how much of another index can be reused
+_FIRST_FILES = 8  # if none of the first files of the sample is the same, the rest is not read
+_WORTH_COPYING = 0.5  # the share of equal files from which copying saves more than it costs
+_MAX_CANDIDATES = 16  # looking at one reads its fingerprints and a few files
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +172,7 @@ def _read_batches(
                 tally.read += 1
                 size += len(content.text) if isinstance(content, FileContent) else 0
                 contents.append(content)
-                if not left or len(contents) >= _BATCH_FILES or size >= _BATCH_CHARS:
+                if not left or len(contents) >= BATCH_FILES or size >= BATCH_CHARS:
                     reader.close()
                     yield _Batch(tree, kind, diff.known[kind], diff.force, contents)
                     contents, size = [], 0
@@ -247,27 +240,6 @@ def _write_batch(
         tally.chunks += sum(len(file.chunks) for file in prepared.files)
 
 
-def embed_batch(
-    store: ChunkStore,
-    embedder: Embedder,
-    parsed: Sequence[ParsedFile],
-    made: Mapping[bytes, Vectors] | None = None,
-) -> None:
-    """Embed the chunks of these files that have no vector yet; `made` holds some already."""
-    vectors = dict(made or {})
-    texts = list_texts(parsed)
-    known = store.known_digests(embedder.name, texts)
-    digests = [digest for digest in texts if digest not in known]
-    missing = [digest for digest in digests if digest not in vectors]
-    if missing:
-        rows = embedder.embed([texts[digest] for digest in missing], "passage")
-        vectors.update(zip(missing, rows, strict=True))
-    if digests:
-        import numpy as np
-
-        store.put_vectors(embedder.name, digests, np.stack([vectors[digest] for digest in digests]))
-
-
 def _is_racy(mtime_ns: int, read_ns: int) -> bool:
     # whole seconds come from file systems that count no finer
     window = _RACY_NS if mtime_ns % 1_000_000_000 else _COARSE_NS
@@ -282,10 +254,7 @@ def refine_vectors(
     *,
     wanted: Callable[[], Sequence[str]] = tuple,
 ) -> int:
-    """Embed every chunk that has no vector, `wanted` files first, then the newest.
-
-    Returns how many were embedded.
-    """
+    """Embed all chunks without a vector, `wanted` files first, then the newest; how many."""
     began = time.monotonic()
     done = 0
     total = sum(count - have for have, count in coverage_of(stores, embedder))

@@ -11,7 +11,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +20,11 @@ from typing import Literal, Self
 from sonde.chunking.parse import parse_source
 from sonde.embedding.base import Embedder, Vectors, load_provider
 from sonde.runtime.processes import Child, serve_parent
+from sonde.stores.chunks.base import ChunkStore
 from sonde.text.languages import language_of
 from sonde.types import FileContent, FileState, Kind, ParsedFile
+
+BATCH_FILES, BATCH_CHARS = 128, 1_000_000  # of one write: fast, and fits in memory twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,34 @@ def prepare_files(order: PrepareOrder, embedder: Embedder | None = None) -> Prep
             cut_short.append(state)
     if embedder is None:
         return Prepared(files, cut_short)
-    texts = list_texts([file for file in files if file.state.path in order.embedded])
+    texts = _list_texts([file for file in files if file.state.path in order.embedded])
     return Prepared(files, cut_short, list(texts), embedder.embed(list(texts.values()), "passage"))
 
 
-def list_texts(files: Sequence[ParsedFile]) -> dict[bytes, str]:
+def _list_texts(files: Sequence[ParsedFile]) -> dict[bytes, str]:
     """The different texts of these files by their digests."""
     return {chunk.digest: chunk.embedded_text for file in files for chunk in file.chunks}
+
+
+def embed_batch(
+    store: ChunkStore,
+    embedder: Embedder,
+    parsed: Sequence[ParsedFile],
+    made: Mapping[bytes, Vectors] | None = None,
+) -> None:
+    """Embed the chunks of these files that have no vector yet; `made` holds some already."""
+    vectors = dict(made or {})
+    texts = _list_texts(parsed)
+    known = store.known_digests(embedder.name, texts)
+    digests = [digest for digest in texts if digest not in known]
+    missing = [digest for digest in digests if digest not in vectors]
+    if missing:
+        rows = embedder.embed([texts[digest] for digest in missing], "passage")
+        vectors.update(zip(missing, rows, strict=True))
+    if digests:
+        import numpy as np
+
+        store.put_vectors(embedder.name, digests, np.stack([vectors[digest] for digest in digests]))
 
 
 def state_of(content: FileContent, kind: Kind) -> FileState:
@@ -80,14 +104,10 @@ def state_of(content: FileContent, kind: Kind) -> FileState:
     )
 
 
-_MAX_WORKERS = 2
-"""More would wait for the process that writes, and take more memory than they are worth."""
-_WORTH_BYTES = 6_000_000
-"""From this much text on, starting a process pays; starting takes as long as to prepare a fifth."""
-_FILE_BYTES = 2_000
-"""What each file costs in itself, in bytes of text."""
-_WORN_BYTES = 150 << 20
-"""A worker that holds more is replaced: grammars, words and holes in its heap add up."""
+_MAX_WORKERS = 2  # more would wait for the process that writes, and take memory
+_WORTH_BYTES = 6_000_000  # of text, from which a process pays; starting it costs as much as a fifth
+_FILE_BYTES = 2_000  # what each file costs in itself, in bytes of text
+_WORN_BYTES = 150 << 20  # a worker that holds more is replaced: grammars and heap holes add up
 
 log = logging.getLogger(__name__)
 
@@ -101,10 +121,7 @@ def count_workers(sizes: Iterable[int], cores: int | None = None) -> int:
 
 
 class Workers:
-    """A few child processes, each with a thread that talks to it. Use it in a `with`.
-
-    A child that holds more than `worn_bytes` of memory is replaced.
-    """
+    """A few child processes, each with a thread that talks to it. Use it in a `with`."""
 
     def __init__(
         self,

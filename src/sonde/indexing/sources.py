@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
@@ -15,6 +15,20 @@ from sonde.policy.admit import Rules, Source, find_denied
 from sonde.policy.read import FileReader
 from sonde.policy.walk import Checker, check_path, walk_files, walk_folders
 from sonde.types import FileContent, FileText, Kind, ListedFile, Skipped
+
+Identity = Mapping[Path, tuple[int, int] | None]
+
+
+def identify_files(paths: Iterable[Path]) -> Identity:
+    """Which files or folders lie under these names now; None for a name without one."""
+    found: dict[Path, tuple[int, int] | None] = {}
+    for path in paths:
+        try:
+            facts = os.stat(path)  # noqa: PTH116 - twice as fast, and done every second
+            found[path] = (facts.st_dev, facts.st_ino)
+        except OSError:
+            found[path] = None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +197,10 @@ def list_sources(
 
 
 def _root_folder(root: Path, text: str) -> Path:
-    try:
+    with suppress(OSError, RuntimeError, ValueError):
         folder = (root / Path(text).expanduser()).resolve()
         if folder.is_dir():
             return folder
-    except (OSError, RuntimeError, ValueError):
-        pass
     raise InvalidRequest(
         f"roots: {text!r} is not a folder",
         user_message="The project's config.json names a folder that does not exist.",

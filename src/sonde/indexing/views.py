@@ -10,15 +10,12 @@ from sonde.chunking.tags import find_tags
 from sonde.chunking.views import VIEW_TYPES, derive_views
 from sonde.embedding.base import Embedder
 from sonde.indexing.diff import Stores
-from sonde.indexing.pipeline import embed_batch
+from sonde.indexing.preparing import BATCH_CHARS, BATCH_FILES, embed_batch
 from sonde.indexing.sources import Tree
 from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.languages import language_of
 from sonde.types import FileContent, FileState, Kind, ParsedFile, Progress, Symbol
-
-_BATCH_FILES = 128
-_BATCH_CHARS = 1_000_000
 
 
 def update_views(
@@ -50,7 +47,7 @@ def update_views(
         parsed = _view_file(content, kind, state) if isinstance(content, FileContent) else []
         batch += parsed or [ParsedFile(replace(state, path=f"{VIEW_TYPES[0]}/{state.path}"), ())]
         size += sum(len(chunk.text) for file in parsed for chunk in file.chunks)
-        if len(batch) >= _BATCH_FILES or size >= _BATCH_CHARS:
+        if len(batch) >= BATCH_FILES or size >= BATCH_CHARS:
             _write(views, embedder, batch)
             batch, size = [], 0
             rate = done / max(time.monotonic() - began, 1e-6)

@@ -25,7 +25,7 @@ from sonde.stores.files import read_json
 from sonde.stores.records import load_metadata, project_folder
 
 ALL = "all"
-_CONSENT_S = 120
+_CONSENT_S = 120  # time to ask a person, too short to be kept for another occasion
 
 log = logging.getLogger(__name__)
 
@@ -139,10 +139,7 @@ def require_consent(
     question: str | FileLimitWarning,
     confirm: str | None,
 ) -> None:
-    """Go on only with a yes: a setting, a token of an earlier answer, or a person asked now.
-
-    What it is about is a project, or anything else that has a name.
-    """
+    """Go on only with a yes: a setting, a token of an earlier answer, or a person asked now."""
     subject = project if isinstance(project, str) else project.key
     if workspace.assume_yes:
         return

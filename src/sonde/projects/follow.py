@@ -13,32 +13,21 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from sonde.errors import Cancelled, IndexBusy, SondeError
 from sonde.indexing.following import Inbox, TreeWatch
 from sonde.projects.find import find_project
-from sonde.projects.leader import (
-    HEARTBEAT_FILE,
-    IDLE_WORK_S,
-    TICK_S,
-    Leader,
-    LeaderState,
-    stat_config,
-)
+from sonde.projects.leader import IDLE_WORK_S, TICK_S, Leader, LeaderState, stat_config
 from sonde.projects.maintenance import IdleWork
-from sonde.projects.project import Project, Workspace
+from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
 from sonde.projects.update import follow_project, update_changed
 from sonde.runtime.work import WriterLock
 from sonde.stores.files import read_json
 from sonde.stores.records import load_dirty
 
-_DEAD_S = 10.0
-"""When a leader that shows no sign of life counts as stuck: five of its heartbeats."""
-_STEADY_S = 600.0
-"""After running this long, a crash counts as the first again."""
-_MAX_RESTART_PAUSE_S = 30.0
-_STOP_S = 10.0
+_STEADY_S = 600.0  # after running this long, a crash counts as the first again
+_MAX_RESTART_PAUSE_S = 30.0  # so that what passes, such as a full disk, is noticed soon
+_STOP_S = 10.0  # what is being written gets this long; a daemon thread ends with the process
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +103,7 @@ class Follower:
             ).wait(timeout_s=timeout_s)
 
     def _is_leader_alive(self) -> bool:
-        return time.monotonic() - self._beat_seen[1] < _DEAD_S
+        return time.monotonic() - self._beat_seen[1] < LOST_LEADER_S
 
     def _run(self) -> None:
         crashes = 0
@@ -173,7 +162,7 @@ class Follower:
         if beat == seen:
             return
         # at the first look there is nothing to compare with but the wall clock
-        alive = seen != 0 or abs(self._wall_clock() - beat / 1e9) < _DEAD_S
+        alive = seen != 0 or abs(self._wall_clock() - beat / 1e9) < LOST_LEADER_S
         self._beat_seen = (beat, time.monotonic() if alive else when)
         found = read_json(path)
         self._leader = found if isinstance(found, dict) else {}
@@ -204,26 +193,3 @@ def begin_following(workspace: Workspace) -> None:
         follow_project(workspace, find_project(workspace))
     except SondeError as error:
         log.info("no project is followed yet: %s", error)
-
-
-def describe_following(project: Project) -> tuple[bool, dict[str, object]]:
-    """Whether a process watches the project, and how."""
-    if project.following is not None:
-        return project.following.is_watched(), project.following.describe()
-    leader = _describe_leader(project.folder)
-    return leader is not None, {"role": "none", **(leader or {"watching": "off"})}
-
-
-def _describe_leader(folder: Path) -> dict[str, object] | None:
-    """How another process follows the project of this index, if one does."""
-    path = folder / HEARTBEAT_FILE
-    try:
-        if abs(time.time() - path.stat().st_mtime) > _DEAD_S:
-            return None
-        with WriterLock(folder, "watcher.lock").held(wait_s=0):
-            return None
-    except IndexBusy:
-        found = read_json(path)
-        return found if isinstance(found, dict) else None
-    except (OSError, SondeError):
-        return None

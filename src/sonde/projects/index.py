@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -25,8 +26,7 @@ from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
 from sonde.policy.roots import resolve_inside
 from sonde.projects.find import find_project, indexed_project, known_roots, require_consent
-from sonde.projects.follow import describe_following
-from sonde.projects.project import Project, Workspace
+from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
 from sonde.projects.update import (
     follow_project,
     index_job,
@@ -37,15 +37,14 @@ from sonde.projects.update import (
     update_project,
 )
 from sonde.runtime.jobs import Job
-from sonde.runtime.work import Work
+from sonde.runtime.work import Work, WriterLock
 from sonde.stores.database import translate_errors
-from sonde.stores.files import measure_folder
+from sonde.stores.files import measure_folder, read_json
 from sonde.stores.records import Metadata, describe_checks, load_metadata, project_folder
 from sonde.text.languages import language_of
 from sonde.types import Chunk, IndexReport, IndexStatus, ListedFile, ProjectSummary, Skipped
 
-PLAIN_LANGUAGES_SHOWN = 10
-"""A status names the commonest languages without a grammar; the rest is a long tail."""
+PLAIN_LANGUAGES_SHOWN = 10  # the commonest without a grammar; the rest is a long tail
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
 
 
@@ -81,7 +80,8 @@ def build_index(
     if force and (running := workspace.jobs.find(f"index:{project.key}")):
         running.wait(work)  # joining it would rebuild nothing
     report: IndexReport = index_job(workspace, project, force=force).join(work)
-    _continue_in_background(workspace, project)
+    follow_project(workspace, project)
+    schedule_deep_embedding(workspace, project)
     return report
 
 
@@ -95,7 +95,8 @@ def start_indexing(workspace: Workspace, project: Project, *, force: bool = Fals
 
     def run(inner: Work) -> IndexReport:
         report = update_project(workspace, project, inner, force=force)
-        _continue_in_background(workspace, project)
+        follow_project(workspace, project)
+        schedule_deep_embedding(workspace, project)
         if workspace.static is None:  # a named provider embeds what it has not embedded yet
             start_deep_embedding(workspace, project)
         return report
@@ -103,17 +104,8 @@ def start_indexing(workspace: Workspace, project: Project, *, force: bool = Fals
     return workspace.jobs.submit(key, "index", run, lasting=True)
 
 
-def _continue_in_background(workspace: Workspace, project: Project) -> None:
-    """In a server: follow changes and fill in deep vectors."""
-    follow_project(workspace, project)
-    schedule_deep_embedding(workspace, project)
-
-
 def embed_index(workspace: Workspace, project: Project, work: Work, *, wait: bool) -> None:
-    """Embed with the configured provider, replacing vectors of another.
-
-    A server embeds in the background unless the caller waits.
-    """
+    """Embed with the configured provider; a server does so in the background unless `wait`."""
     named = workspace.static is None and workspace.deep is not None
     if wait or (named and not workspace.stays):
         job = start_deep_embedding(workspace, project, gently=False)
@@ -187,7 +179,7 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
     for embedder in filter(None, (workspace.static, workspace.deep)):
         pairs = coverage_of(stores, embedder)
         coverage[embedder.name] = (sum(have for have, _ in pairs), sum(n for _, n in pairs))
-    is_watched, following = describe_following(project)
+    is_watched, following = _describe_following(project)
     return IndexStatus(
         root=str(project.root),
         state="indexing" if indexing else "incomplete" if incomplete else "ready",
@@ -208,6 +200,24 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         skipped_examples=metadata.skipped_examples if metadata else (),
         warnings=tuple(project.settings.warnings),
     )
+
+
+def _describe_following(project: Project) -> tuple[bool, dict[str, object]]:
+    """Whether this process or another watches the project, and how."""
+    if project.following is not None:
+        return project.following.is_watched(), project.following.describe()
+    path = project.folder / HEARTBEAT_FILE
+    leader = None
+    try:
+        if abs(time.time() - path.stat().st_mtime) <= LOST_LEADER_S:
+            with WriterLock(project.folder, "watcher.lock").held(wait_s=0):
+                pass  # the process that held it is gone
+    except IndexBusy:
+        leader = read_json(path)
+    except (OSError, SondeError):
+        pass
+    facts: dict[str, object] = leader if isinstance(leader, dict) else {}
+    return isinstance(leader, dict), {"role": "none", **(facts or {"watching": "off"})}
 
 
 def list_summaries(workspace: Workspace) -> Iterator[ProjectSummary]:
@@ -240,8 +250,7 @@ def read_current_text(
     if isinstance(content, Skipped):
         if content.reason in ("missing", "folder"):
             raise FileMissing(f"{path} in {found.root}", path=path)
-        reason = REASONS.get(content.reason, content.reason)
-        raise FileNotAdmitted(f"{path}: {content.reason}", path=path, reason=reason)
+        raise _not_admitted(path, content.reason)
     if not lines:
         return content.text
     match = _LINES.fullmatch(lines)

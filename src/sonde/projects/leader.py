@@ -22,43 +22,32 @@ from sonde.indexing.following import (
     Settling,
     Strategy,
     TreeWatch,
-    identify_roots,
     make_strategy,
     name_touched,
 )
+from sonde.indexing.sources import Identity, identify_files
 from sonde.policy.changes import WatchFailed, find_silent_file_system
 from sonde.projects.maintenance import IdleWork, check_if_due
-from sonde.projects.project import Project, Workspace
+from sonde.projects.project import HEARTBEAT_FILE, Project, Workspace
 from sonde.projects.update import find_changes, update_changed
 from sonde.runtime.work import Work
 from sonde.stores.files import write_json
 from sonde.stores.records import stamp_now
 
-HEARTBEAT_FILE = "watcher.json"
-TICK_S = 1.0
-"""How often a leader and those that stand by look at what is due."""
-IDLE_WORK_S = 60.0
-"""How often unused space and memory are freed."""
-_BEAT_S = 2.0
-"""How often a leader shows that it is alive."""
-_IDLE_WORK_AFTER_COMPARISON_S = 15.0
+TICK_S = 1.0  # how often a leader and those that stand by look at what is due
+IDLE_WORK_S = 60.0  # how often unused space and memory are freed
+_BEAT_S = 2.0  # how often a leader shows that it is alive
+_IDLE_WORK_AFTER_COMPARISON_S = 15.0  # what a comparison leaves is freed soon
 _QUIET_S, _QUIET_TIMES = 5.0, 20
 """Everything is compared after this long without events, or this many times as long as comparing
 takes, whichever is longer."""
-_BUSY_S, _BUSY_TIMES = 60.0, 100
-"""The same while events keep coming."""
-_NO_EVENTS_S, _NO_EVENTS_TIMES = 600.0, 400
-"""The same without any event: an overflowing queue may have lost all of them."""
-_POLL_S, _POLL_TIMES, _MAX_POLL_S = 2.0, 30, 60.0
-"""The same where the system reports no events."""
-_REOPEN_WATCH_S = 600.0
-"""How often polling tries whether the system can watch again."""
-_CHECK_S = 24 * 3600.0
-"""How often the index is checked for damage and drift."""
-_COMPARE_ALL_PATHS = 1_000
-"""From this many touched paths on, comparing everything is cheaper."""
-_MAX_RETRY_S = 60.0
-"""The longest pause between two attempts at what fails."""
+_BUSY_S, _BUSY_TIMES = 60.0, 100  # the same while events keep coming
+_NO_EVENTS_S, _NO_EVENTS_TIMES = 600.0, 400  # the same without any event: a queue may overflow
+_POLL_S, _POLL_TIMES, _MAX_POLL_S = 2.0, 30, 60.0  # the same where the system reports no events
+_REOPEN_WATCH_S = 600.0  # how often polling tries whether the system can watch again
+_CHECK_S = 24 * 3600.0  # how often the index is checked for damage and drift
+_COMPARE_ALL_PATHS = 1_000  # from this many touched paths on, comparing everything is cheaper
+_MAX_RETRY_S = 60.0  # the longest pause between two attempts at what fails
 _GONE = "the project's folder is not there"
 
 log = logging.getLogger(__name__)
@@ -99,9 +88,8 @@ class LeaderState:
                 "updates": self.updates,
                 "filesUpdated": self.files_updated,
             }
-        if self.last_update:
-            shown["lastUpdate"] = self.last_update
         notes = {
+            "lastUpdate": self.last_update,
             "strategyNote": self.strategy_note,
             "restartedAfter": self.restarted_after,
             "note": self.note,
@@ -130,7 +118,7 @@ class Leader:
         self._idle_work = IdleWork(workspace, project)
         self._settling = Settling(clock)
         self._watch: TreeWatch | None = None
-        self._roots: list[tuple[int, int] | None] = []
+        self._roots: Identity = {}
         self._config = stat_config(project.folder)
         self._strategy = self._start_strategy()
         self._differed: set[str] = set()
@@ -283,8 +271,7 @@ class Leader:
         except SondeError as error:
             log.info("%s: %s", self._project.folder, error)
             self._failing = True
-            gone = None in identify_roots(self._project.tree)
-            self._state.note = _GONE if gone else error.user_message
+            self._state.note = _GONE if None in self._find_roots().values() else error.user_message
             self._state.current = False
             self._retry_at = self._clock() + self._pause
             self._pause = min(2 * self._pause, _MAX_RETRY_S)
@@ -315,11 +302,14 @@ class Leader:
         state.updates, state.files_updated, state.last_update = 0, 0, ""
         return strategy
 
+    def _find_roots(self) -> Identity:
+        return identify_files(source.root for source in self._project.tree.sources)
+
     def _follow_roots(self) -> None:
-        roots = identify_roots(self._project.tree)
+        roots = self._find_roots()
         if roots == self._roots:
             return
-        if None in roots:
+        if None in roots.values():
             self._state.watching, self._state.current = "polling", False
             self._state.note = _GONE
         else:
@@ -333,7 +323,7 @@ class Leader:
         tree = self._project.tree
         old, self._watch = self._watch, None
         self._last_open = self._clock()
-        self._roots = identify_roots(tree)
+        self._roots = self._find_roots()
         silent = find_silent_file_system(source.root for source in tree.sources)
         mode, note = "polling", ""
         if self._project.settings.watching != "auto":

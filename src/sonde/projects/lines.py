@@ -120,13 +120,11 @@ def _choose_files(
     project: Project, sight: CandidateFiles, needs: Needs | None
 ) -> tuple[Collection[str], Collection[str]]:
     """The files that can match, and those whose content was admitted before."""
-    if not project.is_indexed():
-        return sight.entries.keys(), ()
-    try:
-        stores = project.stores().values()
-        return project.part(KnownFiles).candidates.choose(sight, needs, project.folder, stores)
-    except CatalogError:
-        return sight.entries.keys(), ()  # a broken index saves no time, and costs no answer
+    with suppress(CatalogError):  # a broken index saves no time, and costs no answer
+        if project.is_indexed():
+            stores = project.stores().values()
+            return project.part(KnownFiles).candidates.choose(sight, needs, project.folder, stores)
+    return sight.entries.keys(), ()
 
 
 def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit]:

@@ -28,30 +28,15 @@ from sonde.projects.update import (
 from sonde.runtime.jobs import Job
 from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work
+from sonde.stores import records
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.files import write_text
-from sonde.stores.records import (
-    is_check_due,
-    load_fingerprints,
-    load_heads,
-    load_metadata,
-    load_refused,
-    record_check,
-    save_dirty,
-    save_fingerprints,
-    save_metadata,
-    save_refused,
-)
 from sonde.types import Findings, IndexReport, Progress
 
-_THOROUGH_EVERY = timedelta(hours=24)
-"""How often every single word is looked at."""
-_RECENT = timedelta(minutes=10)
-"""Servers that come and go do not check an index again within this time."""
-_DEEP_VECTORS_S, _IDLE_S = 600.0, 120.0
-"""How long after a search deep vectors are made, and from when on memory is freed."""
-_COPIED_FILES = 200
-"""Files whose vectors are copied to another store in one write."""
+_THOROUGH_EVERY = timedelta(hours=24)  # how often every single word is looked at
+_RECENT = timedelta(minutes=10)  # servers that come and go do not check again within this time
+_DEEP_VECTORS_S, _IDLE_S = 600.0, 120.0  # after a search: make deep vectors until, free memory from
+_COPIED_FILES = 200  # files whose vectors are copied to another store in one write
 _QUESTION = (
     "Install a post-commit hook in this repository? Commits are then indexed even while no"
     " server runs."
@@ -79,7 +64,7 @@ def check_soon(workspace: Workspace, project: Project, *, asked: bool = False) -
 
 def check_if_due(workspace: Workspace, project: Project) -> None:
     """Check the project in the background, unless that was done minutes ago."""
-    if is_check_due(project.folder, _RECENT):
+    if records.is_check_due(project.folder, _RECENT):
         check_soon(workspace, project)
 
 
@@ -120,8 +105,8 @@ def check_project(
     be repaired piece by piece is set aside and rebuilt.
     """
     if thorough is None:
-        thorough = is_check_due(project.folder, _THOROUGH_EVERY, thorough=True)
-    refused = load_refused(project.folder)
+        thorough = records.is_check_due(project.folder, _THOROUGH_EVERY, thorough=True)
+    refused = records.load_refused(project.folder)
     before = dict(refused)
     try:
         with repairing_corruption(workspace, project):
@@ -136,30 +121,30 @@ def check_project(
             )
     except IndexCorrupt as error:
         log.warning("rebuilding the index of %s: %s", project.root, error)
-        record_check(project.folder, Findings(thorough=thorough), rebuilt=True)
+        records.record_check(project.folder, Findings(thorough=thorough), rebuilt=True)
         update_project(workspace, project, work, existing=True)
         return Findings()
     if refused != before:
-        save_refused(project.folder, refused)
+        records.save_refused(project.folder, refused)
     if findings.drift:
         log.warning("the index of %s had drifted: %s", project.root, findings)
         schedule_deep_embedding(workspace, project)
     _restore_records(workspace, project, work)
-    record_check(project.folder, findings)
+    records.record_check(project.folder, findings)
     return findings
 
 
 def _restore_records(workspace: Workspace, project: Project, work: Work) -> None:
     """Write the records of the index again if they are torn, edited or missing after a crash."""
-    metadata = load_metadata(project.folder)
+    metadata = records.load_metadata(project.folder)
     whole = metadata is not None and metadata.last_full_index is not None
     project.defer_records(0.0)
     update_project(workspace, project, work, paths=set() if whole else None, existing=True)
     for kind, store in project.stores().items():
         hashes = {path: state.hash for path, state in store.files().items()}
-        if load_fingerprints(project.folder, kind) != hashes:
+        if records.load_fingerprints(project.folder, kind) != hashes:
             with project.lock.held(work):
-                save_fingerprints(project.folder, kind, store.files())
+                records.save_fingerprints(project.folder, kind, store.files())
 
 
 class IdleWork:
@@ -251,7 +236,7 @@ def flush_index(
         running.wait(work)  # it may have begun before the last change
     report: IndexReport = index_job(workspace, found, existing=True).join(work)
     with found.lock.held(work):
-        save_dirty(found.folder, (), load_heads(found.folder))
+        records.save_dirty(found.folder, (), records.load_heads(found.folder))
     return {
         "status": "success",
         "projectPath": str(found.root),
@@ -339,8 +324,8 @@ def _convert(workspace: Workspace, found: Project, store: str, work: Work) -> No
             for opened in target.values():
                 opened.close()
         _write_setting(found, "store", store)
-        if metadata := load_metadata(found.folder):
-            save_metadata(found.folder, replace(metadata, store=store))
+        if metadata := records.load_metadata(found.folder):
+            records.save_metadata(found.folder, replace(metadata, store=store))
         found.remove_stores(found.settings.store_name)
         workspace.projects.forget(found.root)
 

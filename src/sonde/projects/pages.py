@@ -38,17 +38,12 @@ from sonde.types import FileText, Hit, StoreCounts
 
 PageMode = Literal["semantic", "lexical", "hybrid", "regex"]
 
-_MOST_LINES, _MOST_CHUNKS = 10_000, 200
-"""Hits of all pages together where the call does not say."""
-_MOST_LINE_CHARS = 16_000_000
-"""Text of the lines of one scan; far more than anyone pages through."""
-_PAGE_SIZE = 50
-_SNIPPET_CHARS = 500
-_UNCUT = 1 << 30
-_MOST_COLUMNS = 10
-"""Matches of one line whose columns are listed; a minified file has thousands."""
-_LEAD = 4
-"""A line that is too long is cut so that a quarter of what is shown is before the match."""
+_MOST_LINES, _MOST_CHUNKS = 10_000, 200  # hits of all pages together where the call does not say
+_MOST_LINE_CHARS = 16_000_000  # text of the lines of one scan; far more than anyone pages through
+_PAGE_SIZE, _SNIPPET_CHARS = 50, 500  # where the call does not say: a screen, and a paragraph
+_UNCUT = 1 << 30  # characters; no text has as many
+_MOST_COLUMNS = 10  # matches of one line whose columns are listed; a minified file has thousands
+_LEAD = 4  # a line that is too long is cut so that a quarter of what is shown is before the match
 _DEFAULTS: Mapping[str, object] = {
     "project": None,
     "path": None,
@@ -256,13 +251,11 @@ class MatchPage:
         key = (hit.project, hit.path)
         if key not in self._texts:
             known = (hit.state.size, hit.state.mtime_ns) if hit.state else None
-            try:
+            content = None
+            with suppress(FileMissing, PermissionDenied):  # the project's folder itself is gone
                 tree = self.workspace.projects.get(Path(hit.project)).tree
                 content = tree.read_again(hit.path, known)
-            except (FileMissing, PermissionDenied):  # the project's folder itself is gone
-                self._texts[key] = None
-            else:
-                self._texts[key] = content if isinstance(content, FileText) else None
+            self._texts[key] = content if isinstance(content, FileText) else None
         return self._texts[key]
 
 
@@ -342,9 +335,8 @@ def _find_lines(
     project, under = _locate(workspace, request)
     scan = request.scan(under)
     scan.compile()  # refuse a wrong pattern before anything is walked
-    everywhere = project == ALL
     projects = (
-        projects_in_scope(workspace, ALL) if everywhere else [find_project(workspace, project)]
+        projects_in_scope(workspace, ALL) if project == ALL else [find_project(workspace, project)]
     )
     hits: list[Hit] = []
     room = _MOST_LINE_CHARS

@@ -6,14 +6,14 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sonde.embedding.base import Embedder
 from sonde.errors import IndexCorrupt
-from sonde.indexing.sources import Tree
+from sonde.indexing.sources import Identity, Tree, identify_files
 from sonde.paging.cursor import ResultSets
 from sonde.runtime.jobs import Jobs
 from sonde.runtime.processes import Child
@@ -25,26 +25,12 @@ from sonde.types import Kind
 FRESH_S = (0.5, 10.0)
 """How long an index counts as fresh: five times as long as comparing it took, within these bounds,
 so that a large project is not compared all the time."""
+HEARTBEAT_FILE = "watcher.json"
+LOST_LEADER_S = 10.0  # when a leader that shows no sign of life counts as stuck: five heartbeats
 _STEMS: Mapping[Kind, str] = {"code": "index", "docs": "docs"}
 _DATABASES = ("index.db", "docs.db", "index.lance.db", "docs.lance.db")
 _BACKUP = ".bak"
-_SECOND_SUSPICION_S = 60.0
-"""A store that proves whole is set aside all the same when it is reported broken again so soon."""
-
-Identity = Mapping[Path, tuple[int, int] | None]
-"""Which files lie under these names."""
-
-
-def identify_files(paths: Iterable[Path]) -> Identity:
-    """Which files lie under these names now; None for a name without a file."""
-    found: dict[Path, tuple[int, int] | None] = {}
-    for path in paths:
-        try:
-            facts = path.stat()
-            found[path] = (facts.st_dev, facts.st_ino)
-        except OSError:
-            found[path] = None
-    return found
+_SECOND_SUSPICION_S = 60.0  # a whole store reported broken again so soon is set aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +116,8 @@ class Project:
         """What keeps the index current, in a server."""
         self.last_search = float("-inf")
         """When it was last searched, by its clock."""
+        self.shown: Counter[str] = Counter()
+        """How often searches showed each file."""
         self._open_store = open_store
         self._clock = clock
         self._guard = threading.Lock()
@@ -138,7 +126,6 @@ class Project:
         self._parts: dict[type[ProjectPart], ProjectPart] = {}
         self._fresh_until = self._record_after = float("-inf")
         self._was_replaced = False
-        self._shown: Counter[str] = Counter()
         self._proved_whole_at = float("-inf")
 
     @property
@@ -180,14 +167,6 @@ class Project:
     def seconds_since_search(self) -> float:
         """How long ago it was last searched; infinite if never."""
         return self._clock() - self.last_search
-
-    def note_shown(self, path: str) -> None:
-        """Note that a search showed this file."""
-        self._shown[path] += 1
-
-    def most_shown(self, limit: int) -> list[str]:
-        """The files that searches show most; they get their deep vectors first."""
-        return [path for path, _ in self._shown.most_common(limit)]
 
     def mark_fresh(self, seconds: float) -> None:
         """Let the index count as fresh for a while after a full comparison."""
@@ -256,10 +235,7 @@ class Project:
         return opened
 
     def set_aside(self) -> None:
-        """Move the files of a broken store to `<name>.bak`, so that its next use starts empty.
-
-        The other store, if it is whole, stays.
-        """
+        """Move the files of broken stores to `<name>.bak`; these start empty, whole ones stay."""
         broken = [kind for kind in _STEMS if self._is_broken(kind)]
         self.close()
         if not broken:

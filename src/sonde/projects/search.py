@@ -44,14 +44,11 @@ from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, Filter, Hit, Kind
 
-_LONGEST_QUERY = 100_000
-"""Characters, as the tools declare; nothing longer is read."""
-_CHECKED_HITS = 20
-"""Best hits whose files are compared with the disk before they are shown: two pages."""
+_LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
+_CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
 _RANKING_SLOTS = threading.BoundedSemaphore(4)
 """Rankings at a time: each takes tens of megabytes, and more of them only wait for each other."""
-_CANCEL_POLL_S = 0.1
-"""How often a search that waits for a slot looks whether its caller is gone."""
+_CANCEL_POLL_S = 0.1  # how often a search that waits for a slot looks whether its caller is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +356,7 @@ def present_hit(
 ) -> Hit:
     """The hit as the file is now, cut to the lines that answer."""
     project = workspace.projects.get(Path(hit.project))
-    project.note_shown(hit.path)
+    project.shown[hit.path] += 1
     if moved:
         try:
             hit = refresh_hit(hit, project.tree.read)
@@ -367,9 +364,7 @@ def present_hit(
             hit = replace(hit, stale=True)
     text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)
     # an overview has lines of its own: they say nothing about where in the file it is
-    lines = hit.text.count("\n", 0, -1)
-    kept = lines == hit.span.end_line - hit.span.start_line
-    if not kept:
+    if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=text)
     # a hit is not named after a definition that starts only after the lines shown of it
     before, name, _ = hit.text.partition(hit.symbol.rpartition(".")[2] or "\0")

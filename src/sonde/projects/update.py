@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 
 from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
@@ -17,33 +16,19 @@ from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work, WriterLock
 from sonde.searching.hits import find_changed
+from sonde.stores import records
 from sonde.stores.files import write_text
-from sonde.stores.records import (
-    Metadata,
-    load_metadata,
-    load_refused,
-    save_fingerprints,
-    save_metadata,
-    save_refused,
-    stamp_now,
-)
 from sonde.types import FileContent, FileState, IndexReport
 
 _RECORD_TIMES = 20
 """The records of an index are written whole; under constant edits, this many times as long as
 that takes passes in between. The full comparison once it is quiet makes up for the last."""
-_WANTED_FILES = 20
-"""The files shown most that get their deep vectors first."""
-_SET_ASIDE_S = 0.2
-"""How long a search that found the index corrupt waits to set it aside."""
-_REINDEX_STALE_S = 0.1
-"""How long an answer waits for the lock to index what changed; then it says what is stale."""
-_MAX_COMPARED_FILES = 20_000
-"""Beyond this many files a one-shot command answers from the index as it is."""
-_CATCH_UP_S = 1.0
-"""How long a search waits for pending changes to be indexed."""
-_JOB_THRESHOLD_FILES = 100
-"""From this many changed files on, an update is a job that the status shows."""
+_WANTED_FILES = 20  # the files shown most that get their deep vectors first
+_SET_ASIDE_S = 0.2  # how long a search that found the index corrupt waits to set it aside
+_REINDEX_STALE_S = 0.1  # how long an answer waits for the lock before it says what is stale
+_MAX_COMPARED_FILES = 20_000  # beyond it a one-shot command answers from the index as it is
+_CATCH_UP_S = 1.0  # how long a search waits for pending changes to be indexed
+_JOB_THRESHOLD_FILES = 100  # from this many changes on, an update is a job that the status shows
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +41,7 @@ def compare_project(
         project.tree,
         project.stores(),
         work,
-        refused=load_refused(project.folder),
+        refused=records.load_refused(project.folder),
         paths=paths,
         force=force,
     )
@@ -102,15 +87,15 @@ def _update(
     force: bool,
     hurried: bool,
 ) -> IndexReport:
-    began, recipe = stamp_now(), recipe_of(project.tree)
-    metadata = load_metadata(project.folder) or Metadata(
+    began, recipe = records.stamp_now(), recipe_of(project.tree)
+    metadata = records.load_metadata(project.folder) or records.Metadata(
         project_path=str(project.root), created_at=began, store=project.settings.store_name
     )
     config = project.folder / "config.json"
     if not config.exists():
         write_text(config, project.settings.config_text)
     if not project.is_indexed():
-        save_metadata(project.folder, metadata)
+        records.save_metadata(project.folder, metadata)
     if paths is None and metadata.recipe != recipe:
         # chunked in another way than now: unchanged files must be chunked again as well
         force = force or metadata.recipe != ""
@@ -127,8 +112,8 @@ def _update(
     if workspace.static:
         # chunks of an index that another version wrote have no vectors of this model yet
         refine_vectors(stores, workspace.static, project.lock, work)
-    if diff.refused != load_refused(project.folder):
-        save_refused(project.folder, diff.refused)
+    if diff.refused != records.load_refused(project.folder):
+        records.save_refused(project.folder, diff.refused)
     if paths is None:
         least, most = workspace.fresh_s
         project.mark_fresh(min(max(least, 5 * report.seconds), most))
@@ -146,10 +131,7 @@ def _update(
 
 
 def update_changed(workspace: Workspace, project: Project, paths: set[str], work: Work) -> None:
-    """Index these paths if they differ; most events lead to no change, and to no lock.
-
-    Many changes are indexed by a job, so that the status shows how far it is.
-    """
+    """Index these paths if they differ; most events lead to no change, and to no lock."""
     everything = EVERYTHING in paths
     diff = compare_project(project, work, None if everything else paths)
     changes = diff.names()
@@ -204,7 +186,7 @@ def compact_project(project: Project, work: Work) -> None:
 
 def _is_recorded(project: Project, omitted: Mapping[str, int]) -> bool:
     """Whether the records describe the index as it is, with what it leaves out."""
-    metadata = load_metadata(project.folder)
+    metadata = records.load_metadata(project.folder)
     return (
         metadata is not None
         and metadata.last_full_index is not None
@@ -216,28 +198,26 @@ def _is_recorded(project: Project, omitted: Mapping[str, int]) -> bool:
 
 def _set_aside(project: Project) -> None:
     project.set_aside()
-    if metadata := load_metadata(project.folder):
-        save_metadata(project.folder, replace(metadata, last_full_index=None, generation=0))
+    if metadata := records.load_metadata(project.folder):
+        records.save_metadata(project.folder, replace(metadata, last_full_index=None, generation=0))
 
 
 def _record(
-    project: Project, metadata: Metadata, report: IndexReport, began: str, *, full: bool
+    project: Project, metadata: records.Metadata, report: IndexReport, began: str, *, full: bool
 ) -> None:
     stores = project.stores()
     for kind, store in stores.items():
-        save_fingerprints(project.folder, kind, store.files())
+        records.save_fingerprints(project.folder, kind, store.files())
     first = metadata.last_full_index is None or report.files_unchanged == 0
-    save_metadata(
-        project.folder,
-        metadata.updated(
-            code=stores["code"].counts(),
-            docs=stores["docs"].counts(),
-            full_index=began if full and first else None,
-            incremental=stamp_now(),
-            report=report if full else None,
-            generation=generation_of(stores),
-        ),
+    updated = metadata.updated(
+        code=stores["code"].counts(),
+        docs=stores["docs"].counts(),
+        full_index=began if full and first else None,
+        incremental=records.stamp_now(),
+        report=report if full else None,
+        generation=generation_of(stores),
     )
+    records.save_metadata(project.folder, updated)
 
 
 def index_job(
@@ -313,7 +293,10 @@ def start_deep_embedding(
 
 def _refine(project: Project, embedder: Embedder, work: Work) -> int:
     """Give every chunk its deep vector, those of the files shown most first."""
-    wanted = partial(project.most_shown, _WANTED_FILES)
+
+    def wanted() -> list[str]:
+        return [path for path, _ in project.shown.most_common(_WANTED_FILES)]
+
     try:
         with WriterLock(project.folder, "refine.lock").held(wait_s=0):
             return refine_vectors(project.stores(), embedder, project.lock, work, wanted=wanted)
@@ -354,7 +337,7 @@ def follow_project(workspace: Workspace, project: Project) -> None:
         return
     if project.following is not None and project.following.is_alive():
         return
-    metadata = load_metadata(project.folder)
+    metadata = records.load_metadata(project.folder)
     if metadata is not None and metadata.last_full_index is not None:
         project.start_following(lambda: workspace.start_follower(workspace, project))
 

@@ -14,9 +14,10 @@ from sonde.chunking.views import VIEW_TYPES
 from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, EmbeddingFailed, IndexCorrupt, InvalidRequest, SondeError
 from sonde.indexing.pipeline import refine_vectors
+from sonde.indexing.sources import Identity, identify_files
 from sonde.indexing.views import update_views
 from sonde.projects.find import find_project, indexed_project
-from sonde.projects.project import Identity, Project, ProjectPart, Workspace, identify_files
+from sonde.projects.project import Project, ProjectPart, Workspace
 from sonde.projects.update import (
     find_stale_files,
     refresh,
@@ -42,8 +43,7 @@ from sonde.version import __version__
 if TYPE_CHECKING:
     from sonde.searching.chunk_files import ChunkFiles
 
-_VIEWS_WAIT_S = 20.0
-"""How long a search in a server waits for views before it answers from those there are."""
+_VIEWS_WAIT_S = 20.0  # how long a search in a server waits for views before it does without
 _FILES = {
     "documentation": "doc-chunks.json",
     "symbols": "code-symbols.json",
@@ -249,16 +249,9 @@ def _make_views(workspace: Workspace, project: Project, work: Work) -> int:
 
 
 def export_chunks(
-    workspace: Workspace,
-    output: str | None = None,
-    project: str | None = None,
-    *,
-    work: Work,
+    workspace: Workspace, output: str | None = None, project: str | None = None, *, work: Work
 ) -> dict[str, object]:
-    """Write every view with its embedding to chunk files, by default in `.cortex/chunks`.
-
-    Under `files`, the answer counts the chunks of each.
-    """
+    """Write every view with its embedding to chunk files, by default in `.cortex/chunks`."""
     found = indexed_project(workspace, project)
     embedder = workspace.static or workspace.deep
     if embedder is None:

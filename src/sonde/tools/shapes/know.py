@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 
-from sonde.everything import FileExcerpt
 from sonde.knowledge.getting import EntryContent, Messages
 from sonde.knowledge.ranking import AnyHit, FileHit, find_message_id, make_uri, read_knowledge_query
 from sonde.knowledge.retrieval import SHORTEST, Order, cut_excerpt, find_offset
@@ -25,7 +24,7 @@ from sonde.stores.knowledge.base import (
 from sonde.text.formats import read_day_end, read_time, show_time
 from sonde.tools.schema import Param, bind
 from sonde.tools.tool import read_arguments
-from sonde.types import Json
+from sonde.types import FileExcerpt, Json
 from sonde.values import invalid_value
 
 RESERVED_TOKENS = 25
