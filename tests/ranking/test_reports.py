@@ -1,5 +1,8 @@
 """A long query is read as people read it: where it points counts more than what it repeats."""
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -111,3 +114,23 @@ def test_no_text_takes_long_to_read(piece: str) -> None:
     began = time.process_time()
     read_question(text)
     assert time.process_time() - began < 1.0
+
+
+def test_a_report_is_read_alike_in_every_process():
+    """Terms that occur equally often keep the order of the report, whatever the hash seed."""
+    script = (
+        "from sonde.ranking.question import read_report\n"
+        "code = ' '.join(f'name{n}' for n in range(60))\n"
+        "print(read_report('It breaks\\n\\n```\\n' + code + '\\n```\\n' + 'more ' * 80).terms)"
+    )
+    read = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(4)
+    }
+    assert len(read) == 1

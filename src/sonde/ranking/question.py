@@ -81,7 +81,7 @@ def read_report(text: str) -> Report | None:
     places = [*_PATH.findall(plain), *_FOLDERS.findall(plain), *addresses]
     dotted = _DOTTED.findall(body) + _DOTTED.findall(code)
     frames = (next(filter(None, match.groups()), "") for match in _FRAME.finditer(plain))
-    counted = Counter([*index_terms(body), *index_terms(title), *set(index_terms(code))])
+    counted = Counter([*index_terms(body), *index_terms(title), *unique(index_terms(code))])
     return Report(
         title=title,
         body=body,
