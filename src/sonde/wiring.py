@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -245,7 +246,7 @@ def open_project(settings: Settings, root: Path) -> Project:
 
 def _read_cortex_file(root: Path) -> str:
     """The text of the project's `.cortex/config.yml`; empty if it is missing or may not be read."""
-    if not (root / CORTEX_FILE).exists():
+    if not os.path.lexists(root / CORTEX_FILE):
         return ""  # the usual case: a folder that may turn out to be no project is not opened
     data = read_document(root, CORTEX_FILE, _CORTEX_FILE_BYTES)
     try:
