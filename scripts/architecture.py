@@ -68,13 +68,10 @@ def draw(house: Structure) -> str:
         a, b = x1 + w1 * (0.5 + shift), x2 + w2 * (0.5 + shift)
         half = (y1 + BOX + y2) / 2
         line = f"M{a:.0f} {y1 + BOX:.0f}C{a:.0f} {half:.0f} {b:.0f} {half:.0f} {b:.0f} {y2:.0f}"
-        parts.append(f'<path d="{line}" stroke-width="{1 + min(count, 40) / 10:.1f}"/>')
+        parts.append(f'<path d="{line}" stroke-width="{1 + (count > 4) + (count > 19)}"/>')
     sizes = Counter(module.floor for module in house.modules.values())
-    lines = Counter[str]()
-    for module in house.modules.values():
-        lines[module.floor] += module.lines
     for name, (x, top, width) in boxes.items():
-        note = f"{sizes[name]} files, {lines[name]:,} lines" if width > 240 else str(sizes[name])
+        note = f"{sizes[name]} files" if sizes[name] > 1 else ""
         parts.append(f'<rect x="{x:.0f}" y="{top:.0f}" width="{width:.0f}" height="{BOX}"/>')
         parts.append(f'<text x="{x + 8:.0f}" y="{top + 17:.0f}">{escape(name)}</text>')
         parts.append(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from sonde.errors import InvalidRequest
@@ -70,32 +71,38 @@ def follow_knowledge(
 
 def watch_source(root: Path, work: Work) -> Iterator[None]:
     """Yields whenever anything at or below a path may have changed, until the work is cancelled."""
-    from watchfiles import watch
+    from sonde.policy.changes import FolderWatch, WatchFailed
 
-    def is_wanted(_change: object, path: str) -> bool:
+    def is_wanted(path: str) -> bool:
         # programs that keep notes write into folders of their own all the time
         inside = Path(path).relative_to(root) if path.startswith(str(root)) else Path(path)
         return not any(part.startswith(".") for part in inside.parts[:-1])
 
-    checked, interval = 0.0, 0.0  # the first check finds what changed before the watch began
-    try:
-        events = watch(
-            root, watch_filter=is_wanted, step=WATCH_STEP_MS, debounce=WATCH_SETTLE_MS,
-            rust_timeout=WATCH_STEP_MS, yield_on_timeout=True, raise_interrupt=True,
-        )  # fmt: skip
-        for changes in events:
+    events: SimpleQueue[set[str] | Exception] = SimpleQueue()
+    interval = RECHECK_INTERVAL_S
+    with contextlib.ExitStack() as stack:
+        try:
+            watch = FolderWatch(
+                [str(root)],
+                events.put,
+                recursive=True,
+                step_ms=WATCH_STEP_MS,
+                gather_ms=WATCH_SETTLE_MS,
+            )
+            stack.callback(watch.close)
+        except (OSError, WatchFailed):
+            interval = POLL_INTERVAL_S  # no events are reported, such as with too many folders
+        checked = float("-inf")  # the first check finds what changed before the watch began
+        while True:
             work.check()
-            if changes or time.monotonic() - checked >= interval:
+            found: set[str] | Exception = set()
+            with contextlib.suppress(Empty):
+                found = events.get(timeout=WATCH_STEP_MS / 1000)
+            if isinstance(found, Exception):
+                found, interval = set(), POLL_INTERVAL_S
+            if any(map(is_wanted, found)) or time.monotonic() - checked >= interval:
                 yield
-                checked, interval = time.monotonic(), RECHECK_INTERVAL_S
-    except OSError:
-        pass
-    while True:  # no events are reported, such as with too many folders: poll
-        until = time.monotonic() + POLL_INTERVAL_S
-        while time.monotonic() < until:
-            work.check()
-            time.sleep(WATCH_STEP_MS / 1000)
-        yield
+                checked = time.monotonic()
 
 
 def add_entry(
