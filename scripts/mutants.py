@@ -1,9 +1,10 @@
 """Changes the source in one small place at a time and counts how many changes the tests notice.
 
-    mutants.py [--count 100] [--seed 1] [--seconds 180] [--out FILE]
+    mutants.py [--count 100] [--seed 1] [--seconds 180] [--nearest 8] [--quick] [--out FILE]
 
 Each mutant is a copy of the source with one operator, comparison, constant or condition changed.
-It is tried with the test files nearest to its module by imports, then with the golden answers.
+It is tried with the test files nearest to its module by imports, then with the golden answers
+(`--quick` leaves those out: what survives then may still be noticed by the whole suite).
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from pathlib import Path
 from structure import PACKAGE, Module, Structure
 
 ROOT = Path(__file__).resolve().parent.parent
-NEAREST = 8
-"""Test files that a mutant is tried with before the golden answers."""
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -86,7 +85,7 @@ def make_mutant(module: Module, chance: random.Random) -> Mutant | None:
     return Mutant(module.name, line, before, ast.unparse(node)[:120], text)
 
 
-def nearest_tests(house: Structure, module: str) -> list[Path]:
+def nearest_tests(house: Structure, module: str, most: int) -> list[Path]:
     """Test files by how few imports lead from them to the module."""
     importers: dict[str, set[str]] = {}
     for name, others in house.imports.items():
@@ -105,10 +104,10 @@ def nearest_tests(house: Structure, module: str) -> list[Path]:
         near = [steps for name, steps in distance.items() if f"{name} import" in text]
         if near and "golden" not in path.parts:
             ranked.append((min(near), len(text), path))
-    return [path for _, _, path in sorted(ranked)[:NEAREST]]
+    return [path for _, _, path in sorted(ranked)[:most]]
 
 
-def try_mutant(house: Structure, mutant: Mutant, seconds: int) -> str:
+def try_mutant(house: Structure, mutant: Mutant, args: argparse.Namespace) -> str:
     """`killed`, `timeout` or `survived`."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / PACKAGE
@@ -117,13 +116,14 @@ def try_mutant(house: Structure, mutant: Mutant, seconds: int) -> str:
         (copy / place).write_text(mutant.text)
         environ = dict(os.environ, PYTHONPATH=folder, PYTHONDONTWRITEBYTECODE="1")
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        for tests in (nearest_tests(house, mutant.module), [ROOT / "tests" / "golden"]):
+        golden = [] if args.quick else [ROOT / "tests" / "golden"]
+        for tests in (nearest_tests(house, mutant.module, args.nearest), golden):
             if not tests:
                 continue
             try:
                 code = subprocess.run(
                     [*command, *map(str, tests)],
-                    cwd=ROOT, env=environ, capture_output=True, timeout=seconds, check=False,
+                    cwd=ROOT, env=environ, capture_output=True, timeout=args.seconds, check=False,
                 ).returncode  # fmt: skip
             except subprocess.TimeoutExpired:
                 return "timeout"
@@ -137,6 +137,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=180, help="for each mutant's nearest tests")
+    parser.add_argument("--nearest", type=int, default=8, help="test files to try first")
+    parser.add_argument("--quick", action="store_true", help="leave the golden answers out")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     house, chance = Structure(ROOT), random.Random(args.seed)
@@ -147,7 +149,7 @@ def main() -> int:
         mutant = make_mutant(module, chance)
         if mutant is None:
             continue
-        outcome = try_mutant(house, mutant, args.seconds)
+        outcome = try_mutant(house, mutant, args)
         results.append({**asdict(mutant), "text": None, "outcome": outcome})
         print(f"{len(results):3} {outcome:8} {mutant.module}:{mutant.line} {mutant.before[:90]}")
         sys.stdout.flush()
