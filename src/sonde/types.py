@@ -100,6 +100,8 @@ class ListedFile(NamedTuple):
     path: str
     size: int
     mtime_ns: int
+    stamp: int = 0
+    """Differs whenever size, times or inode do; see `policy.roots.stamp_file`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class FileContent:
     hash: str
     size: int
     mtime_ns: int
+    stamp: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ class FileText:
     data: bytes
     size: int
     mtime_ns: int
+    stamp: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,8 @@ class FileState:
     mtime_ns: int
     language: str
     kind: Kind
+    stamp: int = 0
+    """That of the file when it was read; 0 if it may have been written at that moment."""
 
     @property
     def stem(self) -> str:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
 from sonde.policy.read import FileReader, decode_text
+from sonde.policy.roots import stamp_file
 from sonde.policy.walk import check_path
 from sonde.types import FileContent, ListedFile, Skipped
 
@@ -43,6 +44,7 @@ def test_a_file_is_read_with_its_hash_size_and_time(tmp_path: Path) -> None:
         hashlib.sha256(data).hexdigest(),
         len(data),
         place.stat().st_mtime_ns,
+        stamp_file(place.stat()),
     )
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sonde.errors import FileMissing, InvalidPattern, OutsideRoots
 from sonde.policy.admit import REASONS, Rules
+from sonde.policy.roots import stamp_file
 from sonde.policy.walk import check_path, walk_files, walk_folders
 from sonde.types import ListedFile, Skipped
 
@@ -35,7 +36,7 @@ def test_files_come_in_the_order_of_their_names_with_size_and_time(tmp_path: Pat
     found = list(walk_files(tmp_path, Rules()))
     assert [one.path for one in found] == ["a/b/c.py", "a/z.py", "a.py", "b.py"]
     facts = (tmp_path / "b.py").stat()
-    assert found[-1] == ListedFile("b.py", facts.st_size, facts.st_mtime_ns)
+    assert found[-1] == ListedFile("b.py", facts.st_size, facts.st_mtime_ns, stamp_file(facts))
 
 
 def test_a_denied_folder_is_one_entry_and_nothing_overrides_it(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def update_index(
             retry_in_halves(batch.contents, write)
             for state in tally.cut_short:
                 diff.omitted.add(Skipped(state.path, CUT_SHORT))
-                diff.refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
+                diff.refused[state.path] = (state.stamp, CUT_SHORT)
             tally.cut_short.clear()
             work.report(tally.progress())
     return IndexReport(
@@ -188,9 +188,9 @@ def _read(
     if isinstance(content, Skipped):
         diff.omitted.add(content)
         if content.reason in _REFUSALS and not _is_racy(entry.mtime_ns, began):
-            diff.refused[entry.path] = (entry.size, entry.mtime_ns, content.reason)
+            diff.refused[entry.path] = (entry.stamp, content.reason)
     elif _is_racy(content.mtime_ns, began):
-        return replace(content, mtime_ns=0)
+        return replace(content, stamp=0)
     return content
 
 

@@ -85,8 +85,8 @@ class Tree:
         with self.open_reader() as reader:
             return reader.read(path)
 
-    def read_again(self, path: str, known: tuple[int, int] | None) -> FileText | Skipped:
-        """One file's text as UTF-8; of the size and time that are known, it was admitted before."""
+    def read_again(self, path: str, known: int | None) -> FileText | Skipped:
+        """One file's text as UTF-8; under the stamp `known`, it was admitted before."""
         with self.open_reader() as reader:
             return reader.read_utf8(path, vouched=known)
 
@@ -135,8 +135,8 @@ class TreeReader:
         reader, below = self._find(path)
         return reader.read(below)
 
-    def read_utf8(self, path: str, *, vouched: tuple[int, int] | None = None) -> FileText | Skipped:
-        """One file's text as UTF-8; of the size and time `vouched`, it was admitted before."""
+    def read_utf8(self, path: str, *, vouched: int | None = None) -> FileText | Skipped:
+        """One file's text as UTF-8; under the stamp `vouched`, it was admitted before."""
         reader, below = self._find(path)
         return reader.read_utf8(below, vouched=vouched)
 

@@ -1,7 +1,7 @@
 """The current admitted files of a project, found again with as few system calls as possible.
 
 The first look walks everything. After that, a folder is listed again only if its own time changed
-or an ignore file that applies in it; every file's size and time are read each time. So a look
+or an ignore file that applies in it; every file's metadata are read each time. So a look
 finds everything that a walk would, for one system call per file.
 """
 
@@ -135,8 +135,8 @@ class _Count:
                 facts = look_at(base + path)
             except OSError:
                 return None
-            if (facts.st_size, facts.st_mtime_ns, facts.st_nlink, facts.st_mode) != stamp:
-                known.files[path] = _stamp_file(facts)
+            if (found := _stamp_file(facts)) != stamp:
+                known.files[path] = found
                 self._judge(path, facts)
                 changed = True
         return changed
@@ -226,4 +226,4 @@ def _stamp_folder(facts: os.stat_result) -> _Stamp:
 
 
 def _stamp_file(facts: os.stat_result) -> _Stamp:
-    return facts.st_size, facts.st_mtime_ns, facts.st_nlink, facts.st_mode
+    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino

@@ -29,6 +29,7 @@ from sonde.policy.roots import (
     show_path,
     skip_unreadable,
     split_inside,
+    stamp_file,
 )
 from sonde.policy.secrets import secret_in
 from sonde.types import FileContent, FileText, Skipped
@@ -115,13 +116,13 @@ class FileReader(OpenPath):
         if secret := secret_in(text):
             return Skipped(named, "secret_content", secret)
         digest = hashlib.sha256(data).hexdigest()
-        return FileContent(named, text, digest, len(data), clamp_mtime(facts))
+        return FileContent(named, text, digest, len(data), clamp_mtime(facts), stamp_file(facts))
 
-    def read_utf8(self, path: str, *, vouched: tuple[int, int] | None = None) -> FileText | Skipped:
+    def read_utf8(self, path: str, *, vouched: int | None = None) -> FileText | Skipped:
         """The file as UTF-8 and without a hash, to search its bytes.
 
-        `vouched` is the size and time of a state whose content was admitted before: a file that an
-        index has read, unchanged since, is not searched for secrets again.
+        `vouched` is the stamp of a state whose content was admitted before: a file that an index
+        has read, unchanged since, is not searched for secrets again.
         """
         taken = self._take(path)
         if isinstance(taken, Skipped):
@@ -130,11 +131,12 @@ class FileReader(OpenPath):
         text = encode_text(data)
         if text is None:
             return Skipped(named, "binary")
-        if vouched != (len(data), facts.st_mtime_ns) and (
+        stamp = stamp_file(facts)
+        if vouched != stamp and (
             secret := secret_in(text.decode("utf-8", "surrogatepass"))
         ):
             return Skipped(named, "secret_content", secret)
-        return FileText(named, text, len(data), facts.st_mtime_ns)
+        return FileText(named, text, len(data), facts.st_mtime_ns, stamp)
 
     def _take(self, path: str) -> tuple[str, bytes, os.stat_result] | Skipped:
         """The file's name in the project, its bytes and its metadata."""

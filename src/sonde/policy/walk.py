@@ -31,6 +31,7 @@ from sonde.policy.roots import (
     show_path,
     skip_unreadable,
     split_inside,
+    stamp_file,
 )
 from sonde.types import ListedFile, Skipped
 
@@ -213,7 +214,7 @@ def judge_file(path: str, facts: os.stat_result, gate: Gate) -> ListedFile | Ski
         return Skipped(path, "hard_link")
     if not gate.includes(path):
         return Skipped(path, "not_included")
-    return ListedFile(path, facts.st_size, clamp_mtime(facts))
+    return ListedFile(path, facts.st_size, clamp_mtime(facts), stamp_file(facts))
 
 
 def _name_kind(mode: int) -> str:

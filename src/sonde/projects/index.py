@@ -279,8 +279,7 @@ def list_chunks(
         for chunk in sorted(chunks, key=lambda chunk: chunk.span.start_byte)
         if line is None or chunk.span.start_line <= line <= chunk.span.end_line
     ]
-    now = (verdict.size, verdict.mtime_ns)
-    return shown, not any(state and (state.size, state.mtime_ns) == now for state in states)
+    return shown, not any(state and state.stamp == verdict.stamp for state in states)
 
 
 def list_paths(workspace: Workspace, project: str | None, prefix: str, limit: int) -> Sequence[str]:

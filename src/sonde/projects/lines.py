@@ -72,7 +72,7 @@ def scan_project(
         for path in _narrow_scope(scan, chosen):
             work.check()
             entry = sight.entries[path]
-            vouched = (entry.size, entry.mtime_ns) if path in trusted else None
+            vouched = entry.stamp if path in trusted else None
             text = reader.read_utf8(path, vouched=vouched)
             if not isinstance(text, Skipped):
                 for line in grep_text(
@@ -134,7 +134,7 @@ def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit
         if state is None or state.path != text.path:
             kind = project.tree.kind_of(text.path) or "docs"
             name = language_of(text.path).name
-            state = FileState(text.path, "", text.size, text.mtime_ns, name, kind)
+            state = FileState(text.path, "", text.size, text.mtime_ns, name, kind, text.stamp)
         end = line.start_byte + measure_utf8(line.text)
         yield Hit(
             project=str(project.root),

@@ -102,13 +102,12 @@ class LineCandidates:
             path
             for store in stores
             for path, state in store.files().items()
-            if (entry := entries.get(path))
-            and (entry.size, entry.mtime_ns) == (state.size, state.mtime_ns)
+            if (entry := entries.get(path)) and entry.stamp == state.stamp
         }
         refused = {
             path
-            for path, (size, mtime, _) in load_refused(folder).items()
-            if (entry := entries.get(path)) and (entry.size, entry.mtime_ns) == (size, mtime)
+            for path, (stamp, _) in load_refused(folder).items()
+            if (entry := entries.get(path)) and entry.stamp == stamp
         }
         self._index = index = _Index(
             key,
