@@ -382,6 +382,8 @@ class IndexStatus:
     """Languages chunked without a grammar -> number of files."""
     checks: Json = field(default_factory=dict)
     progress: Progress | None = None
+    freshness: str = ""
+    """How much of the project the index covers."""
     last_error: Json | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Reason -> number of files."""

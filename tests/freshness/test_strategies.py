@@ -143,7 +143,10 @@ def test_git_indexes_with_the_commit_and_not_before(committed: Any) -> None:
     wait_until(lambda: waits(committed), "it waits")
     wait_until(lambda: committed.following()["pendingFiles"] == 1, "told")
     answer = search_code(committed.app, "unrelated", mode="lexical", work=Work())
-    assert answer["metadata"]["freshness"] == "complete; 1 changed files wait (strategy git)"
+    assert answer["metadata"]["freshness"] == (
+        "incomplete; 1 of 22 files are not indexed as they are: "
+        "they wait for a commit (strategy git)"
+    )
     assert committed.holds("pkg/m1.py") == before
     commit(committed, "two")
     wait_found(committed, "first_commit")

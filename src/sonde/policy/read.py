@@ -132,9 +132,7 @@ class FileReader(OpenPath):
         if text is None:
             return Skipped(named, "binary")
         stamp = stamp_file(facts)
-        if vouched != stamp and (
-            secret := secret_in(text.decode("utf-8", "surrogatepass"))
-        ):
+        if vouched != stamp and (secret := secret_in(text.decode("utf-8", "surrogatepass"))):
             return Skipped(named, "secret_content", secret)
         return FileText(named, text, len(data), facts.st_mtime_ns, stamp)
 

@@ -26,6 +26,7 @@ from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
 from sonde.policy.roots import resolve_inside
 from sonde.projects.find import find_project, indexed_project, known_roots, require_consent
+from sonde.projects.freshness import describe_freshness
 from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
 from sonde.projects.update import (
     follow_project,
@@ -173,7 +174,9 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
     plain = Counter(one.name for one in languages if one.kind == "code" and not one.grammar)
     metadata = load_metadata(project.folder)
     job = workspace.jobs.find(f"index:{project.key}")
-    indexing = job is not None and job.status == "running"
+    freshness, progress = describe_freshness(workspace, project)
+    if job and job.status == "running":
+        progress = progress or job.progress
     incomplete = metadata is None or metadata.last_full_index is None
     coverage = {}
     for embedder in filter(None, (workspace.static, workspace.deep)):
@@ -182,7 +185,7 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
     is_watched, following = _describe_following(project)
     return IndexStatus(
         root=str(project.root),
-        state="indexing" if indexing else "incomplete" if incomplete else "ready",
+        state="indexing" if progress else "incomplete" if incomplete else "ready",
         store=project.settings.store_name,
         code=stores["code"].counts(),
         docs=stores["docs"].counts(),
@@ -194,7 +197,8 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         model_note=model_mismatch_note(workspace, project),
         plain_languages=dict(plain.most_common(PLAIN_LANGUAGES_SHOWN)),
         checks=describe_checks(project.folder),
-        progress=job.progress if job and indexing else None,
+        progress=progress,
+        freshness=freshness,
         last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
         skipped=metadata.skipped if metadata else {},
         skipped_examples=metadata.skipped_examples if metadata else (),

@@ -24,6 +24,12 @@ class KnownFiles(ProjectPart):
     def __init__(self, project: Project) -> None:
         super().__init__(project)
         self.candidates = LineCandidates()
+        self.left: tuple[Collection[str], float] = ((), float("-inf"))
+        """What an update could not bring in step, and when it is worth trying again."""
+
+    def close(self) -> None:
+        """Forget the files; the next use looks at them again."""
+        self.candidates = LineCandidates()
 
 
 @dataclass(frozen=True, slots=True)

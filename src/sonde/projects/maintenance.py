@@ -17,6 +17,7 @@ from sonde.indexing.integrity import check_index
 from sonde.indexing.pipeline import update_index
 from sonde.policy.changes import has_hook, install_hook, remove_hook
 from sonde.projects.find import indexed_project
+from sonde.projects.lines import KnownFiles
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
     compact_project,
@@ -174,6 +175,7 @@ class IdleWork:
         if since >= _IDLE_S:
             for store in project.list_open():
                 store.rest()
+            project.part(KnownFiles).close()
             if self._workspace.static:
                 self._workspace.static.close()
             gc.collect()

@@ -125,7 +125,6 @@ class Project:
         self._identity: Identity = {}
         self._parts: dict[type[ProjectPart], ProjectPart] = {}
         self._fresh_until = self._record_after = float("-inf")
-        self._was_replaced = False
         self._proved_whole_at = float("-inf")
 
     @property
@@ -184,12 +183,6 @@ class Project:
         """Whether the records may be written again."""
         return self._clock() >= self._record_after
 
-    def take_replaced(self) -> bool:
-        """Whether the stores were deleted or replaced by others since this was last asked."""
-        with self._guard:
-            replaced, self._was_replaced = self._was_replaced, False
-        return replaced
-
     def start_following(self, start: Callable[[], Following]) -> None:
         """Start following, unless it is followed already."""
         with self._guard:
@@ -210,7 +203,6 @@ class Project:
             if self._stores and identify_files(self._identity) != self._identity:
                 self._stores = {}  # not closed: a reader may still finish
                 self._fresh_until = float("-inf")
-                self._was_replaced = True
             if not self._stores:
                 self._stores = self.open_stores(self.settings.store_name)
                 self._identity = identify_files(self.folder / name for name in _DATABASES)

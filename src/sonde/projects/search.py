@@ -18,13 +18,10 @@ from sonde.errors import (
 )
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
+from sonde.projects.freshness import find_stale_files, refresh, reindex_stale_files
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
-    count_pending,
-    find_stale_files,
     model_mismatch_note,
-    refresh,
-    reindex_stale_files,
     repairing_corruption,
     schedule_deep_embedding,
 )
@@ -163,7 +160,7 @@ def rank_everywhere(
     for project in projects:
         vectors = QueryVectors(question, workspace.static, workspace.deep)
         try:
-            hits.extend(_rank_fresh(workspace, project, request, question, vectors, work))
+            found, covered = _rank_fresh(workspace, project, request, question, vectors, work)
         except Cancelled:
             raise
         except CatalogError as error:
@@ -171,10 +168,11 @@ def rank_everywhere(
             failed = error
             notes.append(f"{project.root}: {error.user_message}")
             continue
+        hits.extend(found)
         notes.extend(vectors.notes)
         if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
             notes.append(note)
-        freshness = _describe_progress(workspace, project) or freshness
+        freshness = freshness if covered == "complete" else covered
         schedule_deep_embedding(workspace, project)
     if failed and (request.project != ALL or not hits):
         raise failed
@@ -218,21 +216,6 @@ def _explain_nothing(projects: Sequence[Project], request: Request, question: Qu
     return explain_no_results(stores, question, filters, allowed)
 
 
-def _describe_progress(workspace: Workspace, project: Project) -> str:
-    """How much of the project the index covers, as far as that is not all of it."""
-    job = workspace.jobs.find(f"index:{project.key}")
-    if job and job.status == "running" and job.progress.stage == "indexing":
-        return f"indexing, {job.progress.done} of {job.progress.total} changed files done"
-    if waiting := count_pending(project):
-        return f"complete; {waiting} changed files wait (strategy {project.settings.strategy})"
-    if workspace.deep:
-        pairs = [store.coverage(workspace.deep.name) for store in project.stores().values()]
-        have, total = (sum(column) for column in zip(*pairs, strict=True))
-        if 0 < have < total:
-            return f"complete; deeper vectors for {100 * have // total} % of chunks"
-    return ""
-
-
 def _rank_fresh(
     workspace: Workspace,
     project: Project,
@@ -240,9 +223,10 @@ def _rank_fresh(
     question: Question,
     vectors: QueryVectors,
     work: Work,
-) -> list[Hit]:
+) -> tuple[list[Hit], str]:
+    """The hits of a project, and how much of it they cover."""
     with repairing_corruption(workspace, project):
-        refresh(workspace, project, work, follow=request.project != ALL)
+        covered = refresh(workspace, project, work, follow=request.project != ALL)
 
         def rank() -> list[Hit]:
             work.check()  # the caller may be gone by now
@@ -256,9 +240,9 @@ def _rank_fresh(
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
-            return rank()
+            return rank(), covered
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
-        return compared + ranked[_CHECKED_HITS:]
+        return compared + ranked[_CHECKED_HITS:], covered
 
 
 def _rank_project(

@@ -9,25 +9,21 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
 from sonde.embedding.base import Embedder
-from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
+from sonde.errors import IndexBusy, IndexCorrupt, IndexNotFound, SondeError
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, seed_index, update_index
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work, WriterLock
-from sonde.searching.hits import find_changed
 from sonde.stores import records
 from sonde.stores.files import write_text
-from sonde.types import FileContent, FileState, IndexReport
+from sonde.types import FileContent, IndexReport
 
 _RECORD_TIMES = 20
 """The records of an index are written whole; under constant edits, this many times as long as
 that takes passes in between. The full comparison once it is quiet makes up for the last."""
 _WANTED_FILES = 20  # the files shown most that get their deep vectors first
 _SET_ASIDE_S = 0.2  # how long a search that found the index corrupt waits to set it aside
-_REINDEX_STALE_S = 0.1  # how long an answer waits for the lock before it says what is stale
-_MAX_COMPARED_FILES = 20_000  # beyond it a one-shot command answers from the index as it is
-_CATCH_UP_S = 1.0  # how long a search waits for pending changes to be indexed
 _JOB_THRESHOLD_FILES = 100  # from this many changes on, an update is a job that the status shows
 
 log = logging.getLogger(__name__)
@@ -304,30 +300,6 @@ def _refine(project: Project, embedder: Embedder, work: Work) -> int:
         return 0  # another process does it
 
 
-def find_stale_files(project: Project, known: Mapping[str, FileState | None]) -> set[str]:
-    """Which of these files are not as they are known, or as they are indexed where None is."""
-    states = {path: state for path, state in known.items() if state}
-    unknown = known.keys() - states.keys()
-    for store in project.stores().values() if unknown else ():
-        states |= store.files(unknown)
-    return find_changed(known.keys(), states, project.tree.check_all)
-
-
-def reindex_stale_files(
-    workspace: Workspace, project: Project, changed: set[str], work: Work
-) -> bool:
-    """Index changed files of an answer. Returns false if the index cannot be written now."""
-    try:
-        with project.lock.held(work, wait_s=_REINDEX_STALE_S):
-            update_project(workspace, project, work, paths=changed, existing=True, hurried=True)
-    except Cancelled:
-        raise
-    except SondeError:
-        # busy: the writer will find them; not writable: the hits say that they are stale
-        return False
-    return True
-
-
 def follow_project(workspace: Workspace, project: Project) -> None:
     """Keep a project's index current from now on; servers only.
 
@@ -340,40 +312,3 @@ def follow_project(workspace: Workspace, project: Project) -> None:
     metadata = records.load_metadata(project.folder)
     if metadata is not None and metadata.last_full_index is not None:
         project.start_following(lambda: workspace.start_follower(workspace, project))
-
-
-def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool = True) -> None:
-    """Index changes before a search; in a server in the background, so that it need not wait."""
-    stores = project.stores()
-    project.note_search()
-    if follow:
-        follow_project(workspace, project)
-    if workspace.stays and project.take_replaced():
-        index_job(workspace, project, existing=True)
-        return
-    following, strategy = project.following, project.settings.strategy
-    if following and strategy == "lazy" and following.is_current():
-        following.catch_up(_CATCH_UP_S)
-    if (following and following.is_current()) or project.is_fresh() or strategy == "git":
-        return
-    if workspace.stays:
-        index_job(workspace, project, existing=True)
-        return
-    if stores["code"].counts().files > _MAX_COMPARED_FILES:
-        return
-    try:
-        with project.lock.held(work, wait_s=0):
-            update_project(workspace, project, work, existing=True)
-    except Cancelled:
-        raise
-    except SondeError as error:
-        # the search still has an index to answer from; `sonde index` shows the reason
-        log.info("%s is not updated: %s", project.root, error)
-
-
-def count_pending(project: Project) -> int:
-    """How many changes wait by choice; none do under `realtime`."""
-    if project.following is None or project.settings.strategy == "realtime":
-        return 0
-    pending = project.following.describe().get("pendingFiles", 0)
-    return pending if isinstance(pending, int) else 0

@@ -124,6 +124,7 @@ def show_index_status(status: IndexStatus) -> StatusAnswer:
         "withoutGrammar": dict(status.plain_languages),
         "integrity": status.checks,
         "progress": progress,
+        "freshness": status.freshness,
         "lastError": status.last_error,
         "skipped": dict(status.skipped),
         "skippedExamples": list(status.skipped_examples) if status.skipped else None,
