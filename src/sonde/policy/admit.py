@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sonde.errors import InvalidPattern
+from sonde.policy.git import GitRules, Tracked
 from sonde.text.globs import Glob, clean_path, compile_glob, compile_regex, translate_wildcards
 
 REASONS: Mapping[str, str] = {
@@ -295,34 +296,76 @@ class Scope:
     above: Scope | None
     start: int
     """Offset of paths relative to this folder: the length of its own path and the slash."""
-    git: Patterns | None
-    own: Patterns | None
+    git: Patterns | None = None
+    own: Patterns | None = None
+    prefix: str = ""
+    """What precedes those relative paths for patterns of a folder above the project."""
+    tracked: Tracked | None = None
+    """What git tracks here: those files are not ignored, whatever git's patterns say."""
+    ignored: bool = False
+    """Whether git's patterns ignore the folder itself: then everything that is not tracked."""
 
     def ignores(self, path: str, *, folder: bool) -> bool:
-        """Whether a path in this folder is ignored, given that the folder itself is not."""
-        for kind in ("own", "git"):
-            scope: Scope | None = self
-            while scope is not None:
-                patterns: Patterns | None = getattr(scope, kind)
-                if patterns is not None:
-                    verdict = patterns.decide(path[scope.start :], folder=folder)
-                    if verdict is not None:
-                        return verdict
-                scope = scope.above
-        return False
+        """Whether a path in this folder is ignored, given that the folder is walked."""
+        verdict = self._decide("own", path, folder=folder)
+        if verdict is not None:
+            return verdict
+        if not (self.ignored or self._decide("git", path, folder=folder)):
+            return False
+        return self.tracked is None or not self.tracked.holds(path, folder=folder)
+
+    def enter(self, path: str) -> Scope:
+        """The scope in a folder of this one that has no ignore files of its own."""
+        if self.tracked and not self.ignored and self._decide("git", path, folder=True):
+            return replace(self, ignored=True)
+        return self
+
+    def _decide(self, kind: str, path: str, *, folder: bool) -> bool | None:
+        scope: Scope | None = self
+        while scope is not None:
+            patterns: Patterns | None = getattr(scope, kind)
+            if patterns is not None:
+                verdict = patterns.decide(scope.prefix + path[scope.start :], folder=folder)
+                if verdict is not None:
+                    return verdict
+            scope = scope.above
+        return None
 
 
 def open_scope(
-    above: Scope | None, path: str, rules: Rules, read_start: Callable[[str, int], bytes | None]
+    above: Scope | None,
+    path: str,
+    rules: Rules,
+    read_start: Callable[[str, int], bytes | None],
+    repository: GitRules | None = None,
 ) -> Scope | None:
-    """The scope of a folder from its ignore files; the scope above if it has none."""
+    """The scope of a folder from its ignore files, and the repository that begins there; the scope
+    above if it has none."""
+    start = len(path) + 1 if path else 0
+    scope = above.enter(path) if above else None
+    if repository and rules.respect_gitignore:
+        scope = _open_repository(above, start, rules, repository)
     own = _compile_patterns(read_start(OWN_FILE, _IGNORE_FILE_BYTES), rules.folds_case)
     git = None
     if rules.respect_gitignore:
         git = _compile_patterns(read_start(GIT_FILE, _IGNORE_FILE_BYTES), rules.folds_case)
     if own is None and git is None:
-        return above
-    return Scope(above, len(path) + 1 if path else 0, git, own)
+        return scope
+    tracked, ignored = (scope.tracked, scope.ignored) if scope else (None, False)
+    return Scope(scope, start, git, own, tracked=tracked, ignored=ignored)
+
+
+def _open_repository(above: Scope | None, start: int, rules: Rules, repository: GitRules) -> Scope:
+    """The scope of a repository's own rules, without the ignore files in its folders."""
+    tracked = replace(repository.tracked, prefix=repository.prefix, start=start)
+    plain = scope = Scope(above, start, tracked=tracked)
+    for prefix, data in repository.excludes:
+        patterns = _compile_patterns(data, rules.folds_case)
+        ways = (prefix[:at] for at, letter in enumerate(prefix) if letter == "/")
+        if patterns and any(patterns.decide(way, folder=True) for way in ways):
+            return plain  # a project in a folder that its repository ignores: a person named it
+        scope = Scope(scope, start, patterns, prefix=prefix, tracked=tracked)
+    return scope
 
 
 @lru_cache(maxsize=128)

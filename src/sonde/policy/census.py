@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sonde.policy.admit import GIT_FILE, OWN_FILE, Scope, Source, compile_rules, open_scope
+from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
 from sonde.policy.roots import Folder, open_folder
 from sonde.policy.walk import judge_file, judge_name
 from sonde.types import ListedFile
@@ -37,6 +38,8 @@ class _Known:
     stamp: _Stamp | None = None
     """None if it must be listed again in any case."""
     ignore_files: dict[str, _Stamp] = field(default_factory=dict)
+    git: GitRules | None = None
+    """Those of the repository that begins here, or around the root."""
     files: dict[str, _Stamp] = field(default_factory=dict)
     """Path -> stamp; includes files that are too large, which may shrink."""
     folders: tuple[str, ...] = ()
@@ -120,6 +123,8 @@ class _Count:
         try:
             if _stamp_folder(os.lstat(full)) != known.stamp:
                 return False
+            if (known.git or not known.path) and known.git != self._read_git(known):
+                return False
             return all(
                 _stamp_file(os.lstat(full + name)) == stamp
                 for name, stamp in known.ignore_files.items()
@@ -179,11 +184,15 @@ class _Count:
     def _read(self, known: _Known, folder: Folder) -> list[_Known]:
         """Judge the entries of a folder; returns the folders in it that must be listed too."""
         entries = folder.scan()
-        names = {entry.name for entry in entries} & {OWN_FILE, GIT_FILE}
+        found = {entry.name for entry in entries}
+        names = found & {OWN_FILE, GIT_FILE}
         known.ignore_files = {name: _stamp_file(folder.look_at(name)) for name in names}
-        known.scope = known.above
-        if names:
-            known.scope = open_scope(known.above, known.path[:-1], self._rules, folder.read_start)
+        known.git = self._read_git(known) if GIT_FOLDER in found or not known.path else None
+        known.scope = known.above.enter(known.path[:-1]) if known.above else None
+        if names or known.git:
+            known.scope = open_scope(
+                known.above, known.path[:-1], self._rules, folder.read_start, known.git
+            )
         known.files, folders = {}, []
         for entry in entries:
             path = known.path + entry.name
@@ -208,6 +217,9 @@ class _Count:
                 child.above = known.scope
                 changed.append(child)
         return changed
+
+    def _read_git(self, known: _Known) -> GitRules | None:
+        return read_git_rules(self._root / known.path, around=not known.path)
 
     def _forget(self, path: str) -> bool:
         known = self._known.pop(path, None)

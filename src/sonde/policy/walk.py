@@ -23,6 +23,7 @@ from sonde.policy.admit import (
     has_binary_suffix,
     open_scope,
 )
+from sonde.policy.git import GIT_FOLDER, read_git_rules
 from sonde.policy.roots import (
     Folder,
     OpenPath,
@@ -80,7 +81,7 @@ def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped
                     yield found
                     continue
                 try:
-                    levels.append(_open_level(level, entry.name, rules))
+                    levels.append(_open_level(level, entry.name, rules, root))
                 except OSError as error:
                     yield skip_unreadable(path, error)
                     continue
@@ -148,12 +149,13 @@ class Checker(OpenPath):
         folder = self._innermost()
         if len(self._scopes) == len(self._names):
             above = self._scopes[-1] if self._scopes else None
-            path = "/".join(self._names)
-            self._scopes.append(open_scope(above, path, self._gate.rules, folder.read_start))
+            path, rules = "/".join(self._names), self._gate.rules
+            git = read_git_rules(self._root / path, around=not path)
+            self._scopes.append(open_scope(above, path, rules, folder.read_start, git))
         return folder, self._scopes[-1]
 
 
-def _open_level(above: Level, name: str, rules: Rules) -> Level:
+def _open_level(above: Level, name: str, rules: Rules, root: Path) -> Level:
     folder = above.folder.enter(name)
     try:
         entries = folder.scan()
@@ -161,8 +163,11 @@ def _open_level(above: Level, name: str, rules: Rules) -> Level:
         folder.close()
         raise
     scope, prefix = above.scope, f"{above.prefix}{name}/"
-    if not {OWN_FILE, GIT_FILE}.isdisjoint(entry.name for entry in entries):
-        scope = open_scope(scope, prefix[:-1], rules, folder.read_start)
+    if names := {OWN_FILE, GIT_FILE, GIT_FOLDER}.intersection(entry.name for entry in entries):
+        git = read_git_rules(root / prefix) if GIT_FOLDER in names else None
+        scope = open_scope(scope, prefix[:-1], rules, folder.read_start, git)
+    elif scope is not None:
+        scope = scope.enter(prefix[:-1])
     return Level(folder, prefix, scope, iter(entries))
 
 
