@@ -17,7 +17,8 @@ CUT_SHORT = "cut_short"  # the reason of a file that is indexed, but not to its 
 _EXAMPLES = 20  # omitted files that a report names, enough to see a pattern
 _REPORT_EVERY_FILES = 2_000  # walking this many files takes about as long as a person notices
 _WORTH_NAMING = frozenset(
-    {"secret_content", "unreadable", "bad_name", "too_large", "symlink", CUT_SHORT}
+    {"secret_content", "unreadable", "bad_name", "too_large", "symlink", "hard_link", "same_name"}
+    | {CUT_SHORT}
 )
 
 Stores = Mapping[Kind, ChunkStore]

@@ -14,6 +14,7 @@ from sonde.errors import InvalidRequest, OutsideRoots
 from sonde.policy.admit import Rules, Source, find_denied
 from sonde.policy.read import FileReader
 from sonde.policy.walk import Checker, check_path, walk_files, walk_folders
+from sonde.text.globs import compose
 from sonde.types import FileContent, FileText, Kind, ListedFile, Skipped
 
 Identity = Mapping[Path, tuple[int, int] | None]
@@ -109,7 +110,7 @@ class Tree:
             if place == root:
                 return source.prefix
             if place.startswith(root.rstrip(os.sep) + os.sep):
-                below = place[len(root.rstrip(os.sep)) + 1 :].replace(os.sep, "/")
+                below = compose(place[len(root.rstrip(os.sep)) + 1 :].replace(os.sep, "/"))
                 folder = below.rpartition("/")[0] + "/"
                 return None if find_denied(folder, source.rules) else source.prefix + below
         return None
@@ -178,7 +179,7 @@ def list_sources(
 ) -> tuple[Source, ...]:
     """The project's folders: itself, or those that `roots` in its config.json names."""
     if not roots:
-        return (Source("", root, _exclude_home(home, root, rules)),)
+        return (Source("", root, _adapt_rules(home, root, rules)),)
     sources: dict[str, Source] = {}
     for text in roots:
         folder = _root_folder(root, text)
@@ -191,7 +192,7 @@ def list_sources(
             not inside and (root / prefix).exists()
         ):
             prefix, number = f"{name}-{number}/", number + 1
-        sources[prefix] = Source(prefix, folder, _exclude_home(home, folder, rules))
+        sources[prefix] = Source(prefix, folder, _adapt_rules(home, folder, rules))
     # longer prefixes first, so that a file is found under the nearest of nested roots
     return tuple(sorted(sources.values(), key=lambda source: -len(source.prefix)))
 
@@ -208,9 +209,11 @@ def _root_folder(root: Path, text: str) -> Path:
     )
 
 
-def _exclude_home(home: Path, root: Path, rules: Rules) -> Rules:
-    """The rules with sonde's own storage excluded: indexing the index would never end."""
-    return replace(rules, exclude=(*rules.exclude, *exclude_folder(home.resolve(), root)))
+def _adapt_rules(home: Path, root: Path, rules: Rules) -> Rules:
+    """The rules for one folder: its owner's, and without sonde's own storage, as indexing the index
+    would never end."""
+    excluded = (*rules.exclude, *exclude_folder(home.resolve(), root))
+    return replace(rules, exclude=excluded, owner=root.stat().st_uid if root.exists() else None)
 
 
 def exclude_folder(folder: Path | None, root: Path) -> tuple[str, ...]:

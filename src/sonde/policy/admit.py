@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 
 from sonde.errors import InvalidPattern
 from sonde.policy.git import GitRules, Tracked
-from sonde.text.globs import Glob, clean_path, compile_glob, compile_regex, translate_wildcards
+from sonde.text.globs import (
+    Glob,
+    clean_path,
+    compile_glob,
+    compile_regex,
+    compose,
+    translate_wildcards,
+)
 
 REASONS: Mapping[str, str] = {
     "denied": "it is on the fixed deny list",
@@ -24,7 +31,8 @@ REASONS: Mapping[str, str] = {
     "not_included": "it matches nothing in `include` in config.json",
     "ignored": "an ignore file (.gitignore or .sondeignore) leaves it out",
     "symlink": "it is a symbolic link",
-    "hard_link": "it has another name, which may be outside the project",
+    "hard_link": "it has another name (hard link) and belongs to another user than the folder",
+    "same_name": "another file has the same name, spelled with other code points",
     "special": "it is not a regular file",
     "folder": "it is a folder",
     "too_deep": "it is too many folders deep",
@@ -50,9 +58,9 @@ class Rules:
     max_depth: int = 20
     """The most folders between the root and a file."""
     folds_case: bool = sys.platform in ("win32", "darwin")
-    hard_links: bool = False
-    """Whether to read files with several hard links. Another name of such a file may be outside
-    the project, which cannot be checked cheaply; trees made with `cp -al` need this on."""
+    owner: int | None = None
+    """The user id of the project's folder. A file with several hard links, whose other names may
+    be anywhere, is read only if it belongs to the same user; of nobody if this is None."""
 
 
 class Source(NamedTuple):
@@ -149,10 +157,14 @@ class Gate:
         kinds = (False, True)
         self._secret = {kind: _Names(secret=True, folder=kind) for kind in kinds}
         self._plain = {kind: _Names(secret=False, folder=kind, fold=fold) for kind in kinds}
-        self._exclude: list[Glob] = [compile_glob(p, fold_case=fold) for p in rules.exclude]
+        self._exclude: list[Glob] = [
+            compile_glob(compose(p), fold_case=fold) for p in rules.exclude
+        ]
         everything = "**/*" in rules.include or "**" in rules.include or not rules.include
         self._include: list[Glob] | None = (
-            None if everything else [compile_glob(p, fold_case=fold) for p in rules.include]
+            None
+            if everything
+            else [compile_glob(compose(p), fold_case=fold) for p in rules.include]
         )
 
     def find_denial(self, name: str, *, folder: bool, secrets_only: bool = False) -> str | None:
@@ -372,4 +384,8 @@ def _open_repository(above: Scope | None, start: int, rules: Rules, repository: 
 def _compile_patterns(data: bytes | None, fold_case: bool) -> Patterns | None:
     """Cached by content, as single paths are checked again and again."""
     # As in git, an ignore file that is a link or cannot be read has no effect; nor an empty one.
-    return Patterns(data.decode("utf-8-sig", "replace"), fold_case=fold_case) if data else None
+    return (
+        Patterns(compose(data.decode("utf-8-sig", "replace")), fold_case=fold_case)
+        if data
+        else None
+    )

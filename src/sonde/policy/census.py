@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from sonde.policy.admit import GIT_FILE, OWN_FILE, Scope, Source, compile_rules, open_scope
 from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
 from sonde.policy.roots import Folder, open_folder
-from sonde.policy.walk import judge_file, judge_name
+from sonde.policy.walk import is_second_spelling, judge_file, judge_name
+from sonde.text.globs import compose
 from sonde.types import ListedFile
 
 _SETTLE_NS = 2_000_000_000
@@ -175,7 +176,7 @@ class _Count:
             changed = self._forget(path) or changed
         for child in new:
             try:
-                with folder.enter(child.path.split("/")[-2]) as inner:
+                with folder.enter(folder.spell(child.path.split("/")[-2])) as inner:
                     changed = self._list(child, inner) or changed
             except OSError:
                 changed = self._leave(child) or changed
@@ -195,8 +196,10 @@ class _Count:
             )
         known.files, folders = {}, []
         for entry in entries:
-            path = known.path + entry.name
+            path = known.path + compose(entry.name)
             try:
+                if is_second_spelling(folder, entry):
+                    continue
                 if entry.is_dir(follow_symlinks=False):
                     if judge_name(path, entry.name, "folder", self._gate, known.scope) is None:
                         folders.append(f"{path}/")

@@ -10,7 +10,6 @@ import os
 import re
 import stat
 import struct
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +18,7 @@ from typing import NamedTuple
 
 from sonde.policy.changes import Repository, find_repository, find_repository_around
 from sonde.policy.roots import stamp_file
+from sonde.text.globs import compose
 
 GIT_FOLDER = ".git"
 _MAX_BYTES = 64 << 20  # an index of half a million files
@@ -125,9 +125,7 @@ def _parse_tracked(index: Path, stamp: int, oid_bytes: int) -> Tracked:
     try:
         data = index.read_bytes()[:_MAX_BYTES] if stamp else b""
         for name, mode in _list_entries(data, oid_bytes):
-            path = name.decode("utf-8", "surrogateescape")
-            if not path.isascii():
-                path = unicodedata.normalize("NFC", path)
+            path = compose(name.decode("utf-8", "surrogateescape"))
             if mode != _FOLDER:
                 (folders if mode == _SUBMODULE else files).add(path)
             folder = path.rpartition("/")[0]

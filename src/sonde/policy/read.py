@@ -2,8 +2,9 @@
 
 A file on the deny list is never opened, not even to look at its first bytes. Each folder on the way
 and the file itself are opened without following links, so that what was checked is what is read.
-A file with more than one hard link is refused unless `Rules.hard_links` is set: another of its
-names may be outside the project or that of a secret, and the system does not say which.
+A file with several hard links is read only if it belongs to the owner of the project's folder: its
+other names may be anywhere, but then nobody linked another user's file into the project. What it
+contains is checked like any other text.
 
 A file that is named to be shown, compared or imported may be binary, large or in a folder of
 dependencies, but the protection is the same: never a secret of the deny list, never through a link,
@@ -38,8 +39,8 @@ _PART_BYTES = 1 << 20  # large enough for the disk, small enough for memory
 _OVERLAP_BYTES = 1 << 14
 """Longer than any known secret, so that none is missed where two parts meet."""
 _MAX_VERDICTS = 1_000  # about 300 KB of memory
-_VERDICTS: dict[tuple[int, int, int, int], bool] = {}
-"""Device, inode, size and time of a file -> whether it contains a secret."""
+_VERDICTS: dict[tuple[int, int], bool] = {}
+"""Device and stamp of a file -> whether it contains a secret."""
 SNIFFED_BYTES = 8192
 """A NUL among this many first bytes means that a file is binary, as in git."""
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
@@ -155,7 +156,8 @@ class FileReader(OpenPath):
         try:
             for name in names[len(self._names) : -1]:
                 self._enter(name)
-            descriptor, facts = self._innermost().open_file(names[-1])
+            folder = self._innermost()
+            descriptor, facts = folder.open_file(folder.spell(names[-1]))
         except OSError as error:
             return skip_unreadable(named, error)
         data = self._read_opened(named, descriptor, facts)
@@ -176,7 +178,7 @@ class FileReader(OpenPath):
         """All bytes of an open file, or why it is skipped; closes it."""
         rules = self._source.rules
         try:
-            if facts.st_nlink > 1 and not rules.hard_links:
+            if facts.st_nlink > 1 and facts.st_uid != rules.owner:
                 return Skipped(path, "hard_link")
             if facts.st_size > rules.max_file_bytes:
                 return Skipped(path, "too_large", f"{facts.st_size} bytes")
@@ -249,7 +251,7 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
     try:
         if facts.st_nlink > 1:
             raise _refuse_shown(shown, "hard_link")
-        identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        identity = (facts.st_dev, stamp_file(facts))
         if look_inside and _contains_secret(file, identity):
             raise _refuse_shown(shown, "secret_content")
     except BaseException:
@@ -268,7 +270,7 @@ def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes
         return digest.digest(), file.size, file.mtime_ns // 1_000_000
 
 
-def _contains_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:
+def _contains_secret(file: ShownFile, identity: tuple[int, int]) -> bool:
     """Whether a text contains a secret; cached for as long as the file is the same."""
     known = _VERDICTS.get(identity)
     if known is None:

@@ -34,6 +34,7 @@ from sonde.policy.roots import (
     split_inside,
     stamp_file,
 )
+from sonde.text.globs import compose
 from sonde.types import ListedFile, Skipped
 
 
@@ -75,8 +76,10 @@ def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped
         while levels:
             level = levels[-1]
             for entry in level.entries:
-                path = level.prefix + entry.name
+                path = level.prefix + compose(entry.name)
                 found = _judge_entry(entry, path, gate, level.scope)
+                if not isinstance(found, Skipped) and is_second_spelling(level.folder, entry):
+                    found = Skipped(path, "same_name")
                 if found is not None:
                     yield found
                     continue
@@ -133,7 +136,7 @@ class Checker(OpenPath):
         for index in range(len(self._names), len(names)):
             folder, scope = self._find_scope()
             name, at = names[index], "/".join(names[: index + 1])
-            facts = folder.look_at(name)
+            facts = folder.look_at(folder.spell(name))
             found = judge_name(at, name, _name_kind(facts.st_mode), self._gate, scope)
             if found is not None:
                 return Skipped(show_path(relative), found.reason, found.detail)
@@ -162,13 +165,23 @@ def _open_level(above: Level, name: str, rules: Rules, root: Path) -> Level:
     except OSError:
         folder.close()
         raise
-    scope, prefix = above.scope, f"{above.prefix}{name}/"
+    scope, prefix = above.scope, f"{above.prefix}{compose(name)}/"
     if names := {OWN_FILE, GIT_FILE, GIT_FOLDER}.intersection(entry.name for entry in entries):
         git = read_git_rules(root / prefix) if GIT_FOLDER in names else None
         scope = open_scope(scope, prefix[:-1], rules, folder.read_start, git)
     elif scope is not None:
         scope = scope.enter(prefix[:-1])
     return Level(folder, prefix, scope, iter(entries))
+
+
+def is_second_spelling(folder: Folder, entry: os.DirEntry[str]) -> bool:
+    """Whether the composed name is that of another entry: both would have the same path."""
+    if entry.name.isascii() or (name := compose(entry.name)) == entry.name:
+        return False
+    try:
+        return folder.look_at(name).st_ino != entry.inode()  # equal where spellings do not count
+    except OSError:
+        return False
 
 
 def _judge_entry(
@@ -215,7 +228,7 @@ def judge_file(path: str, facts: os.stat_result, gate: Gate) -> ListedFile | Ski
     """The verdict on a file whose name is admitted, by its size, links and path."""
     if facts.st_size > gate.rules.max_file_bytes:
         return Skipped(path, "too_large", f"{facts.st_size} bytes")
-    if facts.st_nlink > 1 and not gate.rules.hard_links:
+    if facts.st_nlink > 1 and facts.st_uid != gate.rules.owner:
         return Skipped(path, "hard_link")
     if not gate.includes(path):
         return Skipped(path, "not_included")

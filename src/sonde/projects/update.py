@@ -115,6 +115,7 @@ def _update(
         project.mark_fresh(min(max(least, 5 * report.seconds), most))
     # a run that was killed has changed the stores without writing the records
     unrecorded = metadata.generation != generation_of(stores)
+    unrecorded |= paths is None and metadata.skipped != report.skipped
     due = paths is None or (project.are_records_due() and not hurried)
     if (unrecorded and due) or metadata.last_full_index is None:
         started = time.monotonic()

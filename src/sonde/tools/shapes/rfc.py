@@ -109,6 +109,9 @@ def show_report(project: Project, report: IndexReport) -> IndexAnswer:
     }
     if report.skipped:
         answer["skipped"] = report.skipped
+    if not answer["filesIndexed"]:
+        reasons = (f"{count} {why.replace('_', ' ')}" for why, count in report.skipped.items())
+        answer["message"] = f"No file was indexed. Left out: {', '.join(reasons) or 'nothing'}."
     return answer
 
 
