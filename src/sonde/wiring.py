@@ -240,8 +240,7 @@ def open_project(settings: Settings, root: Path) -> Project:
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
     )
-    open_store, open_views = partial(_open_store, folder), partial(_open_views, folder)
-    return Project(root, folder, own_settings, open_store, open_views)
+    return Project(root, folder, own_settings, _open_store, partial(_open_views, folder))
 
 
 def _read_cortex_file(root: Path) -> str:

@@ -68,8 +68,9 @@ def measure_coverage(project: Project) -> Coverage:
 
 def list_current_paths(project: Project) -> list[str]:
     """The paths of a project's files as they are now, indexed or not; not those refused."""
-    candidates = project.part(KnownFiles).candidates
-    entries = candidates.look(project.tree.sources).entries
+    if project.is_indexed() and _count_files(project) > _MAX_LOOKED_FILES:
+        return [path for store in project.stores().values() for path in store.files()]
+    entries = project.part(KnownFiles).candidates.look(project.tree.sources).entries
     refused = load_refused(project.folder) if project.is_indexed() else {}
     return [path for path in entries if path not in refused and project.tree.kind_of(path)]
 
@@ -117,6 +118,17 @@ def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool 
             wait_s = _RETRY_S if why == _UNREADABLE else 0.0
             part.left = (found.differing, time.monotonic() + wait_s)
     return _describe(workspace, project, found, why)
+
+
+def is_searchable(project: Project) -> bool:
+    """Whether the index may answer: its first run is done, or covers half of the files."""
+    if not project.is_indexed():
+        return False
+    metadata = load_metadata(project.folder)
+    if metadata is None or metadata.last_full_index:
+        return True
+    found = measure_coverage(project)
+    return 2 * len(found.missing) <= found.files
 
 
 def describe_freshness(workspace: Workspace, project: Project) -> tuple[str, Progress | None]:

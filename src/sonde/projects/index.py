@@ -16,7 +16,6 @@ from sonde.errors import (
     FileMissing,
     FileNotAdmitted,
     IndexBusy,
-    IndexNotFound,
     InvalidRequest,
     SondeError,
 )
@@ -25,7 +24,7 @@ from sonde.indexing.pipeline import coverage_of
 from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
 from sonde.policy.roots import resolve_inside
-from sonde.projects.find import find_project, indexed_project, known_roots, require_consent
+from sonde.projects.find import indexed_project, known_roots, readable_project, require_consent
 from sonde.projects.freshness import describe_freshness
 from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
 from sonde.projects.update import (
@@ -248,7 +247,7 @@ def read_current_text(
     workspace: Workspace, project: str | None, path: str, lines: str | None = None
 ) -> str:
     """The text of a file, or of lines such as `10-40`, under the policy of searches."""
-    found = _readable_project(workspace, project)
+    found = readable_project(workspace, project)
     verdict = found.tree.check(path)
     content = verdict if isinstance(verdict, Skipped) else found.tree.read(path)
     if isinstance(content, Skipped):
@@ -288,7 +287,7 @@ def list_chunks(
 
 def list_paths(workspace: Workspace, project: str | None, prefix: str, limit: int) -> Sequence[str]:
     """Paths of a project that start with a prefix, in order."""
-    found = _readable_project(workspace, project)
+    found = readable_project(workspace, project)
     if found.is_indexed():
         with repairing_corruption(workspace, found):
             paths = [path for store in found.stores().values() for path in store.files()]
@@ -301,13 +300,3 @@ def list_roots(workspace: Workspace, prefix: str, limit: int) -> Sequence[str]:
     """Roots of indexed projects that start with a prefix."""
     roots = (str(root) for root in known_roots(workspace))
     return list(islice((root for root in roots if root.startswith(prefix)), limit))
-
-
-def _readable_project(workspace: Workspace, project: str | None) -> Project:
-    """The current project, or an indexed one: naming another folder does not open it."""
-    found = find_project(workspace, project)
-    if project is not None and not found.is_indexed():
-        here = find_project(workspace)
-        if here.root != found.root:
-            raise IndexNotFound(f"No index at {found.folder}/")
-    return found

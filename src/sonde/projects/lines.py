@@ -75,7 +75,7 @@ def scan_project(
     sight = _look(project, scan)
     chosen, trusted = _choose_files(project, sight, expression.needs)
     with open_reader(project.tree) as reader:
-        for path in _narrow_scope(scan, chosen):
+        for path in narrow_scope(scan, chosen):
             work.check()
             entry = sight.entries[path]
             vouched = entry.stamp if path in trusted else None
@@ -108,7 +108,7 @@ def _look(project: Project, scan: LineScan) -> CandidateFiles:
     return CandidateFiles(entries, version=-time.monotonic_ns())
 
 
-def _narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:
+def narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:
     """Those of the files that the call asks for, in order."""
     kept: set[str] = set()
     for under in scan.paths or [""]:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -102,7 +102,7 @@ class Project:
         root: Path,
         folder: Path,
         settings: ProjectSettings,
-        open_store: Callable[[str, Kind], ChunkStore],
+        open_store: Callable[[Path, str, Kind], ChunkStore],
         open_views: Callable[[], ChunkStore],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -126,6 +126,7 @@ class Project:
         self._parts: dict[type[ProjectPart], ProjectPart] = {}
         self._fresh_until = self._record_after = float("-inf")
         self._proved_whole_at = float("-inf")
+        self._was_used = False
 
     @property
     def key(self) -> str:
@@ -144,6 +145,17 @@ class Project:
                 self._stores = {}  # not closed: a reader may still finish
             self.settings = settings
             self._fresh_until = float("-inf")
+
+    def at(self, folder: Path) -> Project:
+        """The same project with an index of its own, in another folder and in SQLite."""
+        settings = replace(self.settings, store_name="sqlite")
+        return Project(self.root, folder, settings, self._open_store, self.open_views)
+
+    def is_first_use(self) -> bool:
+        """Whether this was not asked before."""
+        with self._guard:
+            first, self._was_used = not self._was_used, True
+        return first
 
     def part(self, make: type[Part]) -> Part:
         """The part of this class that belongs to the project."""
@@ -219,7 +231,7 @@ class Project:
         opened: dict[Kind, ChunkStore] = {}
         try:
             for kind in _STEMS:
-                opened[kind] = self._open_store(name, kind)
+                opened[kind] = self._open_store(self.folder, name, kind)
         except BaseException:
             for store in opened.values():
                 store.close()
@@ -249,7 +261,7 @@ class Project:
     def _is_broken(self, kind: Kind) -> bool:
         """Whether a newly opened store is broken: an open one may remember how it was."""
         try:
-            store = self._open_store(self.settings.store_name, kind)
+            store = self._open_store(self.folder, self.settings.store_name, kind)
             try:
                 return bool(store.verify())
             finally:

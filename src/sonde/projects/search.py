@@ -17,9 +17,16 @@ from sonde.errors import (
     PermissionDenied,
 )
 from sonde.paging.cursor import ResultSet
-from sonde.projects.find import ALL, projects_in_scope
-from sonde.projects.freshness import find_stale_files, refresh, reindex_stale_files
+from sonde.projects.find import ALL, projects_in_scope, require_index
+from sonde.projects.freshness import (
+    find_stale_files,
+    is_searchable,
+    refresh,
+    reindex_stale_files,
+)
+from sonde.projects.lines import LineScan
 from sonde.projects.project import Project, Workspace
+from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import (
     model_mismatch_note,
     repairing_corruption,
@@ -157,6 +164,8 @@ def rank_everywhere(
     freshness = "complete"
     failed: CatalogError | None = None
     projects = projects_in_scope(workspace, request.project)
+    if len(projects) == 1 and not is_searchable(projects[0]):
+        return _rank_unindexed(workspace, projects[0], request, question, work)
     for project in projects:
         vectors = QueryVectors(question, workspace.static, workspace.deep)
         try:
@@ -183,6 +192,31 @@ def rank_everywhere(
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         notes.append(explain_missing_words(stores, question))
     return Ranking(hits[: request.top_k], freshness, notes[0] if notes else "")
+
+
+def _rank_unindexed(
+    workspace: Workspace, project: Project, request: Request, question: Question, work: Work
+) -> Ranking:
+    """The best hits of a project before its first index is done, by words."""
+    if request.of_views:
+        require_index(project)
+    covered = refresh(workspace, project, work) if project.is_indexed() else ""
+    scan = LineScan(
+        "",
+        paths=(request.under,) if request.under else (),
+        include=request.include,
+        exclude=request.exclude,
+        language=request.language,
+    )
+    vectors = QueryVectors(question, workspace.static, workspace.deep)
+    terms = question.report.terms if question.report else question.terms
+    with index_best_files(project, terms, request.kinds, scan, workspace.static, work) as (
+        scratch,
+        looked_at,
+    ):
+        hits = _rank_project(scratch, request, question, vectors, work)
+    hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
+    return Ranking(hits[: request.top_k], covered or looked_at, NO_INDEX)
 
 
 def _explain_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
