@@ -14,10 +14,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sonde.policy.admit import GIT_FILE, OWN_FILE, Scope, Source, compile_rules, open_scope
+from sonde.policy.admit import Source, compile_rules
 from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
+from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope
 from sonde.policy.roots import Folder, open_folder
-from sonde.policy.walk import is_second_spelling, judge_file, judge_name
+from sonde.policy.walk import is_second_spelling, judge_file, judge_name, open_folder_scope
 from sonde.text.globs import compose
 from sonde.types import ListedFile
 
@@ -191,8 +192,8 @@ class _Count:
         known.git = self._read_git(known) if GIT_FOLDER in found or not known.path else None
         known.scope = known.above.enter(known.path[:-1]) if known.above else None
         if names or known.git:
-            known.scope = open_scope(
-                known.above, known.path[:-1], self._rules, folder.read_start, known.git
+            known.scope = open_folder_scope(
+                known.above, known.path[:-1], self._rules, folder, known.git
             )
         known.files, folders = {}, []
         for entry in entries:

@@ -11,13 +11,11 @@ import re
 import stat
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from sonde.policy.changes import Repository, find_repository, find_repository_around
-from sonde.policy.roots import stamp_file
 from sonde.text.globs import compose
 
 GIT_FOLDER = ".git"
@@ -33,23 +31,6 @@ _EXCLUDES_FILE = re.compile(
 _SHA256 = re.compile(r"^\s*objectformat\s*=\s*sha256\s*$", re.IGNORECASE | re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Tracked:
-    """What git tracks in a working tree, for paths of a project that lies in it or around it."""
-
-    files: frozenset[str] = frozenset()
-    folders: frozenset[str] = frozenset()
-    """Those that hold a tracked file, and submodules."""
-    prefix: str = ""
-    """The project's path in the working tree, with a slash at the end."""
-    start: int = 0
-    """Where, in a path of the project, the path in the working tree begins."""
-
-    def holds(self, path: str, *, folder: bool) -> bool:
-        """Whether a file is tracked, or any file in a folder."""
-        return self.prefix + path[self.start :] in (self.folders if folder else self.files)
-
-
 class GitRules(NamedTuple):
     """The rules of one repository for a folder in it."""
 
@@ -57,7 +38,10 @@ class GitRules(NamedTuple):
     """The folder's path in the working tree, with a slash at the end."""
     excludes: tuple[tuple[str, bytes], ...]
     """Exclude files, the weakest first, each with the folder's path relative to its base."""
-    tracked: Tracked
+    files: frozenset[str]
+    """The tracked files."""
+    folders: frozenset[str]
+    """The folders that hold a tracked file, and submodules."""
 
 
 def read_git_rules(place: Path, *, around: bool = False) -> GitRules | None:
@@ -76,8 +60,8 @@ def read_git_rules(place: Path, *, around: bool = False) -> GitRules | None:
         )
         above = above / name
     index = repository.git / "index"
-    tracked = _parse_tracked(index, _stamp(index), oid_bytes)
-    return GitRules(prefix, tuple((base, data) for base, data in excludes if data), tracked)
+    files, folders = _parse_tracked(index, _stamp(index), oid_bytes)
+    return GitRules(prefix, tuple(one for one in excludes if one[1]), files, folders)
 
 
 def _read_config(repository: Repository) -> tuple[Path, int]:
@@ -95,13 +79,14 @@ def _read_config(repository: Repository) -> tuple[Path, int]:
     return ignore, oid_bytes
 
 
-def _stamp(path: Path) -> int:
-    """The stamp of a regular file; 0 if there is none."""
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes with a regular file; empty if there is none."""
     try:
         facts = path.stat()
     except OSError:
-        return 0
-    return stamp_file(facts) if stat.S_ISREG(facts.st_mode) else 0
+        return ()
+    known = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
+    return known if stat.S_ISREG(facts.st_mode) else ()
 
 
 def _load(path: Path) -> bytes:
@@ -109,7 +94,7 @@ def _load(path: Path) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _read(path: Path, _stamp: int, limit: int) -> bytes:
+def _read(path: Path, _stamp: tuple[int, ...], limit: int) -> bytes:
     """The start of a file under a stamp; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -119,7 +104,10 @@ def _read(path: Path, _stamp: int, limit: int) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _parse_tracked(index: Path, stamp: int, oid_bytes: int) -> Tracked:
+def _parse_tracked(
+    index: Path, stamp: tuple[int, ...], oid_bytes: int
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The tracked files, and the folders that hold them."""
     files: set[str] = set()
     folders: set[str] = set()
     try:
@@ -133,8 +121,8 @@ def _parse_tracked(index: Path, stamp: int, oid_bytes: int) -> Tracked:
                 folders.add(folder)
                 folder = folder.rpartition("/")[0]
     except (OSError, ValueError, IndexError, struct.error):
-        return Tracked()  # torn, or of a later format: patterns alone decide
-    return Tracked(frozenset(files), frozenset(folders))
+        return frozenset(), frozenset()  # torn, or of a later format: patterns alone decide
+    return frozenset(files), frozenset(folders)
 
 
 def _list_entries(data: bytes, oid_bytes: int) -> Iterator[tuple[bytes, int]]:

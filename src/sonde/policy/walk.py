@@ -12,18 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sonde.policy.admit import (
-    GIT_FILE,
-    OWN_FILE,
-    Gate,
-    Rules,
-    Scope,
-    compile_rules,
-    find_denied,
-    has_binary_suffix,
-    open_scope,
-)
-from sonde.policy.git import GIT_FOLDER, read_git_rules
+from sonde.policy.admit import Gate, Rules, compile_rules, find_denied, has_binary_suffix
+from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
+from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
 from sonde.policy.roots import (
     Folder,
     OpenPath,
@@ -154,8 +145,22 @@ class Checker(OpenPath):
             above = self._scopes[-1] if self._scopes else None
             path, rules = "/".join(self._names), self._gate.rules
             git = read_git_rules(self._root / path, around=not path)
-            self._scopes.append(open_scope(above, path, rules, folder.read_start, git))
+            self._scopes.append(open_folder_scope(above, path, rules, folder, git))
         return folder, self._scopes[-1]
+
+
+def open_folder_scope(
+    above: Scope | None, path: str, rules: Rules, folder: Folder, git: GitRules | None
+) -> Scope | None:
+    """The scope of a folder from its ignore files and its repository."""
+    return open_scope(
+        above,
+        path,
+        folder.read_start,
+        git,
+        fold_case=rules.folds_case,
+        respect_git=rules.respect_gitignore,
+    )
 
 
 def _open_level(above: Level, name: str, rules: Rules, root: Path) -> Level:
@@ -168,7 +173,7 @@ def _open_level(above: Level, name: str, rules: Rules, root: Path) -> Level:
     scope, prefix = above.scope, f"{above.prefix}{compose(name)}/"
     if names := {OWN_FILE, GIT_FILE, GIT_FOLDER}.intersection(entry.name for entry in entries):
         git = read_git_rules(root / prefix) if GIT_FOLDER in names else None
-        scope = open_scope(scope, prefix[:-1], rules, folder.read_start, git)
+        scope = open_folder_scope(scope, prefix[:-1], rules, folder, git)
     elif scope is not None:
         scope = scope.enter(prefix[:-1])
     return Level(folder, prefix, scope, iter(entries))

@@ -24,16 +24,18 @@ from sonde.indexing.pipeline import coverage_of
 from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
 from sonde.policy.roots import resolve_inside
-from sonde.projects.find import indexed_project, known_roots, readable_project, require_consent
-from sonde.projects.freshness import describe_freshness
-from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
-from sonde.projects.update import (
-    follow_project,
-    index_job,
+from sonde.projects.deep_vectors import (
     model_mismatch_note,
-    repairing_corruption,
     schedule_deep_embedding,
     start_deep_embedding,
+)
+from sonde.projects.find import indexed_project, known_roots, readable_project, require_consent
+from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
+from sonde.projects.update import (
+    describe_freshness,
+    follow_project,
+    index_job,
+    repairing_corruption,
     update_project,
 )
 from sonde.runtime.jobs import Job

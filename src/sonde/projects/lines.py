@@ -9,27 +9,14 @@ from dataclasses import dataclass, replace
 
 from sonde.errors import CatalogError, OutsideRoots
 from sonde.indexing.sources import Tree, TreeReader
-from sonde.projects.project import Project, ProjectPart
+from sonde.projects.freshness import KnownFiles
+from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.searching.filters import filter_paths, read_folder
-from sonde.searching.lines.candidates import CandidateFiles, LineCandidates
+from sonde.searching.lines.candidates import CandidateFiles
 from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
-
-
-class KnownFiles(ProjectPart):
-    """What is remembered of a project's files between two scans."""
-
-    def __init__(self, project: Project) -> None:
-        super().__init__(project)
-        self.candidates = LineCandidates()
-        self.left: tuple[Collection[str], float] = ((), float("-inf"))
-        """What an update could not bring in step, and when it is worth trying again."""
-
-    def close(self) -> None:
-        """Forget the files; the next use looks at them again."""
-        self.candidates = LineCandidates()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,11 @@ from sonde.indexing.diff import compare_index
 from sonde.indexing.integrity import check_index
 from sonde.indexing.pipeline import update_index
 from sonde.policy.changes import has_hook, install_hook, remove_hook
+from sonde.projects.deep_vectors import schedule_deep_embedding
 from sonde.projects.find import indexed_project
-from sonde.projects.lines import KnownFiles
+from sonde.projects.freshness import KnownFiles
 from sonde.projects.project import Project, Workspace
-from sonde.projects.update import (
-    compact_project,
-    index_job,
-    repairing_corruption,
-    schedule_deep_embedding,
-    update_project,
-)
+from sonde.projects.update import compact_project, index_job, repairing_corruption, update_project
 from sonde.runtime.jobs import Job
 from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work

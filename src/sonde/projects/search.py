@@ -17,21 +17,13 @@ from sonde.errors import (
     PermissionDenied,
 )
 from sonde.paging.cursor import ResultSet
+from sonde.projects.deep_vectors import model_mismatch_note, schedule_deep_embedding
 from sonde.projects.find import ALL, projects_in_scope, require_index
-from sonde.projects.freshness import (
-    find_stale_files,
-    is_searchable,
-    refresh,
-    reindex_stale_files,
-)
+from sonde.projects.freshness import find_stale_files, is_searchable
 from sonde.projects.lines import LineScan
 from sonde.projects.project import Project, Workspace
 from sonde.projects.unindexed import NO_INDEX, index_best_files
-from sonde.projects.update import (
-    model_mismatch_note,
-    repairing_corruption,
-    schedule_deep_embedding,
-)
+from sonde.projects.update import refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
 from sonde.ranking.snippets import cut_snippet

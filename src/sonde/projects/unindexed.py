@@ -18,7 +18,8 @@ from sonde.embedding.base import Embedder
 from sonde.indexing.diff import Diff
 from sonde.indexing.pipeline import update_index
 from sonde.indexing.preparing import Workers
-from sonde.projects.lines import KnownFiles, LineScan, narrow_scope
+from sonde.projects.freshness import KnownFiles
+from sonde.projects.lines import LineScan, narrow_scope
 from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.types import Kind, ListedFile, Skipped
