@@ -234,6 +234,7 @@ def open_project(settings: Settings, root: Path) -> Project:
         config_text=render_config(settings, public_deny_list()),
         strategy=own.indexing_strategy,
         lazy_idle_s=own.lazy_idle_threshold,
+        check_interval_s=own.check_interval * 3600.0,
         watching=own.watching,
         warnings=warnings,
         chunk_folder=chunk_folder,

@@ -114,6 +114,7 @@ def check_project(
                 work,
                 refused=refused,
                 thorough=thorough,
+                changes_wait=project.settings.strategy != "realtime",
             )
     except IndexCorrupt as error:
         log.warning("rebuilding the index of %s: %s", project.root, error)

@@ -45,6 +45,7 @@ class ProjectSettings:
     """What config.json says when it is generated."""
     strategy: str = "realtime"
     lazy_idle_s: float = 30.0
+    check_interval_s: float = 24 * 3600.0
     watching: str = "auto"
     warnings: tuple[str, ...] = ()
     chunk_folder: Path | None = None
