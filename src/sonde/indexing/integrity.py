@@ -35,8 +35,9 @@ def check_index(
     """Compare the stores with the files and with themselves, and repair what differs.
 
     `thorough` also looks at every single word. With `changes_wait`, files that were changed, added
-    or removed are left to the strategy that lets them wait. Raises `IndexCorrupt` when a store cannot be
-    repaired piece by piece. `refused` is brought up to date in place, as by `update_index`.
+    or removed are left to the strategy that lets them wait. Raises `IndexCorrupt` when a store
+    cannot be repaired piece by piece. `refused` is brought up to date in place, as by
+    `update_index`.
     """
     began = time.monotonic()
     refused = {} if refused is None else refused

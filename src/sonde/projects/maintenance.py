@@ -168,7 +168,7 @@ class IdleWork:
         if leads:
             compact_project(project, work)
         since = project.seconds_since_search()
-        if since >= _IDLE_S:
+        if project.seconds_idle() >= _IDLE_S:
             for store in project.list_open():
                 store.rest()
             project.part(KnownFiles).close()

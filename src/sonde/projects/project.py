@@ -128,6 +128,7 @@ class Project:
         self._fresh_until = self._record_after = float("-inf")
         self._proved_whole_at = float("-inf")
         self._was_used = False
+        self._last_warm = float("-inf")
 
     @property
     def key(self) -> str:
@@ -179,6 +180,14 @@ class Project:
     def seconds_since_search(self) -> float:
         """How long ago it was last searched; infinite if never."""
         return self._clock() - self.last_search
+
+    def note_warm(self) -> None:
+        """Note that what a search needs was loaded just now."""
+        self._last_warm = self._clock()
+
+    def seconds_idle(self) -> float:
+        """How long ago it was last searched, or made ready for that."""
+        return self._clock() - max(self.last_search, self._last_warm)
 
     def mark_fresh(self, seconds: float) -> None:
         """Let the index count as fresh for a while after a full comparison."""

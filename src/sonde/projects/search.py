@@ -206,7 +206,7 @@ def _rank_unindexed(
         scratch,
         looked_at,
     ):
-        hits = _rank_project(scratch, request, question, vectors, work)
+        hits = rank_project(scratch, request, question, vectors, work)
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     return Ranking(hits[: request.top_k], covered or looked_at, NO_INDEX)
 
@@ -256,7 +256,7 @@ def _rank_fresh(
 
         def rank() -> list[Hit]:
             work.check()  # the caller may be gone by now
-            return _rank_project(project, request, question, vectors, work)
+            return rank_project(project, request, question, vectors, work)
 
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
@@ -271,9 +271,10 @@ def _rank_fresh(
         return compared + ranked[_CHECKED_HITS:], covered
 
 
-def _rank_project(
+def rank_project(
     project: Project, request: Request, question: Question, vectors: QueryVectors, work: Work
 ) -> list[Hit]:
+    """The hits of a project as its index is; unordered where there are several kinds."""
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
