@@ -102,7 +102,8 @@ def _rank_files(
                 raise
             notes.append(f"No files were searched: {error.user_message}")
             return []
-        notes.append(ranking.note)
+        if not ranking.freshness.startswith("complete"):
+            notes.append(f"{ranking.freshness}. {ranking.note}".strip())
         rankings.append([_make_file_hit(hit) for hit in ranking.hits])
     return rankings
 
