@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
+from sonde.errors import (
+    Cancelled,
+    FileMissing,
+    IndexBusy,
+    IndexCorrupt,
+    IndexNotFound,
+    PermissionDenied,
+    SondeError,
+)
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, seed_index, update_index
 from sonde.projects.freshness import (
@@ -23,7 +31,7 @@ from sonde.runtime.jobs import Job
 from sonde.runtime.work import Work
 from sonde.stores import records
 from sonde.stores.files import write_text
-from sonde.types import FileContent, IndexReport, Progress
+from sonde.types import IndexReport, Progress
 
 _RECORD_TIMES = 20
 """The records of an index are written whole; under constant edits, this many times as long as
@@ -155,26 +163,6 @@ def update_changed(workspace: Workspace, project: Project, paths: set[str], work
         update_project(workspace, project, work, diff=diff.only(changes), existing=True)
 
 
-def find_changes(workspace: Workspace, project: Project, work: Work) -> set[str]:
-    """Paths that differ from the index.
-
-    Where size and time leave it open, as with a file that was indexed in the moment it was
-    written, the content decides, and the new time is recorded.
-    """
-    diff = compare_project(project, work)
-    changed = {entry.path for _, entry in diff.changed}
-    same = set()
-    for path in changed:
-        work.check()
-        hashes = [files[path].hash for files in diff.known.values() if path in files]
-        content = project.tree.read(path) if hashes else None
-        if isinstance(content, FileContent) and content.hash in hashes:
-            same.add(path)
-    if same:
-        update_project(workspace, project, work, diff=diff.only(same), existing=True)
-    return diff.names() - same
-
-
 def schedule_compaction(workspace: Workspace, project: Project) -> None:
     """Free the space of replaced rows, in a server in the background."""
     if workspace.stays:
@@ -288,8 +276,10 @@ def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool 
         if workspace.stays and not watched and not project.is_fresh() and strategy != "git":
             index_job(workspace, project, existing=True)
         return _trust_index(project)
-    found = measure_coverage(project)
-    why = ""
+    try:
+        found, why = measure_coverage(project), ""
+    except (FileMissing, PermissionDenied) as error:  # of the project's folder itself
+        return f"incomplete; the files cannot be seen: {error.user_message}"
     if (strategy != "git" and found.differing) or _is_unfinished(project):
         left, retry_at = (part := project.part(KnownFiles)).left
         why = _UNREADABLE
