@@ -210,7 +210,7 @@ def _warm(workspace: Workspace, project: Project, work: Work) -> None:
     """Do what a search does, so that the first one finds files, vectors and modules loaded; the
     deep model is large, and left to the first search that needs it."""
     project.note_warm()
-    measure_coverage(project)
     question = read_question(_WARMING_QUERY)
     vectors = QueryVectors(question, workspace.static, None)
     rank_project(project, Request("warm", _WARMING_QUERY), question, vectors, work)
+    measure_coverage(project)  # last: what it allocates is freed as a whole when the server rests
