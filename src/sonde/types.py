@@ -60,6 +60,11 @@ class Symbol:
     def __reduce__(self) -> tuple[Any, ...]:
         return Symbol, (self.name, self.kind, self.line, self.start_line, self.end_line)
 
+    def move(self, lines: int) -> Symbol:
+        """The definition that many lines further down."""
+        moved = (self.line + lines, self.start_line + lines, self.end_line + lines)
+        return Symbol(self.name, self.kind, *moved)
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -219,6 +224,9 @@ class HitRow(TypedDict):
     startLine: int
     endLine: int
     symbol: NotRequired[str]
+    clipped: NotRequired[bool]
+    definition: NotRequired[tuple[int, int]]
+    parts: NotRequired[tuple[tuple[int, int], ...]]
     project: NotRequired[str]
     stale: NotRequired[bool]
     scoreType: NotRequired[str]
@@ -250,6 +258,8 @@ class Hit:
     score_type: str
     language: str = ""
     symbol: str = ""
+    definition: Symbol | None = None  # all of what is shown in part or whole
+    parts: tuple[tuple[int, int], ...] = ()  # lines shown, where some between are left out
     why: tuple[tuple[str, float], ...] = ()
     stale: bool = False  # whether the file has changed since and the text could not be updated
     state: FileState | None = None
@@ -266,6 +276,13 @@ class Hit:
         """The last line of the text."""
         return self.span.end_line
 
+    @property
+    def is_clipped(self) -> bool:
+        """Whether the definition has more lines than are shown."""
+        whole = self.definition
+        lines = whole and (whole.start_line, whole.end_line)
+        return bool(self.parts) or lines not in (None, (self.start_line, self.end_line))
+
     def as_dict(self, *, explain: bool = False, name_project: bool = False) -> HitRow:
         """The documented JSON; with what made the hit rank, and its project, where wanted."""
         row: HitRow = {
@@ -277,6 +294,11 @@ class Hit:
         }
         if self.symbol:
             row["symbol"] = self.symbol
+        if self.is_clipped and self.definition:
+            row["clipped"] = True
+            row["definition"] = self.definition.start_line, self.definition.end_line
+        if self.parts:
+            row["parts"] = self.parts
         if name_project:
             row["project"] = self.project
         if self.stale:

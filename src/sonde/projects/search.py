@@ -272,7 +272,7 @@ def _rank_project(
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, kind, probe) if probe else None
         generation = store.generation()
-        search = Search(store, where, request.top_k, probe, deep)
+        search = Search(store, where, request.top_k, probe, deep, of_views=request.of_views)
         with _take_turn(work):
             found_here = rank(search, question)
             if request.whole:
@@ -295,6 +295,7 @@ def _rank_project(
                     score_type=found.score_type,
                     language=state.language if state else "",
                     symbol=found.chunk.symbol,
+                    definition=found.definition,
                     why=found.why,
                     state=state if steady else None,
                 )
@@ -362,11 +363,19 @@ def present_hit(
             hit = refresh_hit(hit, project.tree.read)
         except (FileMissing, PermissionDenied):
             hit = replace(hit, stale=True)
-    text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)
+    whole = hit.definition
+    cut = cut_snippet(question, hit.text, hit.span, limit, opening=whole.line if whole else None)
     # an overview has lines of its own: they say nothing about where in the file it is
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
-        return replace(hit, text=text)
-    # a hit is not named after a definition that starts only after the lines shown of it
-    before, name, _ = hit.text.partition(hit.symbol.rpartition(".")[2] or "\0")
-    below = name and hit.span.start_line + before.count("\n") > span.end_line
-    return replace(hit, text=text, span=span, symbol="" if below else hit.symbol)
+        return replace(hit, text=cut.text)
+    hit = replace(hit, text=cut.text, span=cut.span, parts=cut.parts)
+    return hit if whole else replace(hit, symbol=_name_lines(project, hit))
+
+
+def _name_lines(project: Project, hit: Hit) -> str:
+    """The definition that lines lie in, else the first that begins in them; empty if none does."""
+    symbols = project.stores()[hit.kind].symbols_of([hit.path]).get(hit.path, ())
+    around = [one for one in symbols if one.start_line <= hit.start_line <= one.end_line]
+    inside = [one for one in symbols if hit.start_line <= one.line <= hit.end_line]
+    innermost = sorted(around, key=lambda one: one.end_line - one.start_line)[:1]
+    return next((one.name for one in [*innermost, *inside]), "")

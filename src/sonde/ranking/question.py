@@ -217,6 +217,8 @@ class Question:
     """Words written with a capital, and the last parts of identifiers, as written."""
     joined: frozenset[str]
     """Two to four neighbouring words written together (`cookie jar` -> `cookiejar`)."""
+    scopes: tuple[str, ...]
+    """What qualifies those identifiers, folded (`pkg.Foo.bar` -> `pkg`, `foo`)."""
     is_symbol: bool
     """The whole query is one identifier."""
     matches: Matches = field(compare=False)
@@ -249,6 +251,7 @@ def read_question(text: str) -> Question:
         proper=frozenset(word for word in find_words(text) if word[0].isupper() and len(word) > 2)
         | {re.split(r"\W+", name)[-1] for name in spelled},
         joined=frozenset(_joins(content[:_MOST_WORDS]) | _whole_names(text)),
+        scopes=tuple(unique(fold_name(s) for n in spelled for s in _LINK.split(n)[:-1] if s)),
         is_symbol=bool(_IDENTIFIER.fullmatch(text)) and len(raw) > 0,
         matches=Matches(words),
         report=report,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sonde.ranking.question import Question
 from sonde.types import Kind
 
 CODE: Mapping[str, float] = {
@@ -101,6 +102,27 @@ DOCS_DEEP: Mapping[str, float] = {
     "told_dense_rel": 1.0,
 }
 """On prose the deeper model is worth more than words, and the static one hardly anything."""
+
+
+PASSAGE_NAME: Mapping[str, float] = {
+    "file": 0.5,
+    "is_named": 6.0,
+    "is_spelled": 2.0,
+    "is_qualified": 4.0,
+    "scope_named": 3.0,
+    "name_f1": 2.0,
+}
+PASSAGE_WORDS: Mapping[str, float] = {
+    "file": 1.0,
+    "chunk_dense": 5.0,
+    "chunk_lexical": 1.0,
+    "name_f1": 3.0,
+}
+
+
+def choose_passage_weights(question: Question, *, is_deep: bool) -> Mapping[str, float]:
+    """The weights of passages for one kind of query and evidence."""
+    return PASSAGE_NAME if question.is_symbol else PASSAGE_WORDS
 
 
 def choose_weights(kind: Kind, *, is_report: bool, is_deep: bool) -> Mapping[str, float]:

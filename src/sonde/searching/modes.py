@@ -14,11 +14,13 @@ from itertools import zip_longest
 
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
+from sonde.ranking.passages import Passage
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
 from sonde.ranking.weights import DEEPENED, choose_weights
+from sonde.searching.passages import gather_passages
 from sonde.searching.search import Search, defines_name, gather_evidence
-from sonde.types import Chunk, Scored, Span
+from sonde.types import Chunk, Scored, Span, Symbol
 
 _FILES = 15  # the best files, whose order the deeper model may change
 _FRESH_FILES = 3  # where vectors are missing: more files gain nothing (docs/quality.md)
@@ -36,6 +38,8 @@ class Ranked:
     score: float
     score_type: str
     why: tuple[tuple[str, float], ...] = ()
+    definition: Symbol | None = None
+    """What the chunk is, where it is one definition."""
 
 
 def merge_neighbours(found: list[Ranked]) -> list[Ranked]:
@@ -105,19 +109,55 @@ def rerank(search: Search, question: Question, candidates: Sequence[Candidate]) 
 
 
 def _write_passage(question: Question, chunk: Chunk) -> str:
-    shown, _ = cut_snippet(question, chunk.text, chunk.span, _SNIPPET, symbol=chunk.symbol)
+    shown = cut_snippet(question, chunk.text, chunk.span, _SNIPPET).text
     return f"{chunk.header}\n{shown}"
 
 
 _DEFINITION = 3.0  # outweighs three kinds of evidence: the chunk that defines the asked name leads
+_FIRST_PASSAGES, _FURTHER_PASSAGES = 3, 2
+"""Passages of the best file, and of each other, that are shown before those of the next file."""
+_NEAR_BEST = 2.0  # how far below its file's best such a passage may score
+_PASSAGE_SCALE = 4.0  # scores of passages are about -10..+20; divided by this they fill 0..1
+_STEP = 1 - 1e-4  # by which a hit's score is below the one before: the shown digits tell them apart
 _SCALE = 4.0  # model scores are about -10..+10; divided by this they spread well over 0..1
 
 
 def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
+    """Best passages first, those of one file together."""
+    files = _weigh_files(search, question)
+    if search.of_views or (files and files[0].state.kind == "docs"):
+        return _rank_chunks(search, question, files)
+    return rank_passages(search, question, files)
+
+
+def rank_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
+    """The passages that answer, grouped by file; further passages of good files follow."""
+    groups: dict[str, list[Passage]] = {}
+    for one in gather_passages(search, question, files):
+        group = groups.setdefault(one.file.state.path, [])
+        if one.text and not any(one.meets(other) for other in group):
+            group.append(one)
+    first: list[Passage] = []
+    rest: list[Passage] = []
+    for group in groups.values():
+        most = _FIRST_PASSAGES if not first else _FURTHER_PASSAGES
+        for at, one in enumerate(group):
+            near = group[0].score - one.score < _NEAR_BEST
+            (first if at == 0 or (at < most and near) else rest).append(one)
+    found: list[Ranked] = []
+    for one in [*first, *rest][: search.limit]:
+        relevance = (1 + math.tanh(one.score / _PASSAGE_SCALE / 2)) / 2
+        # never above the one before, so that passages of one file stay together
+        score = min(relevance, found[-1].score * _STEP) if found else relevance
+        found.append(Ranked(one.as_chunk(), score, "relevance", one.why, one.symbol))
+    return found
+
+
+def _rank_chunks(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
     """Best files first, each by its answering chunk; further chunks of good files follow."""
     found: list[Ranked] = []
     extra: list[Ranked] = []
-    for file in _weigh_files(search, question):
+    for file in files:
         best, *others = order_chunks(question, file)
         relevance = (1 + math.tanh(file.score / _SCALE / 2)) / 2
         found.append(Ranked(best, relevance, "relevance", file.why))

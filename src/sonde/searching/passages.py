@@ -1,0 +1,135 @@
+"""From the best files to the passages that answer: list them, weigh all cheaply, then the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sonde.ranking.candidate import Candidate
+from sonde.ranking.passages import (
+    FILES,
+    Coverage,
+    Passage,
+    compare_passages,
+    list_passages,
+    measure_names,
+    measure_texts,
+)
+from sonde.ranking.question import Question
+from sonde.ranking.snippets import encode_text
+from sonde.ranking.weights import choose_passage_weights
+from sonde.searching.search import Search, choose_terms
+from sonde.types import Chunk
+
+_WEIGHED = (
+    64  # passages whose own text is looked at; the answer is among them as often as among all
+)
+_OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
+_WHOLE_CHARS = 2_500  # a definition with members is shown whole up to this size
+_LONGEST_CHARS = 20_000  # of a passage's text that is read: bounds the work
+
+
+def gather_passages(
+    search: Search, question: Question, files: Sequence[Candidate], most: int = _WEIGHED
+) -> list[Passage]:
+    """The passages of the best files with their features, the hopeless ones left out."""
+    files = files[:FILES]
+    lines = search.store.chunk_lines([file.state.path for file in files])
+    passages: list[Passage] = []
+    for file in files:
+        passages += list_passages(file, lines.get(file.state.path, ()))
+    measure_names(question, passages)
+    _attach_chunk_scores(search, files, passages)
+    weights = choose_passage_weights(question, is_deep=_is_deep(search))
+    for one in passages:
+        one.features["own_dense"] = one.features["own_dense_rel"] = one.features["chunk_dense"]
+        one.weigh(weights)
+    passages.sort(key=_sort_key)
+    kept = passages[:most]
+    _read_texts(search, kept)
+    asked = _cover(search, question.terms)
+    told = _cover(search, choose_terms(search, question.report)) if question.report else None
+    measure_texts(kept, asked, told)
+    _attach_own_vectors(search, kept)
+    compare_passages(kept)
+    for one in kept:
+        one.weigh(weights)
+    return sorted(kept, key=_sort_key)
+
+
+def _sort_key(one: Passage) -> tuple[float, str, int]:
+    return -one.score, one.file.state.path, one.start_line
+
+
+def _is_deep(search: Search) -> bool:
+    return search.deep is not None and search.deep.is_complete
+
+
+def _cover(search: Search, terms: Sequence[str]) -> Coverage:
+    return Coverage(terms, search.store.term_counts(terms), search.store.coverage("")[1])
+
+
+def _attach_chunk_scores(
+    search: Search, files: Sequence[Candidate], passages: Sequence[Passage]
+) -> None:
+    """What is known of the chunks that hold each passage, and of its file."""
+    keys = sorted({key for one in passages for key in one.chunks})
+    lexical = {key: score for file in files for key, score in file.scores["lexical"].items()}
+    best = max(lexical.values(), default=0.0) or 1.0
+    near: dict[str, Mapping[int, float]] = {"chunk_dense": {}, "chunk_deep": {}, "told_dense": {}}
+    if probe := search.probe:
+        vectors = search.store.vectors(probe.model, keys)
+        near["chunk_dense"] = {key: float(v @ probe.vector) for key, v in vectors.items()}
+        if probe.report is not None:
+            near["told_dense"] = {key: float(v @ probe.report) for key, v in vectors.items()}
+    if search.deep and search.deep.is_complete:
+        vectors = search.store.vectors(search.deep.model, keys)
+        near["chunk_deep"] = {key: float(v @ search.deep.vector) for key, v in vectors.items()}
+    for one in passages:
+        row = one.features
+        row["file"], row["file_first"] = one.file.score, float(one.file is files[0])
+        row["chunk_lexical"] = (
+            max((lexical.get(key, 0.0) for key in one.chunks), default=0.0) / best
+        )
+        for name, scores in near.items():
+            row[name] = max((scores.get(key, 0.0) for key in one.chunks), default=0.0)
+
+
+def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
+    """Give each passage its text."""
+    keys = sorted({key for one in passages for key in one.chunks})
+    chunk_of = {chunk.id: chunk for chunk in search.store.chunks(keys)}
+    for one in passages:
+        _cut_lines([chunk_of[key] for key in one.chunks if key in chunk_of], one)
+
+
+def _cut_lines(chunks: Sequence[Chunk], one: Passage) -> None:
+    """Give a passage its own lines of the chunks that hold it."""
+    if not chunks:
+        return
+    lines = "".join(chunk.text for chunk in chunks).split("\n")
+    before = one.start_line - chunks[0].span.start_line
+    own = lines[before : before + one.end_line - one.start_line + 1]
+    text = "\n".join(own)
+    if len(text) > _WHOLE_CHARS and one.own_lines:
+        text = "\n".join(own[: one.own_lines])
+    one.text = text[:_LONGEST_CHARS]
+    skipped = sum(len(encode_text(line)) + 1 for line in lines[:before])
+    one.start_byte = chunks[0].span.start_byte + skipped
+
+
+def _attach_own_vectors(search: Search, passages: Sequence[Passage]) -> None:
+    probe = search.probe
+    if probe is None or probe.embed is None:
+        return
+    texts = [_write_own(one) for one in passages]
+    for one, vector in zip(passages, probe.embed(texts), strict=True):
+        one.features["own_dense"] = float(vector @ probe.vector)
+
+
+def _write_own(one: Passage) -> str:
+    """The text that is compared: of what has members, its opening and their names."""
+    text = one.text
+    if one.own_lines:
+        opening = "\n".join(text.split("\n")[: one.own_lines])
+        text = f"{opening}\n{' '.join(one.members)}"
+    return f"{one.file.state.path}\n{one.name}\n{text[:_OWN_CHARS]}"
