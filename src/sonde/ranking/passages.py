@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sonde.ranking.candidate import Candidate, sort_parts
@@ -45,6 +45,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
 FILES = 20
 """Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
 _OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
+_MOST_MEMBERS = 60  # of a type whose names say what it is about
 _OPENING_LINES = 3  # from the line that bears the name: a signature is rarely longer
 
 
@@ -58,8 +59,8 @@ class Passage:
     end_line: int
     chunks: Sequence[int]
     """Keys of the chunks that hold it, in order."""
-    members: list[str] = field(default_factory=list)
-    """Names of the definitions inside it."""
+    members: Sequence[str] = ()
+    """Names of the definitions inside it, if it is a type."""
     own_lines: int = 0
     """Lines before its first member; 0 where there is none."""
     text: str = ""
@@ -113,33 +114,44 @@ class Passage:
         return Chunk(self.file.state.path, self.text, span, "", self.name, key)
 
 
-def list_passages(file: Candidate, chunks: Sequence[tuple[int, int, int]]) -> list[Passage]:
-    """The definitions of a file and the chunks outside them; `chunks` are keys and lines."""
+def list_passages(
+    file: Candidate,
+    chunks: Sequence[tuple[int, int, int]],
+    hopeful: Collection[int],
+    may_match: Callable[[str], bool],
+) -> list[Passage]:
+    """The definitions of a file whose name may match or that lie in a hopeful chunk, and hopeful
+    chunks outside all definitions; `chunks` are keys, first and last lines."""
     firsts, lasts = [first for _, first, _ in chunks], [last for _, _, last in chunks]
+    hot = [at for at, (key, _, _) in enumerate(chunks) if key in hopeful]
+    outside = set(hot)
+    symbols = sorted(file.symbols, key=lambda one: (one.start_line, -one.end_line))
     found: list[Passage] = []
-    around: list[Passage] = []
-    covered: set[int] = set()
-    for symbol in sorted(file.symbols, key=lambda one: (one.start_line, -one.end_line)):
-        low, high = bisect_left(lasts, symbol.start_line), bisect_right(firsts, symbol.end_line)
-        covered.update(range(low, high))
-        keys = [key for key, _, _ in chunks[low:high]]
-        one = Passage(file, symbol, symbol.start_line, symbol.end_line, keys)
-        while around and around[-1].end_line < symbol.end_line:
-            around.pop()
-        if around:
-            outer = around[-1]
-            outer.members.append(symbol.name.rpartition(".")[2])
-            own = max(symbol.start_line, outer.line + 1) - outer.start_line
-            outer.own_lines = outer.own_lines or own
-        around.append(one)
-        found.append(one)
-    found += [_take_chunk(file, one) for at, one in enumerate(chunks) if at not in covered]
+    for place, symbol in enumerate(symbols):
+        start, end = symbol.start_line, symbol.end_line
+        low, high = bisect_left(lasts, start), bisect_right(firsts, end)
+        near = bisect_left(hot, low)
+        is_hot = near < len(hot) and hot[near] < high
+        if is_hot:
+            outside.difference_update(hot[near : bisect_left(hot, high)])
+        if is_hot or may_match(symbol.name):
+            keys = [key for key, _, _ in chunks[low:high]]
+            one = Passage(file, symbol, start, end, keys)
+            if symbol.kind == "type":
+                _attach_members(one, symbols[place + 1 : place + 1 + _MOST_MEMBERS])
+            found.append(one)
+    for at in sorted(outside):
+        key, first, last = chunks[at]
+        found.append(Passage(file, None, first, last, (key,)))
     return found
 
 
-def _take_chunk(file: Candidate, chunk: tuple[int, int, int]) -> Passage:
-    key, first, last = chunk
-    return Passage(file, None, first, last, (key,))
+def _attach_members(one: Passage, following: Sequence[Symbol]) -> None:
+    """Name the definitions inside a passage, of those that begin after it."""
+    inside = [symbol for symbol in following if symbol.start_line <= one.end_line]
+    if inside:
+        one.members = [symbol.name.rpartition(".")[2] for symbol in inside]
+        one.own_lines = max(inside[0].start_line, one.line + 1) - one.start_line
 
 
 def measure_names(question: Question, passages: Sequence[Passage]) -> None:

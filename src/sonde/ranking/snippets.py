@@ -13,7 +13,7 @@ from sonde.types import Span
 
 _ELLIPSIS_LINE = 400  # one line longer than this (minified code) is cut inside
 _LEAD = 2  # lines shown above the first that matches, while there are others to show below
-_SIGNATURE_LINES = 6  # that a signature may run over: longer ones are shown in part
+_SIGNATURE_LINES = 12  # that a signature may run over: longer ones are shown in part
 _GAP = "⋮"
 _GAP_CHARS = 2  # a gap's own line
 
@@ -49,17 +49,19 @@ def cut_snippet(
         first, last = _best_window(sizes, weights, limit)
         return _show(lines, span, [(first, last)], limit)
     end = _find_signature_end(lines, at)
+    at = 0 if at <= _LEAD else at
     while end > at and sum(sizes[at : end + 1]) > limit // 2:
         end -= 1
     weights[at : end + 1] = [0.0] * (end + 1 - at)
     room = limit - sum(sizes[at : end + 1]) - _GAP_CHARS
-    if room > 0 and any(weights):
+    # who asks for a name wants to see it from its beginning
+    if room > 0 and any(weights) and not question.is_symbol:
         first, last = _best_window(sizes, weights, room)
-        if first > end + 1:
+        if first > end + 1 + _LEAD:
             return _show(lines, span, [(at, end), (first, last)], limit)
-        if last < at - 1:
+        if last < at - 1 - _LEAD:
             return _show(lines, span, [(first, last), (at, end)], limit)
-        at, end = min(first, at), max(last, end)
+        at = min(first, at)
     return _show(lines, span, [_grow(sizes, at, end, limit)], limit)
 
 
@@ -90,7 +92,7 @@ def _find_signature_end(lines: Sequence[str], at: int) -> int:
         depth += sum(map(line.count, "([")) - sum(map(line.count, ")]"))
         if depth <= 0:
             return end
-    return at
+    return min(at + _SIGNATURE_LINES, len(lines)) - 1
 
 
 def _weigh_lines(question: Question, lines: Sequence[str]) -> list[float]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from sonde.embedding.base import Vectors
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.passages import (
     FILES,
@@ -23,6 +26,7 @@ from sonde.types import Chunk
 _WEIGHED = (
     64  # passages whose own text is looked at; the answer is among them as often as among all
 )
+_HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
 _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
 _WHOLE_CHARS = 2_500  # a definition with members is shown whole up to this size
 _LONGEST_CHARS = 20_000  # of a passage's text that is read: bounds the work
@@ -34,11 +38,18 @@ def gather_passages(
     """The passages of the best files with their features, the hopeless ones left out."""
     files = files[:FILES]
     lines = search.store.chunk_lines([file.state.path for file in files])
+    scores = _score_chunks(search, files, [key for rows in lines.values() for key, _, _ in rows])
+    hopeful = _choose_hopeful(scores)
     passages: list[Passage] = []
     for file in files:
-        passages += list_passages(file, lines.get(file.state.path, ()))
+        rows = lines.get(file.state.path, ())
+        passages += list_passages(file, rows, hopeful, question.matches.may_match)
     measure_names(question, passages)
-    _attach_chunk_scores(search, files, passages)
+    for one in passages:
+        row = one.features
+        row["file"], row["file_first"] = one.file.score, float(one.file is files[0])
+        for name, known in scores.items():
+            row[name] = max([known.get(key, 0.0) for key in one.chunks], default=0.0)
     weights = choose_passage_weights(question, is_deep=_is_deep(search))
     for one in passages:
         one.features["own_dense"] = one.features["own_dense_rel"] = one.features["chunk_dense"]
@@ -68,30 +79,40 @@ def _cover(search: Search, terms: Sequence[str]) -> Coverage:
     return Coverage(terms, search.store.term_counts(terms), search.store.coverage("")[1])
 
 
-def _attach_chunk_scores(
-    search: Search, files: Sequence[Candidate], passages: Sequence[Passage]
-) -> None:
-    """What is known of the chunks that hold each passage, and of its file."""
-    keys = sorted({key for one in passages for key in one.chunks})
+def _score_chunks(
+    search: Search, files: Sequence[Candidate], keys: Sequence[int]
+) -> Mapping[str, Mapping[int, float]]:
+    """Per feature, what is known of each chunk of the files."""
     lexical = {key: score for file in files for key, score in file.scores["lexical"].items()}
     best = max(lexical.values(), default=0.0) or 1.0
-    near: dict[str, Mapping[int, float]] = {"chunk_dense": {}, "chunk_deep": {}, "told_dense": {}}
+    scores: dict[str, Mapping[int, float]] = {
+        "chunk_lexical": {key: score / best for key, score in lexical.items()},
+        "chunk_dense": {},
+    }
     if probe := search.probe:
         vectors = search.store.vectors(probe.model, keys)
-        near["chunk_dense"] = {key: float(v @ probe.vector) for key, v in vectors.items()}
+        scores["chunk_dense"] = _compare(vectors, probe.vector)
         if probe.report is not None:
-            near["told_dense"] = {key: float(v @ probe.report) for key, v in vectors.items()}
+            scores["told_dense"] = _compare(vectors, probe.report)
     if search.deep and search.deep.is_complete:
         vectors = search.store.vectors(search.deep.model, keys)
-        near["chunk_deep"] = {key: float(v @ search.deep.vector) for key, v in vectors.items()}
-    for one in passages:
-        row = one.features
-        row["file"], row["file_first"] = one.file.score, float(one.file is files[0])
-        row["chunk_lexical"] = (
-            max((lexical.get(key, 0.0) for key in one.chunks), default=0.0) / best
-        )
-        for name, scores in near.items():
-            row[name] = max((scores.get(key, 0.0) for key in one.chunks), default=0.0)
+        scores["chunk_deep"] = _compare(vectors, search.deep.vector)
+    return scores
+
+
+def _compare(vectors: Mapping[int, Vectors], probe: Vectors) -> Mapping[int, float]:
+    if not vectors:
+        return {}
+    return dict(zip(vectors, (np.stack(list(vectors.values())) @ probe).tolist(), strict=True))
+
+
+def _choose_hopeful(scores: Mapping[str, Mapping[int, float]]) -> set[int]:
+    """The best chunks of the files, by each kind of evidence."""
+    return {
+        key
+        for known in scores.values()
+        for key in sorted(known, key=known.__getitem__, reverse=True)[:_HOPEFUL]
+    }
 
 
 def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
@@ -109,9 +130,9 @@ def _cut_lines(chunks: Sequence[Chunk], one: Passage) -> None:
     lines = "".join(chunk.text for chunk in chunks).split("\n")
     before = one.start_line - chunks[0].span.start_line
     own = lines[before : before + one.end_line - one.start_line + 1]
-    text = "\n".join(own)
+    text = "\n".join(own).rstrip("\n")
     if len(text) > _WHOLE_CHARS and one.own_lines:
-        text = "\n".join(own[: one.own_lines])
+        text = "\n".join(own[: one.own_lines]).rstrip("\n")
     one.text = text[:_LONGEST_CHARS]
     skipped = sum(len(encode_text(line)) + 1 for line in lines[:before])
     one.start_byte = chunks[0].span.start_byte + skipped

@@ -109,7 +109,7 @@ def _answer(
             answer["truncated"], answer["nextCursor"] = True, more
         return answer
 
-    length = snippet_limit(min(len(page.hits), request.top_k), budget)
+    length = snippet_limit([hit.text for hit in page.hits[: request.top_k]], budget)
     return fit_page(page.hits, write, whole, budget, length=length, shortest=SHORTEST_SNIPPET)
 
 

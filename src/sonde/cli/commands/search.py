@@ -234,15 +234,26 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder) -> Iterator[s
             # a chunk may hold several definitions: the name of another one misleads
             symbol = symbol if reaches(lines, opening, best) else ""
         yield _render_place(row, look, symbol)
-        gutter = len(str(row["startLine"] + len(lines) - 1))
+        numbers = _number_lines(row, len(lines))
+        gutter = len(str(row["endLine"]))
         for at in range(start, end):
-            number = look.screen.paint("dim", f"  {row['startLine'] + at:>{gutter}} │ ")
+            number = look.screen.paint("dim", f"  {numbers[at]:>{gutter}} │ ")
             line = lines[at].removesuffix("\r")
             yield (number + look.cut(line, join_parts(line, find(line)), gutter + 5)).rstrip()
         if hidden := len(lines) - (end - start):
             yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮ {count_of(hidden, 'more line')}")
         for name, value in row.get("why", {}).items():
             yield look.screen.paint("dim", f"    {value:+8.3f}  {escape_controls(name)}")
+
+
+def _number_lines(row: HitRow, count: int) -> list[str]:
+    """The number of each line shown; empty for the line that stands for those left out."""
+    first = row["startLine"]
+    parts = row.get("parts") or ((first, first + count - 1),)
+    numbers: list[str] = []
+    for start, end in parts:
+        numbers += ([""] if numbers else []) + [str(line) for line in range(start, end + 1)]
+    return numbers
 
 
 def _render_place(row: HitRow, look: Style, symbol: str) -> str:
