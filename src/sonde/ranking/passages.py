@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "chunk_deep": "the same by the deeper model",
     "own_lexical": "share of the question's words, rare ones counting more, that its text holds",
     "own_lexical_rel": "that, against the best of all",
+    "code_lexical": "the same without its comments: what it does, not what is said about it",
     "own_dense": "similarity of its own text by the static model",
     "own_dense_rel": "that, against the best of all",
     "opening_lexical": "share of the question's words that its opening lines hold",
@@ -34,6 +36,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "scope_named": "share of the question's qualifiers that its scopes, file or folders bear",
     "is_type": "a class, struct, interface or module",
     "is_value": "a constant, field or variable",
+    "is_test": "in a test",
     "is_rest": "no definition: what stands between them",
     "has_members": "other definitions lie inside it",
     "depth": "definitions around it",
@@ -46,6 +49,13 @@ FILES = 20
 """Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
 _OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
 _MOST_MEMBERS = 60  # of a type whose names say what it is about
+_COMMENT = re.compile(
+    r'"""(?:[^"]|"(?!""))*"""'
+    r"|/\*(?:[^*]|\*(?!/))*\*/"
+    r"|^[ \t]*(?://|#(?!\w)|--|;|%|\*).*$",
+    re.MULTILINE,
+)
+_LINK = re.compile(r"\W+")
 _OPENING_LINES = 3  # from the line that bears the name: a signature is rarely longer
 
 
@@ -156,13 +166,12 @@ def _attach_members(one: Passage, following: Sequence[Symbol]) -> None:
 
 def measure_names(question: Question, passages: Sequence[Passage]) -> None:
     """The features that need no text: of names, kinds and sizes."""
-    told = (
-        {fold_name(name.rpartition(".")[2]) for name in question.report.spelled}
-        if (question.report)
-        else frozenset[str]()
-    )
+    report = question.report
+    said = (*report.spelled, *report.called) if report else ()
+    told = {fold_name(_LINK.split(name)[-1]) for name in said}
     for one in passages:
         row = one.features
+        row["is_test"] = one.file.features.get("is_test", 0.0)
         row["length"] = math.log1p(one.end_line - one.start_line)
         symbol = one.symbol
         if symbol is None:
@@ -223,6 +232,7 @@ def measure_texts(passages: Sequence[Passage], asked: Coverage, told: Coverage |
     for one in passages:
         row, lines = one.features, one.text.split("\n")
         row["own_lexical"] = asked.rate(one.text[:_OWN_CHARS])
+        row["code_lexical"] = asked.rate(_COMMENT.sub(" ", one.text[:_OWN_CHARS]))
         first = one.line - one.start_line
         row["opening_lexical"] = asked.rate("\n".join(lines[first : first + _OPENING_LINES]))
         if told:

@@ -105,23 +105,59 @@ DOCS_DEEP: Mapping[str, float] = {
 
 
 PASSAGE_NAME: Mapping[str, float] = {
-    "file": 0.5,
-    "is_named": 6.0,
-    "is_spelled": 2.0,
-    "is_qualified": 4.0,
-    "scope_named": 3.0,
-    "name_f1": 2.0,
+    "file": 0.15,
+    "file_first": 0.3,
+    "own_lexical": 4.7,
+    "own_lexical_rel": 2.6,
+    "opening_lexical": 1.0,
+    "name_precision": 1.9,
+    "name_f1": 0.3,
+    "is_named": 0.8,
+    "is_spelled": 4.2,
+    "is_qualified": 7.9,
+    "scope_named": 0.6,
+    "is_type": 1.4,
+    "is_value": -0.5,
+    "has_members": -2.1,
+    "depth": -0.5,
+    "length": 0.4,
+    "is_test": -2.0,
 }
 PASSAGE_WORDS: Mapping[str, float] = {
-    "file": 1.0,
-    "chunk_dense": 5.0,
+    "file": 0.4,
     "chunk_lexical": 1.0,
-    "name_f1": 3.0,
+    "chunk_dense": 7.3,
+    "own_dense_rel": 1.6,
+    "opening_lexical": 3.8,
+    "name_f1": 3.8,
+    "name_precision": 0.3,
+    "is_type": -1.8,
+    "is_value": -2.2,
+    "is_rest": -0.3,
+    "has_members": -1.3,
+    "depth": 0.2,
+    "length": 0.2,
+}
+PASSAGE_REPORT: Mapping[str, float] = {
+    "file": 1.0,
+    "chunk_lexical": 1.0,
+    "told_dense": 4.0,
+    "told_lexical": 4.0,
+    "told_name": 2.0,
+    "own_dense_rel": 1.6,
+    "name_f1": 2.0,
+    "is_type": -1.0,
+    "is_value": -2.0,
+    "is_rest": -1.0,
+    "has_members": -1.0,
+    "length": 0.2,
 }
 
 
-def choose_passage_weights(question: Question, *, is_deep: bool) -> Mapping[str, float]:
-    """The weights of passages for one kind of query and evidence."""
+def choose_passage_weights(question: Question) -> Mapping[str, float]:
+    """The weights of passages for one kind of query."""
+    if question.report:
+        return PASSAGE_REPORT
     return PASSAGE_NAME if question.is_symbol else PASSAGE_WORDS
 
 

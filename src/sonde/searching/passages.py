@@ -50,7 +50,7 @@ def gather_passages(
         row["file"], row["file_first"] = one.file.score, float(one.file is files[0])
         for name, known in scores.items():
             row[name] = max([known.get(key, 0.0) for key in one.chunks], default=0.0)
-    weights = choose_passage_weights(question, is_deep=_is_deep(search))
+    weights = choose_passage_weights(question)
     for one in passages:
         one.features["own_dense"] = one.features["own_dense_rel"] = one.features["chunk_dense"]
         one.weigh(weights)
@@ -69,10 +69,6 @@ def gather_passages(
 
 def _sort_key(one: Passage) -> tuple[float, str, int]:
     return -one.score, one.file.state.path, one.start_line
-
-
-def _is_deep(search: Search) -> bool:
-    return search.deep is not None and search.deep.is_complete
 
 
 def _cover(search: Search, terms: Sequence[str]) -> Coverage:
