@@ -52,7 +52,8 @@ class Symbol:
     """A definition: its qualified name, its kind, the line that names it, and all its lines."""
 
     name: str
-    kind: Literal["type", "function", "value"]
+    kind: Literal["type", "function", "value", "declaration", "section", "key"]
+    """A declaration names what is defined elsewhere; sections are of documents, keys of data."""
     line: int
     start_line: int  # of its decorators, attributes and documentation, if it has any
     end_line: int

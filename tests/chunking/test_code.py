@@ -8,8 +8,9 @@ import time
 
 import pytest
 
+from sonde.chunking.grammars import parse_tree
 from sonde.chunking.packing import MAX_BYTES
-from sonde.chunking.parse import MAX_CHUNKS, parse_source, parse_tree
+from sonde.chunking.parse import MAX_CHUNKS, parse_source
 from sonde.chunking.views import derive_views
 from sonde.types import Chunk
 

@@ -8,7 +8,7 @@ from sonde.chunking.parse import parse_source
 
 from .sources import SOURCES
 
-KINDS = {"t": "type", "f": "function", "v": "value"}
+KINDS = {"t": "type", "f": "function", "v": "value", "d": "declaration", "k": "key"}
 
 
 @pytest.mark.parametrize("path", SOURCES)

@@ -76,7 +76,9 @@ _ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial",
 _ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
 _HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
-_KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3}
+_KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
+    ("declaration", "section", "key"), 1 / 3
+)
 
 
 def measure_files(question: Question, files: Sequence[Candidate]) -> list[dict[str, float]]:
