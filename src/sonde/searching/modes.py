@@ -132,14 +132,15 @@ def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
 
 def rank_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
     """The passages that answer, grouped by file; further passages of good files follow."""
-    groups: dict[str, list[Passage]] = {}
+    # a report's file is known better than its lines
+    groups: dict[str, list[Passage]] = {f.state.path: [] for f in files if question.report}
     for one in gather_passages(search, question, files):
         group = groups.setdefault(one.file.state.path, [])
         if one.text and not any(one.meets(other) for other in group):
             group.append(one)
     first: list[Passage] = []
     rest: list[Passage] = []
-    for group in groups.values():
+    for group in filter(None, groups.values()):
         most = _FIRST_PASSAGES if not first else _FURTHER_PASSAGES
         for at, one in enumerate(group):
             near = group[0].score - one.score < _NEAR_BEST
