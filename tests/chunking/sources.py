@@ -101,7 +101,7 @@ SOURCES = {
             "package a.b\nimport x.y.Zed\nclass A(val x: Int) : B() {\n  fun run() {}\n"
             "  companion object {\n    const val K = 1\n  }\n}\nobject O\n"
             "fun String.ext(): Int = 1\nval top = 1\n",
-            "A:t A.x:v A.run:f A.K:v O:t ext:f top:v",
+            "A:t A.x:v A.run:f A.Companion:t A.K:v O:t ext:f top:v",
             "zed",
         ),
         Source(

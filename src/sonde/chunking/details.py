@@ -65,7 +65,8 @@ _QUERIES = {
     "java": """(enum_constant) @value (annotation_type_element_declaration) @function
         (record_declaration parameters: (formal_parameters (formal_parameter) @value))""",
     "javascript": f"{_JS} (field_definition) @value",
-    "kotlin": '(enum_entry) @value (class_parameter ["val" "var"]) @value',
+    "kotlin": """(enum_entry) @value (class_parameter ["val" "var"]) @value
+        (companion_object) @type""",
     "lua": """(field name: (identifier) value: (function_definition)) @function
         (assignment_statement (expression_list value: (function_definition))) @function""",
     "php": """(property_element) @value (enum_case) @value (property_promotion_parameter) @value

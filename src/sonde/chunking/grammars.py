@@ -50,6 +50,11 @@ def _parser_for(grammar: str) -> Parser:
     return known
 
 
+def is_written(data: bytes) -> bool:
+    """Whether a source is neither huge nor minified, so most likely not generated."""
+    return len(data) <= min(_MAX_PARSED_BYTES, _MEAN_LINE_BYTES * (data.count(b"\n") + 2))
+
+
 def _repeats(data: bytes) -> bool:
     """Whether a long stretch repeats one short token.
 
@@ -120,8 +125,7 @@ def _parse(grammar: str, data: bytes) -> Tree | None:
     """The syntax tree of a source, with or without errors; None for a source that is huge, minified
     or one token repeated, or would take too long. Raises `MemoryError` where it may not suffice.
     """
-    sane = min(_MAX_PARSED_BYTES, _MEAN_LINE_BYTES * (data.count(b"\n") + 2))
-    if len(data) > sane or _repeats(data):
+    if not is_written(data) or _repeats(data):
         return None
     require_memory(_BASE_MEMORY + _MEMORY_PER_BYTE * len(data))
     left = _MAX_READS * (len(data) // _READ_BYTES + _MAX_READS)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sonde.chunking import packing
 from sonde.chunking.details import find_details
-from sonde.chunking.grammars import parse_tree
+from sonde.chunking.grammars import is_written, parse_tree
 from sonde.chunking.imports import find_imports
+from sonde.chunking.keys import find_keys
 from sonde.chunking.nodes import roles_of
 from sonde.chunking.packing import PATH_CHARS, WHOLE, Breaks, cut_plain
+from sonde.chunking.patterns import fill_gaps, find_named, has_patterns
 from sonde.chunking.symbols import (
     Definition,
     find_definitions,
@@ -138,14 +141,50 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
     """Cut a source at its definitions. Returns its chunks and symbols."""
     tree = parse_tree(grammar, data)
     if tree is None:
-        return cut_plain(path, data, path[-PATH_CHARS:]), ()
+        return cut_plain(path, data, path[-PATH_CHARS:]), find_names(data, grammar)
     root = tree.root_node
     found = find_definitions(root, data, grammar)
     whole = len(data) <= packing.TARGET
     cuts = [0] if whole else packing.pack_breaks(find_breaks(root, data, grammar), data)
     headers, symbols = label_cuts(path, data, cuts, found)
-    every = find_details(root, data, grammar, found)
-    return packing.cut_bytes(path, data, cuts, headers, symbols), list_symbols(every, data, grammar)
+    names = list_symbols(find_details(root, data, grammar, found), data, grammar)
+    if root.has_error:
+        names = fill_gaps(names, data, grammar)
+    return packing.cut_bytes(path, data, cuts, headers, symbols), names
+
+
+_KEYS = frozenset("yaml json toml ini cfg dotfile".split())
+_SCRIPT = re.compile(
+    rb"<script\b(?P<kind>[^>]*)>(?P<code>.*?)</script\s*>", re.DOTALL | re.IGNORECASE
+)
+_NOT_BREAKS = re.compile(rb"[^\r\n]")
+
+
+def find_names(data: bytes, language: str) -> tuple[Symbol, ...]:
+    """What a file defines, without a syntax tree of the whole: by patterns, keys and scripts."""
+    if not is_written(data):
+        return ()
+    if language in _KEYS:
+        return find_keys(data, language)
+    names = find_named(data, language) if has_patterns(language) else ()
+    if b"<script" in data and language in ("html", "vue", "svelte", "astro"):
+        names += _name_scripts(data)
+    return names
+
+
+def _name_scripts(data: bytes) -> tuple[Symbol, ...]:
+    """What the scripts in a page define, with the lines of the page."""
+    blank, at, grammar = [], 0, "javascript"
+    for match in _SCRIPT.finditer(data):
+        blank += [_NOT_BREAKS.sub(b" ", data[at : match.start("code")]), match["code"]]
+        at = match.end("code")
+        grammar = "typescript" if b"ts" in match["kind"] else grammar
+    source = b"".join(blank)
+    tree = parse_tree(grammar, source)
+    if tree is None:
+        return ()
+    outline = find_definitions(tree.root_node, source, grammar)
+    return list_symbols(find_details(tree.root_node, source, grammar, outline), source, grammar)
 
 
 VERSION = 4  # grows when the same text gives other chunks or tags than before
@@ -183,6 +222,7 @@ def parse_source(
         chunks = chunk_document(path, data, language.name)
     else:
         chunks = cut_plain(path, data, path[-PATH_CHARS:])
+        symbols = find_names(data, language.name)
     if method == "recursive":
         chunks = packing.split_text(path, text, kind)
     return Parsed(tuple(chunks[:MAX_CHUNKS]), symbols, imports, len(chunks) > MAX_CHUNKS, tags)

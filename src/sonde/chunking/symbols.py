@@ -75,10 +75,11 @@ class Definition:
     inner: bool = False  # not part of the outline
 
 
-_COMMENT_LINE = re.compile(
-    rb"[ \t]*(?://|/\*|\*|#(?![ \t]*(?:if|el|end|include|define))|--|;|%|@|\[|\"\"\")"
+_LEADS = re.compile(
+    rb"[ \t]*(?://|/\*|\*|#(?![ \t]*(?:if|el|end|include|define))|--|;|%|@|\[|\"\"\""
+    rb"|template\b|where\b|public\b$|private\b$)"
 )
-_TEMPLATE = re.compile(rb"[ \t]*(?:template\b|where\b|public\b$|private\b$)")
+"""Lines above a definition that belong to it: comments, attributes, template parameters."""
 _MAX_LEAD_LINES = 60  # bounds the walk in a file that is all comments
 
 
@@ -144,7 +145,7 @@ def locate_name(node: Node, data: bytes, *, inside: bool = False) -> tuple[str, 
             if child.type in ("variable_list", "variable_declaration"):
                 return locate_name(child, data)
         else:
-            return "", 0
+            return ("Companion" if node.type == "companion_object" else ""), node.start_byte
     return clean_name(node_text(found, data)), found.start_byte
 
 
@@ -253,13 +254,13 @@ def _define(
     return Definition(node.start_byte, node.end_byte, qualified, role, node, lead, at)
 
 
-def find_lead(data: bytes, start: int) -> int:
+def find_lead(data: bytes, start: int, leading: re.Pattern[bytes] | None = None) -> int:
     """The start of the comments and attributes right above a line; of the line itself if none."""
     at = data.rfind(b"\n", 0, start) + 1
     for _ in range(_MAX_LEAD_LINES):
         above = data.rfind(b"\n", 0, at - 1) + 1 if at else 0
         line = data[above : at - 1] if at else b""
-        if not at or not (_COMMENT_LINE.match(line) or _TEMPLATE.match(line)):
+        if not at or not (leading or _LEADS).match(line):
             break
         at = above
     return at
