@@ -124,7 +124,7 @@ _SCALE = 4.0  # model scores are about -10..+10; divided by this they spread wel
 
 def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
     """Best passages first, those of one file together."""
-    files = _weigh_files(search, question)
+    files = weigh_files(search, question)
     if search.of_views or (files and files[0].state.kind == "docs"):
         return _rank_chunks(search, question, files)
     return rank_passages(search, question, files)
@@ -169,7 +169,7 @@ def _rank_chunks(search: Search, question: Question, files: Sequence[Candidate])
     return merge_neighbours(found)[: search.limit]
 
 
-def _weigh_files(search: Search, question: Question) -> list[Candidate]:
+def weigh_files(search: Search, question: Question) -> list[Candidate]:
     """Every candidate file with its score, best first."""
     files = gather_evidence(search, question)
     is_report = question.report is not None
