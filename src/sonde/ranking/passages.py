@@ -15,8 +15,6 @@ from sonde.text.words import fold_name, index_terms
 from sonde.types import Chunk, Span, Symbol
 
 PASSAGE_FEATURES: Mapping[str, str] = {
-    "file": "the score of its file",
-    "file_first": "its file is the best of all",
     "chunk_lexical": "the best of its chunks by words, against the best of all",
     "chunk_dense": "the best of its chunks by meaning",
     "chunk_deep": "the same by the deeper model",
@@ -36,11 +34,11 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "scope_named": "share of the question's qualifiers that its scopes, file or folders bear",
     "is_type": "a class, struct, interface or module",
     "is_value": "a constant, field or variable",
-    "is_test": "in a test",
+    "in_test": "in a test",
     "is_rest": "no definition: what stands between them",
     "has_members": "other definitions lie inside it",
-    "depth": "definitions around it",
-    "length": "logarithm of its lines",
+    "nesting": "definitions around it",
+    "lines": "logarithm of its lines",
     "told_lexical": "share of a report's words that its text holds",
     "told_dense": "its best chunk by the meaning of a report's sentences",
     "told_name": "a report spells its name",
@@ -95,14 +93,6 @@ class Passage:
         """The sum of the parts, about -10 to 20."""
         return sum(self.parts.values())
 
-    @property
-    def why(self) -> tuple[tuple[str, float], ...]:
-        """What made it rank, strongest first: its own parts, and those of its file's score."""
-        share = self.parts.get("file", 0.0) / (self.file.score or 1.0)
-        own = [(name, part) for name, part in self.parts.items() if name != "file"]
-        of_file = [(name, part * share) for name, part in self.file.parts.items()]
-        return sort_parts([*own, *of_file])
-
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Set the parts of the score."""
         features = self.features
@@ -122,6 +112,23 @@ class Passage:
         span = Span(self.start_line, self._shown_end(), self.start_byte, self.start_byte + size)
         key = self.chunks[0] if self.chunks else 0
         return Chunk(self.file.state.path, self.text, span, "", self.name, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A file and its passages, best first."""
+
+    file: Candidate
+    passages: Sequence[Passage]
+
+    def score(self, share: float) -> float:
+        """The file's score, and its best passage's as far as it counts."""
+        return self.file.score + share * self.passages[0].score
+
+    def why(self, one: Passage, share: float) -> tuple[tuple[str, float], ...]:
+        """What made one of them rank, strongest first: the file's parts and its own."""
+        own = [(name, part * (share or 1.0)) for name, part in one.parts.items()]
+        return sort_parts([*self.file.parts.items(), *own])
 
 
 def list_passages(
@@ -171,8 +178,8 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
     told = {fold_name(_LINK.split(name)[-1]) for name in said}
     for one in passages:
         row = one.features
-        row["is_test"] = one.file.features.get("is_test", 0.0)
-        row["length"] = math.log1p(one.end_line - one.start_line)
+        row["in_test"] = one.file.features.get("is_test", 0.0)
+        row["lines"] = math.log1p(one.end_line - one.start_line)
         symbol = one.symbol
         if symbol is None:
             row["is_rest"] = 1.0
@@ -180,7 +187,7 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
         row["is_type"] = float(symbol.kind == "type")
         row["is_value"] = float(symbol.kind == "value")
         row["has_members"] = float(bool(one.members))
-        row["depth"] = float(symbol.name.count("."))
+        row["nesting"] = float(symbol.name.count("."))
         if told:
             row["told_name"] = float(list_name_words(symbol.name)[0] in told)
         if question.matches.may_match(symbol.name):

@@ -105,8 +105,6 @@ DOCS_DEEP: Mapping[str, float] = {
 
 
 PASSAGE_NAME: Mapping[str, float] = {
-    "file": 0.2,
-    "file_first": 0.2,
     "own_lexical": 3.6,
     "own_lexical_rel": 1.8,
     "code_lexical": 2.8,
@@ -121,12 +119,11 @@ PASSAGE_NAME: Mapping[str, float] = {
     "is_value": -0.3,
     "is_rest": 0.3,
     "has_members": -1.7,
-    "depth": -0.4,
-    "length": 0.4,
-    "is_test": -2.0,
+    "nesting": -0.4,
+    "lines": 0.4,
+    "in_test": -2.0,
 }
 PASSAGE_WORDS: Mapping[str, float] = {
-    "file": 0.3,
     "chunk_lexical": 2.6,
     "chunk_dense": 6.0,
     "own_lexical": 0.1,
@@ -140,11 +137,10 @@ PASSAGE_WORDS: Mapping[str, float] = {
     "is_value": -2.3,
     "is_rest": -1.4,
     "has_members": -0.6,
-    "depth": 0.3,
-    "length": 0.4,
+    "nesting": 0.3,
+    "lines": 0.4,
 }
 PASSAGE_REPORT: Mapping[str, float] = {
-    "file": 1.0,
     "chunk_lexical": 1.0,
     "told_dense": 4.0,
     "told_lexical": 4.0,
@@ -155,7 +151,7 @@ PASSAGE_REPORT: Mapping[str, float] = {
     "is_value": -2.0,
     "is_rest": -1.0,
     "has_members": -1.0,
-    "length": 0.2,
+    "lines": 0.2,
 }
 
 
@@ -164,6 +160,17 @@ def choose_passage_weights(question: Question) -> Mapping[str, float]:
     if question.report:
         return PASSAGE_REPORT
     return PASSAGE_NAME if question.is_symbol else PASSAGE_WORDS
+
+
+def choose_share(question: Question) -> float:
+    """How much a file's best passage counts beside the file's own score.
+
+    A name is found by its definition; the file of a report is known better than its lines. For
+    words a larger share finds more documented functions and fewer files (docs/quality.md).
+    """
+    if question.report:
+        return 0.0
+    return 1.0 if question.is_symbol else 0.3
 
 
 def choose_weights(kind: Kind, *, is_report: bool, is_deep: bool) -> Mapping[str, float]:

@@ -14,11 +14,11 @@ from itertools import zip_longest
 
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
-from sonde.ranking.passages import Passage
+from sonde.ranking.passages import FILES, Group, Passage
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
-from sonde.ranking.weights import DEEPENED, choose_weights
-from sonde.searching.passages import gather_passages
+from sonde.ranking.weights import DEEPENED, choose_share, choose_weights
+from sonde.searching.passages import group_passages
 from sonde.searching.search import Search, defines_name, gather_evidence
 from sonde.types import Chunk, Scored, Span, Symbol
 
@@ -114,10 +114,8 @@ def _write_passage(question: Question, chunk: Chunk) -> str:
 
 
 _DEFINITION = 3.0  # outweighs three kinds of evidence: the chunk that defines the asked name leads
-_FIRST_PASSAGES, _FURTHER_PASSAGES = 3, 2
-"""Passages of the best file, and of each other, that are shown before those of the next file."""
-_NEAR_BEST = 2.0  # how far below its file's best such a passage may score
-_PASSAGE_SCALE = 4.0  # scores of passages are about -10..+20; divided by this they fill 0..1
+_FIRST_PASSAGES = 4  # of the best file that are shown before those of the next one
+_NEAR_BEST = 3.0  # how far below their file's best they may score
 _STEP = 1 - 1e-4  # by which a hit's score is below the one before: the shown digits tell them apart
 _SCALE = 4.0  # model scores are about -10..+10; divided by this they spread well over 0..1
 
@@ -132,26 +130,27 @@ def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
 
 def rank_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
     """The passages that answer, grouped by file; further passages of good files follow."""
-    # a report's file is known better than its lines
-    groups: dict[str, list[Passage]] = {f.state.path: [] for f in files if question.report}
-    for one in gather_passages(search, question, files):
-        group = groups.setdefault(one.file.state.path, [])
-        if one.text and not any(one.meets(other) for other in group):
-            group.append(one)
-    first: list[Passage] = []
-    rest: list[Passage] = []
-    for group in filter(None, groups.values()):
-        most = _FIRST_PASSAGES if not first else _FURTHER_PASSAGES
-        for at, one in enumerate(group):
-            near = group[0].score - one.score < _NEAR_BEST
-            (first if at == 0 or (at < most and near) else rest).append(one)
+    share = choose_share(question)
+    groups = group_passages(search, question, files)
+    order = sorted(groups, key=lambda group: (-group.score(share), group.file.state.path))
+    first: list[tuple[Group, Passage]] = []
+    rest: list[tuple[Group, Passage]] = []
+    for group in order:
+        most = 1 if first else _FIRST_PASSAGES
+        for at, one in enumerate(group.passages):
+            near = group.passages[0].score - one.score < _NEAR_BEST
+            (first if at == 0 or (at < most and near) else rest).append((group, one))
     found: list[Ranked] = []
-    for one in [*first, *rest][: search.limit]:
-        relevance = (1 + math.tanh(one.score / _PASSAGE_SCALE / 2)) / 2
+    for group, one in [*first, *rest][: search.limit]:
+        relevance = (1 + math.tanh(group.score(share) / _SCALE / 2)) / 2
+        relevance *= math.exp((one.score - group.passages[0].score) / _SCALE)
         # never above the one before, so that passages of one file stay together
         score = min(relevance, found[-1].score * _STEP) if found else relevance
-        found.append(Ranked(one.as_chunk(), score, "relevance", one.why, one.symbol))
-    return found
+        found.append(Ranked(one.as_chunk(), score, "relevance", group.why(one, share), one.symbol))
+    beyond = _rank_chunks(search, question, files[FILES:]) if len(found) < search.limit else []
+    lowest = found[-1].score * _STEP if found else 1.0
+    found += [replace(one, score=min(one.score, lowest)) for one in beyond]
+    return found[: search.limit]
 
 
 def _rank_chunks(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:

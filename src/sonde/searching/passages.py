@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from sonde.ranking.candidate import Candidate
 from sonde.ranking.passages import (
     FILES,
     Coverage,
+    Group,
     Passage,
     compare_passages,
     list_passages,
@@ -19,7 +20,7 @@ from sonde.ranking.passages import (
 )
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import encode_text
-from sonde.ranking.weights import choose_passage_weights
+from sonde.ranking.weights import choose_passage_weights, choose_share
 from sonde.searching.search import Search, choose_terms
 from sonde.types import Chunk
 
@@ -27,35 +28,49 @@ _WEIGHED = (
     64  # passages whose own text is looked at; the answer is among them as often as among all
 )
 _HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
+_OF_EACH_FILE = 2  # that are weighed in any case
+_LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
 _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
 _WHOLE_CHARS = 2_500  # a definition with members is shown whole up to this size
 _LONGEST_CHARS = 20_000  # of a passage's text that is read: bounds the work
 
 
+def group_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Group]:
+    """The best files, each with the passages that do not overlap, best first."""
+    groups: dict[str, list[Passage]] = {}
+    for one in gather_passages(search, question, files):
+        group = groups.setdefault(one.file.state.path, [])
+        if one.text and not any(one.meets(other) for other in group):
+            group.append(one)
+    return [Group(group[0].file, group) for group in groups.values() if group]
+
+
 def gather_passages(
     search: Search, question: Question, files: Sequence[Candidate], most: int = _WEIGHED
 ) -> list[Passage]:
-    """The passages of the best files with their features, the hopeless ones left out."""
+    """The passages of the best files with their features, best first, hopeless ones left out."""
     files = files[:FILES]
     lines = search.store.chunk_lines([file.state.path for file in files])
     scores = _score_chunks(search, files, [key for rows in lines.values() for key, _, _ in rows])
-    hopeful = _choose_hopeful(scores)
-    passages: list[Passage] = []
+    hopeful = _choose_hopeful(scores, lines.values())
+    weights, share = choose_passage_weights(question), choose_share(question)
+    kept: list[Passage] = []
+    others: list[Passage] = []
     for file in files:
         rows = lines.get(file.state.path, ())
-        passages += list_passages(file, rows, hopeful, question.matches.may_match)
-    measure_names(question, passages)
-    for one in passages:
-        row = one.features
-        row["file"], row["file_first"] = one.file.score, float(one.file is files[0])
-        for name, known in scores.items():
-            row[name] = max([known.get(key, 0.0) for key in one.chunks], default=0.0)
-    weights = choose_passage_weights(question)
-    for one in passages:
-        one.features["own_dense"] = one.features["own_dense_rel"] = one.features["chunk_dense"]
-        one.weigh(weights)
-    passages.sort(key=_sort_key)
-    kept = passages[:most]
+        passages = list_passages(file, rows, hopeful, question.matches.may_match)
+        measure_names(question, passages)
+        for one in passages:
+            row = one.features
+            for name, known in scores.items():
+                row[name] = max([known.get(key, 0.0) for key in one.chunks], default=0.0)
+            row["own_dense"] = row["own_dense_rel"] = row["chunk_dense"]  # until its text is read
+            one.weigh(weights)
+        passages.sort(key=_sort_key)
+        kept += passages[:_OF_EACH_FILE]
+        others += passages[_OF_EACH_FILE:]
+    others.sort(key=lambda one: -one.file.score - max(share, _LEAST_SHARE) * one.score)
+    kept += others[: max(0, most - len(kept))]
     _read_texts(search, kept)
     asked = _cover(search, question.terms)
     told = _cover(search, choose_terms(search, question.report)) if question.report else None
@@ -102,13 +117,20 @@ def _compare(vectors: Mapping[int, Vectors], probe: Vectors) -> Mapping[int, flo
     return dict(zip(vectors, (np.stack(list(vectors.values())) @ probe).tolist(), strict=True))
 
 
-def _choose_hopeful(scores: Mapping[str, Mapping[int, float]]) -> set[int]:
-    """The best chunks of the files, by each kind of evidence."""
-    return {
+def _choose_hopeful(
+    scores: Mapping[str, Mapping[int, float]], files: Iterable[Sequence[tuple[int, int, int]]]
+) -> set[int]:
+    """The best chunks of all files by each kind of evidence, and at least one of each file."""
+    hopeful = {
         key
         for known in scores.values()
         for key in sorted(known, key=known.__getitem__, reverse=True)[:_HOPEFUL]
     }
+    for rows in files:
+        keys = [key for key, _, _ in rows]
+        if keys and hopeful.isdisjoint(keys):
+            hopeful.add(max(keys, key=lambda key: scores["chunk_dense"].get(key, 0.0)))
+    return hopeful
 
 
 def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
