@@ -80,7 +80,7 @@ def test_a_long_section_is_cut_between_paragraphs_and_keeps_its_trail() -> None:
         (
             "a.rst",
             "=====\nTitle\n=====\n\nintro\n\nSub\n---\n\ntext\n",
-            ["Title 2 1-9", "Title > Sub 7 7-9"],
+            ["Title 2 1-10", "Title > Sub 7 7-10"],
         ),
         ("README", "Foo\n===\n\nhi\n\nUsage\n-----\nx\n", ["Foo 1 1-8", "Foo > Usage 6 6-8"]),
         ("a.org", "* A\ntext\n** B\n* C\n", ["A 1 1-3", "A > B 3 3-3", "C 4 4-4"]),
