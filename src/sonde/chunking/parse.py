@@ -216,10 +216,13 @@ def parse_source(
     if kind == "code" and language.grammar:
         chunks, symbols = chunk_code(path, data, language.grammar)
     elif kind == "docs" or language.kind == "docs":
-        from sonde.chunking.markdown import chunk_document
+        from sonde.chunking.markdown import chunk_document, list_sections
 
         tags = find_tags(text, language.name)
-        chunks = chunk_document(path, data, language.name)
+        chunks, sections = chunk_document(path, data, language.name)
+        # a build file that ends in `.txt` has names of its own
+        docs = language.kind == "docs"
+        symbols = list_sections(data, sections) if docs else find_names(data, language.name)
     else:
         chunks = cut_plain(path, data, path[-PATH_CHARS:])
         symbols = find_names(data, language.name)

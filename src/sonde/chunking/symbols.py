@@ -110,6 +110,8 @@ def list_symbols(
 
 def clean_name(text: str) -> str:
     """A name as it is shown, without type arguments; empty if it is none."""
+    if text.isidentifier():
+        return text if len(text) <= _MAX_NAME else ""
     name = _NAME_NOISE.sub("", _GENERIC.sub("", text)).replace("::", ".").replace("\\", ".")
     name = name.replace(":", ".").strip().strip(".*&$")
     return "" if len(name) > _MAX_NAME or _BAD_NAME.search(name) else name

@@ -200,7 +200,7 @@ def derive_views(path: str, text: str, kind: Kind) -> list[View]:
     if path.endswith(".ipynb"):
         views = [View("documentation", chunk) for chunk in _cut_notebook(path, text)]
     elif kind == "docs" or language.kind == "docs":
-        chunks = chunk_document(path, data, language.name)
+        chunks, _ = chunk_document(path, data, language.name)
         views = [View("documentation", chunk) for chunk in chunks]
     elif language.grammar and (tree := parse_tree(language.grammar, data)):
         views = list(_view_code(path, text, data, language, tree))
@@ -225,7 +225,7 @@ def _cut_notebook(path: str, text: str) -> list[Chunk]:
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         return []
-    return chunk_document(path, encode(prose), "markdown") if prose.strip() else []
+    return chunk_document(path, encode(prose), "markdown")[0] if prose.strip() else []
 
 
 def _span(newlines: Sequence[int], start: int, end: int) -> Span:

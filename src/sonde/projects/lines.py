@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sonde.errors import CatalogError, OutsideRoots
 from sonde.indexing.sources import Tree, TreeReader
@@ -199,10 +200,18 @@ def measure_utf8(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+def _measure_as(encoding: str, text: str) -> int:
+    try:
+        return len(text.encode(encoding))
+    except UnicodeEncodeError:
+        return -1
+
+
 _CODINGS: tuple[tuple[int, Callable[[str], int]], ...] = (
     (3, measure_utf8),
     (2, lambda text: len(text.encode("utf-16-le", "surrogatepass"))),
     (4, lambda text: 4 * len(text)),
     (0, len),
+    *((0, partial(_measure_as, encoding)) for encoding in ("cp932", "euc_jp", "gb18030", "euc_kr")),
 )
 """Length of the mark and of the text in the encodings that are read besides UTF-8."""
