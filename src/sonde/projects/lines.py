@@ -17,6 +17,8 @@ from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_t
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
 
+_LEAD = 4  # a line that is too long is cut so that a quarter of what is shown is before the match
+
 
 class KnownFiles(ProjectPart):
     """What is remembered of a project's files between two scans."""
@@ -160,6 +162,16 @@ def find_line(hit: Hit, content: FileText | None) -> Hit:
     at = min(places, key=lambda place: abs(place - old))
     start = sum(measure_utf8(line) + 1 for line in lines[:at])
     return replace(hit, span=Span(at + 1, at + 1, start, start + measure_utf8(hit.text)))
+
+
+def cut_line(hit: Hit, at: int, limit: int) -> Hit:
+    """At most `limit` characters of a line, so that the one at `at` is among them."""
+    line = hit.text.removesuffix("\r")
+    start = max(0, min(at - limit // _LEAD, len(line) - limit))
+    text = line[start : start + limit]
+    start_byte = hit.span.start_byte + measure_utf8(hit.text[:start])
+    span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + measure_utf8(text))
+    return replace(hit, text=text, span=span)
 
 
 def list_lines_around(

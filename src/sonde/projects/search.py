@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sonde.errors import (
@@ -18,6 +19,7 @@ from sonde.errors import (
 )
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
+from sonde.projects.literal import EXACT, Literal, find_literal
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
     count_pending,
@@ -40,6 +42,7 @@ from sonde.searching.hits import (
     refresh_hit,
 )
 from sonde.searching.modes import MODES, fill_up
+from sonde.searching.readings import Reading, read_literally
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, Filter, Hit, Kind
@@ -74,6 +77,12 @@ class Request:
     def of_views(self) -> bool:
         """Whether to search views of files, not the files themselves."""
         return wants_views(self.tags, self.chunk_types)
+
+    @property
+    def reading(self) -> Reading | None:
+        """What the query names or spells, unless it is a question or asked by words or meaning."""
+        is_open = self.mode in ("auto", "hybrid") and not self.of_views
+        return read_literally(self.query) if is_open else None
 
     def parameters(self) -> dict[str, object]:
         """What a cursor is bound to."""
@@ -163,7 +172,8 @@ def rank_everywhere(
     for project in projects:
         vectors = QueryVectors(question, workspace.static, workspace.deep)
         try:
-            hits.extend(_rank_fresh(workspace, project, request, question, vectors, work))
+            found = _rank_fresh(workspace, project, request, question, vectors, work)
+            hits.extend(found.hits)
         except Cancelled:
             raise
         except CatalogError as error:
@@ -171,6 +181,7 @@ def rank_everywhere(
             failed = error
             notes.append(f"{project.root}: {error.user_message}")
             continue
+        notes.extend([found.note] if found.note else [])
         notes.extend(vectors.notes)
         if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
             notes.append(note)
@@ -179,9 +190,9 @@ def rank_everywhere(
     if failed and (request.project != ALL or not hits):
         raise failed
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
-    if not hits:
+    if not hits and not notes:
         notes.append(_explain_nothing(projects, request, question))
-    elif not notes and request.mode in ("auto", "hybrid"):
+    elif not notes and request.mode in ("auto", "hybrid") and hits[0].score_type != EXACT:
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         notes.append(explain_missing_words(stores, question))
     return Ranking(hits[: request.top_k], freshness, notes[0] if notes else "")
@@ -240,13 +251,23 @@ def _rank_fresh(
     question: Question,
     vectors: QueryVectors,
     work: Work,
-) -> list[Hit]:
+) -> Literal:
     with repairing_corruption(workspace, project):
         refresh(workspace, project, work, follow=request.project != ALL)
+        note = ""
+        narrow = partial(_narrow, request=request)
 
         def rank() -> list[Hit]:
+            nonlocal note
             work.check()  # the caller may be gone by now
-            return _rank_project(project, request, question, vectors, work)
+            literal = find_literal(
+                project, request.reading, narrow, request.kinds, request.top_k, work
+            )
+            note = literal.note
+            if literal.is_final:
+                return literal.lead((), request.top_k)
+            ranked = _rank_project(project, request, question, vectors, work)
+            return literal.lead(ranked, request.top_k) if literal.hits else ranked
 
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
@@ -256,9 +277,9 @@ def _rank_fresh(
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
-            return rank()
+            return Literal(rank(), note)
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
-        return compared + ranked[_CHECKED_HITS:]
+        return Literal(compared + ranked[_CHECKED_HITS:], note)
 
 
 def _rank_project(
@@ -362,7 +383,9 @@ def present_hit(
             hit = refresh_hit(hit, project.tree.read)
         except (FileMissing, PermissionDenied):
             hit = replace(hit, stale=True)
-    text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)
+    text, span = cut_snippet(
+        question, hit.text, hit.span, limit, symbol=hit.symbol, focus=hit.focus
+    )
     # an overview has lines of its own: they say nothing about where in the file it is
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=text)

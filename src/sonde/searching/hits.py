@@ -42,7 +42,7 @@ def refresh_hit(hit: Hit, read: Read) -> Hit:
     old, before = hit.span, content.text[:position]
     down, on = before.count("\n") + 1 - old.start_line, len(before.encode()) - old.start_byte
     span = Span(old.start_line + down, old.end_line + down, old.start_byte + on, old.end_byte + on)
-    return replace(hit, span=span)
+    return replace(hit, span=span, focus=hit.focus and hit.focus + down)
 
 
 def _find_nearest(text: str, piece: str, span: Span) -> int:
