@@ -164,7 +164,7 @@ def find_line(hit: Hit, content: FileText | None) -> Hit:
     return replace(hit, span=Span(at + 1, at + 1, start, start + measure_utf8(hit.text)))
 
 
-def cut_line(hit: Hit, at: int, limit: int) -> Hit:
+def trim_line(hit: Hit, at: int, limit: int) -> Hit:
     """At most `limit` characters of a line, so that the one at `at` is among them."""
     line = hit.text.removesuffix("\r")
     start = max(0, min(at - limit // _LEAD, len(line) - limit))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
 from sonde.errors import InvalidPattern
-from sonde.projects.lines import LineScan, cut_line, list_line_hits, measure_utf8
+from sonde.projects.lines import LineScan, list_line_hits, measure_utf8, trim_line
 from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.searching.readings import Reading
@@ -28,7 +28,7 @@ _LONGEST_LINE = 300  # characters that are kept of a matching line; minified cod
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Scope:
     """Where to look: one index of a project, and which of its files pass the filters."""
 
     kind: Kind
@@ -41,7 +41,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Named:
     """What a query names or spells in one project, and a note about it."""
 
     hits: Sequence[Hit] = ()
@@ -53,8 +53,8 @@ class Literal:
         """One ranking: these hits first, those in the files that rank best before the others."""
         order = {hit.path: at for at, hit in reversed(list(enumerate(ranked)))}
         first = sorted(self.hits, key=lambda hit: order.get(hit.path, len(ranked)))
-        shown = {(hit.path, hit.span.start_line) for hit in first}
-        rest = [hit for hit in ranked if (hit.path, hit.span.start_line) not in shown]
+        shown = [(hit.path, hit.focus or hit.span.start_line) for hit in first]
+        rest = [hit for hit in ranked if not any(_covers(hit, *place) for place in shown)]
         share = _BELOW if first else 1.0
         return [
             *(replace(hit, score=1.0 - at * _STEP) for at, hit in enumerate(first)),
@@ -69,16 +69,16 @@ def find_literal(
     kinds: Sequence[Kind],
     limit: int,
     work: Work,
-) -> Literal:
+) -> Named:
     """What a query names or spells in a project; nothing for a question.
 
     Paths are looked for in every index, as they name a file whatever its kind; lines only in
     those of the kinds asked for.
     """
     if reading is None:
-        return Literal()
+        return Named()
     stores = project.stores().items()
-    places = {kind: Place(kind, store, narrow(store, kind)) for kind, store in stores}
+    places = {kind: Scope(kind, store, narrow(store, kind)) for kind, store in stores}
     return _LiteralSearch(project, places, kinds, limit, work).find(reading)
 
 
@@ -87,12 +87,12 @@ class _LiteralSearch:
     """One query in one project."""
 
     project: Project
-    places: Mapping[Kind, Place]
+    places: Mapping[Kind, Scope]
     kinds: Sequence[Kind]
     limit: int
     work: Work
 
-    def find(self, reading: Reading) -> Literal:
+    def find(self, reading: Reading) -> Named:
         """The hits that the query names or spells."""
         find = {
             "path": self._find_files,
@@ -103,11 +103,11 @@ class _LiteralSearch:
         try:
             return find(reading)
         except InvalidPattern:  # a glob of too many alternatives, too large an expression
-            return Literal()
+            return Named()
 
     # --- files ---
 
-    def _find_files(self, reading: Reading) -> Literal:
+    def _find_files(self, reading: Reading) -> Named:
         parts = [part for part in reading.text.lower().split("/") if part not in ("", ".", "..")]
         named = self._list_named(parts[-1]) if parts else {}
         rates = {path: _rate_path(path, parts, reading.least) for path in named}
@@ -116,7 +116,7 @@ class _LiteralSearch:
             chosen = sorted(path for path, rate in rates.items() if rate == best)
             hits = [self._show_place(named[path], path, reading) for path in chosen[:_MOST_FILES]]
             many = f"{len(chosen)} files are called `{reading.text}`. Add a folder to choose one."
-            return Literal(hits, many if len(chosen) > _MOST_FILES else "")
+            return Named(hits, many if len(chosen) > _MOST_FILES else "")
         if "/" in reading.text and not (reading.line or reading.name):
             folder = f"/{'/'.join(parts)}/"
             inside = self._list_heads(lambda path: folder in f"/{path.lower()}", "folder")
@@ -125,9 +125,9 @@ class _LiteralSearch:
         alike = sorted(path for path in named if f"/{path.lower()}".endswith(f"/{parts[-1]}"))
         others = f" Of that name: {', '.join(alike[:_MOST_FILES])}." if alike else ""
         note = f"No indexed file is `{reading.text}`.{others}"
-        return Literal(note=note if reading.is_certain else "")
+        return Named(note=note if reading.is_certain else "")
 
-    def _list_named(self, name: str) -> dict[str, Place]:
+    def _list_named(self, name: str) -> dict[str, Scope]:
         """Files that may have this name."""
         stem = FileState(name, "", 0, 0, "", "code").stem
         return {
@@ -140,7 +140,7 @@ class _LiteralSearch:
             if place.admits(path)
         }
 
-    def _show_place(self, place: Place, path: str, reading: Reading) -> Hit:
+    def _show_place(self, place: Scope, path: str, reading: Reading) -> Hit:
         """The part of a file that holds the line or the definition which the query names."""
         line = reading.line
         if reading.name:
@@ -151,13 +151,13 @@ class _LiteralSearch:
         hit = self._make_hit(place, path, chunks[-1] if chunks else None)
         return replace(hit, focus=min(max(line, 1), hit.span.end_line))
 
-    def _match_glob(self, reading: Reading) -> Literal:
+    def _match_glob(self, reading: Reading) -> Named:
         found = self._list_heads(compile_glob(reading.text).matches, "glob")
         if found.hits or not reading.is_certain:
-            return found if found.hits else Literal()
-        return Literal(note="No indexed path matches this glob.", is_final=True)
+            return found if found.hits else Named()
+        return Named(note="No indexed path matches this glob.", is_final=True)
 
-    def _list_heads(self, matches: Callable[[str], bool], read_as: str) -> Literal:
+    def _list_heads(self, matches: Callable[[str], bool], read_as: str) -> Named:
         """The first lines of every file whose path matches, by path."""
         found = {
             path: place
@@ -171,9 +171,9 @@ class _LiteralSearch:
             hits.append(_keep_head(self._make_hit(found[path], path, first)))
         more = " search_by_path lists all." if len(found) > self.limit else ""
         note = f"Read as a {read_as}: {count_of(len(found), 'file')}.{more}"
-        return Literal(hits, note, is_final=True)
+        return Named(hits, note, is_final=True)
 
-    def _make_hit(self, place: Place, path: str, chunk: Chunk | None) -> Hit:
+    def _make_hit(self, place: Scope, path: str, chunk: Chunk | None) -> Hit:
         """A chunk as a hit; without one, the file is empty."""
         state = place.store.files([path]).get(path)
         return Hit(
@@ -191,7 +191,7 @@ class _LiteralSearch:
 
     # --- lines ---
 
-    def _match_regex(self, reading: Reading) -> Literal:
+    def _match_regex(self, reading: Reading) -> Named:
         scan = LineScan(reading.text)
         lines = list(islice(self._list_lines(scan), self.limit + 1))
         if lines:
@@ -201,14 +201,14 @@ class _LiteralSearch:
             note = f"Read as a regular expression: {first}."
             find_spans = scan.compile().find_spans
             hits = [
-                cut_line(hit, find_spans(hit.text)[0][0], _LONGEST_LINE)
+                trim_line(hit, find_spans(hit.text)[0][0], _LONGEST_LINE)
                 for hit in lines[: self.limit]
             ]
-            return Literal(hits, f"{note} Mode `lexical` searches its words.", is_final=True)
+            return Named(hits, f"{note} Mode `lexical` searches its words.", is_final=True)
         found = self._find_text(replace(reading, is_certain=False))
         return replace(found, note="Read as a regular expression, this matches no line.")
 
-    def _find_text(self, reading: Reading) -> Literal:
+    def _find_text(self, reading: Reading) -> Named:
         longest = max(reading.text.split("\n"), key=len).strip()
         scans = [LineScan(longest, fixed_string=True), *map(LineScan, reading.loose)]
         for scan in scans:
@@ -217,7 +217,7 @@ class _LiteralSearch:
                 break
         else:
             note = "No line holds this text." if reading.is_certain else ""
-            return Literal(note=note)
+            return Named(note=note)
         find_spans = scan.compile().find_spans
         spans = [find_spans(hit.text) for hit in lines]
         shares = [sum(end - start for start, end in found) for found in spans]
@@ -227,7 +227,7 @@ class _LiteralSearch:
         for at in best:
             hit = self._widen(lines[at], spans[at][0][0])
             hits.setdefault((hit.path, hit.span.start_line), hit)
-        return Literal(list(hits.values())[: self.limit])
+        return Named(list(hits.values())[: self.limit])
 
     def _list_lines(self, scan: LineScan) -> Iterator[Hit]:
         """Matching lines of files that pass the filters, by path and line."""
@@ -242,7 +242,7 @@ class _LiteralSearch:
             rows, row = chunk.text.split("\n"), number - chunk.span.start_line
             if 0 <= row < len(rows) and rows[row] == line.text:
                 return replace(self._make_hit(place, line.path, chunk), focus=number)
-        return cut_line(line, at, _LONGEST_LINE)
+        return trim_line(line, at, _LONGEST_LINE)
 
 
 def _rate_path(path: str, parts: Sequence[str], least: int) -> int:
@@ -255,6 +255,10 @@ def _rate_path(path: str, parts: Sequence[str], least: int) -> int:
     agree = 1 + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     is_whole = agree > len(folders)
     return 2 * agree + is_whole if is_whole or agree >= min(least, len(parts)) else 0
+
+
+def _covers(hit: Hit, path: str, line: int) -> bool:
+    return hit.path == path and hit.span.start_line <= line <= hit.span.end_line
 
 
 def _keep_head(hit: Hit) -> Hit:

@@ -23,10 +23,10 @@ from sonde.projects.find import ALL, find_project, projects_in_scope
 from sonde.projects.lines import (
     LineScan,
     count_file_bytes,
-    cut_line,
     find_line,
     list_line_hits,
     list_lines_around,
+    trim_line,
 )
 from sonde.projects.project import Project, Workspace
 from sonde.projects.search import Request, find_changed_hits, present_hit, rank_everywhere
@@ -236,7 +236,7 @@ class MatchPage:
             hit = find_line(hit, self._read(hit))
         known = self.expression if len(hit.text) > limit else None
         spans = known.find_spans(hit.text) if known else []
-        return cut_line(hit, spans[0][0] if spans else 0, limit)
+        return trim_line(hit, spans[0][0] if spans else 0, limit)
 
     def _read(self, hit: Hit) -> FileText | None:
         """The file as it is now; None when it cannot be read any more."""

@@ -19,7 +19,7 @@ from sonde.errors import (
 )
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
-from sonde.projects.literal import EXACT, Literal, find_literal
+from sonde.projects.literal import EXACT, Named, find_literal
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
     count_pending,
@@ -39,6 +39,7 @@ from sonde.searching.hits import (
     explain_missing_words,
     explain_no_results,
     find_changed,
+    occurs_nowhere,
     refresh_hit,
 )
 from sonde.searching.modes import MODES, fill_up
@@ -251,7 +252,7 @@ def _rank_fresh(
     question: Question,
     vectors: QueryVectors,
     work: Work,
-) -> Literal:
+) -> Named:
     with repairing_corruption(workspace, project):
         refresh(workspace, project, work, follow=request.project != ALL)
         note = ""
@@ -264,7 +265,9 @@ def _rank_fresh(
                 project, request.reading, narrow, request.kinds, request.top_k, work
             )
             note = literal.note
-            if literal.is_final:
+            stores = [project.stores()[kind] for kind in request.kinds]
+            is_open = request.mode in ("auto", "hybrid") and not literal.hits
+            if literal.is_final or (is_open and occurs_nowhere(stores, question)):
                 return literal.lead((), request.top_k)
             ranked = _rank_project(project, request, question, vectors, work)
             return literal.lead(ranked, request.top_k) if literal.hits else ranked
@@ -277,9 +280,9 @@ def _rank_fresh(
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
-            return Literal(rank(), note)
+            return Named(rank(), note)
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
-        return Literal(compared + ranked[_CHECKED_HITS:], note)
+        return Named(compared + ranked[_CHECKED_HITS:], note)
 
 
 def _rank_project(

@@ -63,12 +63,14 @@ _NODE = re.compile(rf"/?({_PATH})::([\w:.]{{1,200}})(?:\[.{{0,200}}\])?")
 _WHOLE = re.compile(rf"(?:\w{{1,10}}:/{{2,3}}|[A-Za-z]:|(?:---|\+\+\+) )?~?/?({_PATH})/?")
 _SPACED = re.compile(r"[^\n:*?\"<>|]{1,300}/[^\n:*?\"<>|/]{1,100}")  # folders with spaces
 _ENDING = re.compile(r"/[^/]*\.[A-Za-z]\w{0,9}$|(?:^|/)\.[A-Za-z][\w-]{0,60}$")
+_DRIVE = re.compile(r"\b[A-Za-z]:\\\w")
 _PREFIX = re.compile(r"(?:at |from |in |-->|#\d+|\([^()]{0,80}\)|[\s/.~]|[A-Za-z]:|file:)*")
 
 
 def _read_place(text: str) -> Reading | None:
     """A pasted path, or a line of a stack trace."""
-    text = text.replace("\\", "/")
+    if _DRIVE.search(text) or not _REGEX.search(text):
+        text = text.replace("\\", "/")
     if found := _QUOTED_FRAME.search(text):
         return Reading("path", found[1], int(found[2]), is_certain=not found.start())
     if "\n" in text:
@@ -128,6 +130,7 @@ _REGEX = re.compile(
 _STRING = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|(?<=[(=,\s])/[^/\n]+/[gimsuy]{0,5}")
 _LAMBDA = re.compile(r"\\(?:\(|[a-z_])[\w ,()']{0,100} ->")  # Haskell
 _KEYWORDS = frozenset("and as for from get if in into is or use uses using with will do".split())
+_ASKING = frozenset("how what where why which who when does can should is are".split())
 _PROSE = (STOP_WORDS | {"regex", "regexp", "the", "mean"}) - _KEYWORDS
 
 
@@ -185,7 +188,7 @@ def _read_text(text: str) -> Reading | None:
     if not marked and not (_TROUBLE.search(body) and _PRINTED.search(body)):
         return None
     words = body.lower().split()
-    if len(words) < _WINDOW or "?" in body or words[0] in _PROSE:
+    if len(words) < _WINDOW or "?" in body or words[0] in _ASKING:
         return None
     return Reading("text", body, loose=_loosen(body)[: 2 if marked else 1])
 
