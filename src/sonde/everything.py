@@ -16,8 +16,10 @@ from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
 from sonde.knowledge.retrieval import read_retrieval, show_text
 from sonde.projects.find import indexed_project
+from sonde.projects.literal import EXACT
 from sonde.projects.search import Request, rank_everywhere
-from sonde.ranking.question import read_question
+from sonde.ranking.question import Question, read_question
+from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import FileExcerpt, Hit, Kind, Skipped
@@ -26,6 +28,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 EVERYWHERE = (*SOURCES, *KINDS)
 FILE_HITS = 50
 """Hits in code, and in docs, that are merged with those in knowledge."""
+_FOCUS_CHARS = 500  # around the line that a query names: about ten lines
 _POINTER = re.compile(r"(?P<source>[a-z]+)://(?P<id>[^#]*)(?:#(?P<rest>.*))?", re.DOTALL)
 _LINES = re.compile(r"L(\d{1,9})-L(\d{1,9})")
 
@@ -43,7 +46,11 @@ def search_everything(
 
     def rank(request: service.KnowledgeRequest) -> Sequence[AnyHit]:
         rankings: list[Sequence[AnyHit]] = [*service.rank_sources(app.knowledge, request, work)]
-        return merge_sources([*rankings, *_rank_files(app, request, work, required=not rankings)])
+        rankings += _rank_files(app, request, work, required=not rankings)
+        merged = merge_sources(rankings)
+        # what the query names or spells leads, whatever else there is
+        exact = [replace(hit, score=1.0) for hit in merged if hit.score_type == EXACT]
+        return [*exact, *(hit for hit in merged if hit.score_type != EXACT)]
 
     page = service.open_ranked_page(
         app.knowledge, request, options, work, session, rank, dedupe=dedupe
@@ -87,20 +94,25 @@ def _rank_files(
         if kind not in request.sources:
             continue
         wanted = Request("search", request.query, (kind,), FILE_HITS)
+        question = read_question(request.query)
         try:
-            ranking = rank_everywhere(app.workspace, wanted, read_question(request.query), work)
+            ranking = rank_everywhere(app.workspace, wanted, question, work)
         except CatalogError:
             if required:
                 raise
             return []
-        rankings.append([_make_file_hit(hit) for hit in ranking.hits])
+        # a query that names a file finds it in either request
+        rankings.append([_make_file_hit(hit, question) for hit in ranking.hits if hit.kind == kind])
     return rankings
 
 
-def _make_file_hit(hit: Hit) -> FileHit:
-    span, modified = hit.span, hit.state.mtime_ns // 1_000_000 if hit.state else 0
+def _make_file_hit(hit: Hit, question: Question) -> FileHit:
+    text, span = hit.text, hit.span
+    if hit.focus:
+        text, span = cut_snippet(question, text, span, _FOCUS_CHARS, focus=hit.focus)
+    modified = hit.state.mtime_ns // 1_000_000 if hit.state else 0
     place = (hit.kind, hit.project, hit.path, span.start_line, span.end_line)
-    return FileHit(*place, hit.text, modified, hit.score, hit.score_type)
+    return FileHit(*place, text, modified, hit.score, hit.score_type)
 
 
 def _fetch_file(

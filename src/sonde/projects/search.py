@@ -19,7 +19,7 @@ from sonde.errors import (
 )
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
-from sonde.projects.literal import EXACT, Named, find_literal
+from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
     count_pending,
@@ -52,6 +52,8 @@ _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is 
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
 _RANKING_SLOTS = threading.BoundedSemaphore(4)
 """Rankings at a time: each takes tens of megabytes, and more of them only wait for each other."""
+_OPEN_MODES = ("auto", "hybrid")
+"""Modes that read a query in whatever way answers it; the others were asked for by name."""
 _CANCEL_POLL_S = 0.1  # how often a search that waits for a slot looks whether its caller is gone
 
 
@@ -82,7 +84,7 @@ class Request:
     @property
     def reading(self) -> Reading | None:
         """What the query names or spells, unless it is a question or asked by words or meaning."""
-        is_open = self.mode in ("auto", "hybrid") and not self.of_views
+        is_open = self.mode in _OPEN_MODES and not self.of_views
         return read_literally(self.query) if is_open else None
 
     def parameters(self) -> dict[str, object]:
@@ -193,7 +195,7 @@ def rank_everywhere(
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     if not hits and not notes:
         notes.append(_explain_nothing(projects, request, question))
-    elif not notes and request.mode in ("auto", "hybrid") and hits[0].score_type != EXACT:
+    elif not notes and request.mode in _OPEN_MODES and hits[0].score_type != EXACT:
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         notes.append(explain_missing_words(stores, question))
     return Ranking(hits[: request.top_k], freshness, notes[0] if notes else "")
@@ -252,21 +254,21 @@ def _rank_fresh(
     question: Question,
     vectors: QueryVectors,
     work: Work,
-) -> Named:
+) -> LiteralHits:
     with repairing_corruption(workspace, project):
         refresh(workspace, project, work, follow=request.project != ALL)
         note = ""
         narrow = partial(_narrow, request=request)
+        literal_search = LiteralSearch(project, narrow, request.kinds, request.top_k, work)
 
         def rank() -> list[Hit]:
             nonlocal note
             work.check()  # the caller may be gone by now
-            literal = find_literal(
-                project, request.reading, narrow, request.kinds, request.top_k, work
-            )
+            reading = request.reading
+            literal = literal_search.find(reading) if reading else LiteralHits()
             note = literal.note
             stores = [project.stores()[kind] for kind in request.kinds]
-            is_open = request.mode in ("auto", "hybrid") and not literal.hits
+            is_open = request.mode in _OPEN_MODES and not literal.hits
             if literal.is_final or (is_open and occurs_nowhere(stores, question)):
                 return literal.lead((), request.top_k)
             ranked = _rank_project(project, request, question, vectors, work)
@@ -280,9 +282,9 @@ def _rank_fresh(
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
-            return Named(rank(), note)
+            return LiteralHits(rank(), note)
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
-        return Named(compared + ranked[_CHECKED_HITS:], note)
+        return LiteralHits(compared + ranked[_CHECKED_HITS:], note)
 
 
 def _rank_project(

@@ -79,15 +79,20 @@ def explain_no_results(
     if occurs_nowhere(stores, question):
         names = _find_names(stores, question.text)
         said += [f"Names like it: {', '.join(names)}."] if names else []
+        said.append("Mode `semantic` searches by meaning alone.")
     if filters:
         said.append(f"Only {allowed:,} of {files:,} files fit {' and '.join(filters)}.")
     return " ".join(said) or "Other words, or mode `semantic`, may find more."
 
 
 def explain_missing_words(stores: Sequence[ChunkStore], question: Question) -> str:
-    """A note for hits when the index holds none of the query's words; empty otherwise."""
+    """A note for hits when the index holds none of the query's words, or not the name that is
+    the query; empty otherwise."""
     terms = _list_terms(question)
-    if not terms or any(_count_terms(stores, terms).values()):
+    counted = _count_terms(stores, terms)
+    if len(terms) > 1 and terms[0] == fold_name(question.text) and not counted[terms[0]]:
+        return f"No exact match for: {question.text}. Showing results for its parts."
+    if not terms or any(counted.values()):
         return ""
     return " ".join([*_describe_unknown(stores, terms), "Showing semantically similar results."])
 
