@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
 from sonde.errors import InvalidPattern
 from sonde.projects.lines import LineScan, list_line_hits, trim_line
 from sonde.projects.project import Project
+from sonde.ranking.question import Question
 from sonde.runtime.work import Work
-from sonde.searching.readings import Reading
+from sonde.searching.hits import occurs_nowhere
+from sonde.searching.readings import Reading, read_literally
 from sonde.stores.chunks.base import ChunkStore
 from sonde.text.formats import count_of
 from sonde.text.globs import compile_glob
@@ -62,16 +65,16 @@ class LiteralSearch:
     limit: int
     work: Work
 
-    def find(self, reading: Reading) -> LiteralHits:
-        """The hits that the query names or spells."""
-        try:
-            if reading.kind == "path":
-                return self._find_path(reading)
-            if reading.kind == "glob":
-                return self._find_glob(reading)
-            return (self._find_regex if reading.kind == "regex" else self._find_text)(reading)
-        except InvalidPattern:  # a glob of too many alternatives, too large an expression
-            return LiteralHits()
+    def find(self, query: str, question: Question) -> LiteralHits:
+        """The hits that the query names or spells; none, and no others, for an unknown word."""
+        reading, found = read_literally(query), LiteralHits()
+        kinds = {"path": self._find_path, "glob": self._find_glob, "regex": self._find_regex}
+        if reading:
+            with suppress(InvalidPattern):  # a glob of too many alternatives, too large a pattern
+                found = kinds.get(reading.kind, self._find_text)(reading)
+        stores = [self.project.stores()[kind] for kind in self.kinds]
+        nothing = not found.hits and occurs_nowhere(stores, question)
+        return replace(found, is_final=True) if nothing else found
 
     def _find_path(self, reading: Reading) -> LiteralHits:
         parts = [part for part in reading.text.lower().split("/") if part.strip(".")]
@@ -108,9 +111,7 @@ class LiteralSearch:
             found = self._find_text(reading)
             return replace(found, note="Read as a regular expression, this matches no line.")
         some = f"the first {self.limit}" if len(lines) > self.limit else "all"
-        note = (
-            f"Read as a regular expression: {some} matching lines. For words, use mode `lexical`."
-        )
+        note = f"Read as a regular expression: {some} matching lines. For words: mode `lexical`."
         spans = scan.compile().find_spans
         hits = [trim_line(hit, spans(hit.text)[0][0], _LONGEST_LINE) for hit in lines[: self.limit]]
         return LiteralHits(hits, note, is_final=True)

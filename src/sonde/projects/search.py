@@ -39,11 +39,9 @@ from sonde.searching.hits import (
     explain_missing_words,
     explain_no_results,
     find_changed,
-    occurs_nowhere,
     refresh_hit,
 )
 from sonde.searching.modes import MODES, fill_up
-from sonde.searching.readings import Reading, read_literally
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, Filter, Hit, Kind
@@ -52,8 +50,6 @@ _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is 
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
 _RANKING_SLOTS = threading.BoundedSemaphore(4)
 """Rankings at a time: each takes tens of megabytes, and more of them only wait for each other."""
-_OPEN_MODES = ("auto", "hybrid")
-"""Modes that read a query in whatever way answers it; the others were asked for by name."""
 _CANCEL_POLL_S = 0.1  # how often a search that waits for a slot looks whether its caller is gone
 
 
@@ -82,10 +78,9 @@ class Request:
         return wants_views(self.tags, self.chunk_types)
 
     @property
-    def reading(self) -> Reading | None:
-        """What the query names or spells, unless it is a question or asked by words or meaning."""
-        is_open = self.mode in _OPEN_MODES and not self.of_views
-        return read_literally(self.query) if is_open else None
+    def is_open(self) -> bool:
+        """Whether to read the query in whatever way answers it; other modes say how."""
+        return self.mode in ("auto", "hybrid") and not self.of_views
 
     def parameters(self) -> dict[str, object]:
         """What a cursor is bound to."""
@@ -171,6 +166,7 @@ def rank_everywhere(
     notes: list[str] = []
     freshness = "complete"
     failed: CatalogError | None = None
+    is_final = False
     projects = projects_in_scope(workspace, request.project)
     for project in projects:
         vectors = QueryVectors(question, workspace.static, workspace.deep)
@@ -184,7 +180,8 @@ def rank_everywhere(
             failed = error
             notes.append(f"{project.root}: {error.user_message}")
             continue
-        notes.extend([found.note] if found.note else [])
+        is_final |= found.is_final and bool(found.hits)
+        notes[:0] = [found.note] if found.note else []
         notes.extend(vectors.notes)
         if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
             notes.append(note)
@@ -192,10 +189,12 @@ def rank_everywhere(
         schedule_deep_embedding(workspace, project)
     if failed and (request.project != ALL or not hits):
         raise failed
+    if is_final:  # in another project, its words may have been searched
+        hits = [hit for hit in hits if hit.score_type == EXACT]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
     if not hits and not notes:
         notes.append(_explain_nothing(projects, request, question))
-    elif not notes and request.mode in _OPEN_MODES and hits[0].score_type != EXACT:
+    elif not notes and request.is_open and hits[0].score_type != EXACT:
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         notes.append(explain_missing_words(stores, question))
     return Ranking(hits[: request.top_k], freshness, notes[0] if notes else "")
@@ -257,19 +256,16 @@ def _rank_fresh(
 ) -> LiteralHits:
     with repairing_corruption(workspace, project):
         refresh(workspace, project, work, follow=request.project != ALL)
-        note = ""
+        literal = LiteralHits()
         narrow = partial(_narrow, request=request)
         literal_search = LiteralSearch(project, narrow, request.kinds, request.top_k, work)
 
         def rank() -> list[Hit]:
-            nonlocal note
+            nonlocal literal
             work.check()  # the caller may be gone by now
-            reading = request.reading
-            literal = literal_search.find(reading) if reading else LiteralHits()
-            note = literal.note
-            stores = [project.stores()[kind] for kind in request.kinds]
-            is_open = request.mode in _OPEN_MODES and not literal.hits
-            if literal.is_final or (is_open and occurs_nowhere(stores, question)):
+            if request.is_open:
+                literal = literal_search.find(request.query, question)
+            if literal.is_final:
                 return literal.lead((), request.top_k)
             ranked = _rank_project(project, request, question, vectors, work)
             return literal.lead(ranked, request.top_k) if literal.hits else ranked
@@ -282,9 +278,10 @@ def _rank_fresh(
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
-            return LiteralHits(rank(), note)
+            ranked = rank()
+            return replace(literal, hits=ranked)
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
-        return LiteralHits(compared + ranked[_CHECKED_HITS:], note)
+        return replace(literal, hits=compared + ranked[_CHECKED_HITS:])
 
 
 def _rank_project(

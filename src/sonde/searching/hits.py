@@ -145,7 +145,7 @@ def _find_names(stores: Sequence[ChunkStore], asked: str) -> list[str]:
     for store in stores:
         for symbols in store.symbols_of(store.files()).values():
             names |= {fold_name(symbol.name.rpartition(".")[2]): symbol.name for symbol in symbols}
-    # what has too few letters in common cannot be near, and is told cheaply
+    # what has too few letters in common cannot be near, and is seen cheaply
     near = [name for name in names if len(set(wanted) & set(name)) >= _LIKENESS * len(set(wanted))]
     return [names[n] for n in difflib.get_close_matches(wanted, near, _MOST_NAMES, _LIKENESS)]
 

@@ -71,7 +71,7 @@ def _read_place(text: str) -> Reading | None:
     """A pasted path, or a line of a stack trace."""
     if _DRIVE.search(text) or not _REGEX.search(text):
         text = text.replace("\\", "/")
-    if found := _QUOTED_FRAME.search(text):
+    if (found := _QUOTED_FRAME.search(text)) and text.count("\n") < 2:  # with its line of code
         return Reading("path", found[1], int(found[2]), is_certain=not found.start())
     if "\n" in text:
         return None
