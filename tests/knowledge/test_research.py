@@ -39,6 +39,22 @@ def everything(open_app: Callable[..., App], tmp_path: Path) -> App:
     return app
 
 
+@pytest.mark.parametrize(
+    ("query", "path", "line"),
+    [
+        ("walrus.py:5", "walrus.py", 5),
+        ("guide.md", "guide.md", 1),
+        (r"def \w+_wal", "walrus.py", 4),
+    ],
+)
+def test_what_the_query_names_or_spells_leads(everything, query, path, line):
+    rows = call(everything, "search", {"query": query})["results"]
+    loc = rows[0]["loc"]
+    assert (loc["path"], rows[0]["score"], rows[0]["score_type"]) == (path, 1.0, "exact")
+    assert loc["start_line"] <= line <= loc["end_line"]
+    assert len({row["uri"] for row in rows}) == len(rows)
+
+
 def test_one_question_reaches_all_of_it_and_each_result_can_be_fetched(everything):
     answer = call(everything, "search", {"query": "count walrus"})
     rows = {row["source"]: row for row in reversed(answer["results"])}

@@ -104,10 +104,14 @@ def occurs_nowhere(stores: Sequence[ChunkStore], question: Question) -> bool:
     """
     if len(question.text.split()) != 1 or not question.text.isascii():
         return False
-    forms = {term: [shorten_word(term) + ending for ending in _ENDINGS] for term in question.terms}
-    counted = _count_terms(stores, [*forms, *(form for some in forms.values() for form in some)])
-    known = [term for term in forms if counted[term] or any(counted[f] for f in forms[term])]
-    return 2 * len(known) < len(forms)
+    counted = _count_terms(stores, question.terms)
+    unknown = [term for term, count in counted.items() if not count]
+    if 2 * len(unknown) <= len(counted):
+        return False
+    roots = {term: shorten_word(term) for term in unknown}
+    forms = _count_terms(stores, [root + end for root in roots.values() for end in _ENDINGS])
+    alien = [term for term in unknown if not any(forms[roots[term] + end] for end in _ENDINGS)]
+    return 2 * len(alien) > len(counted)
 
 
 def _list_terms(question: Question) -> Sequence[str]:

@@ -105,15 +105,12 @@ def _is_file(path: str) -> bool:
 
 _GLOB = re.compile(r"(?=.*\w)(?=.*(?:\*|\{[^{}]*,))[\w.@+~$/*?\[\]{}!,-]{2,300}")
 _GLOB_END = re.compile(r"/|\.(?:\w+\*?|\*|\{[\w,]+\})$")
-_SURE_GLOB = re.compile(r"(?:\S*/)?[\w*-]*\*[\w*-]*\.(\w+|\{[\w,]+\})")
 
 
 def _read_glob(text: str) -> Reading | None:
     if not _GLOB.fullmatch(text) or not _GLOB_END.search(text):
         return None
-    sure = _SURE_GLOB.fullmatch(text)
-    known = sure and (sure[1].startswith("{") or language_of(f"x.{sure[1]}") is not UNKNOWN)
-    return Reading("glob", text, is_certain=bool(known) or "**/" in text)
+    return Reading("glob", text, is_certain=language_of(text) is not UNKNOWN or "**/" in text)
 
 
 _REGEX = re.compile(
@@ -180,7 +177,7 @@ def _read_text(text: str) -> Reading | None:
     if _QUOTES.get(text[0]) == text[-1:] and not {text[0], text[-1]} & set(inner):
         if len(inner.strip()) < _LEAST_TEXT or not any(map(str.isalnum, inner)):
             return None
-        return Reading("text", inner, loose=_loosen(inner)[:1], is_certain=True)
+        return Reading("text", inner, loose=_loosen(inner), is_certain=True)
     first = body = text.partition("\n")[0]
     while mark := _MARK.match(body) or (body is not first and _BARE_LEVEL.match(body)):
         body = body[mark.end() :]
@@ -190,23 +187,21 @@ def _read_text(text: str) -> Reading | None:
     words = body.lower().split()
     if len(words) < _WINDOW or "?" in body or words[0] in _ASKING:
         return None
-    return Reading("text", body, loose=_loosen(body)[: 2 if marked else 1])
+    return Reading("text", body, loose=_loosen(body, spread=marked))
 
 
-def _loosen(text: str) -> tuple[str, ...]:
-    """The text with any values in it, if it has some; then any three words of it in a row."""
+def _loosen(text: str, *, spread: bool = False) -> tuple[str, ...]:
+    """The text with any values, if it has some; where it may be spread over several lines, then
+    any three words of it in a row."""
     fixed = [part.strip() for part in _VALUE.split(text)]
-    spelled = [_spell(part) for part in fixed if part]
-    whole = [_GAP.join(spelled)] if len(fixed) > 1 and max(map(len, fixed)) >= _LEAST_TEXT else []
-    words = [part.split() for part in fixed]
-    windows = [
-        _spell(" ".join(part[at : at + _WINDOW]))
-        for part in words
-        for at in range(len(part) - _WINDOW + 1)
-    ]
-    return (*whole, "|".join(windows)) if windows else tuple(whole)
+    longest = max(map(len, fixed))
+    whole = _GAP.join(_spell(part) for part in fixed if part) if len(text) > longest else ""
+    rows = [part.split() for part in fixed if spread]
+    words = [row[at : at + _WINDOW] for row in rows for at in range(len(row) - _WINDOW + 1)]
+    windows = "|".join(_spell(" ".join(some)) for some in words)
+    return tuple(one for one in (whole if longest >= _LEAST_TEXT else "", windows) if one)
 
 
 def _spell(text: str) -> str:
-    """A pattern for the text as a string literal may hold it."""
-    return re.sub(r"\\?(['\"])", r"\\\\?\1", re.escape(text).replace(r"\ ", " "))
+    """A pattern for the text as a string literal may hold it, quotes escaped or not."""
+    return re.sub(r"(['\"])", r"\\\\?\1", re.escape(text))
