@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from itertools import islice, takewhile
 from sonde.errors import InvalidPattern
 from sonde.projects.lines import LineScan, list_line_hits, trim_line
 from sonde.projects.project import Project
+from sonde.ranking.features import TEST_PATH
 from sonde.ranking.question import Question
 from sonde.runtime.work import Work
 from sonde.searching.hits import occurs_nowhere
@@ -26,6 +28,7 @@ _STEP = 1e-6  # between the scores of exact hits: keeps their order, too small t
 _BELOW = 0.98  # share of their scores that other hits keep, so that none comes before an exact one
 _MOST_FILES = 5  # of one name that lead an answer; other hits need room too
 _MOST_LINES = 500  # that hold a text, among which the best are chosen
+_QUOTE = re.compile("[\"'`]")
 _LONGEST_LINE = 300  # characters that are kept of a matching line; minified code has longer ones
 
 
@@ -39,9 +42,13 @@ class LiteralHits:
     """Nothing else answers the query."""
 
     def lead(self, ranked: Sequence[Hit], limit: int) -> list[Hit]:
-        """One ranking: these hits first, those in the files that rank best before the others."""
+        """One ranking: these hits first; tests last of them, else in the order of their files."""
         order = {hit.path: at for at, hit in reversed(list(enumerate(ranked)))}
-        first = sorted(self.hits, key=lambda hit: order.get(hit.path, len(ranked)))
+
+        def place(hit: Hit) -> tuple[bool, int]:
+            return TEST_PATH.search(hit.path) is not None, order.get(hit.path, len(ranked))
+
+        first = self.hits if self.is_final else sorted(self.hits, key=place)
         rest = (hit for hit in ranked if not any(_covers(hit, other) for other in first))
         return [
             *(replace(hit, score=1.0 - at * _STEP) for at, hit in enumerate(first)),
@@ -122,17 +129,18 @@ class LiteralSearch:
             lines = list(islice(self._list_lines(scan), _MOST_LINES))
             if not lines:
                 continue
-            spans = scan.compile().find_spans
-            shares = [sum(end - start for start, end in spans(hit.text)) for hit in lines]
+            find_spans = scan.compile().find_spans
+            found = [(hit, find_spans(hit.text)) for hit in lines]
+            shares = [sum(end - start for start, end in spans) for _, spans in found]
+            # of a message that is spread over the source, the lines with most of it; of several in
+            # one place, the one that has it in quotes
+            best = [one for one, share in zip(found, shares, strict=True) if share == max(shares)]
+            best.sort(key=lambda one: not _QUOTE.search(one[0].text, 0, one[1][0][0]))
             hits: dict[tuple[str, int], Hit] = {}
-            for hit, share in zip(lines, shares, strict=True):
-                # of a message that is spread over the source, the line with most of it
-                if share == max(shares):
-                    wide = self._show(hit.kind, hit.path, Reading("path", "", hit.start_line))
-                    shown = (
-                        wide if wide.text else trim_line(hit, spans(hit.text)[0][0], _LONGEST_LINE)
-                    )
-                    hits.setdefault((hit.path, shown.start_line), shown)
+            for hit, spans in best:
+                wide = self._show(hit.kind, hit.path, Reading("path", "", hit.start_line))
+                shown = wide if wide.text else trim_line(hit, spans[0][0], _LONGEST_LINE)
+                hits.setdefault((hit.path, shown.start_line), shown)
             return LiteralHits(list(hits.values())[: self.limit])
         return LiteralHits(note="No line holds this text." if reading.is_certain else "")
 

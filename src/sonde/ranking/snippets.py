@@ -35,7 +35,8 @@ def cut_snippet(
     if opening is not None:
         weights[opening] += 0.5 * max(weights) + 0.5
     if focus:
-        weights = [float(at == focus - span.start_line) for at in range(len(lines))]
+        weights = [0.0] * len(lines)
+        weights[min(focus - span.start_line, len(lines) - 1)] = 1.0
     first, last = _best_window([len(line) + 1 for line in lines], weights, limit)
     shown = "\n".join(lines[first : last + 1])[: max(limit, 1)]
     start_byte = span.start_byte + len("\n".join(lines[:first]).encode()) + (1 if first else 0)
