@@ -195,6 +195,13 @@ def test_a_message_finds_the_line_that_writes_it(app: App, query: str, line: int
     assert "raise" in row["text"]
 
 
+def test_every_line_with_a_text_counts_alike(app: App, root: Path) -> None:
+    (root / "lib/notes.py").write_text("# price_handler and price_handler\n")
+    create_index(app, work=Work())
+    found = {row["path"] for row in ask(app, '"price_handler"')[:3]}
+    assert found == {"src/shop/cart.py", "src/shop/mail/send.py", "lib/notes.py"}
+
+
 def test_a_quoted_text_that_is_nowhere_is_said_to_be_nowhere(app: App) -> None:
     assert note(app, '"price of the moon"') == "No line holds this text."
 

@@ -20,7 +20,7 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.text.formats import count_of
 from sonde.text.globs import compile_glob
 from sonde.text.words import fold_name
-from sonde.types import Chunk, FileState, Filter, Hit, Kind, Span
+from sonde.types import FileState, Filter, Hit, Kind, Span
 
 EXACT = "exact"
 """The score type of what a query names or spells."""
@@ -40,25 +40,6 @@ class LiteralHits:
     note: str = ""
     is_final: bool = False
     """Nothing else answers the query."""
-
-    def lead(self, ranked: Sequence[Hit], limit: int) -> list[Hit]:
-        """One ranking: these hits first; tests last of them, else in the order of their files."""
-        order = {hit.path: at for at, hit in reversed(list(enumerate(ranked)))}
-
-        def place(hit: Hit) -> tuple[bool, int]:
-            return TEST_PATH.search(hit.path) is not None, order.get(hit.path, len(ranked))
-
-        first = self.hits if self.is_final else sorted(self.hits, key=place)
-        rest = (hit for hit in ranked if not any(_covers(hit, other) for other in first))
-        return [
-            *(replace(hit, score=1.0 - at * _STEP) for at, hit in enumerate(first)),
-            *(replace(hit, score=_BELOW * hit.score) for hit in rest),
-        ][:limit]
-
-
-def _covers(hit: Hit, other: Hit) -> bool:
-    line = other.focus or other.span.start_line
-    return hit.path == other.path and hit.span.start_line <= line <= hit.span.end_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +64,54 @@ class LiteralSearch:
         nothing = not found.hits and occurs_nowhere(stores, question)
         return replace(found, is_final=True) if nothing else found
 
+    def lead(self, found: LiteralHits, ranked: Sequence[Hit]) -> list[Hit]:
+        """One ranking: what was found first; tests last of it, else in the order of their files."""
+        order = {hit.path: at for at, hit in reversed(list(enumerate(ranked)))}
+
+        def place(hit: Hit) -> tuple[bool, int]:
+            return TEST_PATH.search(hit.path) is not None, order.get(hit.path, len(ranked))
+
+        first: dict[tuple[str, Span], Hit] = {}
+        for hit in found.hits if found.is_final else sorted(found.hits, key=place)[: self.limit]:
+            shown = hit if found.is_final else self._widen(hit)
+            first.setdefault((hit.path, shown.span), shown)
+        rest = (hit for hit in ranked if not any(_covers(hit, one) for one in first.values()))
+        return [
+            *(replace(hit, score=1.0 - at * _STEP) for at, hit in enumerate(first.values())),
+            *(replace(hit, score=_BELOW * hit.score) for hit in rest),
+        ][: self.limit]
+
+    def _widen(self, hit: Hit) -> Hit:
+        """The part of a file around the line that answers; the hit itself if it is not indexed."""
+        store = self.project.stores()[hit.kind]
+        chunks = [c for c in store.chunks_of(hit.path) if c.span.start_line <= hit.focus]
+        if not chunks:
+            return hit
+        symbols = store.symbols_of([hit.path]).get(hit.path, ())
+        around = [one.name for one in symbols if one.start_line <= hit.focus <= one.end_line]
+        span, symbol = chunks[-1].span, around[-1] if around else chunks[-1].symbol
+        focus = min(hit.focus, span.end_line)
+        return replace(hit, text=chunks[-1].text, span=span, symbol=symbol, focus=focus)
+
     def _find_path(self, reading: Reading) -> LiteralHits:
         parts = [part for part in reading.text.lower().split("/") if part.strip(".")]
-        stem = FileState(parts[-1] if parts else "", "", 0, 0, "", "code").stem
+        if not parts:
+            return LiteralHits()
+        stem = FileState(parts[-1], "", 0, 0, "", "code").stem
         # no file is listed under a name of punctuation alone
         named = self._admit(lambda s: s.paths_named([stem]) if fold_name(stem) else s.files())
         rates = {path: _rate_path(path, parts, reading.least) for path in named}
         best = max(rates.values(), default=0)
         if best:
             files = sorted(path for path, rate in rates.items() if rate == best)
-            hits = [self._show(named[path], path, reading) for path in files[:_MOST_FILES]]
+            hits = [self._make_hit(named[path], path, reading) for path in files[:_MOST_FILES]]
             many = f"{len(files)} files are called `{reading.text}`. Add a folder to choose one."
             return LiteralHits(hits, many if len(files) > _MOST_FILES else "")
         folder = f"/{'/'.join(parts)}/"
         if len(parts) > 1 and not reading.line:
             inside = self._list_paths(lambda path: folder in f"/{path.lower()}", "folder")
             if inside.hits:
-                return replace(inside, is_final=False)
+                return inside
         alike = sorted(path for path in named if f"/{path.lower()}/".endswith(f"/{parts[-1]}/"))
         others = f" Of that name: {', '.join(alike[:_MOST_FILES])}." if alike else ""
         note = f"No indexed file is `{reading.text}`.{others}"
@@ -119,29 +131,21 @@ class LiteralSearch:
             return replace(found, note="Read as a regular expression, this matches no line.")
         some = f"the first {self.limit}" if len(lines) > self.limit else "all"
         note = f"Read as a regular expression: {some} matching lines. For words: mode `lexical`."
-        spans = scan.compile().find_spans
-        hits = [trim_line(hit, spans(hit.text)[0][0], _LONGEST_LINE) for hit in lines[: self.limit]]
-        return LiteralHits(hits, note, is_final=True)
+        return LiteralHits(lines[: self.limit], note, is_final=True)
 
     def _find_text(self, reading: Reading) -> LiteralHits:
         longest = max(reading.text.split("\n"), key=len).strip()
-        for scan in (LineScan(longest, fixed_string=True), *map(LineScan, reading.loose)):
+        patterns = filter(None, (reading.loose, reading.spread))
+        for scan in (LineScan(longest, fixed_string=True), *map(LineScan, patterns)):
             lines = list(islice(self._list_lines(scan), _MOST_LINES))
-            if not lines:
-                continue
-            find_spans = scan.compile().find_spans
-            found = [(hit, find_spans(hit.text)) for hit in lines]
-            shares = [sum(end - start for start, end in spans) for _, spans in found]
-            # of a message that is spread over the source, the lines with most of it; of several in
-            # one place, the one that has it in quotes
-            best = [one for one, share in zip(found, shares, strict=True) if share == max(shares)]
-            best.sort(key=lambda one: not _QUOTE.search(one[0].text, 0, one[1][0][0]))
-            hits: dict[tuple[str, int], Hit] = {}
-            for hit, spans in best:
-                wide = self._show(hit.kind, hit.path, Reading("path", "", hit.start_line))
-                shown = wide if wide.text else trim_line(hit, spans[0][0], _LONGEST_LINE)
-                hits.setdefault((hit.path, shown.start_line), shown)
-            return LiteralHits(list(hits.values())[: self.limit])
+            if scan.pattern == reading.spread:  # the lines that hold most of the message
+                spans = scan.compile().find_spans
+                shares = [sum(end - start for start, end in spans(hit.text)) for hit in lines]
+                best = max(shares, default=0)
+                lines = [hit for hit, share in zip(lines, shares, strict=True) if share == best]
+            if lines:
+                # what writes a text has it in quotes
+                return LiteralHits(sorted(lines, key=lambda hit: not _QUOTE.search(hit.text)))
         return LiteralHits(note="No line holds this text." if reading.is_certain else "")
 
     def _admit(self, list_paths: Callable[[ChunkStore], Iterable[str]]) -> dict[str, Kind]:
@@ -159,43 +163,33 @@ class LiteralSearch:
         allowed = {kind: self.narrow(stores[kind], kind).paths for kind in self.kinds}
         for hit in list_line_hits(self.project, scan, self.work):
             if hit.kind in allowed and ((paths := allowed[hit.kind]) is None or hit.path in paths):
-                yield replace(hit, score_type=EXACT)
+                start = next(iter(scan.compile().find_spans(hit.text)), (0, 0))[0]
+                line = trim_line(hit, start, _LONGEST_LINE)
+                yield replace(line, score_type=EXACT, focus=hit.start_line)
 
     def _list_paths(self, matches: Callable[[str], bool], read_as: str) -> LiteralHits:
         """Every file whose path matches, without its text."""
         found = self._admit(lambda store: filter(matches, store.files()))
-        hits = [self._make_hit(found[path], path, None) for path in sorted(found)[: self.limit]]
+        hits = [self._make_hit(found[path], path) for path in sorted(found)[: self.limit]]
         more = " search_by_path lists all." if len(found) > self.limit else ""
         note = f"Read as a {read_as}: {count_of(len(found), 'file')}.{more}"
         return LiteralHits(hits, note, is_final=True)
 
-    def _show(self, kind: Kind, path: str, reading: Reading) -> Hit:
-        """The part of a file with the line or the definition that is named; else its beginning."""
-        store, line = self.project.stores()[kind], reading.line
-        symbols = store.symbols_of([path]).get(path, ())
-        if reading.name:
+    def _make_hit(self, kind: Kind, path: str, reading: Reading | None = None) -> Hit:
+        """A file without its text, and the line or the definition of it that is named."""
+        store, line = self.project.stores()[kind], reading.line if reading else 1
+        if reading and reading.name:
+            symbols = store.symbols_of([path]).get(path, ())
             named = (one.line for one in symbols if one.name.rpartition(".")[2] == reading.name)
-            line = next(named, 0)
-        chunks = [c for c in store.chunks_of(path) if c.span.start_line <= max(line, 1)]
-        hit = self._make_hit(kind, path, chunks[-1] if chunks else None)
-        around = [one.name for one in symbols if one.start_line <= line <= one.end_line]
-        symbol = around[-1] if around else hit.symbol
-        return replace(hit, symbol=symbol, focus=min(max(line, 1), hit.span.end_line))
+            line = next(named, 1)
+        state = store.files([path]).get(path)  # None if it was removed just now
+        place = (str(self.project.root), kind, path, Span(1, 1, 0, 0))
+        language = state.language if state else ""
+        return Hit(*place, "", 1.0, EXACT, language, state=state, focus=max(line, 1))
 
-    def _make_hit(self, kind: Kind, path: str, chunk: Chunk | None) -> Hit:
-        state = self.project.stores()[kind].files([path]).get(path)
-        return Hit(
-            project=str(self.project.root),
-            kind=kind,
-            path=path,
-            span=chunk.span if chunk else Span(1, 1, 0, 0),
-            text=chunk.text if chunk else "",
-            score=1.0,
-            score_type=EXACT,
-            language=state.language if state else "",
-            symbol=chunk.symbol if chunk else "",
-            state=state,
-        )
+
+def _covers(hit: Hit, other: Hit) -> bool:
+    return hit.path == other.path and hit.span.start_line <= other.focus <= hit.span.end_line
 
 
 def _rate_path(path: str, parts: Sequence[str], least: int) -> int:

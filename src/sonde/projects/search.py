@@ -262,13 +262,13 @@ def _rank_fresh(
 
         def rank() -> list[Hit]:
             nonlocal literal
+            ranked: list[Hit] = []
             work.check()  # the caller may be gone by now
             if request.is_open:
                 literal = literal_search.find(request.query, question)
-            if literal.is_final:
-                return literal.lead((), request.top_k)
-            ranked = _rank_project(project, request, question, vectors, work)
-            return literal.lead(ranked, request.top_k) if literal.hits else ranked
+            if not literal.is_final:
+                ranked = _rank_project(project, request, question, vectors, work)
+            return literal_search.lead(literal, ranked) if literal.hits else ranked
 
         if request.of_views:
             refresh_views(workspace, project, work, again=True)

@@ -34,8 +34,10 @@ class Reading:
     """A definition in the file (`tests/test_a.py::test_b`)."""
     least: int = 2
     """How many parts at the end of the path must agree, as far as it has so many."""
-    loose: tuple[str, ...] = ()
-    """Patterns for a text whose values are not in the source, to be tried in turn."""
+    loose: str = ""
+    """A pattern for the text with other values, if it has any."""
+    spread: str = ""
+    """A pattern for any three words in a row of a message, which may span several lines."""
     is_certain: bool = False
     """It can be nothing else, so it is said when nothing is found."""
 
@@ -187,19 +189,17 @@ def _read_text(text: str) -> Reading | None:
     words = body.lower().split()
     if len(words) < _WINDOW or "?" in body or words[0] in _ASKING:
         return None
-    return Reading("text", body, loose=_loosen(body, spread=marked))
+    rows = [part.split() for part in _VALUE.split(body) if marked]
+    windows = [row[at : at + _WINDOW] for row in rows for at in range(len(row) - _WINDOW + 1)]
+    spread = "|".join(_spell(" ".join(window)) for window in windows)
+    return Reading("text", body, loose=_loosen(body), spread=spread)
 
 
-def _loosen(text: str, *, spread: bool = False) -> tuple[str, ...]:
-    """The text with any values, if it has some; where it may be spread over several lines, then
-    any three words of it in a row."""
+def _loosen(text: str) -> str:
+    """A pattern for the text with any values; empty if it has none, or little else."""
     fixed = [part.strip() for part in _VALUE.split(text)]
-    longest = max(map(len, fixed))
-    whole = _GAP.join(_spell(part) for part in fixed if part) if len(text) > longest else ""
-    rows = [part.split() for part in fixed if spread]
-    words = [row[at : at + _WINDOW] for row in rows for at in range(len(row) - _WINDOW + 1)]
-    windows = "|".join(_spell(" ".join(some)) for some in words)
-    return tuple(one for one in (whole if longest >= _LEAST_TEXT else "", windows) if one)
+    has_values = len(fixed) > 1 and max(map(len, fixed)) >= _LEAST_TEXT
+    return _GAP.join(_spell(part) for part in fixed if part) if has_values else ""
 
 
 def _spell(text: str) -> str:
