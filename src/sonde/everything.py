@@ -16,10 +16,10 @@ from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
 from sonde.knowledge.retrieval import read_retrieval, show_text
 from sonde.projects.find import indexed_project
+from sonde.projects.lines import cut_around
 from sonde.projects.literal import EXACT
 from sonde.projects.search import Request, rank_everywhere
-from sonde.ranking.question import Question, read_question
-from sonde.ranking.snippets import cut_snippet
+from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES
 from sonde.types import FileExcerpt, Hit, Kind, Skipped
@@ -94,25 +94,22 @@ def _rank_files(
         if kind not in request.sources:
             continue
         wanted = Request("search", request.query, (kind,), FILE_HITS)
-        question = read_question(request.query)
         try:
-            ranking = rank_everywhere(app.workspace, wanted, question, work)
+            ranking = rank_everywhere(app.workspace, wanted, read_question(request.query), work)
         except CatalogError:
             if required:
                 raise
             return []
         # a query that names a file finds it in either request
-        rankings.append([_make_file_hit(hit, question) for hit in ranking.hits if hit.kind == kind])
+        rankings.append([_make_file_hit(hit) for hit in ranking.hits if hit.kind == kind])
     return rankings
 
 
-def _make_file_hit(hit: Hit, question: Question) -> FileHit:
-    text, span = hit.text, hit.span
-    if hit.focus:
-        text, span = cut_snippet(question, text, span, _FOCUS_CHARS, focus=hit.focus)
-    modified = hit.state.mtime_ns // 1_000_000 if hit.state else 0
+def _make_file_hit(hit: Hit) -> FileHit:
+    hit = cut_around(hit, _FOCUS_CHARS) if hit.focus else hit
+    span, modified = hit.span, hit.state.mtime_ns // 1_000_000 if hit.state else 0
     place = (hit.kind, hit.project, hit.path, span.start_line, span.end_line)
-    return FileHit(*place, text, modified, hit.score, hit.score_type)
+    return FileHit(*place, hit.text, modified, hit.score, hit.score_type)
 
 
 def _fetch_file(

@@ -19,6 +19,7 @@ from sonde.errors import (
 )
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
+from sonde.projects.lines import cut_around
 from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
@@ -385,9 +386,9 @@ def present_hit(
             hit = refresh_hit(hit, project.tree.read)
         except (FileMissing, PermissionDenied):
             hit = replace(hit, stale=True)
-    text, span = cut_snippet(
-        question, hit.text, hit.span, limit, symbol=hit.symbol, focus=hit.focus
-    )
+    if hit.focus:
+        return cut_around(hit, limit)
+    text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)
     # an overview has lines of its own: they say nothing about where in the file it is
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=text)

@@ -15,12 +15,11 @@ _LEAD = 2  # lines shown above the first that matches, while there are others to
 
 
 def cut_snippet(
-    question: Question, text: str, span: Span, limit: int, *, symbol: str = "", focus: int = 0
+    question: Question, text: str, span: Span, limit: int, *, symbol: str = ""
 ) -> tuple[str, Span]:
     """At most `limit` characters of whole lines around the best match, and where they are.
 
-    The line that opens the definition of `symbol` counts as a match of its own; a line number
-    in `focus` is the only match.
+    The line that opens the definition of `symbol` counts as a match of its own.
     """
     # what follows the last newline is the next line, which is not part of the chunk
     lines = text.rstrip("\n").split("\n")
@@ -34,9 +33,6 @@ def cut_snippet(
     opening = next((at for at, line in enumerate(lines) if name and name in line), None)
     if opening is not None:
         weights[opening] += 0.5 * max(weights) + 0.5
-    if focus:
-        weights = [0.0] * len(lines)
-        weights[min(focus - span.start_line, len(lines) - 1)] = 1.0
     first, last = _best_window([len(line) + 1 for line in lines], weights, limit)
     shown = "\n".join(lines[first : last + 1])[: max(limit, 1)]
     start_byte = span.start_byte + len("\n".join(lines[:first]).encode()) + (1 if first else 0)
