@@ -266,6 +266,7 @@ class Hit:
     state: FileState | None = None
     """The file that the text was cut from; None if it changed during the search."""
     compared: bool = False  # whether the file was still in that state right after the search
+    focus: int = 0  # the line that answers, which is shown in any case; 0 if no single one does
 
     @property
     def start_line(self) -> int:

@@ -141,3 +141,19 @@ def test_lines_that_no_file_can_have_name_the_whole_file(everything):
     pointer = row["uri"].partition("#")[0]
     got = call(everything, "fetch", {"id": f"{pointer}#L{'9' * 4500}-L2"})
     assert got["meta"]["source"] == "code"
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "line"),
+    [
+        ("walrus.py:5", "walrus.py", 5),
+        ("guide.md", "guide.md", 1),
+        (r"def \w+_wal", "walrus.py", 4),
+    ],
+)
+def test_what_the_query_names_or_spells_leads(everything, query, path, line):
+    rows = call(everything, "search", {"query": query})["results"]
+    loc = rows[0]["loc"]
+    assert (loc["path"], rows[0]["score"], rows[0]["score_type"]) == (path, 1.0, "exact")
+    assert loc["start_line"] <= line <= loc["end_line"]
+    assert len({row["uri"] for row in rows}) == len(rows)

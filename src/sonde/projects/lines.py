@@ -18,6 +18,9 @@ from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_t
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
 
+_LEAD_LINES = 2  # shown above the line that answers, while there are others to show below
+_LEAD = 4  # a line that is too long is cut so that a quarter of what is shown is before the match
+
 
 class KnownFiles(ProjectPart):
     """What is remembered of a project's files between two scans."""
@@ -161,6 +164,34 @@ def find_line(hit: Hit, content: FileText | None) -> Hit:
     at = min(places, key=lambda place: abs(place - old))
     start = sum(measure_utf8(line) + 1 for line in lines[:at])
     return replace(hit, span=Span(at + 1, at + 1, start, start + measure_utf8(hit.text)))
+
+
+def trim_line(hit: Hit, at: int, limit: int) -> Hit:
+    """At most `limit` characters of a line, so that the one at `at` is among them."""
+    line = hit.text.removesuffix("\r")
+    start = max(0, min(at - limit // _LEAD, len(line) - limit))
+    text = line[start : start + limit]
+    start_byte = hit.span.start_byte + measure_utf8(hit.text[:start])
+    span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + measure_utf8(text))
+    return replace(hit, text=text, span=span)
+
+
+def cut_around(hit: Hit, limit: int) -> Hit:
+    """At most `limit` characters of a hit: whole lines around the one that answers."""
+    lines = hit.text.rstrip("\n").split("\n")
+    at = max(0, min(hit.focus - hit.start_line, len(lines) - 1))
+    first, last, room = at, at, limit - len(lines[at])
+    for lead in (_LEAD_LINES, len(lines)):  # some lines above, all below, then all above that fit
+        while first > max(0, at - lead) and len(lines[first - 1]) < room:
+            first -= 1
+            room -= len(lines[first]) + 1
+        while last + 1 < len(lines) and len(lines[last + 1]) < room:
+            last += 1
+            room -= len(lines[last]) + 1
+    text = "\n".join(lines[first : last + 1])[: max(limit, 1)]
+    start = hit.span.start_byte + (measure_utf8("\n".join(lines[:first])) + 1 if first else 0)
+    span = Span(hit.start_line + first, hit.start_line + last, start, start + measure_utf8(text))
+    return replace(hit, text=text, span=span)
 
 
 def list_lines_around(

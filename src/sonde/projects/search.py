@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sonde.errors import (
@@ -18,6 +19,8 @@ from sonde.errors import (
 )
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, projects_in_scope
+from sonde.projects.lines import cut_around
+from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
 from sonde.projects.project import Project, Workspace
 from sonde.projects.update import (
     count_pending,
@@ -74,6 +77,11 @@ class Request:
     def of_views(self) -> bool:
         """Whether to search views of files, not the files themselves."""
         return wants_views(self.tags, self.chunk_types)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether to read the query in whatever way answers it; other modes say how."""
+        return self.mode in ("auto", "hybrid") and not self.of_views
 
     def parameters(self) -> dict[str, object]:
         """What a cursor is bound to."""
@@ -159,11 +167,13 @@ def rank_everywhere(
     notes: list[str] = []
     freshness = "complete"
     failed: CatalogError | None = None
+    is_final = False
     projects = projects_in_scope(workspace, request.project)
     for project in projects:
         vectors = QueryVectors(question, workspace.static, workspace.deep)
         try:
-            hits.extend(_rank_fresh(workspace, project, request, question, vectors, work))
+            found = _rank_fresh(workspace, project, request, question, vectors, work)
+            hits.extend(found.hits)
         except Cancelled:
             raise
         except CatalogError as error:
@@ -171,6 +181,8 @@ def rank_everywhere(
             failed = error
             notes.append(f"{project.root}: {error.user_message}")
             continue
+        is_final |= found.is_final and bool(found.hits)
+        notes[:0] = [found.note] if found.note else []
         notes.extend(vectors.notes)
         if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
             notes.append(note)
@@ -178,10 +190,12 @@ def rank_everywhere(
         schedule_deep_embedding(workspace, project)
     if failed and (request.project != ALL or not hits):
         raise failed
+    if is_final:  # in another project, its words may have been searched
+        hits = [hit for hit in hits if hit.score_type == EXACT]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
-    if not hits:
+    if not hits and not notes:
         notes.append(_explain_nothing(projects, request, question))
-    elif not notes and request.mode in ("auto", "hybrid"):
+    elif not notes and request.is_open and hits[0].score_type != EXACT:
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         notes.append(explain_missing_words(stores, question))
     return Ranking(hits[: request.top_k], freshness, notes[0] if notes else "")
@@ -240,13 +254,22 @@ def _rank_fresh(
     question: Question,
     vectors: QueryVectors,
     work: Work,
-) -> list[Hit]:
+) -> LiteralHits:
     with repairing_corruption(workspace, project):
         refresh(workspace, project, work, follow=request.project != ALL)
+        literal = LiteralHits()
+        narrow = partial(_narrow, request=request)
+        literal_search = LiteralSearch(project, narrow, request.kinds, request.top_k, work)
 
         def rank() -> list[Hit]:
+            nonlocal literal
+            ranked: list[Hit] = []
             work.check()  # the caller may be gone by now
-            return _rank_project(project, request, question, vectors, work)
+            if request.is_open:
+                literal = literal_search.find(request.query, question)
+            if not literal.is_final:
+                ranked = _rank_project(project, request, question, vectors, work)
+            return literal_search.lead(literal, ranked) if literal.hits else ranked
 
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
@@ -256,9 +279,10 @@ def _rank_fresh(
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
-            return rank()
+            ranked = rank()
+            return replace(literal, hits=ranked)
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
-        return compared + ranked[_CHECKED_HITS:]
+        return replace(literal, hits=compared + ranked[_CHECKED_HITS:])
 
 
 def _rank_project(
@@ -363,6 +387,8 @@ def present_hit(
             hit = refresh_hit(hit, project.tree.read)
         except (FileMissing, PermissionDenied):
             hit = replace(hit, stale=True)
+    if hit.focus:
+        return cut_around(hit, limit)
     whole = hit.definition
     cut = cut_snippet(question, hit.text, hit.span, limit, opening=whole.line if whole else None)
     # an overview has lines of its own: they say nothing about where in the file it is

@@ -56,7 +56,7 @@ FEATURES: Mapping[str, str] = {
     "importers": "logarithm of how many files import it",
 }
 
-_TEST = re.compile(
+TEST_PATH = re.compile(
     r"(^|/)(tests?|testing|spec|specs|__tests__|testdata|fixtures?|mocks?|e2e)(/|$)"
     r"|(^|/)(test_[^/]*|conftest)\.\w+$|[._-](test|tests|spec|specs)\.\w+$|(Test|Tests|Spec)\.\w+$",
 )
@@ -184,7 +184,7 @@ def _read_place(path: str, stem: str) -> _Place:
         whole=frozenset(words).union(*folders),
         name_parts=max(0, name.strip(".").count(".") - 1),
         is_data=language_of(path).kind == "data",
-        is_test=bool(_TEST.search(path)),
+        is_test=bool(TEST_PATH.search(path)),
         is_example=bool(_EXAMPLE.search(path)),
         is_legacy=bool(_LEGACY.search(path)),
         is_header=bool(_HEADER.search(path)),

@@ -274,7 +274,8 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         search_code,
         "Search code",
-        "Search your codebase for relevant code by question, words or symbol name. "
+        "Search your codebase for relevant code by question, words, symbol, path:line, regex, "
+        "glob or error message. "
         "Prefer search_docs for prose and search_by_path for file names.",
         hint="TIP: Prefer this over reading full files when looking for specific functions, "
         "patterns, or implementations.",
