@@ -14,6 +14,7 @@ from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, seed_index, update_index
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
+from sonde.runtime.logs import project_log
 from sonde.runtime.work import Work, WriterLock
 from sonde.searching.hits import find_changed
 from sonde.stores import records
@@ -218,6 +219,14 @@ def _record(
         generation=generation_of(stores),
     )
     records.save_metadata(project.folder, updated)
+    if full:
+        left_out = ", ".join(f"{count} {reason}" for reason, count in report.skipped.items())
+        named = ", ".join(f"{one.path} ({one.reason} {one.detail})" for one in report.examples)
+        project_log(project.folder).info(
+            "%s: %d files indexed, %d removed, %d unchanged; left out: %s; among them: %s",
+            *(project.root, report.files_indexed, report.files_removed, report.files_unchanged),
+            *(left_out or "none", named or "none worth naming"),
+        )
 
 
 def index_job(
