@@ -114,8 +114,8 @@ def test_the_product_logs_what_it_skips_and_fails_at_but_no_query(tmp_path: Path
         _, stderr, _ = client.finish()
     home = shell.home / ".mcp" / "search"
     (log,) = home.glob(f"indexes/*/logs/{LOG_FILE}")
-    assert "files indexed" in log.read_text()
-    assert "1 too_large" in log.read_text()
+    assert "'filesIndexed': " in log.read_text()
+    assert "'too_large': 1" in log.read_text()
     assert "large.txt (too_large" in log.read_text()
     server = (home / "logs" / LOG_FILE).read_text()
     assert "EMBEDDING_FAILED" in server

@@ -86,6 +86,7 @@ def test_pages_rebuild_the_ranking(total: int, size: int) -> None:
     assert seen == everything
 
 
+@pytest.mark.row("000-P30", "000-P41", "000-P43")
 def test_a_set_lives_five_minutes_from_its_last_use() -> None:
     clock = Clock()
     sets = ResultSets(KEY, clock)
@@ -96,11 +97,12 @@ def test_a_set_lives_five_minutes_from_its_last_use() -> None:
     clock.now += TTL_S - 1
     sets.resume(cursor, {})
     clock.now += TTL_S + 1
-    with pytest.raises(BadCursor, match="expired"):
+    with pytest.raises(BadCursor, match="5 minutes"):
         sets.resume(cursor, {})
     assert len(sets) == 0
 
 
+@pytest.mark.row("000-P31", "000-P43")
 def test_the_hundred_and_first_set_puts_out_the_least_recently_used() -> None:
     sets = ResultSets(KEY)
     cursors = [sets.cursor_at(sets.keep({"query": str(i)}, hits(2)), 1) for i in range(MOST_SETS)]
@@ -108,8 +110,28 @@ def test_the_hundred_and_first_set_puts_out_the_least_recently_used() -> None:
     sets.resume(cursors[0] or "", {})
     sets.keep({"query": "one more"}, hits(2))
     sets.resume(cursors[0] or "", {})
-    with pytest.raises(BadCursor):
+    with pytest.raises(BadCursor, match="made room"):
         sets.resume(cursors[1] or "", {})
+
+
+@pytest.mark.row("000-P61")
+def test_a_set_of_one_page_takes_no_room() -> None:
+    sets = ResultSets(KEY)
+    cursor = sets.cursor_at(sets.freeze({"query": "long"}, hits(3)), 2)
+    for number in range(2 * MOST_SETS):
+        assert sets.cursor_at(sets.freeze({"query": str(number)}, hits(3)), 3) is None
+        sets.keep({"query": f"one hit {number}"}, hits(1))
+    assert len(sets) == 1
+    assert sets.resume(cursor or "", {})[1] == 2
+
+
+@pytest.mark.row("000-P45")
+def test_a_cursor_sent_to_another_tool_names_its_own() -> None:
+    sets = ResultSets(KEY)
+    cursor = sets.cursor_at(sets.freeze({"tool": "lexical_search"}, hits(3)), 2)
+    with pytest.raises(BadCursor) as refused:
+        sets.resume(cursor or "", {"tool": "regex_search"})
+    assert refused.value.next_action == "Pass it to lexical_search instead."
 
 
 def test_a_ranking_is_found_by_its_parameters_and_the_newest_first() -> None:
@@ -130,6 +152,7 @@ def test_parameters_given_with_a_cursor_must_agree() -> None:
         sets.resume(cursor, {"query": "two"})
 
 
+@pytest.mark.row("000-P32")
 def test_expired_sets_are_swept_though_nobody_asks() -> None:
     clock = Clock()
     sets = ResultSets(KEY, clock)
@@ -140,6 +163,16 @@ def test_expired_sets_are_swept_though_nobody_asks() -> None:
     sets.close()
 
 
+@pytest.mark.row("000-P37")
+def test_rankings_of_many_short_lines_count_for_what_they_take() -> None:
+    sets = ResultSets(KEY)
+    lines = hits(1) * 10_000
+    for number in range(40):
+        sets.keep({"query": str(number)}, lines)
+    assert len(sets) == MOST_CHARS // sets.freeze({}, lines).chars < 20
+
+
+@pytest.mark.row("000-P37")
 def test_rankings_with_much_text_put_out_the_least_recently_used() -> None:
     sets = ResultSets(KEY)
     large = [replace(hits(1)[0], text="x" * (MOST_CHARS // 2 + 1))] * 2
@@ -147,5 +180,5 @@ def test_rankings_with_much_text_put_out_the_least_recently_used() -> None:
     newest = sets.cursor_at(sets.keep({"query": "large"}, large), 1)
     assert len(sets) == 1
     sets.resume(newest or "", {})
-    with pytest.raises(BadCursor, match="expired"):
+    with pytest.raises(BadCursor, match="made room"):
         sets.resume(cursor or "", {})

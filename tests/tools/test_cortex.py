@@ -72,11 +72,12 @@ def places(answer: dict[str, Any]) -> list[tuple[str, str]]:
     return [(chunk["chunk_type"], chunk["metadata"]["file_path"]) for chunk in chunks]
 
 
+@pytest.mark.row("003-C20", "003-C23", "003-C24", "003-C45", "000-P67")
 def test_the_answer_is_that_of_the_document(app: App) -> None:
     answer = call(app, query="auth handler", chunk_types=["symbols"], tags=["auth"])
     (row,) = answer["results"]
-    assert list(answer) == ["results", "total"]
-    assert answer["total"] == 1
+    assert list(answer) == ["results", "total", "score_type"]
+    assert (answer["total"], answer["score_type"]) == (1, "cosine_and_words")
     assert list(row) == ["chunk", "combined_score"]
     assert -1 <= row["combined_score"] <= 1
     chunk = row["chunk"]
@@ -143,6 +144,15 @@ def test_a_limit_out_of_bounds_is_clamped(app: App, root: Path, limit: int, coun
     assert call(app, query="compute", limit=limit)["total"] == count
 
 
+@pytest.mark.row("003-C10", "003-C18")
+@pytest.mark.parametrize("filters", [{"tags": ["nope"]}, {"chunk_types": ["nope"]}])
+def test_filters_that_nothing_fits_say_so(app: App, filters: dict[str, list[str]]) -> None:
+    answer = call(app, query="auth", **filters)
+    assert (answer["results"], answer["total"]) == ([], 0)
+    assert "nope" in answer["note"]
+    assert "note" not in call(app, query="auth")
+
+
 def test_malformed_calls_are_refused(app: App) -> None:
     for arguments in ({}, {"query": 5}, {"query": "x", "tags": "go"}, {"query": "x", "nope": 1}):
         with pytest.raises(InvalidRequest):
@@ -158,6 +168,22 @@ def test_without_an_embedding_model_the_search_fails_as_documented(
     create_index(bare, work=Work())
     with pytest.raises(EmbeddingFailed):
         call(bare, query="anything")
+
+
+@pytest.mark.row("003-C68")
+def test_page_two_marks_files_that_have_changed_since(app: App, root: Path) -> None:
+    for number in range(30):
+        (root / f"note_{number:02}.md").write_text(f"# Note {number}\n\nOtters, {number}.\n")
+    create_index(app, work=Work())
+    first = call(app, query="otters", limit=30, chunk_types=["documentation"], max_tokens=400)
+    shown = {file for _, file in places(first)}
+    left = sorted({f"note_{number:02}.md" for number in range(30)} - shown)
+    (root / left[0]).unlink()
+    (root / left[1]).write_text("# Other\n\nBeavers.\n")
+    second = call(app, cursor=first["nextCursor"], max_tokens=20_000)
+    stale = [r["chunk"]["metadata"]["file_path"] for r in second["results"] if r.get("stale")]
+    assert sorted(stale) == left[:2]
+    assert not any("stale" in row for row in first["results"])
 
 
 def test_what_does_not_fit_comes_with_the_cursor(app: App) -> None:

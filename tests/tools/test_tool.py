@@ -77,7 +77,6 @@ def test_the_input_schema_is_the_signature():
     assert schema["properties"] == {
         "query": {
             "type": "string",
-            "minLength": 1,
             "maxLength": 10,
             "description": "What to find",
         },
@@ -102,7 +101,7 @@ def test_the_input_schema_is_the_signature():
             "description": "How",
         },
         "project": {"type": "string", "enum": ["here", "there"], "description": "Which"},
-        "exact_case": {"type": "boolean", "default": False, "description": "Mind the case"},
+        "exact_case": {"type": "boolean", "description": "Mind the case"},
         "options": {"type": "object", "description": "More"},
     }
 
@@ -160,10 +159,12 @@ def test_what_is_given_is_bound_under_its_declared_name():
     assert [type(bound["top_k"]), type(bound["weight"])] == [int, float]
 
 
+@pytest.mark.row("000-P69", "003-C5")
 def test_null_is_a_way_of_not_giving_what_is_optional():
     assert bind_arguments(SEARCH, {"query": "x", "paths": None})["paths"] is None
-    with pytest.raises(InvalidRequest, match="`top_k` must be an integer; it is null"):
-        bind_arguments(SEARCH, {"query": "x", "top_k": None})
+    assert bind_arguments(SEARCH, {"query": "x", "top_k": None})["top_k"] == 10
+    with pytest.raises(InvalidRequest, match="`query` must be a string; it is null"):
+        bind_arguments(SEARCH, {"query": None})
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import mcp_types as types
 from pydantic import ValidationError
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)
-_VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+(?![\d.eE]))')
-"""What follows a key whose value is a string or an integer: an id is nothing else."""
+_TOKEN = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*)?|[][{}]', re.DOTALL)
+"""A bracket, or a string, which is a key if a colon follows."""
+_OF_RESPONSES = (b'"result"', b'"error"')
+_ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?![\d.eE])')
 
 
 def read_message(line: bytes) -> types.JSONRPCMessage | list[types.JSONRPCError]:
@@ -36,20 +38,17 @@ def _find_ids(line: bytes, level: int) -> Iterator[int | str]:
     depth, keys, found = 0, set[bytes](), list[int | str]()
     for token in _TOKEN.finditer(line):
         mark = token[0]
-        if mark in b"{[":
-            depth += 1
-        elif mark in b"}]":
-            depth -= 1
-        elif depth == level and (value := _VALUE.match(line, token.end())):
-            keys.add(mark)
-            if mark == b'"id"':
-                found = [json.loads(value[1].decode("utf-8", "replace"), strict=False)]
-        elif depth == level:
-            keys.add(mark)
-        if depth < level and mark in b"}]":
-            yield from found if keys.isdisjoint((b'"result"', b'"error"')) else ()
+        if token[2] and depth == level:
+            keys.add(token[1])
+            if token[1] == b'"id"' and (value := _ID.match(line, token.end())):
+                with suppress(ValueError):  # half a character cannot be sent back either
+                    number = json.loads(value[0])
+                    found = [number] if str(number).encode() else []
+        depth += (mark in (b"{", b"[")) - (mark in (b"}", b"]"))
+        if depth < level and mark in (b"}", b"]"):
+            yield from found if keys.isdisjoint(_OF_RESPONSES) else ()
             keys, found = set(), []
-    yield from found
+    yield from found if keys.isdisjoint(_OF_RESPONSES) else ()
 
 
 def write_message(message: types.JSONRPCMessage) -> str:

@@ -220,13 +220,9 @@ def _record(
     )
     records.save_metadata(project.folder, updated)
     if full:
-        left_out = ", ".join(f"{count} {reason}" for reason, count in report.skipped.items())
         named = ", ".join(f"{one.path} ({one.reason} {one.detail})" for one in report.examples)
-        project_log(project.folder).info(
-            "%s: %d files indexed, %d removed, %d unchanged; left out: %s; among them: %s",
-            *(project.root, report.files_indexed, report.files_removed, report.files_unchanged),
-            *(left_out or "none", named or "none worth naming"),
-        )
+        about = (project.root, report.as_dict(), named or "nothing worth naming")
+        project_log(project.folder).info("%s was indexed: %s; skipped: %s", *about)
 
 
 def index_job(

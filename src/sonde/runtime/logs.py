@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 LOG_FILE = "sonde.log"
@@ -30,18 +31,15 @@ def open_logs(home: Path | None, level: str) -> None:
     """Log to stderr from this level on, and from `info` on to the files of this storage."""
     debug = level.lower() == "debug"
     root, ours = logging.getLogger(), logging.getLogger("sonde")
-    lines = logging.StreamHandler(sys.stderr)
+    lines, form = logging.StreamHandler(sys.stderr), "%(levelname)s %(name)s: %(message)s"
     lines.setLevel(level.upper())
-    lines.setFormatter(LogLine("%(levelname)s %(name)s: %(message)s", debug=debug))
+    lines.setFormatter(LogLine(form, debug=debug))
     root.setLevel(level.upper())
-    root.handlers = [lines]
-    ours.handlers = []
+    root.handlers, ours.handlers = [lines], []
     if home:
         ours.setLevel(logging.DEBUG if debug else logging.INFO)
         files = LogFiles(home)
-        files.setFormatter(
-            LogLine("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s", debug=debug)
-        )
+        files.setFormatter(LogLine(f"%(asctime)s %(process)d {form}", debug=debug))
         ours.handlers = [files]
 
 
@@ -74,8 +72,10 @@ class LogFiles(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Append the record; nothing stops because a log cannot be written."""
+        index = self._home / "indexes" / record.name.removeprefix(_PROJECT)
+        of_index = record.name.startswith(_PROJECT) and index.is_dir()
+        path = (index if of_index else self._home) / "logs" / LOG_FILE
         with suppress(OSError):
-            path = self._find_folder(record.name) / LOG_FILE
             if path.exists() and path.stat().st_size >= self._most_bytes:
                 _roll(path)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,16 +87,9 @@ class LogFiles(logging.Handler):
             finally:
                 os.close(descriptor)
 
-    def _find_folder(self, name: str) -> Path:
-        index = self._home / "indexes" / name.removeprefix(_PROJECT)
-        if name.startswith(_PROJECT) and index.is_dir():
-            return index / "logs"
-        return self._home / "logs"
-
 
 def _roll(path: Path) -> None:
-    for number in range(OLD_FILES, 0, -1):
-        older = path.with_name(f"{path.name}.{number}")
-        newer = path.with_name(f"{path.name}.{number - 1}") if number > 1 else path
+    names = [path, *(path.with_name(f"{path.name}.{n}") for n in range(1, OLD_FILES + 1))]
+    for newer, older in reversed(list(pairwise(names))):
         with suppress(FileNotFoundError):
             newer.replace(older)
