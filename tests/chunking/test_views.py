@@ -64,6 +64,7 @@ def by_type(path: str, text: str, kind: str = "code") -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.row("003-C7")
 def test_a_source_shows_what_the_document_promises() -> None:
     views = by_type("internal/auth/handler.go", GO)
     (overview,) = views["symbols"]

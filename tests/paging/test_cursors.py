@@ -41,6 +41,7 @@ def test_a_cursor_comes_back_as_it_went_out(session: str, offset: int) -> None:
     assert decode_cursor(encode_cursor(cursor, KEY), KEY) == cursor
 
 
+@pytest.mark.row("000-P26", "000-P27", "000-P28", "000-P29")
 def test_a_cursor_is_the_documented_json_in_base64url() -> None:
     text = encode_cursor(Cursor("s", 50, "hash"), KEY)
     payload = text.split(".")[0]
@@ -50,6 +51,7 @@ def test_a_cursor_is_the_documented_json_in_base64url() -> None:
     assert body["timestamp"] > 1_600_000_000_000  # milliseconds
 
 
+@pytest.mark.row("000-P42", "000-P60")
 @given(st.data())
 def test_one_changed_character_is_refused(data: st.DataObject) -> None:
     text = encode_cursor(Cursor("session", 10, "hash"), KEY)
@@ -59,12 +61,14 @@ def test_one_changed_character_is_refused(data: st.DataObject) -> None:
         decode_cursor(text[:at] + other + text[at + 1 :], KEY)
 
 
+@pytest.mark.row("000-P42")
 @given(st.text(max_size=200))
 def test_any_text_that_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(BadCursor):
         decode_cursor(text, KEY)
 
 
+@pytest.mark.row("000-P42")
 def test_a_cursor_of_another_installation_is_refused() -> None:
     text = encode_cursor(Cursor("s", 0, "h"), b"other" * 8)
     with pytest.raises(BadCursor, match="another installation"):
@@ -143,6 +147,7 @@ def test_a_ranking_is_found_by_its_parameters_and_the_newest_first() -> None:
     assert sets.find({"query": "none"}) is None
 
 
+@pytest.mark.row("000-P44")
 def test_parameters_given_with_a_cursor_must_agree() -> None:
     sets = ResultSets(KEY)
     cursor = sets.cursor_at(sets.keep({"query": "one"}, hits(2)), 1)

@@ -103,6 +103,9 @@ def test_the_answer_is_that_of_the_document(app: App) -> None:
     assert "embedding" not in json.dumps(answer)
 
 
+@pytest.mark.row(
+    "003-C7", "003-C9", "003-C17", "003-C25", "003-C26", "003-C27", "003-C28", "003-C29"
+)
 @pytest.mark.parametrize(
     ("query", "filters", "found"),
     [
@@ -125,6 +128,7 @@ def test_the_documents_queries_find_what_it_says(
     assert set(places(call(app, query=query, **filters))) == found
 
 
+@pytest.mark.row("003-C8", "003-C46", "003-C62")
 def test_without_filters_all_types_are_searched_best_first_and_always_alike(app: App) -> None:
     answer = call(app, query="how does authentication work")
     scores = [row["combined_score"] for row in answer["results"]]
@@ -135,6 +139,7 @@ def test_without_filters_all_types_are_searched_best_first_and_always_alike(app:
     assert call(app, query="how does authentication work") == answer
 
 
+@pytest.mark.row("003-C4", "003-C5")
 @pytest.mark.parametrize(("limit", "count"), [(0, 1), (-5, 1), (2, 2), (1000, 100)])
 def test_a_limit_out_of_bounds_is_clamped(app: App, root: Path, limit: int, count: int) -> None:
     many = "".join(f"def compute_{number}():\n    pass\n\n" for number in range(150))
@@ -153,6 +158,7 @@ def test_filters_that_nothing_fits_say_so(app: App, filters: dict[str, list[str]
     assert "note" not in call(app, query="auth")
 
 
+@pytest.mark.row("003-C3", "003-C58")
 def test_malformed_calls_are_refused(app: App) -> None:
     for arguments in ({}, {"query": 5}, {"query": "x", "tags": "go"}, {"query": "x", "nope": 1}):
         with pytest.raises(InvalidRequest):
@@ -161,6 +167,7 @@ def test_malformed_calls_are_refused(app: App) -> None:
         call(app, query="  ")
 
 
+@pytest.mark.row("003-C60")
 def test_without_an_embedding_model_the_search_fails_as_documented(
     open_app: Callable[..., App],
 ) -> None:
@@ -186,6 +193,7 @@ def test_page_two_marks_files_that_have_changed_since(app: App, root: Path) -> N
     assert not any("stale" in row for row in first["results"])
 
 
+@pytest.mark.row("003-C6")
 def test_what_does_not_fit_comes_with_the_cursor(app: App) -> None:
     whole = call(app, query="database", limit=10)
     first = call(app, query="database", limit=10, max_tokens=400)
@@ -198,6 +206,7 @@ def test_what_does_not_fit_comes_with_the_cursor(app: App) -> None:
     assert [row["chunk"]["id"] for row in rows] == [r["chunk"]["id"] for r in whole["results"]]
 
 
+@pytest.mark.row("003-C19", "003-C47")
 def test_one_chunk_among_thousands_is_found_by_its_tag(app: App, root: Path) -> None:
     """All others fit the query better: a filter after a top-k would lose it."""
     for number in range(40):
@@ -224,6 +233,7 @@ def test_edits_show_in_the_next_search(app: App, root: Path) -> None:
     assert ("definitions", "web/errors.ts") not in places(answer)
 
 
+@pytest.mark.row("003-C71")
 def test_exported_chunks_answer_and_are_no_part_of_the_project(app: App, root: Path) -> None:
     before = call(app, query="authentication")
     answer = export_chunks(app.workspace, work=Work())

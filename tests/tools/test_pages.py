@@ -104,6 +104,8 @@ def assert_like(example: Any, value: Any, where: str = "", absent: tuple[str, ..
         assert type(value) is type(example), (where, value)
 
 
+@pytest.mark.row("000-P1", "000-P3", "000-P8", "000-P9", "000-P10", "000-P13", "000-P14", "000-P15")
+@pytest.mark.row("000-P16", "000-P17", "000-P21", "000-P22", "000-P24", "000-P25", "000-P34")
 @pytest.mark.parametrize("verb", ALL_FOUR)
 def test_an_answer_has_every_field_of_the_document(app: App, verb: Callable[..., Any]) -> None:
     page = verb(app, "walrus", page_size=25, work=Work())
@@ -121,6 +123,7 @@ def test_an_answer_has_every_field_of_the_document(app: App, verb: Callable[...,
     assert len(json.dumps(verb(app, "walrus", work=Work()), ensure_ascii=False)) <= 10_000
 
 
+@pytest.mark.row("000-P11", "000-P6")
 @pytest.mark.parametrize("verb", [hybrid_search, regex_search])
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "marked"])
@@ -145,6 +148,7 @@ def test_spans_are_the_bytes_of_the_file(
         assert data[: span["byte_end"]].count(b"\n") + 1 == span["line_end"]
 
 
+@pytest.mark.row("000-P11")
 @pytest.mark.parametrize("verb", [hybrid_search, regex_search])
 @pytest.mark.parametrize("coding", ["cp1252", "utf-16", "utf-16-be", "utf-32"])
 def test_spans_are_the_bytes_of_a_file_in_another_encoding(
@@ -166,6 +170,7 @@ def test_spans_are_the_bytes_of_a_file_in_another_encoding(
         assert match["content"] in whole
 
 
+@pytest.mark.row("000-P71", "000-P35")
 @pytest.mark.parametrize("verb", [hybrid_search, regex_search])
 @pytest.mark.parametrize("max_tokens", [400, 2000])
 def test_no_page_is_larger_than_its_budget(
@@ -194,6 +199,7 @@ def test_no_page_is_larger_than_its_budget(
     assert shown == page["results"]["total_count"] >= 5
 
 
+@pytest.mark.row("000-P19", "000-P23", "000-P56")
 @pytest.mark.parametrize("verb", ALL_FOUR)
 def test_pages_rebuild_the_ranking(app: App, verb: Callable[..., Any]) -> None:
     whole = verb(app, "walrus", page_size=200, include_snippet=False, work=Work())
@@ -292,6 +298,7 @@ def test_a_set_of_lines_is_capped_and_says_so(app: App) -> None:
     assert "capped_at" not in exact
 
 
+@pytest.mark.row("000-P7")
 @pytest.mark.parametrize("verb", ALL_FOUR)
 def test_context_lines_are_those_around_the_match(
     app: App, root: Path, verb: Callable[..., Any]
@@ -307,6 +314,7 @@ def test_context_lines_are_those_around_the_match(
     assert "before" not in matches_of(plain)[0]["match"]
 
 
+@pytest.mark.row("000-P5")
 @pytest.mark.parametrize("verb", ALL_FOUR)
 def test_without_snippets_there_is_no_text(app: App, verb: Callable[..., Any]) -> None:
     page = verb(app, "walrus", include_snippet=False, context_lines=2, work=Work())
@@ -344,6 +352,7 @@ def test_a_ranking_cut_at_top_k_says_so(app: App, verb: Callable[..., Any]) -> N
     assert whole["truncated"] is False
 
 
+@pytest.mark.row("000-P56")
 def test_a_hybrid_ranking_goes_on_beyond_the_files_that_are_weighed(
     open_app: Callable[..., App], root: Path
 ) -> None:
@@ -371,6 +380,7 @@ def test_a_threshold_keeps_the_head_of_the_ranking(app: App, verb: Callable[...,
     assert matches_of(verb(app, "walrus guide", threshold=1e9, **options)) == []
 
 
+@pytest.mark.row("000-P36")
 def test_a_page_over_a_megabyte_is_refused_with_a_way_on(
     open_app: Callable[..., App], root: Path
 ) -> None:

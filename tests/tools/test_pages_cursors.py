@@ -44,6 +44,7 @@ def cursor_of(page: Any) -> str:
     return cursor
 
 
+@pytest.mark.row("000-P2", "000-P39", "000-P55")
 @pytest.mark.parametrize("verb", ALL_FOUR)
 def test_a_cursor_alone_is_a_complete_call(app: App, verb: Callable[..., Any]) -> None:
     whole = paths_of(find(app, verb, page_size=200))
@@ -61,6 +62,7 @@ def test_a_cursor_alone_is_a_complete_call(app: App, verb: Callable[..., Any]) -
     assert "content" not in plain["results"]["matches"][0]["match"]
 
 
+@pytest.mark.row("000-P38", "000-P39", "000-P40")
 @pytest.mark.parametrize("verb", ALL_FOUR)
 def test_the_second_page_is_items_51_to_100_whatever_happened_to_the_files(
     app: App, root: Path, verb: Callable[..., Any]
@@ -89,6 +91,7 @@ def test_the_second_page_is_items_51_to_100_whatever_happened_to_the_files(
     assert shifted["match"]["span"]["line_start"] == 3
 
 
+@pytest.mark.row("000-P44")
 @pytest.mark.parametrize(
     "other",
     [
@@ -125,6 +128,7 @@ def test_a_cursor_is_refused_by_another_tool(app: App) -> None:
             assert refused.value.next_action == f"Pass it to {verb.__name__} instead."
 
 
+@pytest.mark.row("000-P42", "000-P43", "000-P60")
 def test_forged_foreign_and_expired_cursors_are_refused(
     app: App, open_app: Callable[..., App]
 ) -> None:
@@ -149,6 +153,7 @@ def test_forged_foreign_and_expired_cursors_are_refused(
         regex_search(aging, cursor=cursor, work=Work())
 
 
+@pytest.mark.row("000-P31", "000-P43")
 def test_the_hundred_and_first_search_puts_out_the_least_recently_used(app: App) -> None:
     first, second = (find(app, regex_search, f"walrus_|{n}x", page_size=1) for n in (1, 2))
     for number in range(3, 101):
@@ -174,6 +179,7 @@ def test_the_tools_of_all_documents_page_through_the_same_sets(app: App) -> None
         search_code(app, cursor=cursor_of(page), work=Work())
 
 
+@pytest.mark.row("000-P32")
 def test_a_server_sweeps_until_it_is_closed(open_app: Callable[..., App]) -> None:
     def sweepers() -> int:
         return sum(thread.name == "sonde-sweep" for thread in threading.enumerate())

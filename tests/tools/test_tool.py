@@ -151,6 +151,7 @@ def test_an_argument_without_a_description_is_refused_at_once():
         _ = Tool("careless", careless, "code", "Careless", "Oops.").input_schema
 
 
+@pytest.mark.row("000-P70")
 def test_what_is_given_is_bound_under_its_declared_name():
     assert bind_arguments(SEARCH, {"query": "x"}) == {"query": "x"}
     given = {"query": "x", "topK": 5.0, "exactCase": True, "paths": ["a"], "weight": 1}
@@ -167,6 +168,7 @@ def test_null_is_a_way_of_not_giving_what_is_optional():
         bind_arguments(SEARCH, {"query": None})
 
 
+@pytest.mark.row("000-P4")
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
@@ -214,6 +216,7 @@ def test_a_query_that_may_be_left_out_may_be_blank_too():
     }
 
 
+@pytest.mark.row("000-P70")
 @pytest.mark.parametrize(
     ("name", "nearest"), [("querry", "query"), ("topk", "top_k"), ("exactcase", "exact_case")]
 )
