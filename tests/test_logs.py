@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +81,21 @@ def test_an_exception_is_logged_without_what_it_quotes(tmp_path: Path, log: logg
     assert "canary" not in text
     assert "Traceback" not in text
     assert text.count("\n") == 1
+
+
+def test_a_thread_that_fails_leaves_one_line(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, sys, threading\n"
+        "from sonde.runtime.logs import open_logs\n"
+        "open_logs(pathlib.Path(sys.argv[1]), 'warning')\n"
+        "threading.Thread(target=lambda: 1 / 0).start()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.startswith("ERROR sonde: a thread failed [ZeroDivisionError at ")
+    assert done.stderr.count("\n") == 1
+    assert "a thread failed" in (tmp_path / "logs" / LOG_FILE).read_text()
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, log: logging.Logger) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import time
 import traceback
 from contextlib import suppress
@@ -41,6 +42,7 @@ def open_logs(home: Path | None, level: str) -> None:
         files = LogFiles(home)
         files.setFormatter(LogLine(f"%(asctime)s %(process)d {form}", debug=debug))
         ours.handlers = [files]
+    threading.excepthook = lambda failed: ours.error("a thread failed", exc_info=failed.exc_value)
 
 
 class LogLine(logging.Formatter):
