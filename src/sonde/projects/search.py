@@ -154,7 +154,7 @@ def open_search_page(
             raise EmptyQuery("neither `query` nor `cursor` was given")
         question = read_question(request.query[:_LONGEST_QUERY])
         ranking = rank_everywhere(workspace, request, question, work)
-        results, offset = workspace.results.keep(request.parameters(), ranking.hits), 0
+        results, offset = workspace.results.freeze(request.parameters(), ranking.hits), 0
     changed = find_changed_hits(workspace, results.hits[offset:], just_searched=not cursor)
     return SearchPage(results, offset, question, changed, ranking.freshness, ranking.note)
 

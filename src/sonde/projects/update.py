@@ -14,6 +14,7 @@ from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, seed_index, update_index
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
+from sonde.runtime.logs import project_log
 from sonde.runtime.work import Work, WriterLock
 from sonde.searching.hits import find_changed
 from sonde.stores import records
@@ -218,6 +219,10 @@ def _record(
         generation=generation_of(stores),
     )
     records.save_metadata(project.folder, updated)
+    if full:
+        named = ", ".join(f"{one.path} ({one.reason} {one.detail})" for one in report.examples)
+        about = (project.root, report.as_dict(), named or "nothing worth naming")
+        project_log(project.folder).info("%s was indexed: %s; skipped: %s", *about)
 
 
 def index_job(

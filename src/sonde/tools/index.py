@@ -180,20 +180,20 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         create_index,
         "Create index",
-        "Index the contents of the current project so that it can be searched. "
-        "Asks for confirmation; an existing index is brought up to date.",
+        "Index the contents of the current project so that it can be searched; asks first. "
+        "An existing index is brought up to date.",
         read_only=False,
     ),
     _declare(
         get_index_status,
-        "Index status",
+        "Get index status",
         "Show how large, fresh and complete the project's index is and what was left out. "
         "Use list_projects to see every project.",
     ),
     _declare(
         reindex_project,
         "Reindex project",
-        "Rebuild the entire index from scratch; asks for confirmation. "
+        "Rebuild the entire index from scratch; asks first. "
         "Rarely needed: changed files are picked up by themselves.",
         read_only=False,
         destructive=True,
@@ -207,7 +207,7 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         delete_index,
         "Delete index",
-        "Delete the index of the current project; asks for confirmation. "
+        "Delete the index of the current project; asks first. "
         "The project's own files are not touched.",
         read_only=False,
         destructive=True,

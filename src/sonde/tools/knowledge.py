@@ -15,7 +15,7 @@ from sonde.knowledge.retrieval import Mode, Order
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import SOURCES, Source
 from sonde.tools.route import Route
-from sonde.tools.schema import HiddenTokensParam, Param
+from sonde.tools.schema import Param, TokensParam
 from sonde.tools.shapes import know
 from sonde.tools.tool import declare_signature, declare_tool
 
@@ -74,7 +74,7 @@ def knowledge_search(
         ),
     ] = None,
     dedupe: Annotated[bool, Param("Hold back what this session has seen", terse=True)] = True,
-    max_tokens: HiddenTokensParam = None,
+    max_tokens: TokensParam = None,
     session_id: SessionParam = None,
     defaults: Annotated[
         Mapping[str, object] | None,
@@ -138,7 +138,7 @@ def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., kn
         "offset": (OffsetParam, 0),
         "snippet_length": (LengthParam, None),
         **{each.name: (hints[each.name], each.default) for each in own},
-        "max_tokens": (HiddenTokensParam, None),
+        "max_tokens": (TokensParam, None),
     }
     return declare_signature(search_source, f"{source}_search", know.KnowAnswer, parameters)
 

@@ -39,8 +39,11 @@ def run_search(session: Session) -> int:
     if args.mode == "regex":
         return _search_lines(session, query)
     project = "all" if args.all_projects else session.project
+    verb = search_docs if args.docs else search_code
+    tokens = args.max_tokens or (None if args.json else _TERMINAL_TOKENS)
     with session.working() as work:
-        answer = (search_docs if args.docs else search_code)(
+        options = {"max_tokens": tokens, "explain": args.explain, "work": work}
+        answer = verb(
             session.app,
             query,
             top_k=args.limit or 10,
@@ -48,10 +51,13 @@ def run_search(session: Session) -> int:
             mode=args.mode or "auto",
             # across projects, a path is relative to each of them
             path=args.path if args.all_projects or not args.path else session.inside(args.path),
-            max_tokens=args.max_tokens or (None if args.json else _TERMINAL_TOKENS),
-            explain=args.explain,
-            work=work,
+            **options,
         )
+        # who names a number wants all of them, and no option takes a cursor
+        while args.limit and not args.max_tokens and "nextCursor" in answer:
+            more = verb(session.app, cursor=answer["nextCursor"], **options)
+            rows = answer["results"] + more["results"]
+            answer = {**more, "results": rows, "metadata": answer["metadata"]}
     if args.json:
         session.print_json(answer)
     else:

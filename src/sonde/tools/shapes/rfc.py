@@ -43,6 +43,7 @@ class CortexAnswer(TypedDict):
 
     results: list[Json]
     total: int
+    score_type: str
     truncated: NotRequired[bool]
     nextCursor: NotRequired[str]
     note: NotRequired[str]
