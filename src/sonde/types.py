@@ -23,8 +23,7 @@ class Caller:
 
     user: str = LOCAL  # whose data the call works on: the token decides, `local` if none is needed
     session: str = ""  # the connection, if it is lasting: replaces a handle that a call leaves out
-    base_url: str = ""
-    """The address at which this caller reaches the HTTP server; empty if it does not."""
+    base_url: str = ""  # where this caller reaches the HTTP server; empty if it does not
     config: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the request for what neither the call nor the session sets, within bounds."""
 
@@ -81,8 +80,7 @@ class Chunk:
     header: str = ""
     symbol: str = ""
     """Qualified name of the definition this chunk opens, if it opens one."""
-    id: int = 0
-    """The store's key; 0 until stored."""
+    id: int = 0  # the store's key; 0 until stored
     _digest: bytes = field(default=b"", init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,6 +106,7 @@ class ListedFile(NamedTuple):
     path: str
     size: int
     mtime_ns: int
+    stamp: int = 0  # differs whenever size, times or inode do: `policy.roots.stamp_file`
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +118,7 @@ class FileContent:
     hash: str
     size: int
     mtime_ns: int
+    stamp: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,7 @@ class FileText:
     data: bytes
     size: int
     mtime_ns: int
+    stamp: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,7 @@ class FileState:
     mtime_ns: int
     language: str
     kind: Kind
+    stamp: int = 0  # as it was read; 0 if it may have been written at that moment
 
     @property
     def stem(self) -> str:
@@ -186,8 +188,7 @@ class ParsedFile:
 class Filter:
     """Restricts retrieval to some chunks."""
 
-    paths: frozenset[str] | None = None
-    """Only these files; None means all."""
+    paths: frozenset[str] | None = None  # only these files; None means all
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +264,7 @@ class Hit:
     parts: tuple[tuple[int, int], ...] = ()  # lines shown, where some between are left out
     why: tuple[tuple[str, float], ...] = ()
     stale: bool = False  # whether the file has changed since and the text could not be updated
-    state: FileState | None = None
-    """The file that the text was cut from; None if it changed during the search."""
+    state: FileState | None = None  # of the file it was cut from; None if that changed meanwhile
     compared: bool = False  # whether the file was still in that state right after the search
     focus: int = 0  # the line that answers, which is shown in any case; 0 if no single one does
 
@@ -402,6 +402,7 @@ class IndexStatus:
     """Languages chunked without a grammar -> number of files."""
     checks: Json = field(default_factory=dict)
     progress: Progress | None = None
+    freshness: str = ""  # how much of the project the index covers
     last_error: Json | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Reason -> number of files."""

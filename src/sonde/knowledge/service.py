@@ -67,6 +67,8 @@ class RankedPage:
     """Terms of earlier queries, which snippets prefer."""
     openings: Mapping[str, str]
     """Of conversations found by their titles, by uri: the first message."""
+    note: str = ""
+    """What the caller should know about this ranking; empty if nothing."""
 
 
 def search_knowledge(

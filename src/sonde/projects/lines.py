@@ -10,24 +10,17 @@ from functools import partial
 
 from sonde.errors import CatalogError, OutsideRoots
 from sonde.indexing.sources import Tree, TreeReader
-from sonde.projects.project import Project, ProjectPart
+from sonde.projects.freshness import KnownFiles
+from sonde.projects.project import Project
 from sonde.runtime.work import Work
 from sonde.searching.filters import filter_paths, read_folder
-from sonde.searching.lines.candidates import CandidateFiles, LineCandidates
+from sonde.searching.lines.candidates import CandidateFiles
 from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
 
 _LEAD_LINES = 2  # shown above the line that answers, while there are others to show below
 _LEAD = 4  # a line that is too long is cut so that a quarter of what is shown is before the match
-
-
-class KnownFiles(ProjectPart):
-    """What is remembered of a project's files between two scans."""
-
-    def __init__(self, project: Project) -> None:
-        super().__init__(project)
-        self.candidates = LineCandidates()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +66,10 @@ def scan_project(
     sight = _look(project, scan)
     chosen, trusted = _choose_files(project, sight, expression.needs)
     with open_reader(project.tree) as reader:
-        for path in _narrow_scope(scan, chosen):
+        for path in narrow_scope(scan, chosen):
             work.check()
             entry = sight.entries[path]
-            vouched = (entry.size, entry.mtime_ns) if path in trusted else None
+            vouched = entry.stamp if path in trusted else None
             text = reader.read_utf8(path, vouched=vouched)
             if not isinstance(text, Skipped):
                 for line in grep_text(
@@ -106,7 +99,7 @@ def _look(project: Project, scan: LineScan) -> CandidateFiles:
     return CandidateFiles(entries, version=-time.monotonic_ns())
 
 
-def _narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:
+def narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:
     """Those of the files that the call asks for, in order."""
     kept: set[str] = set()
     for under in scan.paths or [""]:
@@ -138,7 +131,7 @@ def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit
         if state is None or state.path != text.path:
             kind = project.tree.kind_of(text.path) or "docs"
             name = language_of(text.path).name
-            state = FileState(text.path, "", text.size, text.mtime_ns, name, kind)
+            state = FileState(text.path, "", text.size, text.mtime_ns, name, kind, text.stamp)
         end = line.start_byte + measure_utf8(line.text)
         yield Hit(
             project=str(project.root),

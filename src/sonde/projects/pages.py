@@ -251,7 +251,7 @@ class MatchPage:
         """The file as it is now; None when it cannot be read any more."""
         key = (hit.project, hit.path)
         if key not in self._texts:
-            known = (hit.state.size, hit.state.mtime_ns) if hit.state else None
+            known = hit.state.stamp if hit.state else None
             content = None
             with suppress(FileMissing, PermissionDenied):  # the project's folder itself is gone
                 tree = self.workspace.projects.get(Path(hit.project)).tree

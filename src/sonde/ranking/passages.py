@@ -215,7 +215,7 @@ def _compare_name(question: Question, name: str, path: str, row: dict[str, float
             )
 
 
-class Coverage:
+class TermCoverage:
     """How much of some terms a text holds, rare terms counting more."""
 
     def __init__(self, terms: Sequence[str], counts: Mapping[str, int], total: int) -> None:
@@ -234,7 +234,9 @@ class Coverage:
         return sum(self._weights[term] for term in held) / self._sum
 
 
-def measure_texts(passages: Sequence[Passage], asked: Coverage, told: Coverage | None) -> None:
+def measure_texts(
+    passages: Sequence[Passage], asked: TermCoverage, told: TermCoverage | None
+) -> None:
     """The features of words, for passages that have their text."""
     for one in passages:
         row, lines = one.features, one.text.split("\n")

@@ -32,7 +32,7 @@ def find_changed(
         for path, found in check_all(paths).items()
         if isinstance(found, Skipped)
         or (state := states.get(path)) is None
-        or (found.size, found.mtime_ns) != (state.size, state.mtime_ns)
+        or found.stamp != state.stamp
     }
 
 

@@ -10,9 +10,9 @@ from sonde.embedding.base import Vectors
 from sonde.ranking.candidate import Candidate
 from sonde.ranking.passages import (
     FILES,
-    Coverage,
     Group,
     Passage,
+    TermCoverage,
     compare_passages,
     list_passages,
     measure_names,
@@ -86,8 +86,8 @@ def _sort_key(one: Passage) -> tuple[float, str, int]:
     return -one.score, one.file.state.path, one.start_line
 
 
-def _cover(search: Search, terms: Sequence[str]) -> Coverage:
-    return Coverage(terms, search.store.term_counts(terms), search.store.coverage("")[1])
+def _cover(search: Search, terms: Sequence[str]) -> TermCoverage:
+    return TermCoverage(terms, search.store.term_counts(terms), search.store.coverage("")[1])
 
 
 def _score_chunks(

@@ -12,7 +12,8 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 from sonde.app import App
 from sonde.errors import EmptyQuery
 from sonde.paging.budget import ENVELOPE_TOKENS, SHORTEST_SNIPPET, fit_page, snippet_limit
-from sonde.projects.find import find_project, indexed_project
+from sonde.projects.find import find_project, readable_project
+from sonde.projects.freshness import list_current_paths
 from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.search import Request, open_search_page
@@ -134,10 +135,9 @@ def search_by_path(
 ) -> PathAnswer:
     """Find files by a glob on their path."""
     del work
-    found = indexed_project(app.workspace, project)
+    found = readable_project(app.workspace, project)
     with repairing_corruption(app.workspace, found):
-        paths = [path for store in found.stores().values() for path in store.files()]
-    matches = match_paths(pattern, paths)
+        matches = match_paths(pattern, list_current_paths(found))
     return {"matches": matches[:limit], "totalMatches": len(matches)}
 
 

@@ -150,6 +150,7 @@ class KnowAnswer(TypedDict):
     session_id: NotRequired[str]
     suppressed: NotRequired[int]
     """How many hits were hidden because the session had seen them."""
+    note: NotRequired[str]
 
 
 class GetAnswer(TypedDict):
@@ -195,6 +196,8 @@ def show_ranked_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
         answer["session_id"] = page.session.id
     if page.suppressed:
         answer["suppressed"] = page.suppressed
+    if page.note:
+        answer["note"] = page.note
     return answer
 
 

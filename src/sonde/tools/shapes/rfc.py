@@ -110,6 +110,9 @@ def show_report(project: Project, report: IndexReport) -> IndexAnswer:
     }
     if report.skipped:
         answer["skipped"] = report.skipped
+    if not answer["filesIndexed"]:
+        reasons = (f"{count} {why.replace('_', ' ')}" for why, count in report.skipped.items())
+        answer["message"] = f"No file was indexed. Left out: {', '.join(reasons) or 'nothing'}."
     return answer
 
 
@@ -125,6 +128,7 @@ def show_index_status(status: IndexStatus) -> StatusAnswer:
         "withoutGrammar": dict(status.plain_languages),
         "integrity": status.checks,
         "progress": progress,
+        "freshness": status.freshness,
         "lastError": status.last_error,
         "skipped": dict(status.skipped),
         "skippedExamples": list(status.skipped_examples) if status.skipped else None,
