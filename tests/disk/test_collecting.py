@@ -65,7 +65,7 @@ def test_sets_are_made_of_handles_and_answer_with_the_documents_fields(
     nodes = node_ids(app, disk, "src/main.py", "docs/guide.md", work=work)
     made = resource_set_ops(app, "create", node_ids=tuple(nodes), name="mine", work=work)
     assert list(made) == [
-        "selectionId", "name", "indexId", "counts", "totalSize", "entriesUrl", "sample",
+        "selectionId", "name", "indexId", "counts", "totalSize", "entriesUrl", "link", "sample",
     ]  # fmt: skip
     assert made["name"] == "mine"
     assert made["indexId"] == here
@@ -226,7 +226,7 @@ def test_a_query_is_saved_once_and_runs_into_the_same_set(
     scan(app, disk)
     cd(app, str(disk), work=work)
     first = query_run(app, "ext:md", name="papers", work=work)
-    assert list(first) == ["queryId", "selectionId", "sampleUrl", "report"]
+    assert list(first) == ["queryId", "selectionId", "sampleUrl", "link", "report"]
     (disk / "third.md").write_text("x")
     scan(app, disk)
     app.close()
@@ -239,7 +239,7 @@ def test_a_query_is_saved_once_and_runs_into_the_same_set(
     assert (card["name"], card["filterSummary"]) == ("papers", "ext:md")
     listed = query_list(app, work=Work())["queries"]
     assert [list(row) for row in listed] == [
-        ["queryId", "name", "filterSummary", "lastExecutedAt", "runUrl"]
+        ["queryId", "name", "filterSummary", "lastExecutedAt", "runUrl", "link"]
     ]
     with pytest.raises(HandleUnknown):
         query_get(app, first["queryId"], work=Work(caller=Caller("ben")))

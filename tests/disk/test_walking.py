@@ -39,7 +39,9 @@ def test_index_answers_at_once_with_the_documents_fields(app: App, disk: Path, w
 def test_cd_lists_entries_with_the_documents_fields(app: App, disk: Path, work: Work) -> None:
     index = scan(app, disk)
     answer = cd(app, str(disk), work=work)
-    assert list(answer) == ["sessionId", "cwd", "breadcrumb", "indexId", "entries", "nextPageUrl"]
+    assert list(answer) == [
+        "sessionId", "cwd", "breadcrumb", "indexId", "entries", "nextPageUrl", "link", "scannedAt",
+    ]  # fmt: skip
     assert answer["cwd"] == str(disk)
     assert answer["indexId"] == index
     assert answer["breadcrumb"] == [{"nodeId": f"{index}.1", "name": "disk"}]

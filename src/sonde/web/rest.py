@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import anyio
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Match
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
@@ -55,6 +56,7 @@ STATUSES: Mapping[int, tuple[type[errors.SondeError], ...]] = {
 }
 """A class that is not listed has the status of its nearest base, else 500."""
 
+EVENTS = "text/event-stream"
 _log = logging.getLogger("sonde.web")
 
 
@@ -221,6 +223,16 @@ class DescribedRoute(HttpRoute):
         }
 
 
+class StreamRoute(DescribedRoute):
+    """Another answer at the address of a verb, for clients that accept a stream of events."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether it answers this request."""
+        match, inner = super().matches(scope)
+        wanted = scope["type"] == "http" and EVENTS in Headers(scope=scope).get("accept", "")
+        return (match, inner) if wanted else (Match.NONE, {})
+
+
 def describe_routes(routes: Iterable[Route], added: Iterable[BaseRoute] = ()) -> Json:
     """The OpenAPI document."""
     paths: dict[str, Json] = {}
@@ -228,7 +240,10 @@ def describe_routes(routes: Iterable[Route], added: Iterable[BaseRoute] = ()) ->
         path = "/api/" + route.address.replace(":path}", "}")
         paths.setdefault(path, {})[route.method.lower()] = _describe(route)
     for one in added:
-        if isinstance(one, DescribedRoute):
+        if isinstance(one, StreamRoute):
+            answers = one.describe()["responses"]["200"]["content"]
+            paths[one.path]["get"]["responses"]["200"]["content"] |= answers
+        elif isinstance(one, DescribedRoute):
             paths[one.path] = {"get": one.describe()}
     return {
         "openapi": "3.1.0",
