@@ -84,7 +84,7 @@ def to_snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def find_nearest(spelling: str, names: Iterable[str]) -> str | None:
+def nearest_name(spelling: str, names: Iterable[str]) -> str | None:
     """The name that was probably meant: it begins or ends alike, or is spelled alike."""
     from difflib import SequenceMatcher
 

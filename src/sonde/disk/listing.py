@@ -191,7 +191,7 @@ def _find_scan_time(tree: TreeStore) -> int | None:
 
 
 def _look(index: DiskIndex, folder: str, names: Sequence[str]) -> Mapping[str, Facts] | None:
-    """What the disk has under these names of a folder; None where that cannot be told."""
+    """What the disk has under these names of a folder; None where that cannot be known."""
     try:
         return look_at_names(Path(index.root), folder, names)
     except OSError:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict, cast, get_args
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.cuts import ceil_boundary, cut_ranges, floor_boundary
 from sonde.text.words import read_words
-from sonde.values import find_nearest, invalid_value, to_snake
+from sonde.values import invalid_value, nearest_name, to_snake
 
 DEFAULT_LENGTH, SHORTEST, LONGEST = 300, 50, 1_000  # characters of a snippet
 _ELLIPSIS = "…"
@@ -223,7 +223,7 @@ def _read_option(name: str, value: object) -> object:
     if name == "loc":
         raise invalid_value("`loc` must be an object, as a search result has it")
     if name not in OPTIONS:
-        near = find_nearest(name, OPTIONS)
+        near = nearest_name(name, OPTIONS)
         advice = f"did you mean `{near}`?" if near else f"it has {', '.join(OPTIONS)}"
         raise invalid_value(f"`retrieval` has no `{name}`; {advice}")
     return value

@@ -151,7 +151,7 @@ def list_live(root: Path, path: str) -> list[Facts]:
 def look_at_names(root: Path, path: str, names: Iterable[str]) -> dict[str, Facts]:
     """The current metadata of names in a folder, and as `.` of the folder; what is gone is missing.
 
-    Raises `OSError` if that cannot be told: the folder may not be entered, or a link leads there.
+    Raises `OSError` if that cannot be known: the folder may not be entered, or a link leads there.
     """
     try:
         with open_folder(root, split_inside(root, path)) as folder:

@@ -127,7 +127,7 @@ def bind(owner: str, arguments: Iterable[Argument], given: Mapping[str, Any]) ->
 
 
 def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArgument:
-    near = values.find_nearest(spelling, names)
+    near = values.nearest_name(spelling, names)
     if near:
         advice = f"Did you mean `{near}`?"
     elif names:
