@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.drawing import draw_text
 
 from sonde.errors import EntryMissing, InvalidRequest
 from sonde.knowledge.retrieval import Retrieval, cut_pieces, show_text
+from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.cuts import cut_ranges
 from sonde.tools.knowledge import (
@@ -26,6 +28,7 @@ from sonde.tools.knowledge import (
     notes_get,
     prompts_get,
 )
+from sonde.types import Caller
 
 from .shelf import text_entry, work
 
@@ -66,11 +69,17 @@ def test_a_light_search_finds_the_place_when_none_is_given(filled):
     assert recalled["content"] == asked["content"]
 
 
+@pytest.mark.row("004-33", "004-80")
 def test_auto_means_siblings_within_a_budget_else_a_snippet(filled):
     small = notes_get(filled, "n1", {"mode": "auto"}, work=work())
     assert small["attachments"] is None
     large = notes_get(filled, "n1", {"mode": "auto", "max_tokens": 100}, work=work())
     assert large["attachments"]
+    asked = Work(caller=Caller(config={"max_tokens": 100}))
+    assert notes_get(filled, "n1", {"mode": "auto"}, work=asked)["content"] == large["content"]
+    knowledge_search(filled, "walrus", defaults={"max_tokens": 100}, work=work(session="s"))
+    kept = notes_get(filled, "n1", {"mode": "auto"}, work=work(session="s"))
+    assert kept["content"] == large["content"]
 
 
 @pytest.mark.parametrize("mode", ["snippet", "chunk", "chunk_with_siblings", "full", "auto"])
@@ -180,6 +189,58 @@ def test_transcripts_in_every_form(filled):
         "start": 3661.002, "end": 3662.0, "text": "Good bye.",
     }  # fmt: skip
     assert "start" not in write("json")["segments"][0]
+
+
+@pytest.mark.row("004-100")
+@pytest.mark.parametrize(("form", "times"), [
+    ("text", False), ("text", True), ("srt", False), ("vtt", False), ("json", True),
+])  # fmt: skip
+def test_a_long_transcript_comes_in_parts_within_the_budget(filled, form, times):
+    lines = [f"Line {n} of a very long talk.\n" for n in range(3000)]
+    starts = itertools.accumulate(map(len, lines), initial=0)
+    pieces = tuple(
+        Piece(text, n, start, begins=1000 * n, ends=1000 * n + 900)
+        for n, (text, start) in enumerate(zip(lines, starts, strict=False))
+    )
+    store = filled.knowledge.of("local")
+    (key,) = store.put("media", [Entry("media", "talk", pieces, media_type="video")])
+
+    def read(tokens: int | None) -> tuple[list[Any], int]:
+        parts, offset, longest = [], 0, 0
+        while offset is not None:
+            answer = media_transcript(filled, key, form, times, offset, tokens, work=work())
+            parts.append(answer["content"])
+            text = parts[-1] if isinstance(parts[-1], str) else json.dumps(parts[-1])
+            longest, offset = max(longest, len(text)), answer.get("next_offset")
+        return parts, longest
+
+    parts, longest = read(None)
+    assert 15_000 < longest <= 20_000
+    few, _ = read(20_000)
+    assert len(few) < len(parts)
+    if form == "json":
+        segments = [segment for part in parts for segment in part["segments"]]
+        assert [segment["text"] for segment in segments] == [line.strip() for line in lines]
+    else:
+        assert "".join(parts) == "".join(few)
+        assert all(line.strip() in "".join(parts) for line in lines)
+
+
+@pytest.mark.row("004-100")
+@pytest.mark.parametrize("form", ["srt", "json"])
+def test_one_endless_line_is_cut_and_read_to_its_end(filled, form):
+    said = "".join(f"word{n} " for n in range(2000))
+    store = filled.knowledge.of("local")
+    (key,) = store.put("media", [Entry("media", "talk", (Piece(said, 0),))])
+    words, offset, rounds = "", 0, 0
+    while offset is not None:
+        answer = media_transcript(filled, key, form, offset=offset, max_tokens=500, work=work())
+        content, rounds = answer["content"], rounds + 1
+        part = content if isinstance(content, str) else content["segments"][0]["text"]
+        words += part.strip().splitlines()[-1]
+        offset = answer.get("next_offset")
+    assert words.replace(" ", "") == said.replace(" ", "")
+    assert rounds > 5
 
 
 TEXT = draw_text("ab .\n!?。é\u0301ก👩\u200d🚀🇩🇪x", 300)

@@ -39,13 +39,14 @@ def everything(open_app: Callable[..., App], tmp_path: Path) -> App:
     return app
 
 
+@pytest.mark.row("004-19", "004-20")
 def test_one_question_reaches_all_of_it_and_each_result_can_be_fetched(everything):
     answer = call(everything, "search", {"query": "count walrus"})
     rows = {row["source"]: row for row in reversed(answer["results"])}
     assert set(rows) == {"notes", "media", "code", "docs"}
     assert rows["code"]["loc"] == {"path": "walrus.py", "start_line": 1, "end_line": 5}
     for row in rows.values():
-        got = call(everything, "fetch", {"id": row["uri"]})
+        got = call(everything, "fetch", {"id": row["id"]})
         assert got["meta"]["uri"] == row["uri"]
         assert "walrus" in str(got["content"]).lower()
     code = call(everything, "fetch", {"id": rows["code"]["uri"]})["content"]

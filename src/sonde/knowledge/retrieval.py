@@ -58,7 +58,8 @@ def find_offset(text: str, terms: Collection[str]) -> int:
 def _find_place(
     text: str, terms: Collection[str], hints: Collection[str], length: int
 ) -> tuple[int, int]:
-    """Start and end of the best run of matches that is no longer than `length`."""
+    """Start and end of the best run of matches that is no longer than `length`, and no wider
+    than its distinct terms need."""
     starts = tuple(term[:-1] for term in terms if term.endswith("*"))
     wanted = dict.fromkeys(terms, 1.0) | {t: HINT_WEIGHT for t in hints if t not in terms}
     matches: list[tuple[int, int, str]] = []
@@ -68,16 +69,18 @@ def _find_place(
             term = next((t for t in word.terms if t.startswith(starts)), None)
         if term is not None:
             matches.append((word.start, word.end, term))
-    best = (0.0, 0, 0)
+    most, run = 0.0, matches[:0]
     for at, (start, _, _) in enumerate(matches):
         seen: dict[str, float] = {}
-        for begin, end, term in matches[at : at + MAX_RUN_MATCHES]:
+        for behind, (_, end, term) in enumerate(matches[at : at + MAX_RUN_MATCHES], at + 1):
             if end - start > length:
                 break
             seen[term] = seen.get(term, 0.0) or wanted.get(term, 1.0)
-            if sum(seen.values()) > best[0] + 1e-9:
-                best = (sum(seen.values()), start, min(end, begin + length))
-    return best[1], best[2]
+            if sum(seen.values()) > most + 1e-9:
+                most, run = sum(seen.values()), matches[at:behind]
+    while len(run) > 1 and run[0][2] in {term for _, _, term in run[1:]}:
+        run = run[1:]
+    return (run[0][0], min(run[-1][1], run[-1][0] + length)) if run else (0, 0)
 
 
 PIECE_CHARS = 1_500
@@ -118,6 +121,8 @@ class KnowledgePreferences(TypedDict, total=False):
 class Location:
     """Where in an entry to look, as the `loc` of a search result says."""
 
+    media_id: str = ""
+    conversation_id: str = ""
     chunk_index: int | None = None
     chunk_uuid: str = ""
     approx_offset: int | None = None
@@ -187,7 +192,7 @@ def read_retrieval(
         if name in BOUNDS or name in named
     }
     if options.setdefault("mode", mode) == "auto":
-        options["mode"] = "chunk_with_siblings" if "max_tokens" in named else "snippet"
+        options["mode"] = "chunk_with_siblings" if "max_tokens" in options else "snippet"
     return Retrieval(**options)
 
 
@@ -236,6 +241,8 @@ def _read_location(given: Mapping[str, Any]) -> Location:
         value: Any = given.get(part.name)
         if part.name == "approx_offset" and isinstance(value, float) and math.isfinite(value):
             value = int(value)
+        if part.default == "" and type(value) is int:
+            value = str(value)
         is_valid = isinstance(value, str) if part.default == "" else type(value) is int
         if is_valid and not (part.name in ("approx_offset", "message_index") and value < 0):
             known = replace(known, **{part.name: value})

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -17,7 +18,14 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
 from sonde import errors
-from sonde.mcp.calls import SCOPE_CALLER, Calls, LazyApp, dump_answer
+from sonde.mcp.calls import (
+    SCOPE_CALLER,
+    SESSION_NAME,
+    Calls,
+    LazyApp,
+    dump_answer,
+    read_session_name,
+)
 from sonde.mcp.listing import ToolLimits
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
@@ -57,6 +65,8 @@ STATUSES: Mapping[int, tuple[type[errors.SondeError], ...]] = {
 """A class that is not listed has the status of its nearest base, else 500."""
 
 EVENTS = "text/event-stream"
+OF_EVERY_REQUEST = ("config", SESSION_NAME)
+"""Arguments of any address: preferences, which the guard reads, and the name of a session."""
 _log = logging.getLogger("sonde.web")
 
 
@@ -112,7 +122,8 @@ class RouteEndpoint:
         """The arguments in the path and the query string."""
         texts: dict[str, list[str]] = {}
         for name, value in request.query_params.multi_items():
-            texts.setdefault(name, []).append(value)
+            if name not in OF_EVERY_REQUEST:
+                texts.setdefault(name, []).append(value)
         # the path wins over the query string: a repeated name cannot redirect a request
         return texts | {name: [str(value)] for name, value in request.path_params.items()}
 
@@ -139,7 +150,8 @@ class RouteEndpoint:
         return shape_error(error)
 
     async def _run(self, arguments: Json, scope: Scope, receive: Receive) -> Any:
-        work = Work(caller=scope[SCOPE_CALLER])
+        session = read_session_name(Request(scope))
+        work = Work(caller=replace(scope[SCOPE_CALLER], session=session))
 
         def run_verb(_work: Work) -> Any:
             return self._route.call(self._app.get(), **arguments, work=work)
