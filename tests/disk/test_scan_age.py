@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sonde.app import App
-from sonde.errors import UnknownArgument
+from sonde.errors import InvalidRequest, NodeMissing, UnknownArgument
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
 from sonde.tools import ROUTES, TOOLS
@@ -17,7 +17,7 @@ from sonde.tools.disk import cd, inspect, read_session, scan_folder
 from sonde.tools.index import job_progress
 from sonde.tools.route import find_route
 from sonde.tools.sets import query_get, query_list, query_run, resource_set_ops
-from sonde.tools.tool import Tool, bind_arguments
+from sonde.tools.tool import Tool, bind_arguments, find_tool
 from sonde.types import Json
 
 from .conftest import scan
@@ -115,12 +115,15 @@ def test_a_session_in_no_tree_has_an_empty_breadcrumb(app: App, disk: Path, work
     assert (left["indexId"], left["breadcrumb"]) == (None, [])
 
 
-@pytest.mark.row("002-44", "002-64")
+@pytest.mark.row("002-9", "002-44", "002-64")
 def test_progress_and_reports_lead_to_aggregates(app: App, disk: Path, work: Work) -> None:
     started = scan_folder(app, str(disk), work=work)
     scan(app, disk)
     told = job_progress(app, started["jobId"], work=work)
-    assert open_link(app, told["indexUrl"], work)["indexId"] == started["indexId"]
+    index = open_link(app, told["indexUrl"], work)
+    assert (index["indexId"], index["job"]["status"]) == (started["indexId"], "done")
+    assert index["files"] == told["report"]["files"] == 5
+    assert index["scans"]
     cd(app, str(disk), work=work)
     ran = query_run(app, "kind:file", work=work)
     for link in (told["reportsUrl"], str(ran["report"]["reportsUrl"])):
@@ -184,3 +187,40 @@ def test_a_word_that_means_an_argument_leads_to_it(wrong: str, meant: str) -> No
     with pytest.raises(UnknownArgument) as caught:
         bind_arguments(tool, {wrong: "create"})
     assert caught.value.next_action == f"Did you mean `{meant}`?"
+
+
+@pytest.mark.row("002-26", "002-33", "002-34", "002-46")
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        *(("cd", {"limit": wrong}) for wrong in (0, -1, 21, "5", 3.5, True)),
+        *(("index", {"root": ".", "depthLimit": wrong}) for wrong in (0, -1, 10_001)),
+        ("inspect", {}),
+        ("inspect", {"path": ".", "nodeId": "x.1"}),
+    ],
+)
+def test_what_is_out_of_bounds_is_refused(
+    app: App, disk: Path, work: Work, name: str, given: Json
+) -> None:
+    scan(app, disk)
+    cd(app, str(disk), work=work)
+    tool = find_tool(TOOLS, name)
+    with pytest.raises(InvalidRequest):
+        tool.call(app, **bind_arguments(tool, given), work=work)
+
+
+@pytest.mark.row("002-33")
+def test_only_folders_are_scanned(app: App, disk: Path, work: Work) -> None:
+    for name in ("src/main.py", "nowhere"):
+        with pytest.raises(NodeMissing):
+            scan_folder(app, str(disk / name), work=work)
+
+
+@pytest.mark.row("002-38")
+def test_a_folder_is_scanned_by_one_job_at_a_time(app: App, disk: Path, work: Work) -> None:
+    known = scan(app, disk)
+    with app.disk.lock(known).held(Work()):  # so the next scan waits, and runs
+        first = scan_folder(app, str(disk), work=work)
+        second = scan_folder(app, str(disk), work=work)
+    assert (first["jobId"], first["indexId"]) == (second["jobId"], second["indexId"])
+    assert first["indexId"] == known

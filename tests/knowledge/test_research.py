@@ -57,6 +57,7 @@ def test_one_question_reaches_all_of_it_and_each_result_can_be_fetched(everythin
     assert whole["content"].startswith("import sea")
 
 
+@pytest.mark.row("004-117")
 def test_the_compact_shape_has_five_fields(everything):
     answer = call(
         everything, "search", {"query": "walrus", "mode": "compact", "sources": ["notes"]}
@@ -130,6 +131,7 @@ def test_an_answer_that_is_cut_to_its_budget_says_so(everything):
     assert shown == [row["uri"] for row in whole["results"]]
 
 
+@pytest.mark.row("004-115")
 def test_sessions_hold_back_what_was_shown(everything):
     first = call(everything, "search", {"query": "walrus", "limit": 2}, session="s")
     second = call(everything, "search", {"query": "walrus", "limit": 2}, session="s")

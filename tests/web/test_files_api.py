@@ -110,6 +110,7 @@ def follow_pages(api: Api, url: str, key: str) -> Iterator[Any]:
         following = page["nextPageUrl"]
 
 
+@pytest.mark.row("002-60", "002-70")
 def test_a_listing_pages_by_cursor_in_every_order(anna: Api, index: str, disk: Path) -> None:
     parent = find(anna, index, "src")["nodeId"]
     names = {path.name for path in (disk / "src").iterdir()}
@@ -170,6 +171,7 @@ def test_every_link_of_every_answer_opens(anna: Api, index: str) -> None:
     } <= kinds  # fmt: skip
 
 
+@pytest.mark.row("002-47", "002-62")
 def test_a_download_is_the_file_and_any_part_of_it(anna: Api, index: str, disk: Path) -> None:
     whole = (disk / "src" / "deep" / "bytes.bin").read_bytes()
     url = find(anna, index, "src/deep/bytes.bin")["downloadUrl"]
@@ -194,8 +196,11 @@ def test_a_download_is_the_file_and_any_part_of_it(anna: Api, index: str, disk: 
     etag = anna.ask(url)[1]["etag"]
     assert anna.ask(url, **{"If-None-Match": etag})[0] == 304
     assert anna.ask(url, Range="bytes=0-0", **{"If-Range": '"old"'})[0] == 200
+    status, headers, body = anna.ask(find(anna, index, "src/deep/bytes.bin")["downloadUrl"], "HEAD")
+    assert (status, headers["content-length"], body) == (200, "10240", b"")
 
 
+@pytest.mark.row("002-15")
 def test_previews_are_text_pictures_or_a_dump(anna: Api, index: str) -> None:
     def preview(path: str) -> tuple[str, bytes]:
         status, headers, body = anna.ask(find(anna, index, path)["previewUrl"])
@@ -210,6 +215,7 @@ def test_previews_are_text_pictures_or_a_dump(anna: Api, index: str) -> None:
     assert b"not text" in preview("src/deep/bytes.bin")[1]
 
 
+@pytest.mark.row("002-62")
 @pytest.mark.parametrize("name", [".env", "notes.txt", "link", "twice.txt", "empty"])
 def test_no_secret_link_or_doubtful_file_is_ever_sent(anna: Api, index: str, name: str) -> None:
     detail = find(anna, index, name)
@@ -234,6 +240,7 @@ def test_no_path_leads_out_of_the_tree(anna: Api, index: str, path: str) -> None
         assert b"root:" not in body
 
 
+@pytest.mark.row("002-71")
 def test_nobody_sees_what_another_owns(anna: Api, bert: Api, index: str) -> None:
     node = find(anna, index, "src/main.py")
     made = anna.read("/api/resource-sets", "POST", {"nodeIds": [node["nodeId"]]}, 201)
@@ -302,6 +309,7 @@ def test_queries_show_their_filter_and_their_plan(anna: Api, index: str) -> None
     assert (status, json.loads(body)["code"]) == (400, "INVALID_PATTERN")
 
 
+@pytest.mark.row("002-63", "002-65")
 def test_reports_page_and_explain_themselves(anna: Api, index: str) -> None:
     rows = list(follow_pages(anna, f"/api/indexes/{index}/reports/largest?limit=9", "rows"))
     sizes = [row["size"] for row in rows]
@@ -389,9 +397,3 @@ def test_downloads_that_nobody_waits_for_leave_no_file_open(
     wait_until(lambda: count_answered(anna) >= before + calls)
     opened = [each.resolve().name for each in Path(f"/proc/{server.process.pid}/fd").iterdir()]
     assert "bytes.bin" not in opened
-
-
-def test_a_head_of_a_download_says_what_would_come(anna: Api, index: str) -> None:
-    url = find(anna, index, "src/deep/bytes.bin")["downloadUrl"]
-    status, headers, body = anna.ask(url, "HEAD")
-    assert (status, headers["content-length"], body) == (200, "10240", b"")

@@ -67,7 +67,7 @@ def test_a_request_of_the_rest_api_names_its_session_and_its_preferences(server,
     assert max(len(row["snippet"]) for page in pages for row in page["results"]) <= 60
 
 
-@pytest.mark.row("004-36", "004-28", "004-116")
+@pytest.mark.row("002-73", "004-28", "004-36", "004-116", "004-121")
 @pytest.mark.parametrize("where", ["meta", "capability"])
 def test_a_socket_may_name_preferences_when_it_initializes(server, where):
     config = {"snippet_length": 60}
@@ -96,6 +96,8 @@ def test_a_socket_may_name_preferences_when_it_initializes(server, where):
 
         assert longest(2) <= 60
         assert longest(3, snippet_length=200, dedupe=False) > 60
+        shell = ask(4, "tools/call", {"name": "session-preferences", "arguments": {}})
+        assert shell["result"]["structuredContent"]["units"] == "bytes"
 
 
 @pytest.mark.row("004-34", "004-36")
@@ -141,6 +143,7 @@ def test_what_a_request_may_not_prefer_is_refused(server, config):
     assert body["code"] == "INVALID_REQUEST"
 
 
+@pytest.mark.row("004-88")
 def test_entries_have_addresses(server):
     status, body = server.read("/api/knowledge/notes/n1")
     assert status == 200

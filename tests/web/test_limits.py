@@ -55,6 +55,7 @@ def test_no_more_than_a_burst_and_the_rate_gets_in_and_waiting_as_told_helps(cou
     assert try_take(limits, "other", "ann") == 0
 
 
+@pytest.mark.row("004-119")
 def test_a_tools_own_limit_comes_before_the_one_for_every_tool():
     limits = ToolLimits(["*=1/h", "notes.get=3/h"], ["notes_get", "search", "fetch"], lambda: 0.0)
     assert [try_take(limits, "notes_get", "ann") == 0 for _ in range(4)] == [True] * 3 + [False]
@@ -80,6 +81,7 @@ def environ(home: Path) -> dict[str, str]:
             "SONDE_TOOL_LIMITS": LIMITS}  # fmt: skip
 
 
+@pytest.mark.row("004-119")
 def test_over_http_a_call_too_many_says_when_to_come_back(start, home):
     server = start("-m", "sonde.cli.main", "--json", "serve", "--port", "0",
                    "--token-file", str(home / "tokens"), cwd=home, env=environ(home))  # fmt: skip
