@@ -83,6 +83,7 @@ def test_what_links_lead_to_is_not_called_gone(app: App, disk: Path, work: Work)
     inner = dict(cd(app, str(disk / "out"), work=work))
     assert states(inner) == {"file": "ok"}
     assert "stale" not in inner
+    assert not {"gone", "changed"} & set(states(dict(cd(app, str(disk), work=work))).values())
 
 
 @pytest.mark.row("002-61", "002-8", "002-7")

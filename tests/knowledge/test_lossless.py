@@ -177,7 +177,7 @@ def test_subtitles_that_are_written_are_read_back(cues, form):
         for at, (begins, length, text) in enumerate(cues)
     )
     entry = Entry("media", "t", pieces)
-    written = write_transcript(entry, form, Retrieval(), timestamps=True).content
+    written = write_transcript(entry, form, Retrieval(), timestamps=True)[0]
     assert isinstance(written, str)
     (read,) = parse_file(File(f"t.{form}", written.encode(), 1))
     assert [(p.begins, p.ends, p.text) for p in read.pieces] == [

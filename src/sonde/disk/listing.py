@@ -78,20 +78,6 @@ class FolderListing:
         states = {self.since, *(row.state for row in self.page.rows)}
         return not states.isdisjoint((CHANGED, GONE))
 
-    @property
-    def crumbs(self) -> list[tuple[int | None, str]]:
-        """The number and the name of each folder from the root down."""
-        return list_crumbs(self.place, self.trail)
-
-
-def list_crumbs(place: Place, trail: Sequence[Node]) -> list[tuple[int | None, str]]:
-    """The number and name of each folder down to a place; no numbers if its nodes are unknown."""
-    root = place.index.root
-    names = [root.rpartition("/")[2] or root, *place.names]
-    if not trail:
-        return [(None, name) for name in names]
-    return [(node.id, node.name or names[0]) for node in trail]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeDetail:

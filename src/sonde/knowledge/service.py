@@ -18,7 +18,7 @@ from sonde.knowledge.ranking import (
     sort_recent,
 )
 from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
-from sonde.knowledge.transcripts import Transcript, TranscriptFormat, write_transcript
+from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transcript
 from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
@@ -204,7 +204,7 @@ def read_transcript(
     work: Work,
     *,
     timestamps: bool,
-) -> Transcript:
+) -> tuple[str | Segments, int | None]:
     """As much of what is said in a recording as the options ask for."""
     session = library.open_session(work.caller, None)
     found = find_entry(library.of(work.caller.user), "media", id)

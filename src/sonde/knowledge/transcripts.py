@@ -31,15 +31,6 @@ class Segments(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
-    """A part of a transcript; the parts put together are the whole."""
-
-    content: str | Segments
-    next_offset: int | None = None
-    """The character of the text to continue from."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Line:
     """A spoken line: its number, where it starts in the text, and when it was said."""
 
@@ -52,12 +43,15 @@ class _Line:
 
 def write_transcript(
     entry: Entry, form: TranscriptFormat, options: Retrieval, *, timestamps: bool
-) -> Transcript:
-    """A medium's text in a format, as much as fits; subtitles always carry times."""
+) -> tuple[str | Segments, int | None]:
+    """A medium's text in a format, as much as fits, and the character to continue from.
+
+    The parts, put together, are the whole. Subtitles always carry times.
+    """
     if form == "text" and not timestamps:
         text = "".join(piece.text for piece in entry.pieces)
         shown = show_text(text, replace(options, mode="full"), 0)
-        return Transcript(shown.text, shown.next_offset)
+        return shown.text, shown.next_offset
 
     def render(line: _Line) -> str | Segment:
         if form == "json":
@@ -68,12 +62,11 @@ def write_transcript(
         return _write_cue(line, form)
 
     parts, next_offset = _fit_lines(entry, options, render)
-    segments = [part for part in parts if not isinstance(part, str)]
     if form == "json":
-        return Transcript({"segments": segments}, next_offset)
+        return {"segments": [part for part in parts if not isinstance(part, str)]}, next_offset
     head = "WEBVTT\n\n" if form == "vtt" and not options.offset else ""
     text = head + "".join(part for part in parts if isinstance(part, str))
-    return Transcript(text if next_offset is not None else text[:-1], next_offset)
+    return text if next_offset is not None else text[:-1], next_offset
 
 
 def _fit_lines(

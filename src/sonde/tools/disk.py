@@ -146,10 +146,9 @@ def read_session(
         return answer
     tree = disk.tree(place.index.id)
     node = tree.find(place.names)
-    crumbs = listing.list_crumbs(place, tree.trail(node.id) if node else ())
     return answer | {
         "indexId": place.index.id,
-        "breadcrumb": nodes.show_crumbs(place.index.id, crumbs),
+        "breadcrumb": nodes.show_crumbs(place, tree.trail(node.id) if node else ()),
         "indexUrl": caller.link(f"indexes/{place.index.id}"),
     }
 

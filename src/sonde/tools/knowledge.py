@@ -192,11 +192,11 @@ def media_transcript(
 ) -> TranscriptAnswer:
     """What is said in a recording, in parts."""
     options = {"offset": offset, "max_tokens": max_tokens}
-    found = service.read_transcript(
+    content, behind = service.read_transcript(
         app.knowledge, media_id, format, options, work, timestamps=include_timestamps
     )
-    answer: TranscriptAnswer = {"content": found.content}
-    return answer if found.next_offset is None else answer | {"next_offset": found.next_offset}
+    answer: TranscriptAnswer = {"content": content}
+    return answer if behind is None else answer | {"next_offset": behind}
 
 
 def chats_get(

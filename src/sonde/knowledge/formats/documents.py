@@ -56,8 +56,8 @@ def parse_pdf(file: File) -> list[Entry]:
     created = None
     with contextlib.suppress(ValueError, TypeError, OverflowError):
         created = read_time(known.creation_date if known else None)
-    made = created or file.modified
-    return [_make(file, "pdf", str(title), text, facts=facts, created_at=made)]
+    known_at = {"created_at": created or file.modified}
+    return [_make(file, "pdf", str(title), text, facts=facts, **known_at)]
 
 
 def parse_epub(file: File) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from sonde.disk.indexes import IndexState
@@ -86,14 +87,15 @@ def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) ->
     }
 
 
-def show_crumbs(index: str, folders: Sequence[tuple[int | None, str]]) -> list[Json]:
-    """The way from the root; the middle of a long one is left out."""
+def show_crumbs(place: Place, trail: Sequence[Node]) -> list[Json]:
+    """The way from the root; the middle of a long one is left out. Without nodes it has no ids."""
+    index, names = place.index, [Path(place.index.root).name or "/", *place.names]
+    if trail:
+        names = [names[0], *(node.name for node in trail[1:])]
+    ids: list[str | None] = [join_node(index.id, node.id) for node in trail]
     crumbs: list[Json] = [
-        {
-            "nodeId": join_node(index, number) if number else None,
-            "name": shorten_text(name, _MAX_CRUMB_BYTES),
-        }
-        for number, name in folders
+        {"nodeId": id_, "name": shorten_text(name, _MAX_CRUMB_BYTES)}
+        for id_, name in zip(ids or [None] * len(names), names, strict=True)
     ]
     if len(crumbs) <= _MAX_CRUMBS:
         return crumbs
@@ -104,8 +106,7 @@ def show_folder_page(
     listing: FolderListing, caller: Caller, units: str = "bytes", max_bytes: int | None = None
 ) -> Json:
     """One page of a folder."""
-    place = listing.place
-    crumbs = show_crumbs(place.index.id, listing.crumbs)
+    place, crumbs = listing.place, show_crumbs(listing.place, listing.trail)
     if listing.trail and listing.node:
         address = _link_folder(place.index.id, listing.node.id, listing.sort)
     else:
