@@ -67,6 +67,33 @@ def test_a_request_of_the_rest_api_names_its_session_and_its_preferences(server,
     assert max(len(row["snippet"]) for page in pages for row in page["results"]) <= 60
 
 
+@pytest.mark.row("004-11", "004-14")
+def test_a_header_names_the_session_of_a_call_without_initialize(server):
+    body, headers = frame_call("knowledge_search", {"query": "walrus", "limit": 2})
+    headers |= {"Mcp-Session-Id": "my own"}
+    replies = [read_reply(server.ask("/mcp", "POST", body, headers)[2]) for _ in range(2)]
+    first, second = (reply["result"]["structuredContent"] for reply in replies)
+    assert (first["session_id"], second["suppressed"]) == ("my own", 2)
+
+
+@pytest.mark.row("004-14", "004-16")
+def test_a_client_that_initializes_is_given_its_session(server):
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": {},
+                "clientInfo": {"name": "t", "version": "1"}}  # fmt: skip
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
+    kinds = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+    def initialize(address: str = "", **own: str) -> tuple[int, str]:
+        body = json.dumps(message).encode()
+        status, headers, _ = server.ask(f"/mcp{address}", "POST", body, kinds | own)
+        return status, headers.get("mcp-session-id", "")
+
+    assert initialize(**{"Mcp-Session-Id": "my own"}) == (404, "")
+    for address in ("", "?mcp-session-id=mine"):
+        status, given = initialize(address)
+        assert (status, bool(given)) == (200, True)
+
+
 @pytest.mark.row("002-73", "004-28", "004-36", "004-116", "004-121")
 @pytest.mark.parametrize("where", ["meta", "capability"])
 def test_a_socket_may_name_preferences_when_it_initializes(server, where):
