@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.web.test_knowledge_sessions import call
 
@@ -37,6 +37,7 @@ def try_take(limits: ToolLimits, name: str, user: str) -> int:
     unit=st.sampled_from("smh"),
     gaps=st.lists(st.floats(0, 200), min_size=1, max_size=60),
 )
+@example(count=1, unit="m", gaps=[4.7058145724788645, 0.0])
 def test_no_more_than_a_burst_and_the_rate_gets_in_and_waiting_as_told_helps(count, unit, gaps):
     now = [0.0]
     limits = ToolLimits([f"search={count}/{unit}"], ["search"], lambda: now[0])
