@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -60,6 +61,20 @@ def test_a_page_that_a_browser_saved_keeps_its_address(head):
 def test_only_addresses_of_the_web_are_taken_for_one():
     entry = parse("a.md", "---\nurl: javascript:alert(1)\nsource: my shelf\n---\ntext\n")
     assert (entry.url, entry.media_type) == ("", "markdown")
+
+
+@pytest.mark.row("004-50")
+@pytest.mark.parametrize("odd", [{"a": 1}, [1, 2], 10**400, 1e308, True, "x" * 10_000, -1])
+def test_odd_values_are_no_facts(odd):
+    names = ("url", "type", "media_type", "date", "updated", "title")
+    said = dict.fromkeys(names, odd) | {"segments": [{"start": 0, "text": "Hello walrus"}]}
+    entry = parse("talk.json", json.dumps(said))
+    assert (entry.url, entry.created_at, entry.last_modified) == ("", 5, 5)
+    assert len(entry.media_type) <= 40
+
+
+def test_a_date_without_dashes_is_a_date():
+    assert parse("a.md", "---\ndate: 20240501\n---\ntext\n").created_at == read_time("2024-05-01")
 
 
 CUES = "00:00.000 --> 00:01.000\nHello walrus\n"

@@ -38,6 +38,7 @@ _META = {
     "date": "date", "keywords": "keywords", "author": "author",
 }  # fmt: skip
 """The names of what a page says in its head, as front matter has them."""
+_KIND = re.compile(r"[\w .+/-]{1,40}")
 _SAVED_FROM = re.compile(
     r"(?:saved from url=\(\d{1,9}\)|saved with SingleFile\s{1,9}url:\s{1,9})(https?://[^\s>]{1,2000})"
 )
@@ -158,8 +159,8 @@ def split_front(text: str) -> tuple[dict[str, Any], str]:
 
 def read_times(said: Mapping[str, Any], file: File) -> dict[str, int]:
     """When an entry was made and changed: as it says, else as its file does."""
-    created = next((read_time(said[key]) for key in _CREATED if said.get(key)), None)
-    modified = next((read_time(said[key]) for key in _MODIFIED if said.get(key)), None)
+    created = next((read_time(str(said[key])) for key in _CREATED if said.get(key)), None)
+    modified = next((read_time(str(said[key])) for key in _MODIFIED if said.get(key)), None)
     return {"created_at": created or file.modified, "last_modified": modified or file.modified}
 
 
@@ -179,11 +180,11 @@ def read_media_facts(said: Mapping[str, Any], file: File, kind: str) -> Json:
     """What a document says of itself: its address, kind, tags and times."""
     addresses = (str(said.get(key) or "").strip() for key in _ADDRESSES)
     urls = (text for text in addresses if text.lower().startswith(("https://", "http://")))
-    named = str(said.get("type") or "").strip().lower()
+    given, named = (str(said.get(key) or "").strip().lower() for key in ("media_type", "type"))
     kind = named if named in MEDIA_TYPES else kind
     return {
         "url": next(urls, "")[:MAX_URL_CHARS],
-        "media_type": str(said.get("media_type") or "").strip().lower() or kind,
+        "media_type": given if _KIND.fullmatch(given) else kind,
         "tags": tuple(list_said_tags(said)),
         **read_times(said, file),
     }
