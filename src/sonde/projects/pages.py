@@ -24,13 +24,15 @@ from sonde.projects.find import ALL, find_project, projects_in_scope
 from sonde.projects.lines import (
     LineScan,
     count_file_bytes,
+    find_changed_hits,
     find_line,
     list_line_hits,
     list_lines_around,
+    present_hit,
     trim_line,
 )
 from sonde.projects.project import Project, Workspace
-from sonde.projects.search import Request, find_changed_hits, present_hit, rank_everywhere
+from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder

@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from sonde.errors import (
     Cancelled,
     CatalogError,
     DocsIndexNotFound,
     EmptyQuery,
-    FileMissing,
-    PermissionDenied,
 )
 from sonde.paging.cursor import ResultSet
 from sonde.projects.deep_vectors import model_mismatch_note, schedule_deep_embedding
 from sonde.projects.find import ALL, projects_in_scope, require_index
 from sonde.projects.freshness import find_stale_files, is_searchable
-from sonde.projects.lines import LineScan, cut_around
+from sonde.projects.lines import LineScan, find_changed_hits, present_hit
 from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
 from sonde.projects.project import Project, Workspace
 from sonde.projects.unindexed import NO_INDEX, index_best_files
 from sonde.projects.update import refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
-from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
 from sonde.searching.filters import narrow_store, split_view, wants_views
 from sonde.searching.hits import (
     explain_missing_words,
     explain_no_results,
-    find_changed,
-    refresh_hit,
 )
 from sonde.searching.modes import MODES, fill_up
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import FileState, Filter, Hit, Kind
+from sonde.types import Filter, Hit, Kind
 
 _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
@@ -358,59 +352,3 @@ def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
         tags=request.tags,
         chunk_types=request.chunk_types,
     )
-
-
-def find_changed_hits(
-    workspace: Workspace, hits: Iterable[Hit], *, just_searched: bool
-) -> set[tuple[str, str]]:
-    """Project and path of those hits whose files are no longer as they were when searched.
-
-    Right after the search, files that it compared with the disk itself are not compared again.
-    """
-    moved: set[tuple[str, str]] = set()
-    states: dict[str, dict[str, FileState]] = {}
-    for hit in hits:
-        known = states.setdefault(hit.project, {})
-        if hit.state is None:
-            moved.add((hit.project, hit.path))
-        elif not (just_searched and hit.compared):
-            known[hit.path] = hit.state
-    for project, known in states.items():
-        try:
-            tree = workspace.projects.get(Path(project)).tree
-            changed: Collection[str] = find_changed(known, known, tree.check_all)
-        except (FileMissing, PermissionDenied):  # the project's folder itself is gone
-            changed = known
-        moved |= {(project, path) for path in changed}
-    return moved
-
-
-def present_hit(
-    workspace: Workspace, question: Question, hit: Hit, limit: int, *, moved: bool
-) -> Hit:
-    """The hit as the file is now, cut to the lines that answer."""
-    project = workspace.projects.get(Path(hit.project))
-    project.shown[hit.path] += 1
-    if moved:
-        try:
-            hit = refresh_hit(hit, project.tree.read)
-        except (FileMissing, PermissionDenied):
-            hit = replace(hit, stale=True)
-    if hit.focus:
-        return cut_around(hit, limit)
-    whole = hit.definition
-    cut = cut_snippet(question, hit.text, hit.span, limit, opening=whole.line if whole else None)
-    # an overview has lines of its own: they say nothing about where in the file it is
-    if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
-        return replace(hit, text=cut.text)
-    hit = replace(hit, text=cut.text, span=cut.span, parts=cut.parts)
-    return hit if whole else replace(hit, symbol=_name_lines(project, hit))
-
-
-def _name_lines(project: Project, hit: Hit) -> str:
-    """The definition that lines lie in, else the first that begins in them; empty if none does."""
-    symbols = project.stores()[hit.kind].symbols_of([hit.path]).get(hit.path, ())
-    around = [one for one in symbols if one.start_line <= hit.start_line <= one.end_line]
-    inside = [one for one in symbols if hit.start_line <= one.line <= hit.end_line]
-    innermost = sorted(around, key=lambda one: one.end_line - one.start_line)[:1]
-    return next((one.name for one in [*innermost, *inside]), "")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sonde.ranking.candidate import Candidate, sort_parts
 from sonde.ranking.features import list_name_words
 from sonde.ranking.question import Question, overlap_of
+from sonde.ranking.snippets import encode_lines
 from sonde.text.words import fold_name, index_terms
 from sonde.types import Chunk, Span, Symbol
 
@@ -54,6 +55,8 @@ _COMMENT = re.compile(
     re.MULTILINE,
 )
 _LINK = re.compile(r"\W+")
+_WHOLE_CHARS = 2_500  # a type is shown with its members up to this size
+_LONGEST_CHARS = 20_000  # of a passage that are read: bounds the work
 _OPENING_LINES = 3  # from the line that bears the name: a signature is rarely longer
 
 
@@ -98,6 +101,20 @@ class Passage:
         features = self.features
         self.parts = {n: w * features[n] for n, w in weights.items() if features.get(n)}
 
+    def read(self, chunks: Sequence[Chunk]) -> None:
+        """Take the text from the chunks that hold it."""
+        if not chunks:
+            return
+        lines = "".join(chunk.text for chunk in chunks).split("\n")
+        before = self.start_line - chunks[0].span.start_line
+        own = lines[before : before + self.end_line - self.start_line + 1]
+        text = "\n".join(own).rstrip("\n")
+        if len(text) > _WHOLE_CHARS and self.own_lines:
+            text = "\n".join(own[: self.own_lines]).rstrip("\n")
+        self.text = text[:_LONGEST_CHARS]
+        skipped = "".join(f"{line}\n" for line in lines[:before])
+        self.start_byte = chunks[0].span.start_byte + len(encode_lines(skipped))
+
     def meets(self, other: Passage) -> bool:
         """Whether both show a line of the same file."""
         mine, others = self._shown_end(), other._shown_end()
@@ -108,7 +125,7 @@ class Passage:
 
     def as_chunk(self) -> Chunk:
         """The passage as a piece of its file."""
-        size = len(self.text.encode("utf-8", "surrogatepass"))
+        size = len(encode_lines(self.text))
         span = Span(self.start_line, self._shown_end(), self.start_byte, self.start_byte + size)
         key = self.chunks[0] if self.chunks else 0
         return Chunk(self.file.state.path, self.text, span, "", self.name, key)
@@ -175,7 +192,7 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
     """The features that need no text: of names, kinds and sizes."""
     report = question.report
     said = (*report.spelled, *report.called) if report else ()
-    told = {fold_name(_LINK.split(name)[-1]) for name in said}
+    reported = {fold_name(_LINK.split(name)[-1]) for name in said}
     for one in passages:
         row = one.features
         row["in_test"] = one.file.features.get("is_test", 0.0)
@@ -188,8 +205,8 @@ def measure_names(question: Question, passages: Sequence[Passage]) -> None:
         row["is_value"] = float(symbol.kind == "value")
         row["has_members"] = float(bool(one.members))
         row["nesting"] = float(symbol.name.count("."))
-        if told:
-            row["told_name"] = float(list_name_words(symbol.name)[0] in told)
+        if reported:
+            row["told_name"] = float(list_name_words(symbol.name)[0] in reported)
         if question.matches.may_match(symbol.name):
             _compare_name(question, symbol.name, one.file.state.path, row)
 
@@ -235,7 +252,7 @@ class TermCoverage:
 
 
 def measure_texts(
-    passages: Sequence[Passage], asked: TermCoverage, told: TermCoverage | None
+    passages: Sequence[Passage], asked: TermCoverage, reported: TermCoverage | None
 ) -> None:
     """The features of words, for passages that have their text."""
     for one in passages:
@@ -244,8 +261,8 @@ def measure_texts(
         row["code_lexical"] = asked.rate(_COMMENT.sub(" ", one.text[:_OWN_CHARS]))
         first = one.line - one.start_line
         row["opening_lexical"] = asked.rate("\n".join(lines[first : first + _OPENING_LINES]))
-        if told:
-            row["told_lexical"] = told.rate(one.text[:_OWN_CHARS])
+        if reported:
+            row["told_lexical"] = reported.rate(one.text[:_OWN_CHARS])
 
 
 def compare_passages(passages: Sequence[Passage]) -> None:

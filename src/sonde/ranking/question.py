@@ -236,6 +236,8 @@ class Question:
     """What qualifies those identifiers, folded (`pkg.Foo.bar` -> `pkg`, `foo`)."""
     is_symbol: bool
     """The whole query is one identifier."""
+    is_code: bool
+    """It is spelled as only code is: `cookie_jar`, `Client.send`, not `cookie`."""
     matches: Matches = field(compare=False)
     """`words`, ready to be compared with names."""
     report: Report | None = field(default=None, compare=False)
@@ -270,6 +272,7 @@ def read_question(text: str) -> Question:
         joined=frozenset(_joins(content[:_MOST_WORDS]) | _whole_names(text)),
         scopes=tuple(unique(fold_name(part) for own in parts for part in own[:-1] if part)),
         is_symbol=bool(name) and len(raw) > 0,
+        is_code=bool(name) and (name != text or _looks_like_code(name)),
         matches=Matches(words),
         report=report,
     )

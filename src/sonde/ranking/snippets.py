@@ -78,10 +78,10 @@ def _show(
 
 def _locate(lines: Sequence[str], span: Span, first: int, last: int, shown: str | None) -> Span:
     """Where these lines are in the file; `shown` is their text where it may be cut inside."""
-    start = span.start_byte + (len(encode_text("\n".join(lines[:first]))) + 1 if first else 0)
+    start = span.start_byte + (len(encode_lines("\n".join(lines[:first]))) + 1 if first else 0)
     text = "\n".join(lines[first : last + 1]) if shown is None else shown
     line = span.start_line
-    return Span(line + first, line + last, start, start + len(encode_text(text)))
+    return Span(line + first, line + last, start, start + len(encode_lines(text)))
 
 
 def _find_signature_end(lines: Sequence[str], at: int) -> int:
@@ -156,6 +156,6 @@ def _grow(sizes: Sequence[int], first: int, last: int, limit: int) -> tuple[int,
     return first, last
 
 
-def encode_text(text: str) -> bytes:
+def encode_lines(text: str) -> bytes:
     """The bytes of a text as its file holds them."""
     return text.encode("utf-8", "surrogatepass")

@@ -165,12 +165,15 @@ def choose_passage_weights(question: Question) -> Mapping[str, float]:
 def choose_share(question: Question) -> float:
     """How much a file's best passage counts beside the file's own score.
 
-    A name is found by its definition; the file of a report is known better than its lines. For
-    words a larger share finds more documented functions and fewer files (docs/quality.md).
+    A name is found by its definition, unless it is an English word as well; the file of a report is
+    known better than its lines. For words a larger share finds more documented functions and
+    fewer files (docs/quality.md).
     """
     if question.report:
         return 0.0
-    return 1.0 if question.is_symbol else 0.3
+    if question.is_symbol:
+        return 1.0 if question.is_code else 0.5
+    return 0.2
 
 
 def choose_weights(kind: Kind, *, is_report: bool, is_deep: bool) -> Mapping[str, float]:

@@ -19,10 +19,8 @@ from sonde.ranking.passages import (
     measure_texts,
 )
 from sonde.ranking.question import Question
-from sonde.ranking.snippets import encode_text
 from sonde.ranking.weights import choose_passage_weights, choose_share
-from sonde.searching.search import Search, choose_terms
-from sonde.types import Chunk
+from sonde.searching.search import Search, choose_report_terms
 
 _WEIGHED = (
     64  # passages whose own text is looked at; the answer is among them as often as among all
@@ -31,8 +29,6 @@ _HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, 
 _OF_EACH_FILE = 2  # that are weighed in any case
 _LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
 _OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
-_WHOLE_CHARS = 2_500  # a definition with members is shown whole up to this size
-_LONGEST_CHARS = 20_000  # of a passage's text that is read: bounds the work
 
 
 def group_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Group]:
@@ -73,8 +69,10 @@ def gather_passages(
     kept += others[: max(0, most - len(kept))]
     _read_texts(search, kept)
     asked = _cover(search, question.terms)
-    told = _cover(search, choose_terms(search, question.report)) if question.report else None
-    measure_texts(kept, asked, told)
+    reported = (
+        _cover(search, choose_report_terms(search, question.report)) if question.report else None
+    )
+    measure_texts(kept, asked, reported)
     _attach_own_vectors(search, kept)
     compare_passages(kept)
     for one in kept:
@@ -138,22 +136,7 @@ def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
     keys = sorted({key for one in passages for key in one.chunks})
     chunk_of = {chunk.id: chunk for chunk in search.store.chunks(keys)}
     for one in passages:
-        _cut_lines([chunk_of[key] for key in one.chunks if key in chunk_of], one)
-
-
-def _cut_lines(chunks: Sequence[Chunk], one: Passage) -> None:
-    """Give a passage its own lines of the chunks that hold it."""
-    if not chunks:
-        return
-    lines = "".join(chunk.text for chunk in chunks).split("\n")
-    before = one.start_line - chunks[0].span.start_line
-    own = lines[before : before + one.end_line - one.start_line + 1]
-    text = "\n".join(own).rstrip("\n")
-    if len(text) > _WHOLE_CHARS and one.own_lines:
-        text = "\n".join(own[: one.own_lines]).rstrip("\n")
-    one.text = text[:_LONGEST_CHARS]
-    skipped = sum(len(encode_text(line)) + 1 for line in lines[:before])
-    one.start_byte = chunks[0].span.start_byte + skipped
+        one.read([chunk_of[key] for key in one.chunks if key in chunk_of])
 
 
 def _attach_own_vectors(search: Search, passages: Sequence[Passage]) -> None:

@@ -176,7 +176,7 @@ def _retrieve(search: Search, question: Question) -> tuple[Retrieved, list[Chunk
     store, probe, pool = search.store, search.probe, search.pool
     found: Retrieved = {kind: [] for kind in EVIDENCE}
     if question.report:
-        terms = choose_terms(search, question.report)
+        terms = choose_report_terms(search, question.report)
         found["report_lexical"] = store.lexical(terms, pool, search.where)
         if probe and probe.report is not None:
             found["report_dense"] = store.dense(probe.model, probe.report, pool, search.where)
@@ -196,7 +196,7 @@ def _retrieve(search: Search, question: Question) -> tuple[Retrieved, list[Chunk
         pool *= 4
 
 
-def choose_terms(search: Search, report: Report) -> list[str]:
+def choose_report_terms(search: Search, report: Report) -> list[str]:
     """The report's words that say most: often in it, seldom in the index."""
     terms = [term for term in report.terms if term not in STOP_WORDS and len(term) > 1]
     terms = terms[:_LOOKED_UP_TERMS]

@@ -297,7 +297,7 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         search_docs,
         "Search docs",
-        "Search documentation files (.md, .txt). Prefer search_code for source code.",
+        "Search documentation files. Prefer search_code for source code.",
         hint="TIP: For follow-up questions about a doc already in context, use this tool instead "
         "of re-reading the entire file - more precise results, less context usage.",
         described_by="search_code",
