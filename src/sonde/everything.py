@@ -16,6 +16,8 @@ from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
 from sonde.knowledge.retrieval import read_retrieval, show_text
 from sonde.projects.find import readable_project
+from sonde.projects.lines import cut_around
+from sonde.projects.literal import EXACT
 from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
@@ -26,6 +28,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 EVERYWHERE = (*SOURCES, *KINDS)
 FILE_HITS = 50
 """Hits in code, and in docs, that are merged with those in knowledge."""
+_FOCUS_CHARS = 500  # around the line that a query names: about ten lines
 _POINTER = re.compile(r"(?P<source>[a-z]+)://(?P<id>[^#]*)(?:#(?P<rest>.*))?", re.DOTALL)
 _LINES = re.compile(r"L(\d{1,9})-L(\d{1,9})")
 
@@ -45,8 +48,11 @@ def search_everything(
 
     def rank(request: service.KnowledgeRequest) -> Sequence[AnyHit]:
         rankings: list[Sequence[AnyHit]] = [*service.rank_sources(app.knowledge, request, work)]
-        files = _rank_files(app, request, work, notes, required=not rankings)
-        return merge_sources([*rankings, *files])
+        rankings += _rank_files(app, request, work, notes, required=not rankings)
+        merged = merge_sources(rankings)
+        # what the query names or spells leads, whatever else there is
+        exact = [replace(hit, score=1.0) for hit in merged if hit.score_type == EXACT]
+        return [*exact, *(hit for hit in merged if hit.score_type != EXACT)]
 
     page = service.open_ranked_page(
         app.knowledge, request, options, work, session, rank, dedupe=dedupe
@@ -104,11 +110,13 @@ def _rank_files(
             return []
         if not ranking.freshness.startswith("complete"):
             notes.append(f"{ranking.freshness}. {ranking.note}".strip())
-        rankings.append([_make_file_hit(hit) for hit in ranking.hits])
+        # a query that names a file finds it in either request
+        rankings.append([_make_file_hit(hit) for hit in ranking.hits if hit.kind == kind])
     return rankings
 
 
 def _make_file_hit(hit: Hit) -> FileHit:
+    hit = cut_around(hit, _FOCUS_CHARS) if hit.focus else hit
     span, modified = hit.span, hit.state.mtime_ns // 1_000_000 if hit.state else 0
     place = (hit.kind, hit.project, hit.path, span.start_line, span.end_line)
     return FileHit(*place, hit.text, modified, hit.score, hit.score_type)

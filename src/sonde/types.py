@@ -51,13 +51,19 @@ class Symbol:
     """A definition: its qualified name, its kind, the line that names it, and all its lines."""
 
     name: str
-    kind: Literal["type", "function", "value"]
+    kind: Literal["type", "function", "value", "declaration", "section", "key"]
+    """A declaration names what is defined elsewhere; sections are of documents, keys of data."""
     line: int
     start_line: int  # of its decorators, attributes and documentation, if it has any
     end_line: int
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Symbol, (self.name, self.kind, self.line, self.start_line, self.end_line)
+
+    def move(self, lines: int) -> Symbol:
+        """The definition that many lines further down."""
+        moved = (self.line + lines, self.start_line + lines, self.end_line + lines)
+        return Symbol(self.name, self.kind, *moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +226,9 @@ class HitRow(TypedDict):
     startLine: int
     endLine: int
     symbol: NotRequired[str]
+    clipped: NotRequired[bool]
+    definition: NotRequired[tuple[int, int]]
+    parts: NotRequired[tuple[tuple[int, int], ...]]
     project: NotRequired[str]
     stale: NotRequired[bool]
     scoreType: NotRequired[str]
@@ -251,10 +260,13 @@ class Hit:
     score_type: str
     language: str = ""
     symbol: str = ""
+    definition: Symbol | None = None  # all of what is shown in part or whole
+    parts: tuple[tuple[int, int], ...] = ()  # lines shown, where some between are left out
     why: tuple[tuple[str, float], ...] = ()
     stale: bool = False  # whether the file has changed since and the text could not be updated
     state: FileState | None = None  # of the file it was cut from; None if that changed meanwhile
     compared: bool = False  # whether the file was still in that state right after the search
+    focus: int = 0  # the line that answers, which is shown in any case; 0 if no single one does
 
     @property
     def start_line(self) -> int:
@@ -265,6 +277,13 @@ class Hit:
     def end_line(self) -> int:
         """The last line of the text."""
         return self.span.end_line
+
+    @property
+    def is_clipped(self) -> bool:
+        """Whether the definition has more lines than are shown."""
+        whole = self.definition
+        lines = whole and (whole.start_line, whole.end_line)
+        return bool(self.parts) or lines not in (None, (self.start_line, self.end_line))
 
     def as_dict(self, *, explain: bool = False, name_project: bool = False) -> HitRow:
         """The documented JSON; with what made the hit rank, and its project, where wanted."""
@@ -277,6 +296,11 @@ class Hit:
         }
         if self.symbol:
             row["symbol"] = self.symbol
+        if self.is_clipped and self.definition:
+            row["clipped"] = True
+            row["definition"] = self.definition.start_line, self.definition.end_line
+        if self.parts:
+            row["parts"] = self.parts
         if name_project:
             row["project"] = self.project
         if self.stale:
@@ -354,47 +378,3 @@ class IndexReport:
             "chunksCreated": self.chunks_created,
             "seconds": round(self.seconds, 2),
         } | ({"skipped": self.skipped} if self.skipped else {})
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStatus:
-    """How large, fresh and complete an index is, and what was left out of it."""
-
-    root: str
-    state: Literal["ready", "incomplete", "indexing"]
-    store: str
-    code: StoreCounts
-    docs: StoreCounts
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None
-    is_watched: bool
-    following: Json
-    """How changes reach the index, as the leader or follower reports it."""
-    coverage: Mapping[str, tuple[int, int]]
-    """Model -> chunks that have a vector of it, and chunks in all."""
-    model_note: str = ""
-    plain_languages: Mapping[str, int] = field(default_factory=dict)
-    """Languages chunked without a grammar -> number of files."""
-    checks: Json = field(default_factory=dict)
-    progress: Progress | None = None
-    freshness: str = ""  # how much of the project the index covers
-    last_error: Json | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """Reason -> number of files."""
-    skipped_examples: tuple[Mapping[str, str], ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectSummary:
-    """One indexed project of this machine, as its metadata describes it."""
-
-    root: str
-    state: str
-    """`ready`, `incomplete`, or the code of the error that reading it raised."""
-    files: int
-    chunks: int
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None

@@ -31,6 +31,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     space["project"].close()
 
 
+@pytest.mark.row("003-C53")
 def test_the_example_serves_both(server: Any) -> None:
     async def talk() -> None:
         async with Client(server) as client:

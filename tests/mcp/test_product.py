@@ -59,6 +59,18 @@ async def test_an_agent_indexes_searches_pages_and_deletes(connect: Callable[...
         assert steps == sorted(steps)
         assert steps
 
+        for query, found in (
+            ("worker_7.py:3", ("worker_7.py", 3)),
+            (r"class Worker29\b.*", ("worker_29.py", 1)),
+            ('"Retries job 11 with"', ("worker_11.py", 2)),
+        ):
+            row = read(await client.call_tool("search_code", {"query": query}))["results"][0]
+            assert row["path"] == found[0]
+            assert row["startLine"] <= found[1] <= row["endLine"]
+        nowhere = read(await client.call_tool("search_code", {"query": "Wrker12"}))
+        assert not nowhere["results"]
+        assert "Worker12" in nowhere["metadata"]["note"]
+
         first = read(
             await client.call_tool(
                 "search_code", {"query": "retries with backoff", "topK": 30, "max_tokens": 800}

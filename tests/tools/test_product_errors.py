@@ -71,6 +71,22 @@ def test_without_an_index_every_verb_that_needs_one_says_so(app: App) -> None:
     assert grep(app, "alpha", work=Work())["totalMatches"] == 1
 
 
+@pytest.mark.row("001-122", "001-124")
+def test_errors_of_the_catalogue_have_its_words(
+    indexed: App, root: Path, open_app: Callable[..., App], tmp_path: Path
+) -> None:
+    (tmp_path / "bare").mkdir()
+    bare = open_app(start=tmp_path / "bare")
+    failed = fails(errors.ProjectNotDetected, search_code, bare, "alpha")
+    words = "PROJECT_NOT_DETECTED: No markers found in path hierarchy"
+    assert failed.developer_message.startswith(words)
+    (root / "link.py").symlink_to(root / "alpha.py")
+    failed = fails(errors.SymlinkNotAllowed, reindex_file, indexed, "link.py")
+    assert failed.developer_message == (
+        f"SYMLINK_NOT_ALLOWED: Symlink detected at path: {root / 'link.py'}"
+    )
+
+
 def test_looking_creates_nothing(app: App, root: Path) -> None:
     assert search_code(app, "alpha", work=Work())["results"]
     grep(app, "alpha", work=Work())

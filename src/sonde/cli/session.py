@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sonde.cli.terminal import ProgressLine, Prompt, Screen, escape_controls, open_screen
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected
 from sonde.policy.roots import exists_below
+from sonde.runtime.logs import open_logs
 from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
 
@@ -53,7 +54,11 @@ class Session:
         """The app, opened on first use."""
         from sonde.wiring import build_app
 
-        settings = self.settings if self._models else replace(self.settings, embedding="none")
+        open_logs(self.settings.home, "debug" if self.args.verbose else "critical")
+        settings = self.settings
+        if not self._models:
+            sources = {**settings.sources, "embedding": "argument"}
+            settings = replace(settings, embedding="none", sources=sources)
         try:
             here = Path.cwd()
         except FileNotFoundError as error:

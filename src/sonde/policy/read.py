@@ -33,6 +33,7 @@ from sonde.policy.roots import (
     stamp_file,
 )
 from sonde.policy.secrets import secret_in
+from sonde.text.encodings import decode_legacy
 from sonde.types import FileContent, FileText, Skipped
 
 _PART_BYTES = 1 << 20  # large enough for the disk, small enough for memory
@@ -67,13 +68,10 @@ def decode_text(data: bytes) -> str | None:
         return None
     with suppress(UnicodeDecodeError):
         return data.decode("utf-8")
-    # Old Western text has next to no control characters, binary data about one byte in ten.
+    # Old text has next to no control characters, binary data about one byte in ten.
     if len(data.translate(None, _PRINTED)) * 500 > len(data):
         return None
-    try:
-        return data.decode("cp1252")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+    return decode_legacy(data)
 
 
 def encode_text(data: bytes) -> bytes | None:

@@ -61,7 +61,7 @@ def detect_root(start: Path) -> Path:
         # unlike Path.is_file, false where permission is missing
         if any(os.path.isfile(folder / marker) for marker in MARKERS[1:]):  # noqa: PTH113
             return folder
-    raise ProjectNotDetected(f"none of {', '.join(MARKERS)} in {first} or above", cwd=str(first))
+    raise ProjectNotDetected(f"No markers found in path hierarchy of {first}", cwd=str(first))
 
 
 def show_path(path: str) -> str:
@@ -110,7 +110,7 @@ def resolve_inside(root: Path, path: str) -> Path:
         except OSError:
             continue
         if stat.S_ISLNK(mode):
-            raise SymlinkNotAllowed(f"symbolic link at {place}", path=path)
+            raise SymlinkNotAllowed(f"Symlink detected at path: {place}", path=path)
     return place
 
 

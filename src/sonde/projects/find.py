@@ -49,7 +49,7 @@ def find_project(
         found = workspace.start
     if found is None:
         raise ProjectNotDetected(
-            f"no markers in {workspace.start} or above", cwd=str(workspace.start)
+            f"No markers found in path hierarchy of {workspace.start}", cwd=str(workspace.start)
         )
     return _open(workspace, found)
 

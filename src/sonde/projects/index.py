@@ -6,9 +6,11 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Literal
 
 from sonde.errors import (
     DocsIndexNotFound,
@@ -44,10 +46,54 @@ from sonde.stores.database import translate_errors
 from sonde.stores.files import measure_folder, read_json
 from sonde.stores.records import Metadata, describe_checks, load_metadata, project_folder
 from sonde.text.languages import language_of
-from sonde.types import Chunk, IndexReport, IndexStatus, ListedFile, ProjectSummary, Skipped
+from sonde.types import Chunk, IndexReport, Json, ListedFile, Progress, Skipped, StoreCounts
 
 PLAIN_LANGUAGES_SHOWN = 10  # the commonest without a grammar; the rest is a long tail
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """How large, fresh and complete an index is, and what was left out of it."""
+
+    root: str
+    state: Literal["ready", "incomplete", "indexing"]
+    store: str
+    code: StoreCounts
+    docs: StoreCounts
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
+    is_watched: bool
+    following: Json
+    """How changes reach the index, as the leader or follower reports it."""
+    coverage: Mapping[str, tuple[int, int]]
+    """Model -> chunks that have a vector of it, and chunks in all."""
+    model_note: str = ""
+    plain_languages: Mapping[str, int] = field(default_factory=dict)
+    """Languages chunked without a grammar -> number of files."""
+    checks: Json = field(default_factory=dict)
+    progress: Progress | None = None
+    freshness: str = ""  # how much of the project the index covers
+    last_error: Json | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of files."""
+    skipped_examples: tuple[Mapping[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSummary:
+    """One indexed project of this machine, as its metadata describes it."""
+
+    root: str
+    state: str
+    """`ready`, `incomplete`, or the code of the error that reading it raised."""
+    files: int
+    chunks: int
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
 
 
 def confirm_creation(

@@ -28,17 +28,16 @@ from sonde.projects.freshness import (
 )
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
+from sonde.runtime.logs import project_log
 from sonde.runtime.work import Work
 from sonde.stores import records
 from sonde.stores.files import write_text
 from sonde.types import IndexReport, Progress
 
 _RECORD_TIMES = 20
-"""The records of an index are written whole; under constant edits, this many times as long as
-that takes passes in between. The full comparison once it is quiet makes up for the last."""
+"""Records are written whole; under constant edits, this many times as long passes in between."""
 _SET_ASIDE_S = 0.2  # how long a search that found the index corrupt waits to set it aside
 _JOB_THRESHOLD_FILES = 100  # from this many changes on, an update is a job that the status shows
-
 _INDEXED_AT_ONCE = 20  # changed files that a search in a server indexes itself: a tenth of a second
 _WRITER_WAIT_S = 0.1  # how long an answer waits for the lock before it says what is stale
 _CATCH_UP_S = 1.0  # how long a search waits for pending changes to be indexed
@@ -52,13 +51,9 @@ def compare_project(
     project: Project, work: Work, paths: Iterable[str] | None = None, *, force: bool = False
 ) -> Diff:
     """Compare a project's index with its files, or with the named files and folders."""
+    refused = records.load_refused(project.folder)
     return compare_index(
-        project.tree,
-        project.stores(),
-        work,
-        refused=records.load_refused(project.folder),
-        paths=paths,
-        force=force,
+        project.tree, project.stores(), work, refused=refused, paths=paths, force=force
     )
 
 
@@ -214,6 +209,10 @@ def _record(
         generation=generation_of(stores),
     )
     records.save_metadata(project.folder, updated)
+    if full:
+        named = ", ".join(f"{one.path} ({one.reason} {one.detail})" for one in report.examples)
+        about = (project.root, report.as_dict(), named or "nothing worth naming")
+        project_log(project.folder).info("%s was indexed: %s; skipped: %s", *about)
 
 
 def index_job(

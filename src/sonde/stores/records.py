@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sonde.errors import SondeError
+from sonde.policy.roots import detect_root
 from sonde.stores.files import read_json, refuse_newer, write_json
 from sonde.types import FileState, Findings, IndexReport, Kind, StoreCounts
 
@@ -34,6 +35,19 @@ def project_folder(home: Path, root: Path) -> Path:
     digest = hashlib.sha256(real).hexdigest()
     folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
+
+
+def find_config(home: Path, start: Path) -> Path | None:
+    """The config.json, which may not exist, of the project around a folder; None without one."""
+    marked = None
+    with contextlib.suppress(OSError, SondeError):
+        marked = detect_root(start)
+    with contextlib.suppress(OSError):
+        for above in (start, *start.parents):
+            folder = project_folder(home, above)
+            if above == marked or (folder / "metadata.json").exists():
+                return folder / "config.json"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

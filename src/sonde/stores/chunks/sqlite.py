@@ -130,6 +130,18 @@ class ChunkIndex:
                 return self._complete(list(tables.select_chunks(connection, query, (file.id,))))
         return []
 
+    def chunk_lines(self, paths: Collection[str]) -> Mapping[str, list[tuple[int, int, int]]]:
+        query = (
+            "SELECT c.id, c.start_line, c.end_line FROM chunks AS c"
+            " WHERE c.id >= ? AND c.id < ? ORDER BY c.id"
+        )
+        with self._database.read() as connection:
+            return {
+                path: list(connection.execute(query, (file.first, file.first + file.size)))
+                for path in paths
+                for file in tables.select_files(connection, [path])
+            }
+
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
         defined = {}
         query = "SELECT symbols FROM files WHERE path = ?"

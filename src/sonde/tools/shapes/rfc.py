@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from sonde.projects.index import IndexStatus, ProjectSummary
 from sonde.projects.project import Project
 from sonde.searching.lines.grep import LineRow
 from sonde.text.formats import format_bytes, format_seconds
-from sonde.types import HitRow, IndexReport, IndexStatus, Json, ProjectSummary
+from sonde.types import HitRow, IndexReport, Json
 
 
 class SearchAnswer(TypedDict):
@@ -43,6 +44,7 @@ class CortexAnswer(TypedDict):
 
     results: list[Json]
     total: int
+    score_type: str
     truncated: NotRequired[bool]
     nextCursor: NotRequired[str]
     note: NotRequired[str]
