@@ -60,7 +60,7 @@ _QUERIES = {
         (unary_operator operand: (call target: (identifier) (arguments))) @attribute""",
     "go": "(field_declaration) @value (method_elem) @function",
     "haskell": """(data_constructor) @value (newtype_constructor) @value
-        (gadt_constructor) @value (field name: (_)) @value (header module: (_)) @type
+        (gadt_constructor) @value (field name: (_)) @value
         (class_declarations (signature) @function) (local_binds (function) @function)""",
     "java": """(enum_constant) @value (annotation_type_element_declaration) @function
         (record_declaration parameters: (formal_parameters (formal_parameter) @value))""",

@@ -22,7 +22,7 @@ from sonde.chunking.symbols import (
     list_symbols,
 )
 from sonde.chunking.tags import find_tags
-from sonde.text.languages import language_of
+from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Symbol
 
 if TYPE_CHECKING:
@@ -158,6 +158,20 @@ _SCRIPT = re.compile(
     rb"<script\b(?P<kind>[^>]*)>(?P<code>.*?)</script\s*>", re.DOTALL | re.IGNORECASE
 )
 _NOT_BREAKS = re.compile(rb"[^\r\n]")
+
+
+Naming = Literal["syntax", "headings", "keys", "patterns", "none"]
+
+
+def naming_of(language: Language) -> Naming:
+    """What gives the names in files of a language."""
+    if language.grammar:
+        return "syntax"
+    if language.kind == "docs":
+        return "headings"
+    if language.name in _KEYS:
+        return "keys"
+    return "patterns" if has_patterns(language.name) else "none"
 
 
 def find_names(data: bytes, language: str) -> tuple[Symbol, ...]:
