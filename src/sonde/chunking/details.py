@@ -87,9 +87,14 @@ _QUERIES = {
         (enum_declaration (variable_declaration) @value)
         (union_declaration (variable_declaration) @value)""",
 }  # fmt: skip
-_DEFINING: tuple[Role, ...] = ("type", "function")
+_DEFINING: tuple[Role, ...] = ("type", "function", "scope")
 _TYPED = "function"  # of Haskell: also the type of one
-_ROLES: dict[str, Role] = {"type": "type", "function": "function", "space": "space"}
+_ROLES: dict[str, Role] = {
+    "type": "type",
+    "function": "function",
+    "scope": "scope",
+    "space": "space",
+}
 _ELIXIR_TYPES = re.compile(rb"@(?:type|typep|opaque|callback|macrocallback)\s+\(?([\w?!]+)")
 _ELIXIR_VALUE = re.compile(rb"@(\w+)\s")
 _ELIXIR_DOCS = frozenset({b"doc", b"moduledoc", b"spec", b"impl", b"behaviour", b"typedoc", b"tag"})

@@ -148,11 +148,12 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
     cuts = [0] if whole else packing.pack_breaks(find_breaks(root, data, grammar), data)
     headers, symbols = label_cuts(path, data, cuts, found)
     names = list_symbols(find_details(root, data, grammar, found), data, grammar)
-    if root.has_error:
+    if root.has_error or grammar in _MISREAD:
         names = fill_gaps(names, data, grammar)
     return packing.cut_bytes(path, data, cuts, headers, symbols), names
 
 
+_MISREAD = frozenset({"kotlin"})  # grammars that read a definition as an expression, without error
 _KEYS = frozenset("yaml json toml ini cfg dotfile".split())
 _SCRIPT = re.compile(
     rb"<script\b(?P<kind>[^>]*)>(?P<code>.*?)</script\s*>", re.DOTALL | re.IGNORECASE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal
 
@@ -135,11 +135,11 @@ yacc: f! <n>\s*:(?!:) ;; v! %token[^\n]*?[ \t]<n>
 c cpp: t <words>(?:struct|union|enum|class) <n>\s*[:{] ;; f (?<![ \t])<call><type>+[*&]*<n><body>
   v #~define <n> ;; t typedef [^;{}\n]*[ *]<n>; ;; t @(?:interface|protocol) <n>
 csharp java: t <words>(?:class|interface|enum|record|struct) <n>
-  f (?:(?:public|private|protected|internal|static|async|override|final|abstract) )+<type><n>~[<(]
+  f (?:(?:public|private|protected|internal|static|unsafe|async|override|final) )+<type><n>~[<(]
 d vala apex hack: t <words>(?:class|struct|enum|union|interface|trait) <n>
   f <call><type>+[*&]*<n><body>
 kotlin: t (?:\w+ ){0,4}(?:class|interface|object) <n>
-  f (?:[\w@]+ ){0,5}fun (?:<[^>\n]*>~)?(?:[\w.<>?]+\.)?<n>~\(
+  f (?:[\w@]+ ){0,5}fun (?:[^\n(=]*[ \t.>])?<n>~\(
   v (?:(?:private|internal|const|override|lateinit|protected|public) )+va[lr] <n>
 swift: t (?:[\w@]+ ){0,4}(?:class|struct|enum|protocol|actor|extension) <n>
   f (?:[\w@]+ ){0,4}func <n>
@@ -276,7 +276,17 @@ def fill_gaps(symbols: tuple[Symbol, ...], data: bytes, language: str) -> tuple[
         return symbols
     known = set(map(_last_and_line, symbols))
     more = [one for one in find_named(data, language) if _last_and_line(one) not in known]
-    return tuple(sorted([*symbols, *more], key=lambda one: (one.start_line, -one.end_line)))
+    if not more:
+        return symbols
+    types = [one for one in more if one.kind == "type"]
+    found = [*(_qualify_by(one, types) for one in symbols), *more]
+    return tuple(sorted(found, key=lambda one: (one.start_line, -one.end_line)))
+
+
+def _qualify_by(one: Symbol, types: Sequence[Symbol]) -> Symbol:
+    """A symbol that lost its type in the tree, with the innermost type that holds its lines."""
+    held = [t for t in types if t.start_line < one.start_line and one.end_line <= t.end_line]
+    return replace(one, name=f"{held[-1].name}.{one.name}") if held and "." not in one.name else one
 
 
 def _last_and_line(one: Symbol) -> tuple[str, int]:
