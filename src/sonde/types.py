@@ -46,8 +46,7 @@ class Span:
         return Span, (self.start_line, self.end_line, self.start_byte, self.end_byte)
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A definition: its qualified name, its kind, the line that names it, and all its lines."""
 
     name: str
@@ -56,9 +55,6 @@ class Symbol:
     line: int
     start_line: int  # of its decorators, attributes and documentation, if it has any
     end_line: int
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Symbol, (self.name, self.kind, self.line, self.start_line, self.end_line)
 
     def move(self, lines: int) -> Symbol:
         """The definition that many lines further down."""

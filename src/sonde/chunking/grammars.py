@@ -84,7 +84,7 @@ _MACROS = re.compile(
 )
 _DIRECTIVES = re.compile(
     rb"(?ms)(?P<other>^[ \t]*#[ \t]*(?:else|elif)\b(?:(?!^[ \t]*#[ \t]*(?:if|endif)\b).)*)"
-    rb"|(?P<line>^[ \t]*#[ \t]*\w+[^\n]*)"
+    rb"|(?P<line>^[ \t]*#[ \t]*\w+[^\n]*)|\b(?P<modifier>ref)(?=\s+partial\s+struct\b)"
 )
 _MASKS = {"c": _MACROS, "cpp": _MACROS, "csharp": _DIRECTIVES}
 """What a grammar cannot read: macros that stand for syntax, and directives that cut it."""

@@ -7,6 +7,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from sonde.ranking.candidate import Candidate, sort_parts
 from sonde.ranking.features import list_name_words
@@ -44,7 +45,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "told_dense": "its best chunk by the meaning of a report's sentences",
     "told_name": "a report spells its name",
 }
-FILES = 20
+FILES = 15
 """Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
 _OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
 _MOST_MEMBERS = 60  # of a type whose names say what it is about
@@ -54,6 +55,7 @@ _COMMENT = re.compile(
     r"|^[ \t]*(?://|#(?!\w)|--|;|%|\*).*$",
     re.MULTILINE,
 )
+_START_LINE = attrgetter("start_line")
 _LINK = re.compile(r"\W+")
 _WHOLE_CHARS = 2_500  # a type is shown with its members up to this size
 _LONGEST_CHARS = 20_000  # of a passage that are read: bounds the work
@@ -159,7 +161,7 @@ def list_passages(
     firsts, lasts = [first for _, first, _ in chunks], [last for _, _, last in chunks]
     hot = [at for at, (key, _, _) in enumerate(chunks) if key in hopeful]
     outside = set(hot)
-    symbols = sorted(file.symbols, key=lambda one: (one.start_line, -one.end_line))
+    symbols = sorted(file.symbols, key=_START_LINE)
     found: list[Passage] = []
     for place, symbol in enumerate(symbols):
         start, end = symbol.start_line, symbol.end_line
