@@ -227,3 +227,20 @@ def test_a_path_may_be_relative_to_a_project_that_lies_elsewhere(
     project = str(indexed.folder)
     done = indexed.run("grep", "-l", "send", "src/mail", "-p", project, cwd=tmp_path)
     assert done.stdout.strip().endswith("src/mail/send.py")
+
+
+@pytest.mark.row("000-P49")
+def test_a_number_of_results_is_that_many_whatever_the_budget(shell: Shell) -> None:
+    for number in range(40):
+        (shell.folder / f"w{number:02}.py").write_text(
+            f"def walrus_{number}():\n" + "    # a long body of a function\n" * 20
+        )
+    assert shell.run("index", "--yes", SONDE_EMBEDDING="static").returncode == 0
+    command = ("--json", "search", "walrus", "-n", "40")
+    answer = json.loads(shell.run(*command, SONDE_EMBEDDING="static").stdout)
+    assert len(answer["results"]) == answer["totalResults"] == 40
+    assert len({row["path"] for row in answer["results"]}) == 40
+    assert not answer.keys() & {"nextCursor", "truncated"}
+    cut = json.loads(shell.run(*command, "--max-tokens", "1000", SONDE_EMBEDDING="static").stdout)
+    assert len(cut["results"]) < 40
+    assert cut["truncated"]

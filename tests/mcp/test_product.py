@@ -45,7 +45,7 @@ async def test_an_agent_indexes_searches_pages_and_deletes(connect: Callable[...
         listed = [tool.name for tool in (await client.list_tools()).tools]
         assert listed[0] == "search_code"
 
-        missing = await client.call_tool("search_code", {"query": "retry"})
+        missing = await client.call_tool("get_index_status", {})
         assert missing.is_error
         assert read(missing)["code"] == "INDEX_NOT_FOUND"
 

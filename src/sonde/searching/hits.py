@@ -32,7 +32,7 @@ def find_changed(
         for path, found in check_all(paths).items()
         if isinstance(found, Skipped)
         or (state := states.get(path)) is None
-        or (found.size, found.mtime_ns) != (state.size, state.mtime_ns)
+        or found.stamp != state.stamp
     }
 
 
@@ -47,7 +47,8 @@ def refresh_hit(hit: Hit, read: Read) -> Hit:
     old, before = hit.span, content.text[:position]
     down, on = before.count("\n") + 1 - old.start_line, len(before.encode()) - old.start_byte
     span = Span(old.start_line + down, old.end_line + down, old.start_byte + on, old.end_byte + on)
-    return replace(hit, span=span, focus=hit.focus and hit.focus + down)
+    moved = hit.definition and hit.definition.move(down)
+    return replace(hit, span=span, definition=moved, focus=hit.focus and hit.focus + down)
 
 
 def _find_nearest(text: str, piece: str, span: Span) -> int:

@@ -39,8 +39,11 @@ def run_search(session: Session) -> int:
     if args.mode == "regex":
         return _search_lines(session, query)
     project = "all" if args.all_projects else session.project
+    verb = search_docs if args.docs else search_code
+    tokens = args.max_tokens or (None if args.json else _TERMINAL_TOKENS)
     with session.working() as work:
-        answer = (search_docs if args.docs else search_code)(
+        options = {"max_tokens": tokens, "explain": args.explain, "work": work}
+        answer = verb(
             session.app,
             query,
             top_k=args.limit or 10,
@@ -48,10 +51,13 @@ def run_search(session: Session) -> int:
             mode=args.mode or "auto",
             # across projects, a path is relative to each of them
             path=args.path if args.all_projects or not args.path else session.inside(args.path),
-            max_tokens=args.max_tokens or (None if args.json else _TERMINAL_TOKENS),
-            explain=args.explain,
-            work=work,
+            **options,
         )
+        # who names a number wants all of them, and no option takes a cursor
+        while args.limit and not args.max_tokens and "nextCursor" in answer:
+            more = verb(session.app, cursor=answer["nextCursor"], **options)
+            rows = answer["results"] + more["results"]
+            answer = {**more, "results": rows, "metadata": answer["metadata"]}
     if args.json:
         session.print_json(answer)
     else:
@@ -240,15 +246,26 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 
             # a chunk may hold several definitions: the name of another one misleads
             symbol = symbol if reaches(lines, opening, best) else ""
         yield _render_place(row, look, symbol)
-        gutter = len(str(row["startLine"] + len(lines) - 1))
+        numbers = _number_lines(row, len(lines))
+        gutter = len(str(row["endLine"]))
         for at in range(start, end if row["text"] else start):  # a listed path has no text
-            number = look.screen.paint("dim", f"  {row['startLine'] + at:>{gutter}} │ ")
+            number = look.screen.paint("dim", f"  {numbers[at]:>{gutter}} │ ")
             line = lines[at].removesuffix("\r")
             yield (number + look.cut(line, join_parts(line, find(line)), gutter + 5)).rstrip()
         if hidden := len(lines) - (end - start):
             yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮ {count_of(hidden, 'more line')}")
         for name, value in row.get("why", {}).items():
             yield look.screen.paint("dim", f"    {value:+8.3f}  {escape_controls(name)}")
+
+
+def _number_lines(row: HitRow, count: int) -> list[str]:
+    """The number of each line shown; empty for the line that stands for those left out."""
+    first = row["startLine"]
+    parts = row.get("parts") or ((first, first + count - 1),)
+    numbers: list[str] = []
+    for start, end in parts:
+        numbers += ([""] if numbers else []) + [str(line) for line in range(start, end + 1)]
+    return numbers
 
 
 def _render_place(row: HitRow, look: Style, symbol: str) -> str:
