@@ -22,7 +22,9 @@ RFC_CONFIG = """\
   "maxFileSize": "1MB",
   "maxFiles": 50000,
 
-  "docPatterns": ["**/*.md", "**/*.txt"],
+  "docPatterns": ["**/*.md", "**/*.txt", "**/*.{mdx,markdown,rst,adoc,asciidoc,org,ipynb}", \
+"**/{README,CHANGELOG,CHANGES,HISTORY,NEWS,TODO,INSTALL,CONTRIBUTING,HACKING,UPGRADING}", \
+"**/{LICENSE,LICENCE,COPYING,NOTICE,PATENTS,AUTHORS,CONTRIBUTORS,MAINTAINERS,CREDITS,THANKS}"],
   "indexDocs": true,
 
   "enhancedToolDescriptions": false,
@@ -48,7 +50,8 @@ RFC_CONFIG = """\
     "respectGitignore": "If true, also excludes files matching .gitignore.",
     "maxFileSize": "Skip files larger than this. Supports: '500KB', '1MB', '2MB'.",
     "maxFiles": "Warn if project exceeds this many files.",
-    "docPatterns": "Glob patterns for documentation files. Default: ['**/*.md', '**/*.txt'].",
+    "docPatterns": "Glob patterns for documentation files. Default: Markdown, \
+reStructuredText, AsciiDoc, Org, notebooks, plain text, and names such as README.",
     "indexDocs": "If true, index documentation files with prose-optimized chunking. Default: true.",
     "enhancedToolDescriptions": "If true, tool descriptions include AI hints. Default: false.",
     "indexingStrategy": "Indexing strategy: 'realtime' (immediate), 'lazy' (on idle/search), \

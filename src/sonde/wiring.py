@@ -237,14 +237,14 @@ def open_project(settings: Settings, root: Path) -> Project:
         config_text=render_config(public_deny_list()),
         strategy=own.indexing_strategy,
         lazy_idle_s=own.lazy_idle_threshold,
+        check_interval_s=own.check_interval * 3600.0,
         watching=own.watching,
         warnings=warnings,
         chunk_folder=chunk_folder,
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
     )
-    open_store, open_views = partial(_open_store, folder), partial(_open_views, folder)
-    return Project(root, folder, own_settings, open_store, open_views)
+    return Project(root, folder, own_settings, _open_store, partial(_open_views, folder))
 
 
 def _choose_store(own: Settings, folder: Path) -> str:

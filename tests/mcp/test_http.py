@@ -114,6 +114,7 @@ def test_a_binary_frame_ends_the_connection(toys_over_http):
         assert ended.value.rcvd.code == 1003
 
 
+@pytest.mark.row("004-10", "004-11")
 @pytest.mark.parametrize("transport", ["http", "ws"])
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 def test_the_token_decides_the_user_and_each_connection_is_its_own(locked, transport, era):
@@ -145,6 +146,7 @@ def test_over_stdio_the_process_is_the_session_and_links_are_resources(connect):
     anyio.run(check)
 
 
+@pytest.mark.row("004-16")
 def test_a_session_is_nobody_elses(locked):
     bearer = {user: {"Authorization": f"Bearer {token}"} for user, token in TOKENS.items()}
     status, headers, _, connection = post(locked, greeting(), bearer["anna"])

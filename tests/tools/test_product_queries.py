@@ -66,6 +66,9 @@ def ask(call: Any, *args: Any, **options: Any) -> Any:
 @example(query="x" * 100_000, mode="auto")
 @example(query="größe_messen( " * 7000, mode="auto")
 @example(query="海" * 50_000, mode="auto")
+@example(query="../..", mode="auto")
+@example(query="**/{a,b}/" + "{c,d}" * 20, mode="auto")
+@example(query=r"(\w{900}){900}", mode="auto")
 def test_any_query_is_answered(app: App, query: str, mode: str) -> None:
     for verb in (search_code, search_docs):
         answer = ask(verb, app, query, mode=mode)

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
 from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_plain, encode
-from sonde.chunking.parse import parse_tree
-from sonde.chunking.symbols import Definition, find_definitions
+from sonde.chunking.symbols import Definition, find_definitions, find_lead
 from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
 
@@ -97,11 +97,6 @@ def read_overview(text: str) -> dict[str, str | int]:
     return read
 
 
-_COMMENT_LINE = re.compile(
-    rb"[ \t]*(?://|/\*|\*|#(?![ \t]*(?:if|el|end|include|define))|--|;|%|@|\[|\"\"\")"
-)
-_TEMPLATE = re.compile(rb"[ \t]*(?:template\b|where\b|public\b$|private\b$)")
-_MAX_LEAD_LINES = 60  # bounds the walk in a file that is all comments
 _BODY = re.compile(
     r"^(?:block|body|.*_body|compound_statement|statement_block|field_declaration_list"
     r"|declaration_list|enumerator_list|enum_variant_list|class_declarations|do_block"
@@ -113,18 +108,6 @@ _KIND = re.compile(
 )
 _SHORT_BYTES = 400  # a definition without a body is shown whole up to this size
 _WORDS = {"mod": "module", "typealias": "type alias", "alias": "type alias", "data": "data type"}
-
-
-def find_lead(data: bytes, start: int) -> int:
-    """The start of the comments and attributes right above a line; of the line itself if none."""
-    at = data.rfind(b"\n", 0, start) + 1
-    for _ in range(_MAX_LEAD_LINES):
-        above = data.rfind(b"\n", 0, at - 1) + 1 if at else 0
-        line = data[above : at - 1] if at else b""
-        if not at or not (_COMMENT_LINE.match(line) or _TEMPLATE.match(line)):
-            break
-        at = above
-    return at
 
 
 def find_body(node: Node) -> Node | None:
@@ -217,7 +200,7 @@ def derive_views(path: str, text: str, kind: Kind) -> list[View]:
     if path.endswith(".ipynb"):
         views = [View("documentation", chunk) for chunk in _cut_notebook(path, text)]
     elif kind == "docs" or language.kind == "docs":
-        chunks = chunk_document(path, data, language.name)
+        chunks, _ = chunk_document(path, data, language.name)
         views = [View("documentation", chunk) for chunk in chunks]
     elif language.grammar and (tree := parse_tree(language.grammar, data)):
         views = list(_view_code(path, text, data, language, tree))
@@ -242,7 +225,7 @@ def _cut_notebook(path: str, text: str) -> list[Chunk]:
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         return []
-    return chunk_document(path, encode(prose), "markdown") if prose.strip() else []
+    return chunk_document(path, encode(prose), "markdown")[0] if prose.strip() else []
 
 
 def _span(newlines: Sequence[int], start: int, end: int) -> Span:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from sonde.cli.terminal import ProgressLine, Prompt, Screen, escape_controls, open_screen
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected
+from sonde.policy.roots import exists_below
 from sonde.runtime.logs import open_logs
 from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
@@ -156,7 +157,7 @@ class Session:
         sources = self.opened.tree.sources
         for place in (given, given.parent.resolve() / given.name, named):
             for source in sources:
-                if place.is_relative_to(source.root) and os.path.lexists(place):
+                if place.is_relative_to(source.root) and exists_below(source.root, str(place)):
                     below = place.relative_to(source.root).as_posix()
                     return (source.prefix + ("" if below == "." else below)).rstrip("/")
         if os.path.lexists(given):

@@ -24,13 +24,15 @@ from sonde.projects.find import ALL, find_project, projects_in_scope
 from sonde.projects.lines import (
     LineScan,
     count_file_bytes,
+    find_changed_hits,
     find_line,
     list_line_hits,
     list_lines_around,
-    measure_utf8,
+    present_hit,
+    trim_line,
 )
 from sonde.projects.project import Project, Workspace
-from sonde.projects.search import Request, find_changed_hits, present_hit, rank_everywhere
+from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
@@ -46,7 +48,6 @@ PAGE_SIZE, SNIPPET_CHARS = 50, 500
 """Matches in a page and characters of each, where the call does not say, as documented."""
 _UNCUT = 1 << 30  # characters; no text has as many
 _MOST_COLUMNS = 10  # matches of one line whose columns are listed; a minified file has thousands
-_LEAD = 4  # a line that is too long is cut so that a quarter of what is shown is before the match
 _DEFAULTS: Mapping[str, object] = {
     "project": None,
     "path": None,
@@ -244,22 +245,15 @@ class MatchPage:
         """The equal line nearest to where it was, cut around its first match."""
         if moved:
             hit = find_line(hit, self._read(hit))
-        line = hit.text.removesuffix("\r")
-        start = 0
-        if len(line) > limit:
-            spans = self.expression.find_spans(hit.text) if self.expression else []
-            at = spans[0][0] if spans else 0
-            start = max(0, min(at - limit // _LEAD, len(line) - limit))
-        text = line[start : start + limit]
-        start_byte = hit.span.start_byte + measure_utf8(hit.text[:start])
-        span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + measure_utf8(text))
-        return replace(hit, text=text, span=span)
+        known = self.expression if len(hit.text) > limit else None
+        spans = known.find_spans(hit.text) if known else []
+        return trim_line(hit, spans[0][0] if spans else 0, limit)
 
     def _read(self, hit: Hit) -> FileText | None:
         """The file as it is now; None when it cannot be read any more."""
         key = (hit.project, hit.path)
         if key not in self._texts:
-            known = (hit.state.size, hit.state.mtime_ns) if hit.state else None
+            known = hit.state.stamp if hit.state else None
             content = None
             with suppress(FileMissing, PermissionDenied):  # the project's folder itself is gone
                 tree = self.workspace.projects.get(Path(hit.project)).tree

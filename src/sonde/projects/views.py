@@ -26,9 +26,9 @@ from sonde.indexing.pipeline import refine_vectors
 from sonde.indexing.sources import Identity, identify_files
 from sonde.indexing.views import update_views
 from sonde.projects.find import find_project, indexed_project
+from sonde.projects.freshness import find_stale_files
 from sonde.projects.project import Project, ProjectPart, Workspace
 from sonde.projects.update import (
-    find_stale_files,
     refresh,
     reindex_stale_files,
     repairing_corruption,

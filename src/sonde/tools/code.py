@@ -12,7 +12,8 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 from sonde.app import App
 from sonde.errors import EmptyQuery
 from sonde.paging.budget import ENVELOPE_TOKENS, SHORTEST_SNIPPET, fit_page, snippet_limit
-from sonde.projects.find import find_project, indexed_project
+from sonde.projects.find import find_project, readable_project
+from sonde.projects.freshness import list_current_paths
 from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.search import Request, open_search_page
@@ -117,7 +118,7 @@ def _answer(
             answer["truncated"], answer["nextCursor"] = True, more
         return answer
 
-    length = snippet_limit(min(len(page.hits), request.top_k), budget)
+    length = snippet_limit([hit.text for hit in page.hits[: request.top_k]], budget)
     return fit_page(page.hits, write, whole, budget, length=length, shortest=SHORTEST_SNIPPET)
 
 
@@ -134,10 +135,9 @@ def search_by_path(
 ) -> PathAnswer:
     """Find files by a glob on their path."""
     del work
-    found = indexed_project(app.workspace, project)
+    found = readable_project(app.workspace, project)
     with repairing_corruption(app.workspace, found):
-        paths = [path for store in found.stores().values() for path in store.files()]
-    matches = match_paths(pattern, paths)
+        matches = match_paths(pattern, list_current_paths(found))
     return {"matches": matches[:limit], "totalMatches": len(matches)}
 
 
@@ -287,7 +287,8 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         search_code,
         "Search code",
-        "Search your codebase for relevant code by question, words or symbol name. "
+        "Search your codebase for relevant code by question, words, symbol, path:line, regex, "
+        "glob or error message. "
         "Prefer search_docs for prose and search_by_path for file names.",
         hint="TIP: Prefer this over reading full files when looking for specific functions, "
         "patterns, or implementations.",
@@ -296,7 +297,7 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         search_docs,
         "Search docs",
-        "Search documentation files (.md, .txt). Prefer search_code for source code.",
+        "Search documentation files. Prefer search_code for source code.",
         hint="TIP: For follow-up questions about a doc already in context, use this tool instead "
         "of re-reading the entire file - more precise results, less context usage.",
         described_by="search_code",

@@ -49,7 +49,8 @@ def search(
     request = KnowledgeRequest("search", query, chosen, order_by, where)
     options = PageOptions(limit, offset, snippet_length or None, max_tokens)
     page = search_everything(app, request, options, work, session, dedupe=dedupe)
-    answer = know.show_ranked_page(page, compact=mode == "compact")
+    shape: know.Shape = "compact" if mode == "compact" else "pointers"
+    answer = know.show_ranked_page(page, work.caller, shape)
     record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
 
@@ -57,7 +58,7 @@ def search(
 def fetch(
     app: App,
     id: Annotated[  # noqa: A002
-        str, Param("A result's uri", min_length=1, max_length=5000, numbers=True, terse=True)
+        str, Param("A result's id", min_length=1, max_length=5000, numbers=True, terse=True)
     ],
     source: Annotated[
         str | None, Param("Where a bare id is from", choices=EVERYWHERE, listed=False)
@@ -72,7 +73,8 @@ def fetch(
 ) -> dict[str, Any]:
     """What a result points at."""
     session = app.knowledge.open_session(work.caller, session_id)
-    answer = know.show_content(fetch_anything(app, id, source, retrieval, work, session))
+    found = fetch_anything(app, id, source, retrieval, work, session)
+    answer = know.show_content(found, work.caller)
     return dict(answer) if mode == "full" else dict(know.show_compact_content(answer))
 
 
@@ -85,5 +87,5 @@ TOOLS = (
         "Search notes, media, chats, characters, prompts, code and docs at once. "
         "mode=compact: {id, title, text, url, metadata}. Prefer search_code for code.",
     ),
-    _declare(fetch, "Fetch", "Read what the uri of a result points at."),
+    _declare(fetch, "Fetch a result", "Read what the id of a result points at."),
 )

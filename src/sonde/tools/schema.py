@@ -133,11 +133,9 @@ def bind(owner: str, arguments: Iterable[Argument], given: Mapping[str, Any]) ->
 
 
 def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArgument:
-    from difflib import get_close_matches
-
-    near = get_close_matches(values.to_snake(spelling), names, n=1, cutoff=0.6)
+    near = values.nearest_name(spelling, names)
     if near:
-        advice = f"Did you mean `{near[0]}`?"
+        advice = f"Did you mean `{near}`?"
     elif names:
         advice = f"It takes {', '.join(f'`{name}`' for name in names)}."
     else:

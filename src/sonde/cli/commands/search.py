@@ -31,6 +31,7 @@ _TERMINAL_TOKENS = 20_000
 
 def run_search(session: Session) -> int:
     """Answer a question about the project's code, or its documentation."""
+    from sonde.searching.readings import read_literally
     from sonde.tools.code import search_code, search_docs
 
     args = session.args
@@ -61,7 +62,9 @@ def run_search(session: Session) -> int:
         session.print_json(answer)
     else:
         look = Style(session.out, session.show_path, full=args.full, scores=args.scores)
-        session.print_lines(render_search(answer, look, find_query_words(query)))
+        reading = read_literally(query)
+        line = reading.line if reading else 0
+        session.print_lines(render_search(answer, look, find_query_words(query), line))
         session.note(" · ".join(describe_search(answer)))
     return FOUND if answer["results"] else NOTHING
 
@@ -226,8 +229,8 @@ class Style:
         return self.screen.mark(cut_line(shown, width), moved)
 
 
-def render_search(answer: SearchAnswer, look: Style, find: Finder) -> Iterator[str]:
-    """Each result: its place, then the lines that match best."""
+def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 0) -> Iterator[str]:
+    """Each result: its place, then the lines that match best, or those around a line number."""
     for index, row in enumerate(answer["results"]):
         if index:
             yield ""
@@ -235,20 +238,34 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder) -> Iterator[s
         opening = find_opening(lines, symbol)
         size = len(lines) if look.full else SNIPPET_LINES
         start, end = choose_window(lines, find, size, opening)
+        if 0 <= (at := focus - row["startLine"]) < len(lines):
+            start = max(0, min(at - LEAD_LINES, len(lines) - size))
+            end = min(start + size, len(lines))
         if opening is not None and not start <= opening < end:
             best = next((at for at in range(start, end) if find(lines[at])), start)
             # a chunk may hold several definitions: the name of another one misleads
             symbol = symbol if reaches(lines, opening, best) else ""
         yield _render_place(row, look, symbol)
-        gutter = len(str(row["startLine"] + len(lines) - 1))
-        for at in range(start, end):
-            number = look.screen.paint("dim", f"  {row['startLine'] + at:>{gutter}} │ ")
+        numbers = _number_lines(row, len(lines))
+        gutter = len(str(row["endLine"]))
+        for at in range(start, end if row["text"] else start):  # a listed path has no text
+            number = look.screen.paint("dim", f"  {numbers[at]:>{gutter}} │ ")
             line = lines[at].removesuffix("\r")
             yield (number + look.cut(line, join_parts(line, find(line)), gutter + 5)).rstrip()
         if hidden := len(lines) - (end - start):
             yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮ {count_of(hidden, 'more line')}")
         for name, value in row.get("why", {}).items():
             yield look.screen.paint("dim", f"    {value:+8.3f}  {escape_controls(name)}")
+
+
+def _number_lines(row: HitRow, count: int) -> list[str]:
+    """The number of each line shown; empty for the line that stands for those left out."""
+    first = row["startLine"]
+    parts = row.get("parts") or ((first, first + count - 1),)
+    numbers: list[str] = []
+    for start, end in parts:
+        numbers += ([""] if numbers else []) + [str(line) for line in range(start, end + 1)]
+    return numbers
 
 
 def _render_place(row: HitRow, look: Style, symbol: str) -> str:
