@@ -7,6 +7,7 @@ whatever a process that was killed or ran out of space has left behind.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from sonde.searching.lines.candidates import LineCandidates
 from sonde.stores.records import load_metadata, load_refused
 from sonde.types import FileState, Progress
 
+_TRUSTED_S = 1.0
+"""How long a look counts while every change is watched: as long as a saved file may take to be
+searchable. A look at 7,000 files takes longer than an answer by words."""
 _MAX_LOOKED_FILES = 20_000  # a look at more of them takes longer than a search should
 
 
@@ -27,6 +31,16 @@ class KnownFiles(ProjectPart):
         self.candidates = LineCandidates()
         self.left: tuple[Collection[str], float] = ((), float("-inf"))
         """What an update could not bring in step, and when it is worth trying again."""
+        self._in_step: tuple[Coverage | None, float] = (None, 0.0)
+
+    def note(self, found: Coverage) -> None:
+        """Remember a look at every file, if it found the index in step."""
+        self._in_step = (None if found.differing else found, time.monotonic())
+
+    def recall(self) -> Coverage | None:
+        """What the last look found, if that was in step and moments ago."""
+        found, looked_at = self._in_step
+        return found if time.monotonic() - looked_at < _TRUSTED_S else None
 
     def close(self) -> None:
         """Forget the files; the next use looks at them again."""

@@ -269,24 +269,27 @@ def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool 
     following, strategy = project.following, project.settings.strategy
     if following and strategy == "lazy" and following.is_current():
         following.catch_up(_CATCH_UP_S)
-    in_use = follow or not workspace.stays or project.part(KnownFiles).candidates.has_looked
+    part, watched = project.part(KnownFiles), following and following.is_current()
+    in_use = follow or not workspace.stays or part.candidates.has_looked
     if is_too_large(project) or not in_use:
-        watched = following and following.is_current()
         if workspace.stays and not watched and not project.is_fresh() and strategy != "git":
             index_job(workspace, project, existing=True)
         return _trust_index(project)
+    if watched and (known := part.recall()) and not _is_unfinished(project):
+        return _describe(workspace, project, known)
     try:
         found, why = measure_coverage(project), ""
     except (FileMissing, PermissionDenied) as error:  # of the project's folder itself
         return f"incomplete; the files cannot be seen: {error.user_message}"
     if (strategy != "git" and found.differing) or _is_unfinished(project):
-        left, retry_at = (part := project.part(KnownFiles)).left
+        left, retry_at = part.left
         why = _UNREADABLE
         if left != found.differing or time.monotonic() >= retry_at:
             why = _bring_in_step(workspace, project, found, work)
             found = measure_coverage(project)
             wait_s = _RETRY_S if why == _UNREADABLE else 0.0
             part.left = (found.differing, time.monotonic() + wait_s)
+    part.note(found)
     return _describe(workspace, project, found, why)
 
 
