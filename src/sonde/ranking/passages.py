@@ -20,9 +20,7 @@ PASSAGE_FEATURES: Mapping[str, str] = {
     "chunk_lexical": "the best of its chunks by words, against the best of all",
     "chunk_dense": "the best of its chunks by meaning",
     "chunk_deep": "the same by the deeper model",
-    "own_lexical": "share of the question's words, rare ones counting more, that its text holds",
-    "own_lexical_rel": "that, against the best of all",
-    "code_lexical": "the same without its comments: what it does, not what is said about it",
+    "code_lexical": "share of the question's words, rare ones counting more, that its code holds",
     "own_dense": "similarity of its own text by the static model",
     "own_dense_rel": "that, against the best of all",
     "opening_lexical": "share of the question's words that its opening lines hold",
@@ -259,7 +257,6 @@ def measure_texts(
     """The features of words, for passages that have their text."""
     for one in passages:
         row, lines = one.features, one.text.split("\n")
-        row["own_lexical"] = asked.rate(one.text[:_OWN_CHARS])
         row["code_lexical"] = asked.rate(_COMMENT.sub(" ", one.text[:_OWN_CHARS]))
         first = one.line - one.start_line
         row["opening_lexical"] = asked.rate("\n".join(lines[first : first + _OPENING_LINES]))
@@ -268,8 +265,9 @@ def measure_texts(
 
 
 def compare_passages(passages: Sequence[Passage]) -> None:
-    """Features of each passage against the best of all."""
-    for name in ("own_lexical", "own_dense"):
-        most = max((one.features.get(name, 0.0) for one in passages), default=0.0)
-        for one in passages:
-            one.features[f"{name}_rel"] = one.features.get(name, 0.0) / most if most > 0 else 0.0
+    """The feature of each passage against the best of all."""
+    most = max((one.features.get("own_dense", 0.0) for one in passages), default=0.0)
+    for one in passages:
+        one.features["own_dense_rel"] = (
+            one.features.get("own_dense", 0.0) / most if most > 0 else 0.0
+        )

@@ -105,9 +105,7 @@ DOCS_DEEP: Mapping[str, float] = {
 
 
 PASSAGE_NAME: Mapping[str, float] = {
-    "own_lexical": 3.6,
-    "own_lexical_rel": 1.8,
-    "code_lexical": 2.8,
+    "code_lexical": 8.0,
     "opening_lexical": 0.7,
     "name_f1": 0.4,
     "name_precision": 2.0,
@@ -126,7 +124,6 @@ PASSAGE_NAME: Mapping[str, float] = {
 PASSAGE_WORDS: Mapping[str, float] = {
     "chunk_lexical": 2.6,
     "chunk_dense": 6.0,
-    "own_lexical": 0.1,
     "code_lexical": 2.1,
     "own_dense": 4.5,
     "own_dense_rel": 0.6,
