@@ -40,6 +40,7 @@ class Settings:
     enhanced_tool_descriptions: bool = False
     indexing_strategy: Strategy = "realtime"
     lazy_idle_threshold: int = 30  # in seconds
+    check_interval: int = 24  # in hours
     watching: Watching = "auto"
     roots: tuple[str, ...] = ()
     """As written; relative ones are relative to the project's root."""
@@ -196,6 +197,8 @@ RULES: dict[str, Rule] = {
         "Default: 'realtime'."),
     "lazy_idle_threshold": _number("lazyIdleThreshold",
         "Seconds of inactivity before lazy indexing triggers. Default: 30."),
+    "check_interval": _number("checkInterval",
+        "Hours between two checks of the index against the files and itself. Default: 24."),
     "watching": _choice("watching", Watching,
         "How a server notices changes: 'auto' (file events), 'polling' (checking now and then), or "
         "'off' (checking before searches). Default: 'auto'."),
