@@ -257,6 +257,7 @@ class Hit:
     language: str = ""
     symbol: str = ""
     definition: Symbol | None = None  # all of what is shown in part or whole
+    symbols: tuple[Symbol, ...] = ()  # that the lines touch, where they are no definition's own
     parts: tuple[tuple[int, int], ...] = ()  # lines shown, where some between are left out
     why: tuple[tuple[str, float], ...] = ()
     stale: bool = False  # whether the file has changed since and the text could not be updated

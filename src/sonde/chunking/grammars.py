@@ -77,7 +77,8 @@ _CALLED = rb"[A-Z][A-Z0-9_]{2,}[A-Z0-9_](?:\([^()\n]*\))?"
 _MACROS = re.compile(
     rb"(?m)(?<!,)(?<!,\r)\n[ \t]*(?P<line>[A-Z][A-Z0-9_]{3,})(?=[ \t]*\r?$)(?!\s*[,(={}])"
     rb"|\b(?:class|struct|union|enum)[ \t]+(?P<type>%b)(?=[ \t]+(?!final)[A-Za-z_])"
-    rb"|\)[ \t]*(?:const[ \t]*)?(?P<end>%b)(?=\s*[{;])"
+    rb"|\)\s*(?:const\s+)?(?P<end>%b)(?=\s*[{;])"
+    rb"|\w[ \t]+(?P<guard>[A-Z_]*(?:GUARD|LOCK|REQUIRE|ATTR)[A-Z_]*(?:\([^()\n]*\))?)(?=\s*[;=])"
     rb"|^[ \t]*(?P<start>(?:%b[ \t]+)+)(?=(?:inline|static|constexpr|const|auto|void|int|bool|char"
     rb"|unsigned|class|struct|template|explicit|virtual|friend|extern|long|double|size_t)\b)"
     % (_CALLED, _CALLED, _CALLED)

@@ -51,7 +51,7 @@ _WRAPPER = re.compile(
     "^(?:decorated_definition|export_statement|template_declaration|lexical_declaration"
     "|variable_declaration|type_declaration|const_declaration|var_declaration|field_declaration"
     "|ambient_declaration|expression_statement|struct_declaration|enum_declaration"
-    "|union_declaration|declaration_command)$"
+    "|union_declaration|declaration_command|body_statement|declarations|block)$"
 )
 """Nodes around one definition, which begins where they begin."""
 _PUNCTUATION = frozenset("export default type const let var ( { ; ,".split())

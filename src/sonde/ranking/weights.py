@@ -159,16 +159,16 @@ def choose_passage_weights(question: Question) -> Mapping[str, float]:
     return PASSAGE_NAME if question.is_symbol else PASSAGE_WORDS
 
 
-def choose_share(question: Question) -> float:
+def choose_share(question: Question, *, is_named: bool = True) -> float:
     """How much a file's best passage counts beside the file's own score.
 
-    A name is found by its definition, unless it is an English word as well; the file of a report is
-    known better than its lines. For words a larger share finds more documented functions and
-    fewer files (docs/quality.md).
+    A name is found by its definition, if there is one, unless it is an English word; the file of a
+    report is known better than its lines. For words a larger share finds more documented
+    functions and fewer files (docs/quality.md).
     """
     if question.report:
         return 0.0
-    if question.is_symbol:
+    if question.is_symbol and is_named:
         return 1.0 if question.is_code else 0.5
     return 0.2
 
