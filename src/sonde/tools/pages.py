@@ -269,7 +269,7 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         regex_search,
         "Regex search",
-        "Page through the lines that match a regular expression; needs no index. "
+        "Page through lines that match a regular expression; needs no index. "
         "Prefer search_code when the exact text is unknown.",
     ),
     _declare(
