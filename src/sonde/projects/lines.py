@@ -290,7 +290,8 @@ def present_hit(
     if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
         return replace(hit, text=cut.text)
     hit = replace(hit, text=cut.text, span=cut.span, parts=cut.parts)
-    return hit if whole else replace(hit, symbol=_name_lines(project, hit))
+    named = whole or not project.is_indexed()  # looking opens no store of a project without one
+    return hit if named else replace(hit, symbol=_name_lines(project, hit))
 
 
 def _name_lines(project: Project, hit: Hit) -> str:
