@@ -244,6 +244,7 @@ def test_a_rebuild_while_the_index_is_refreshed_is_a_rebuild(
     assert app.workspace.projects.get(root).stores()["code"].generation() > before
 
 
+@pytest.mark.row("001-36")
 def test_paths_are_found_by_glob(app: App) -> None:
     answer = search_by_path(app, "src/**/*.py", limit=1, work=Work())
     assert answer == {"matches": ["src/other.py"], "totalMatches": 2}

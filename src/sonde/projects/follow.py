@@ -197,7 +197,6 @@ def begin_following(workspace: Workspace) -> None:
     first search while the client lists tools."""
     try:
         project = find_project(workspace)
-        follow_project(workspace, project)
         if project.is_indexed():
             workspace.jobs.submit(
                 f"warm:{project.key}", "warm", lambda work: _warm(workspace, project, work)
@@ -212,5 +211,8 @@ def _warm(workspace: Workspace, project: Project, work: Work) -> None:
     project.note_warm()
     question = read_question(_WARMING_QUERY)
     vectors = QueryVectors(question, workspace.static, None)
-    rank_project(project, Request("warm", _WARMING_QUERY), question, vectors, work)
-    measure_coverage(project)  # last: what it allocates is freed as a whole when the server rests
+    try:
+        rank_project(project, Request("warm", _WARMING_QUERY), question, vectors, work)
+        measure_coverage(project)  # last: it is freed as a whole when the server rests
+    finally:
+        follow_project(workspace, project)  # after it: two at once leave holes in the heap
