@@ -211,6 +211,8 @@ STRUCTURES: dict[str, list[Made]] = {
     ],
     "npm login": [
         written("npmrc.txt", "//registry.npmjs.org/:_authToken={h8}-{h4}-4{h3}-a{h3}-{h12}\n"),
+        written(".npmrc", "//npm.acme.io/:_authToken={A36}\n"),
+        written(".yarnrc.yml", 'npmAuthToken: "{A32}"\n'),
         ("n.md", lambda dice: f"_auth={encode('me:' + fill('{A20}', dice))}\n"),
     ],
     "netrc line": [
@@ -259,8 +261,8 @@ NAMES: dict[str, list[str]] = {
     "Terraform variables": ["terraform.tfvars", "prod.auto.tfvars", "x.tfvars.json"],
     "Terraform state": ["terraform.tfstate", "terraform.tfstate.backup", "x.tfstate.17.backup"],
     "database logins": [".my.cnf", ".pgpass", ".mylogin.cnf", "pgpass.conf"],
-    "tool logins": [".netrc", "_netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd",
-                    ".s3cfg", ".boto", ".dockercfg", ".vault-token", ".terraformrc", ".yarnrc.yml"],
+    "tool logins": [".netrc", "_netrc", ".pypirc", ".git-credentials", ".htpasswd",
+                    ".s3cfg", ".boto", ".dockercfg", ".vault-token", ".terraformrc"],
     "credential files": ["credentials", "credentials.json", ".cargo/credentials.toml",
                          ".credentials", "credentials.yml", "client_secret.json",
                          "client_secret_1.apps.json", "service-account.json", "auth.json"],

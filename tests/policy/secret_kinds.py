@@ -38,6 +38,7 @@ _UUID = "{h8}-{h4}-4{h3}-a{h3}-{h12}"
 TOKENS: dict[str, str] = {
     "1Password secret key": "A3-{u6}-{u6}-{u5}-{u5}-{u5}-{u5}",
     "1Password service account": "ops_eyJ{A300}",
+    "Adafruit key": "aio_{A28}",
     "Adobe client secret": "p8e-{a32}",
     "age secret key": "AGE-SECRET-KEY-1{B58}",
     "Airtable token": "pat{A14}.{h64}",
@@ -167,7 +168,6 @@ TOKENS: dict[str, str] = {
 """Tokens that are recognised wherever they stand."""
 
 KEYED: dict[str, tuple[str, str]] = {
-    "Adafruit key": ("adafruit_io_key", "{a32}"),
     "Algolia admin key": ("algolia_admin_key", "{h32}"),
     "Alibaba secret key": ("alibaba_secret_key", "{A30}"),
     "Auth0 client secret": ("auth0_client_secret", "{w64}"),
@@ -199,6 +199,7 @@ KEYED: dict[str, tuple[str, str]] = {
     "Kafka SASL password": ("sasl_password", "{A24}"),
     "LDAP bind password": ("ldap_bind_password", "{p16}"),
     "Mailjet secret": ("mailjet_secret_key", "{h32}"),
+    "Mattermost token": ("mattermost_access_token", "{a26}"),
     "Mixpanel secret": ("mixpanel_api_secret", "{h32}"),
     "NextAuth secret": ("nextauth_secret", "{b43}="),
     "Okta token": ("okta_api_token", "00{w40}"),
