@@ -380,6 +380,8 @@ class IndexStatus:
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Reason -> number of files."""
     skipped_examples: tuple[Mapping[str, str], ...] = ()
+    """Of secrets and vendored folders all, of other reasons a few."""
+    config_file: str = ""
     warnings: tuple[str, ...] = ()
 
 

@@ -218,6 +218,7 @@ def open_project(settings: Settings, root: Path) -> Project:
         include=own.include,
         # views of the project, and as large as it: no part of it
         exclude=(*own.exclude, *exclude_folder(chunk_folder, root)),
+        allow=own.allow,
         respect_gitignore=own.respect_gitignore,
         max_file_bytes=own.max_file_size,
     )

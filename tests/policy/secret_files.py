@@ -50,11 +50,15 @@ def address(scheme: str, rest: str = "/shop") -> list[Made]:
 
 def _kubeconfig(dice: random.Random) -> str:
     key = encode(make_pem("RSA PRIVATE KEY", dice))
-    return f"apiVersion: v1\nkind: Config\nusers:\n- name: me\n  user:\n    client-key-data: {key}\n"
+    return (
+        f"apiVersion: v1\nkind: Config\nusers:\n- name: me\n  user:\n    client-key-data: {key}\n"
+    )
 
 
 def _kube_token(dice: random.Random) -> str:
-    return f"apiVersion: v1\nkind: Config\nusers:\n- name: me\n  user:\n    token: {make_jwt(dice)}\n"
+    return (
+        f"apiVersion: v1\nkind: Config\nusers:\n- name: me\n  user:\n    token: {make_jwt(dice)}\n"
+    )
 
 
 def _kube_secret(dice: random.Random) -> str:
@@ -112,7 +116,7 @@ STRUCTURES: dict[str, list[Made]] = {
     "kubeconfig with a key": [("kube.yaml", _kubeconfig), ("admin.conf", _kubeconfig)],
     "kubeconfig with a token": [("kube.yaml", _kube_token), ("cluster.yml", _kube_token)],
     "Kubernetes secret": [("secret.yaml", _kube_secret), ("all.json", _kube_secret_json)],
-    "Docker registry login": [("docker.json", _docker_auth), ("pull.yml", _docker_auth)],
+    "Docker registry login": [(".docker/config.json", _docker_auth), ("pull.yml", _docker_auth)],
     "service account of Google": [("sa.json", _service_account), ("gcp.txt", _service_account)],
     "PostgreSQL address": address("postgres"),
     "PostgreSQL address (long)": address("postgresql", ":5432/shop?sslmode=require"),
@@ -174,7 +178,7 @@ STRUCTURES: dict[str, list[Made]] = {
         written("b.md", "https://b.s3.amazonaws.com/f?AWSAccessKeyId=AKIA{U16}&Signature={A27}%3D\n"),
     ],
     "basic authorization header": [
-        ("a.sh", lambda dice: f"curl -H 'Authorization: Basic {encode('me:' + fill('{A18}', dice))}' x\n"),
+        ("a.sh", lambda dice: f"-H 'Authorization: Basic {encode('me:' + fill('{A18}', dice))}'\n"),
         ("a.http", lambda dice: f"Authorization: Basic {encode('svc:' + fill('{p20}', dice))}\n"),
         ("a.js", lambda dice: f"Authorization: 'Basic {encode('api:' + fill('{h32}', dice))}'\n"),
         ("a.py", lambda dice: f'"Authorization": "Basic {encode("u:" + fill("{A24}", dice))}"\n'),
@@ -214,6 +218,12 @@ STRUCTURES: dict[str, list[Made]] = {
         written(".npmrc", "//npm.acme.io/:_authToken={A36}\n"),
         written(".yarnrc.yml", 'npmAuthToken: "{A32}"\n'),
         ("n.md", lambda dice: f"_auth={encode('me:' + fill('{A20}', dice))}\n"),
+    ],
+    "login of an agent": [
+        written(".codex/auth.json", '{"tokens": {"access_token": "{A60}"}}\n'),
+        written(".config/gh/hosts.yml", "github.com:\n    oauth_token: gho_{A36}\n"),
+        written("auth.json", '{"github-oauth": {"github.com": "ghp_{A36}"}}\n'),
+        written(".netlify/config.json", '{"users": {"1": {"auth": {"token": "{w40}"}}}}\n'),
     ],
     "netrc line": [
         written("setup.sh", "machine api.acme.io login me password {A20}\n"),
@@ -257,7 +267,7 @@ NAMES: dict[str, list[str]] = {
     "copies of SSH keys": ["id_rsa.bak", "id_rsa.old", "id_ed25519~", "Copy of id_rsa",
                            "id_rsa_backup", "id_rsa.txt"],
     "folders of keys": [".ssh/config", ".gnupg/x", ".aws/config", ".kube/config", ".azure/a.json",
-                        ".docker/config.json", "secrets/.gcloud/x"],
+                        ".gcloud/x"],
     "Terraform variables": ["terraform.tfvars", "prod.auto.tfvars", "x.tfvars.json"],
     "Terraform state": ["terraform.tfstate", "terraform.tfstate.backup", "x.tfstate.17.backup"],
     "database logins": [".my.cnf", ".pgpass", ".mylogin.cnf", "pgpass.conf"],
@@ -265,7 +275,7 @@ NAMES: dict[str, list[str]] = {
                     ".s3cfg", ".boto", ".dockercfg", ".vault-token", ".terraformrc"],
     "credential files": ["credentials", "credentials.json", ".cargo/credentials.toml",
                          ".credentials", "credentials.yml", "client_secret.json",
-                         "client_secret_1.apps.json", "service-account.json", "auth.json"],
+                         "client_secret_1.apps.json", "service-account.json"],
     "secrets files": ["secrets.yml", "secrets.yaml", "secrets.json", "config/secrets.toml",
                       ".secrets", "secret.json", "local.secrets.json", "secrets.env"],
     "key stores": ["a.keystore", "a.kdbx", "a.jks", "a.ppk", "a.ovpn", "login.keychain-db",
@@ -273,9 +283,8 @@ NAMES: dict[str, list[str]] = {
     "Rails keys": ["config/master.key", "config/credentials/production.key"],
     "shell histories": [".bash_history", ".zsh_history", ".psql_history", ".mysql_history",
                         ".python_history", ".node_repl_history"],
-    "cloud logins": ["application_default_credentials.json", "accessTokens.json", "gha-creds-1.json",
-                     "kubeconfig", "my.kubeconfig", "kubeconfig.yaml"],
-    "agents' logins": [".claude.json", ".codex/auth.json", ".config/gh/hosts.yml", ".netlify/config.json"],
+    "cloud logins": ["application_default_credentials.json", "accessTokens.json",
+                     "gha-creds-1.json", "kubeconfig", "my.kubeconfig", "kubeconfig.yaml"],
     "names disguised": [".e\u200bnv", ".env\ufe0f", ".env\U000e0020", ".env\u115f", ".env\u3164",
                         ".env\u180b", "server.k\u2060ey", ".env\u00a0", "\u200e.env", ".env\u2800"],
 }  # fmt: skip

@@ -37,7 +37,7 @@ def test_what_indexing_leaves_out_can_be_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [".env", ".env.local", "server.pem", "ID_RSA", ".ssh/config", ".aws/x", "a/.npmrc"]
+    "name", [".env", ".env.local", "server.pem", "ID_RSA", ".ssh/config", ".aws/x", "a/prod.env"]
 )
 def test_secrets_are_not_opened_by_any_name(tmp_path: Path, name: str) -> None:
     place = tmp_path / name

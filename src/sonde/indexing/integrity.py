@@ -119,7 +119,7 @@ def _judge(
     kind = tree.kind_of(entry.path)
     if isinstance(entry, Skipped) or kind is None:
         return "gone" if states else None
-    size, mtime_ns, _ = refused.get(entry.path, (-1, -1, ""))
+    size, mtime_ns, *_ = refused.get(entry.path, (-1, -1, "", ""))
     if not states and (size, mtime_ns) == (entry.size, entry.mtime_ns):
         return None
     content = tree.read(entry.path)

@@ -2,11 +2,14 @@
 
 The deny list is matched against every name on the way to a file, as spelled and as displayed (see
 `globs.clean_path`), so that no invisible character lets one through. Secrets are matched in any
-letter case everywhere, the rest where the file system folds case. Nothing overrides the list.
+letter case everywhere, the rest where the file system folds case. Copies and backups of a secret
+(`.env~`, `Copy of id_rsa`) are that secret; samples (`.env.example`) are judged by their content.
+`Rules.allow` overrides what the list has beyond the specification, and nothing else.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ from typing import Any, NamedTuple
 
 from sonde.errors import InvalidPattern
 from sonde.text.globs import Glob, clean_path, compile_glob, compile_regex, translate_wildcards
+from sonde.types import Skipped
 
 REASONS: Mapping[str, str] = {
     "denied": "it is on the fixed deny list",
@@ -44,6 +48,8 @@ class Rules:
     include: tuple[str, ...] = ("**/*",)
     exclude: tuple[str, ...] = ()
     """Skips a file, or a folder with everything below it."""
+    allow: tuple[str, ...] = ()
+    """Admits files that look like secrets, and vendored folders (`vendor/`)."""
     respect_gitignore: bool = True
     max_file_bytes: int = 1024 * 1024
     max_depth: int = 20
@@ -64,18 +70,26 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A row of the deny list. A pattern is `name`, `*.suffix` or `prefix*`; `name/` is a folder."""
+    """A row of the deny list. A pattern is `name`, `*.suffix`, `prefix*` or
+    `prefix*suffix`; `name/` is a folder."""
 
     category: str
     patterns: tuple[str, ...]
     secret: bool = False
     files_only: bool = False
     """Whether patterns without a slash match files only."""
+    can_allow: bool = False
+    """Whether `Rules.allow` overrides it."""
+
+    def name_pattern(self, pattern: str) -> str:
+        """The pattern as verdicts show it: "*.pem (secrets)"."""
+        return f"{pattern} ({self.category})"
 
 
 DENY_LIST = (
     Denial("dependencies", (
-        "node_modules/", "jspm_packages/", "bower_components/", "vendor/", ".venv/", "venv/")),
+        "node_modules/", "jspm_packages/", "bower_components/", ".venv/", "venv/")),
+    Denial("vendored code", ("vendor/",), can_allow=True),
     Denial("version control", (".git/", ".hg/", ".svn/", ".git")),
     Denial("build artifacts", (
         "dist/", "build/", "out/", "target/", "__pycache__/", ".next/", ".nuxt/")),
@@ -87,11 +101,43 @@ DENY_LIST = (
     Denial("test coverage", ("coverage/", ".nyc_output/", ".pytest_cache/")),
     # Beyond the specification: other customary places of credentials.
     Denial("more secrets", (
-        ".ssh/", ".gnupg/", ".aws/", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.ppk",
-        "*.jks", "*.keystore", "*.kdbx", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
-        ".htpasswd", ".git-credentials", "credentials", "credentials.json", "*.tfstate"),
-        secret=True, files_only=True),
+        ".ssh/", ".gnupg/", ".aws/", ".kube/", ".azure/", ".gcloud/", "id_rsa", "id_dsa",
+        "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "*.p8", "*.ppk", "*.jks",
+        "*.bks", "*.keystore", "*.kdbx", "*.keychain", "*.keychain-db", "*.ovpn", "wallet.dat",
+        "*.env", ".envrc", ".netrc", "_netrc", ".pypirc", ".pgpass", "pgpass.conf", ".my.cnf",
+        ".mylogin.cnf", ".htpasswd", ".git-credentials", ".s3cfg", ".boto", ".dockercfg",
+        ".vault-token", ".terraformrc", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.kubeconfig",
+        "kubeconfig", "kubeconfig.yaml", "kubeconfig.yml", ".credentials", "credentials",
+        "credentials.json", "credentials.toml", "credentials.yml", "credentials.yaml",
+        "application_default_credentials.json", "accesstokens.json", "gha-creds-*.json",
+        "client_secret*.json", "service-account.json", "service_account.json", ".secrets",
+        "secret.json", "secrets.json", "secrets.toml", "secrets.yml", "secrets.yaml",
+        "*.secrets.json", ".claude.json", ".*_history"),
+        secret=True, files_only=True, can_allow=True),
 )  # fmt: skip
+
+_COPY_ENDS = (
+    "~", "#", ")", "bak", "backup", "copy", "old", "orig", "save", "swp", "swo", "tmp", "txt",
+    *"0123456789",
+)  # fmt: skip
+_COPY = re.compile(
+    r"(?:copy of |\.?#)?(.+?)(?:[#~]|[ ._-](?:bak|backup|copy|old|orig|save|swp|swo|tmp|txt|[0-9]+)"
+    r"| ?\([0-9]+\))*"
+)
+"""What file managers, editors and people add to the name of a copy."""
+_SAMPLE = re.compile(
+    r"(?:.*\.env|\.envrc|.*\.tfvars|secrets?|credentials)(?:[._-][\w-]+)*"
+    r"[._-](?:example|sample|template|dist|tpl|tmpl)(?:\.\w{1,5})?"
+    r"|(?:.*[._-])?(?:example|sample|template)\.env"
+)
+"""Samples of settings, which name the variables and hold no values."""
+
+_CAN_ALLOW = frozenset(
+    row.name_pattern(pattern) for row in DENY_LIST if row.can_allow for pattern in row.patterns
+)
+_REPORTED = _CAN_ALLOW | {
+    row.name_pattern(pattern) for row in DENY_LIST if row.secret for pattern in row.patterns
+}
 
 # Extensions of files that are never text, to save opening them. Content decides the rest.
 _BINARY_SUFFIXES = frozenset((
@@ -113,20 +159,22 @@ class _Names:
     def __init__(self, *, secret: bool, folder: bool, fold: bool = True) -> None:
         self._whole: dict[str, str] = {}
         self._suffixes: dict[str, str] = {}
-        self._prefixes: dict[str, str] = {}
+        self._prefixes: dict[tuple[str, str], str] = {}
         for row in DENY_LIST:
             for pattern in row.patterns if row.secret == secret else ():
                 if not (folder if pattern.endswith("/") else not (folder and row.files_only)):
                     continue
-                why = f"{pattern} ({row.category})"
+                why = row.name_pattern(pattern)
                 key = pattern.rstrip("/").casefold() if fold else pattern.rstrip("/")
                 if key.startswith("*"):
                     self._suffixes.setdefault(key[1:], why)
-                elif key.endswith("*"):
-                    self._prefixes.setdefault(key[:-1], why)
+                elif "*" in key:
+                    head, _, tail = key.partition("*")
+                    self._prefixes.setdefault((head, tail), why)
                 else:
                     self._whole.setdefault(key, why)
-        self._tails, self._heads = tuple(self._suffixes), tuple(self._prefixes)
+        self._tails = tuple(self._suffixes)
+        self._heads = tuple(head for head, _ in self._prefixes)
 
     def find(self, name: str) -> str | None:
         if name in self._whole:
@@ -135,7 +183,8 @@ class _Names:
         if name.endswith(self._tails):
             return next(why for suffix, why in self._suffixes.items() if name.endswith(suffix))
         if name.startswith(self._heads):
-            return next(why for prefix, why in self._prefixes.items() if name.startswith(prefix))
+            pairs = self._prefixes.items()
+            return next((w for (a, z), w in pairs if name.startswith(a) and name.endswith(z)), None)
         return None
 
 
@@ -149,35 +198,56 @@ class Gate:
         self._secret = {kind: _Names(secret=True, folder=kind) for kind in kinds}
         self._plain = {kind: _Names(secret=False, folder=kind, fold=fold) for kind in kinds}
         self._exclude: list[Glob] = [compile_glob(p, fold_case=fold) for p in rules.exclude]
+        self._allow: list[Glob] = [compile_glob(p, fold_case=fold) for p in rules.allow]
         everything = "**/*" in rules.include or "**" in rules.include or not rules.include
         self._include: list[Glob] | None = (
             None if everything else [compile_glob(p, fold_case=fold) for p in rules.include]
         )
 
-    def find_denial(self, name: str, *, folder: bool, secrets_only: bool = False) -> str | None:
-        """The row of the deny list that matches a name ("*.pem (secrets)")."""
+    def find_denial(
+        self, name: str, *, folder: bool, path: str = "", secrets_only: bool = False
+    ) -> str | None:
+        """The row of the deny list that matches a name ("*.pem (secrets)").
+
+        `path` is where it is in the project, for what `allow` names.
+        """
         spellings = [name]
-        if not name.isascii() or name[-1:] in (" ", "."):
+        if not (name.isascii() and name.isprintable()) or name[-1:] in (" ", "."):
             # Windows drops trailing dots and spaces when it opens a file.
-            spellings.append(clean_path(name).rstrip(" ."))
+            spellings.append(clean_path(name).strip().rstrip(" ."))
         for spelling in spellings:
             folded = spelling.casefold()
-            found = self._secret[folder].find(folded)
+            found = self._find_secret(folded, folder=folder)
             if not found and not secrets_only:
                 found = self._plain[folder].find(folded if self.rules.folds_case else spelling)
-            if found:
+            if found and not (found in _CAN_ALLOW and self.allows(path, folder=folder)):
                 return found
         return None
 
+    def _find_secret(self, folded: str, *, folder: bool) -> str | None:
+        found = self._secret[folder].find(folded)
+        if folder:
+            return found
+        if not found and (folded.endswith(_COPY_ENDS) or folded.startswith("copy of ")):
+            copied = _COPY.fullmatch(folded)
+            found = self._secret[folder].find(copied[1]) if copied else None
+        return None if found and _SAMPLE.fullmatch(folded) else found
+
+    def allows(self, path: str, *, folder: bool = False) -> bool:
+        """Whether `allow` names this file, or this folder."""
+        return _matches_any(self._allow, path, folder=folder)
+
     def excludes(self, path: str, *, folder: bool) -> bool:
         """Whether `exclude` matches this file, this folder, or everything in it."""
-        return any(
-            glob.matches(path) or (folder and glob.matches(f"{path}/")) for glob in self._exclude
-        )
+        return _matches_any(self._exclude, path, folder=folder)
 
     def includes(self, path: str) -> bool:
         """Whether `include` matches this file."""
         return self._include is None or any(glob.matches(path) for glob in self._include)
+
+
+def _matches_any(globs: list[Glob], path: str, *, folder: bool) -> bool:
+    return any(glob.matches(path) or (folder and glob.matches(f"{path}/")) for glob in globs)
 
 
 @lru_cache(maxsize=64)
@@ -190,10 +260,23 @@ def find_denied(path: str, rules: Rules | None = None, *, secrets_only: bool = F
     """The row of the deny list that matches any name of a path."""
     gate = compile_rules(rules or Rules())
     names = path.split("/")
-    for left, name in zip(range(len(names) - 1, -1, -1), names, strict=True):
-        if found := gate.find_denial(name, folder=left > 0, secrets_only=secrets_only):
+    for count, name in enumerate(names, 1):
+        folder, at = count < len(names), "/".join(names[:count])
+        if found := gate.find_denial(name, folder=folder, path=at, secrets_only=secrets_only):
             return found
     return None
+
+
+def is_reported(skipped: Skipped) -> bool:
+    """Whether the status names every such file: secrets, and vendored folders."""
+    return skipped.reason == "secret_content" or (
+        skipped.reason == "denied" and skipped.detail in _REPORTED
+    )
+
+
+def can_allow(reason: str, detail: str) -> bool:
+    """Whether `allow` in config.json admits what is skipped for this reason."""
+    return reason == "secret_content" or (reason == "denied" and detail in _CAN_ALLOW)
 
 
 def has_binary_suffix(name: str) -> bool:
@@ -206,9 +289,16 @@ def public_deny_list() -> list[str]:
     """The deny list as the generated config.json shows it."""
     return [
         "// These patterns are ALWAYS excluded and cannot be overridden:",
-        *(f"// - {', '.join(dict.fromkeys(row.patterns))}  ({row.category})" for row in DENY_LIST),
+        *_show_rows(can_allow=False),
         "// - Binary files (images, videos, etc.) are auto-detected and skipped",
+        "// These are excluded unless `allow` names the file or folder:",
+        *_show_rows(can_allow=True),
     ]
+
+
+def _show_rows(*, can_allow: bool) -> list[str]:
+    rows = [row for row in DENY_LIST if row.can_allow == can_allow]
+    return [f"// - {', '.join(dict.fromkeys(row.patterns))}  ({row.category})" for row in rows]
 
 
 GIT_FILE = ".gitignore"

@@ -112,7 +112,7 @@ class FileReader(OpenPath):
         text = decode_text(data)
         if text is None:
             return Skipped(named, "binary")
-        if secret := secret_in(text):
+        if secret := self._find_secret(text, path):
             return Skipped(named, "secret_content", secret)
         digest = hashlib.sha256(data).hexdigest()
         return FileContent(named, text, digest, len(data), clamp_mtime(facts))
@@ -131,10 +131,13 @@ class FileReader(OpenPath):
         if text is None:
             return Skipped(named, "binary")
         if vouched != (len(data), facts.st_mtime_ns) and (
-            secret := secret_in(text.decode("utf-8", "surrogatepass"))
+            secret := self._find_secret(text.decode("utf-8", "surrogatepass"), path)
         ):
             return Skipped(named, "secret_content", secret)
         return FileText(named, text, len(data), facts.st_mtime_ns)
+
+    def _find_secret(self, text: str, path: str) -> str | None:
+        return None if self._gate.allows(path) else secret_in(text, path)
 
     def _take(self, path: str) -> tuple[str, bytes, os.stat_result] | Skipped:
         """The file's name in the project, its bytes and its metadata."""
@@ -164,7 +167,8 @@ class FileReader(OpenPath):
     def _refuse(self, names: list[str]) -> tuple[str, str] | None:
         """Why the names are refused; those of open folders have passed."""
         for index in range(len(self._names), len(names)):
-            denial = self._gate.find_denial(names[index], folder=index < len(names) - 1)
+            folder, at = index < len(names) - 1, "/".join(names[: index + 1])
+            denial = self._gate.find_denial(names[index], folder=folder, path=at)
             if denial is not None:
                 return "denied", denial
         depth = self._source.rules.max_depth

@@ -24,7 +24,7 @@ TOKENS = {
     "Apify token": rf"apify_api_({_A}{{36}})",
     "Artifactory key": rf"AKCp({_A}{{69}})|cmVmd({_A}{{59}})\b",
     "Asana token": r"[12]/[0-9]{16}/([0-9]{16}:[0-9a-f]{32})",
-    "Atlassian token": rf"ATATT3({_W}{{160,}}=[0-9A-F]{{8}})|ATBB({_A}{{32}})\b|ATCTT3({_W}{{100,}})",
+    "Atlassian token": rf"AT[AC]TT3({_W}{{100,}}=[0-9A-F]{{8}})|ATBB({_A}{{32}})\b",
     "AWS access key": r"(?:AKIA|ASIA|ABIA|ACCA)([A-Z2-7]{16})\b",
     "AWS Bedrock key": rf"ABSK({_B}{{109,}})",
     "Azure client secret": r"([A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34})",
@@ -49,7 +49,7 @@ TOKENS = {
     "Fly.io token": rf"fm[12][ar]?_({_B}{{100,}})|fo1_({_W}{{43}})\b",
     "Frame.io token": rf"fio-u-({_W}{{64}})",
     "GitHub token": rf"gh[pousr]_({_A}{{36,255}})\b|github_pat_({_A}{{22}}_{_A}{{59}})\b",
-    "GitLab token": rf"(?:gl(?:pat|dt|rt|ptt|ft|agent|imt|soat|ffct)-|glcbt-{_A}{{1,5}}_|gloas-|GR1348941)"
+    "GitLab token": r"(?:gl(?:pat|dt|rt|ptt|ft|agent|imt|soat|ffct|oas|cbt)-|GR1348941)"
     rf"({_W}{{20,}})",
     "Google API key": rf"AIza({_W}{{35}})(?:[^A-Za-z0-9_-]|$)",
     "Google OAuth secret": rf"GOCSPX-({_W}{{28}})",
@@ -76,7 +76,8 @@ TOKENS = {
     "npm token": rf"npm_({_A}{{36}})\b",
     "NVIDIA key": rf"nvapi-({_W}{{60,}})",
     "Octopus key": r"API-([A-Z0-9]{25,30})\b",
-    "OpenAI key": rf"sk-(?:[a-z]{{1,12}}-)?({_W}{{16,}}T3BlbkFJ{_W}{{16,}})|sk-or-v1-([0-9a-f]{{64}})",
+    "OpenAI key": rf"sk-(?:[a-z]{{1,12}}-)?({_W}{{16,}}T3BlbkFJ{_W}{{16,}})",
+    "OpenRouter key": r"sk-or-v1-([0-9a-f]{64})",
     "OpenShift token": rf"sha256~({_W}{{43}})",
     "Perplexity key": rf"pplx-({_A}{{48,}})",
     "PlanetScale key": r"pscale_(?:pw|tkn|oauth)_([A-Za-z0-9_=.-]{32,})",
@@ -93,17 +94,20 @@ TOKENS = {
     "Sentry token": rf"sntry[us]_({_W}{{64,}})",
     "Shippo key": rf"shippo_live_({_H}{{40}})",
     "Shopify token": rf"shp(?:at|ca|pa|ss|tka)_({_H}{{32}})\b",
-    "Slack token": r"xox[abeoprs]-([0-9A-Z]{1,}-[A-Za-z0-9-]{12,})|xapp-([0-9]-[A-Z0-9]+-[0-9]+-[a-z0-9]{40,})",
-    "Slack webhook": rf"hooks\.slack\.com/(?:services|workflows|triggers)/(T[A-Z0-9]{{8,}}/{_A}{{8,}}/{_A}{{20,}})",
+    "Slack token": r"xox[abeoprs]-([0-9A-Z]{1,}-[A-Za-z0-9-]{12,})"
+    r"|xapp-([0-9]-[A-Z0-9]+-[0-9]+-[a-z0-9]{40,})",
+    "Slack webhook": r"hooks\.slack\.com/(?:services|workflows|triggers)/"
+    rf"(T[A-Z0-9]{{8,}}/{_A}{{8,}}/{_A}{{20,}})",
     "SonarQube token": rf"sq[upa]_({_H}{{40}})\b",
     "Sourcegraph token": rf"sgp_(?:(?:{_H}{{16}}|local)_)?({_H}{{40}})\b",
     "Square token": rf"EAAA({_W}{{56,64}})\b|sq0[a-z]{{3}}-({_W}{{22,43}})",
     "Stripe key": rf"[rs]k_live_({_A}{{20,}})|whsec_({_B}{{24,}})",
     "Supabase key": rf"sbp_({_H}{{40}})\b|sb_secret_({_W}{{22,}})",
     "Tailscale key": rf"tskey-(?:[a-z]+-)?({_A}{{8,}}-{_A}{{20,}})",
-    "Teams webhook": rf"webhook\.office\.com/webhookb2/({_UUID}@{_UUID}/IncomingWebhook/[a-z0-9]{{32}})",
+    "Teams webhook": r"webhook\.office\.com/webhookb2/"
+    rf"({_UUID}@{_UUID}/IncomingWebhook/[a-z0-9]{{32}})",
     "Telegram token": rf"([0-9]{{8,10}}:AA{_W}{{33}})(?:[^A-Za-z0-9_-]|$)",
-    "Twilio key": rf"SK([0-9a-f]{{32}})\b",
+    "Twilio key": r"SK([0-9a-f]{32})\b",
     "Typeform token": rf"tfp_({_W}{{40,}})",
     "xAI key": rf"xai-({_A}{{70,}})",
     "Yandex key": rf"AQVN({_W}{{35,38}})\b|t1\.[A-Z0-9a-z_-]+[=]{{0,2}}\.({_W}{{86}})",
@@ -161,19 +165,19 @@ _SCHEMES = (
     r"mssql|sqlserver|oracle|nats|kafka|clickhouse|couchbase|cockroachdb|cloudinary|ssh|snowflake)"
     r"(?:\+[a-z0-9]+)?"
 )
-_PASSWORD = r"[A-Za-z0-9!$%^*_.~+=-]"
+_TYPED = r"[A-Za-z0-9!$%^*_.~+=-]"
 PASSWORDS = {
-    "password in an address": rf"\b{_SCHEMES}://[A-Za-z0-9_.%+-]*:({_PASSWORD}{{8,}})@"
+    "password in an address": rf"\b{_SCHEMES}://[A-Za-z0-9_.%+-]*:({_TYPED}{{8,}})@"
     r"[A-Za-z0-9\[]",
     "password in a connection string": r"(?i)[;?&\"' ](?:amp;)?"
-    rf"(?:password|pwd|accountkey|sharedaccesskey)=({_PASSWORD}{{8,}}|{_B}{{43,86}}={{1,2}})"
+    rf"(?:password|pwd|accountkey|sharedaccesskey)=({_TYPED}{{8,}}|{_B}{{43,86}}={{1,2}})"
     r"[;&\"'\s<]",
-    "password of Oracle": rf"jdbc:oracle:thin:[a-zA-Z0-9_]{{1,30}}/({_PASSWORD}{{8,}})@",
+    "password of Oracle": rf"jdbc:oracle:thin:[a-zA-Z0-9_]{{1,30}}/({_TYPED}{{8,}})@",
     "password on a command line": r"(?:\bcurl [^\n]*(?:-u|--user)[ =][\"']?"
     r"[A-Za-z0-9_.@-]+:|\s--password[= ][\"']?|\bsshpass -p ?[\"']?|(?:PGPASSWORD|MYSQL_PWD)="
-    rf"[\"']?)({_PASSWORD}{{8,}}){_EDGE}",
+    rf"[\"']?)({_TYPED}{{8,}}){_EDGE}",
     "netrc login": r"\bmachine\s+\S{1,80}\s+login\s+\S{1,80}\s+password\s+"
-    rf"({_PASSWORD}{{8,}})",
+    rf"({_TYPED}{{8,}})",
     "password in XML": r"(?i)<password>([^<>\s${}]{8,100})</password>",
 }
 """Passwords, which may be short, in places where nothing else stands."""

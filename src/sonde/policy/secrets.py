@@ -1,8 +1,8 @@
 """Private keys, tokens and passwords in text that is about to be indexed, imported or shown.
 
 One pass of a set of expressions over the text tells which kinds may be in it; most texts end there.
-A match counts if its value is random: examples from documentation (AKIAIOSFODNN7EXAMPLE, ghp_xxxx…),
-words, counters and variables do not. docs/secrets.md lists what is found, and how well.
+A match counts if its value is random: examples (AKIAIOSFODNN7EXAMPLE, ghp_xxxx…), words,
+counters and variables do not. docs/secrets.md lists what is found, and how well.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from sonde.policy.secret_shapes import HINTS, KEYS, NAMED, PASSWORDS, RESTS, TOKENS
 
+SECRETS_VERSION = 1  # grows when the same text gives another verdict, so that it is read again
 _Family = Literal["key", "token", "named", "password"]
 
 
@@ -37,10 +38,11 @@ _MARKS = frozenset(("PuTTY private key", "Ansible vault"))  # a secret by how th
 _SET_MEMORY_BYTES = 1 << 24  # for the automaton; with half of it, it is built more than once
 
 _TEST_PATH = re.compile(
-    r"(?i)(?:^|/)(?:[^/]*[._-])?(?:tests?|specs?|testing|fixtures?|testdata|__tests__|jvmtest)/"
-    r"|(?:^|/)(?:test_[^/]*|[^/]*(?:[._-]|[a-z])(?:tests?|spec)|conftest)\.\w+$"
+    r"(?:^|/)(?i:(?:[^/]*[._-])?(?:tests?|specs?|testing|fixtures?|testdata|__tests__))/"
+    r"|(?:^|/)(?i:test_[^/]*|conftest|(?:[^/]*[._-])?(?:tests?|spec))\.\w+$"
+    r"|[a-z0-9](?:Tests?|Spec)(?:\.\w+$|/)"
 )
-"""Files of tests, where random values beside a name are made up. Keys and tokens count even there."""
+"""Files of tests, where random values beside a name are made up. Keys and tokens still count."""
 _EXAMPLE = re.compile(r"(?i)example|sample|placeholder|redacted|changeme|dummy")
 _SHORT_EXAMPLE = re.compile(
     r"(?i)(?:secret|token|test|fake|your|here|foo|bar|insert|change|abc|key|my|api)"

@@ -189,7 +189,7 @@ def judge_name(path: str, name: str, kind: str, gate: Gate, scope: Scope | None)
     folder = kind == "folder"
     if show_path(name) != name:
         return Skipped(show_path(path), "bad_name")
-    denial = gate.find_denial(name, folder=folder)
+    denial = gate.find_denial(name, folder=folder, path=path)
     if denial is not None:
         return Skipped(path, "denied", denial)
     if kind in ("symlink", "special"):

@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -22,7 +22,7 @@ from sonde.errors import (
 )
 from sonde.indexing.diff import compare_tree
 from sonde.indexing.pipeline import coverage_of
-from sonde.policy.admit import REASONS
+from sonde.policy.admit import REASONS, can_allow
 from sonde.policy.changes import remove_hook
 from sonde.policy.roots import resolve_inside
 from sonde.projects.find import find_project, indexed_project, known_roots, require_consent
@@ -197,9 +197,21 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         progress=job.progress if job and indexing else None,
         last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
         skipped=metadata.skipped if metadata else {},
-        skipped_examples=metadata.skipped_examples if metadata else (),
+        skipped_examples=tuple(
+            map(_explain_skipped, metadata.skipped_examples if metadata else ())
+        ),
+        config_file=str(project.folder / "config.json"),
         warnings=tuple(project.settings.warnings),
     )
+
+
+def _explain_skipped(skipped: Mapping[str, str]) -> Mapping[str, str]:
+    """What was left out, and how to index it although it looks like a secret."""
+    path, reason, detail = (skipped.get(name, "") for name in ("path", "reason", "detail"))
+    if can_allow(reason, detail):
+        pattern = f"{path}/" if detail.startswith("vendor/") else path
+        return {**skipped, "next": f'to index it, add "{pattern}" to `allow` in config.json'}
+    return skipped
 
 
 def _describe_following(project: Project) -> tuple[bool, dict[str, object]]:

@@ -263,7 +263,7 @@ def _suggest(
 CONFIG_VERSION = 1  # of the format; every file so far has it
 
 _GROUPS = (
-    ("include", "exclude"),
+    ("include", "exclude", "allow"),
     ("respect_gitignore", "max_file_size", "max_files"),
     ("doc_patterns", "index_docs"),
     ("enhanced_tool_descriptions",),

@@ -26,6 +26,7 @@ class Settings:
     home: Path
     include: tuple[str, ...] = ("**/*",)
     exclude: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
     respect_gitignore: bool = True
     max_file_size: int = 1024 * 1024  # in bytes
     max_files: int = 50_000
@@ -172,6 +173,9 @@ _PATH = r"[^\0]{0,4096}"
 RULES: dict[str, Rule] = {
     "include": _list("include", "Glob patterns for files to index. Default: all files."),
     "exclude": _list("exclude", "Glob patterns to skip (in addition to hardcoded excludes)."),
+    "allow": _list("allow",
+        "Glob patterns of files to index although they look like secrets, and of vendored folders "
+        "('vendor/'). Default: none."),
     "respect_gitignore": _flag("respectGitignore",
         "If true, also excludes files matching .gitignore."),
     "max_file_size": Rule("maxFileSize", "a size such as '500KB' or '1MB'",

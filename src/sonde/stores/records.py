@@ -23,7 +23,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
 T = TypeVar("T")
 Json = Mapping[str, object]  # an object of a JSON file, before it is checked
-Refusals = dict[str, tuple[int, int, str]]  # refused files: path -> size, mtime, reason
+Refusals = dict[str, tuple[int, int, str, str]]  # path -> size, mtime, reason, detail
 _CHECKS_FILE = "integrity.json"
 _REPAIRED = ("changed", "missing", "gone", "broken", "strays", "vectors")
 
@@ -208,8 +208,8 @@ def load_refused(folder: Path) -> Refusals:
     found: Refusals = {}
     for name, fact in _get(_load_versioned(folder / "refused-files.json"), "files", dict).items():
         match fact:
-            case [int(size), int(time), str(reason)]:
-                found[name] = (size, time, reason)
+            case [int(size), int(time), str(reason), *rest]:
+                found[name] = (size, time, reason, "".join(map(str, rest)))
     return found
 
 

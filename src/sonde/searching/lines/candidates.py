@@ -107,7 +107,7 @@ class LineCandidates:
         }
         refused = {
             path
-            for path, (size, mtime, _) in load_refused(folder).items()
+            for path, (size, mtime, *_) in load_refused(folder).items()
             if (entry := entries.get(path)) and (entry.size, entry.mtime_ns) == (size, mtime)
         }
         self._index = index = _Index(
