@@ -17,7 +17,7 @@ import os
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sonde.errors import FileMissing, FileNotAdmitted
@@ -30,15 +30,17 @@ from sonde.policy.roots import (
     skip_unreadable,
     split_inside,
 )
-from sonde.policy.secrets import secret_in
+from sonde.policy.secrets import secret_in, secret_in_bytes
 from sonde.types import FileContent, FileText, Skipped
 
 _PART_BYTES = 1 << 20  # large enough for the disk, small enough for memory
 _OVERLAP_BYTES = 1 << 14
 """Longer than any known secret, so that none is missed where two parts meet."""
-_MAX_VERDICTS = 1_000  # about 300 KB of memory
-_VERDICTS: dict[tuple[int, int, int, int], bool] = {}
-"""Device, inode, size and time of a file -> whether it contains a secret."""
+_LOOK_BYTES = 1 << 23
+"""What is looked through before anything is shown: 30 ms; the rest when it is read."""
+_MAX_CLEAN = 1_000  # about 300 KB of memory
+_CLEAN: dict[tuple[int, int, int, int], None] = {}
+"""Device, inode, size and time of files whose beginning contains no secret."""
 SNIFFED_BYTES = 8192
 """A NUL among this many first bytes means that a file is binary, as in git."""
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
@@ -207,21 +209,39 @@ class FileReader(OpenPath):
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """An open file; close it after use."""
+    """An open file; close it after use. What is read of it is looked through first."""
 
     descriptor: int
     size: int
     mtime_ns: int
+    path: str
+    unseen_from: int
+    """The first byte that was not looked through when it was opened."""
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
-        """Its bytes from `start` to before `end`."""
-        os.lseek(self.descriptor, start, os.SEEK_SET)
+        """Its bytes from `start` to before `end`; raises `FileNotAdmitted` at a secret.
+
+        Each part is looked through with what is around it, so the work is bounded by what is read.
+        """
         while start < end:
-            part = os.read(self.descriptor, min(_PART_BYTES, end - start))
+            stop = min(start + _PART_BYTES, end)
+            first = start
+            if stop > self.unseen_from:
+                first = max(start - _OVERLAP_BYTES, 0)
+                window = self._read_at(first, min(stop + _OVERLAP_BYTES, self.size))
+                if _contains_secret(window, self.path):
+                    raise _refuse_shown(self.path, "secret_content")
+            else:
+                window = self._read_at(start, stop)
+            part = window[start - first : stop - first]
             if not part:
                 return
             start += len(part)
             yield part
+
+    def _read_at(self, start: int, end: int) -> bytes:
+        os.lseek(self.descriptor, start, os.SEEK_SET)
+        return os.read(self.descriptor, max(end - start, 0))
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -236,7 +256,7 @@ def may_show(names: Sequence[str]) -> bool:
 def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
     """Open a file below a root; raises `FileMissing`, or `FileNotAdmitted` if it may not be shown.
 
-    `look_inside` also refuses text that contains a secret.
+    `look_inside` also refuses a file with a secret in its beginning, and reading on stops at one.
     """
     names = split_inside(root, path)
     shown = show_path("/".join(names))
@@ -249,17 +269,24 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
         if reason == "missing":
             raise FileMissing(f"{shown}: {error.strerror}", path=shown) from error
         raise _refuse_shown(shown, reason) from error
-    file = ShownFile(descriptor, facts.st_size, facts.st_mtime_ns)
+    size = facts.st_size
+    file = ShownFile(descriptor, size, facts.st_mtime_ns, shown, 0 if look_inside else size)
     try:
         if facts.st_nlink > 1:
             raise _refuse_shown(shown, "hard_link")
-        identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-        if look_inside and _contains_secret(file, identity):
-            raise _refuse_shown(shown, "secret_content")
+        if not look_inside:
+            return file
+        identity = (facts.st_dev, facts.st_ino, size, facts.st_mtime_ns)
+        if identity not in _CLEAN:
+            for _ in file.read(0, min(size, _LOOK_BYTES)):
+                pass
+            while len(_CLEAN) >= _MAX_CLEAN:
+                _CLEAN.pop(next(iter(_CLEAN)), None)
+            _CLEAN[identity] = None
+        return replace(file, unseen_from=min(size, _LOOK_BYTES))
     except BaseException:
         file.close()
         raise
-    return file
 
 
 def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes, int, int]:
@@ -272,33 +299,11 @@ def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes
         return digest.digest(), file.size, file.mtime_ns // 1_000_000
 
 
-def _contains_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:
-    """Whether a text contains a secret; cached for as long as the file is the same."""
-    known = _VERDICTS.get(identity)
-    if known is None:
-        known = _search_secret(file)
-        while len(_VERDICTS) >= _MAX_VERDICTS:
-            _VERDICTS.pop(next(iter(_VERDICTS)), None)
-        _VERDICTS[identity] = known
-    return known
-
-
-def _search_secret(file: ShownFile) -> bool:
-    tail, encoding = b"", ""
-    for number, part in enumerate(file.read(0, file.size)):
-        if number == 0:
-            encoding = next((named for mark, named in MARKS if part.startswith(mark)), "")
-            if not encoding and decode_text(part[:SNIFFED_BYTES]) is None:
-                return False
-        data = tail + part
-        # a character that is cut in the middle hides nothing else
-        text = data.decode(encoding, "replace") if encoding else decode_text(data)
-        if text is None:
-            text = data.decode("latin-1")
-        if secret_in(text) is not None:
-            return True
-        tail = part[-_OVERLAP_BYTES:]
-    return False
+def _contains_secret(data: bytes, path: str) -> bool:
+    """Whether bytes contain a secret in any encoding that writes ASCII as ASCII, with or without
+    NULs between (UTF-16, UTF-32, either order of bytes, marked or not)."""
+    views = [data, data.replace(b"\0", b"")] if b"\0" in data else [data]
+    return any(secret_in_bytes(view, path) is not None for view in views)
 
 
 def _refuse_shown(path: str, reason: str) -> FileNotAdmitted:

@@ -75,7 +75,11 @@ _COMMON_PAIRS = frozenset(
 
 def secret_in(text: str, path: str = "") -> str | None:
     """The kind and place of a secret in a text ("AWS access key on line 3"), never its value."""
-    data = text.encode("utf-8", "surrogatepass")
+    return secret_in_bytes(text.encode("utf-8", "surrogatepass"), path)
+
+
+def secret_in_bytes(data: bytes, path: str = "") -> str | None:
+    """The same for the bytes of a file."""
     for shape in _find_shapes(data):
         for match, _ in _find_values(shape, data, path):
             line = data.count(b"\n", 0, match.start()) + 1
