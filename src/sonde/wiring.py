@@ -31,6 +31,7 @@ from sonde.policy.read import read_document
 from sonde.policy.roots import resolve_inside
 from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
+from sonde.runtime.private import mend_storage
 from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
 from sonde.runtime.work import Work
 from sonde.settings import (
@@ -80,6 +81,7 @@ def build_app(
         require_memory(_REQUIRED_BYTES)
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
+    mend_storage(settings.home)
     key = load_signing_key(settings.home)
     results = ResultSets(key)
     if stays:

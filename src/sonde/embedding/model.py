@@ -32,6 +32,7 @@ from sonde.embedding.base import Mode, Vectors, make_units
 from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, plan_batches, run_session
 from sonde.embedding.services import MALFORMED
 from sonde.errors import EmbeddingFailed, InvalidRequest, MissingExtra, ModelDownloadFailed
+from sonde.runtime.private import make_folder, open_private
 
 HUB = "https://huggingface.co"
 GRAPHS = ("onnx/model.onnx", "model.onnx")
@@ -287,7 +288,7 @@ def fetch_model(
         for file in files:
             address = f"{hub}/{quote(name)}/resolve/{revision}/{quote(file.path)}"
             target = beside / file.path
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             _try(lambda at=address, to=target, one=file: _save(at, to, one, show), pause_s)  # type: ignore[misc]
         try:
             beside.rename(place)
@@ -365,7 +366,10 @@ def _save(address: str, target: Path, file: _File, show: Callable[[int], None]) 
     whole = hashlib.sha256()
     git = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
     size = 0
-    with urlopen(address, timeout=_TIMEOUT_S) as answer, target.open("wb") as out:  # noqa: S310
+    with (
+        urlopen(address, timeout=_TIMEOUT_S) as answer,  # noqa: S310
+        open(target, "wb", opener=open_private) as out,
+    ):
         while part := answer.read(_READ_AT_ONCE):
             size += len(part)
             if size > file.size:

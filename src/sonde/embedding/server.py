@@ -26,6 +26,7 @@ from typing import Any
 from sonde.embedding.base import Embedder, Mode, load_provider
 from sonde.embedding.services import is_loopback
 from sonde.errors import SondeError
+from sonde.runtime.private import make_folder, open_private
 from sonde.runtime.work import try_lock
 
 PORT = 8121  # the default that the documentation names
@@ -176,8 +177,8 @@ def serve_until_idle(folder: Path, idle_s: float) -> bool:
     """Serve the bundled model until idle. Returns false if another process already does."""
     embedder = load_provider("deep")
     place = place_of(folder, embedder.name)
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    make_folder(folder)
+    lock = open_private(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
     try:
         if not try_lock(lock):
             return False
@@ -186,7 +187,7 @@ def serve_until_idle(folder: Path, idle_s: float) -> bool:
             serving.start()
             try:
                 temporary = place.with_suffix(f".{os.getpid()}")
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 facts = {"port": server.server_port, "token": server.token, "pid": os.getpid()}
                 with os.fdopen(descriptor, "w") as file:
                     json.dump(facts, file)

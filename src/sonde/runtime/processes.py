@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Never, TypeVar
 
 from sonde.errors import OutOfMemory
+from sonde.runtime.private import hide_files
 
 _PIPE_BYTES = 1 << 20
 """Capacity of a pipe where the system lets us choose; a smaller one makes both sides wake often."""
@@ -190,6 +191,7 @@ def serve_parent(answer: Callable[[Any], object]) -> Never:
     target = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not reach the parent
     share_heap()
+    hide_files()
     values: queue.SimpleQueue[object] = queue.SimpleQueue()
 
     def receive_values() -> None:

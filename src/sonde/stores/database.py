@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from urllib.parse import quote
 import apsw
 
 from sonde.errors import DiskFull, IndexBusy, IndexCorrupt, PermissionDenied, StorageUnusable
+from sonde.runtime.private import make_folder, open_private
 from sonde.stores.files import refuse_newer, report_full, report_unusable, translate_os_errors
 
 Value = str | int | float | bytes | None
@@ -83,6 +85,16 @@ def connect_frozen(path: Path, *, immutable: bool) -> apsw.Connection:
     return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
+def connect_private(path: Path) -> apsw.Connection:
+    """A connection that makes the file, for this user alone, if there is none.
+
+    SQLite gives its log and its shared file the mode of the database.
+    """
+    with contextlib.suppress(OSError):  # SQLite says what is wrong
+        os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+    return apsw.Connection(str(path))
+
+
 def _read_file_state(path: Path) -> list[tuple[int, int]]:
     """Time and size of the database and of its log."""
     facts = []
@@ -147,7 +159,7 @@ class Database:
     def _open(self) -> None:
         try:
             with translate_errors(self.path):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self.path.parent)
                 writer = self._connect(_WRITE_CACHE_KB, create=True)
                 try:
                     self._prepare(writer)
@@ -285,8 +297,10 @@ class Database:
             connection = connect_frozen(self.path, immutable=self._frozen.immutable)
         else:
             # a reader must not create an empty database where one was deleted
-            flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-            connection = apsw.Connection(str(self.path), flags=flags)
+            if create:
+                connection = connect_private(self.path)
+            else:
+                connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(_BUSY_MS)
         connection.execute(f"PRAGMA cache_size = -{cache_kb}; PRAGMA temp_store = MEMORY")
         return connection
