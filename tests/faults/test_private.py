@@ -81,12 +81,7 @@ def test_the_other_store_is_private_too(sonde: Any) -> None:
 
 def test_a_program_that_imports_sonde_keeps_its_umask_and_stores_privately(sonde: Any) -> None:
     sonde.environ["SONDE_EMBEDDING"] = "static"
-    text = (
-        "import os, sonde\n"
-        "sonde.index()\n"
-        "sonde.search('function')\n"
-        "assert os.umask(0) == 0\n"
-    )
+    text = "import os, sonde\nsonde.index()\nsonde.search('function')\nassert os.umask(0) == 0\n"
     done = subprocess.run(
         [sys.executable, "-c", text], cwd=sonde.project, env=sonde.variables, umask=OPEN,
         capture_output=True, text=True,

@@ -8,9 +8,11 @@ import string
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from sonde.app import App
 from sonde.runtime.work import Work
-from sonde.tools.code import search_code
+from sonde.tools.code import cortex_search, search_code
 from sonde.tools.index import create_index, get_index_status
 
 SECRET = "".join(random.Random(3).choices(string.ascii_letters + string.digits, k=40))
@@ -76,3 +78,19 @@ def test_what_is_allowed_is_indexed_and_left_out_again_when_it_is_not(
     last = open_app(start=root)
     assert set(index(last)) == {"settings.py", "vendor", "prod.env", ".env"}
     assert not {"settings.py", "prod.env", "vendor/lib/walrus.py"} & find(last)
+
+
+@pytest.mark.row("003-C70")
+def test_a_sample_of_settings_is_data_by_its_names_and_a_secret_in_it_keeps_it_out(
+    open_app: Callable[..., App], tmp_path: Path
+) -> None:
+    root = make_project(tmp_path / "shop")
+    (root / ".env.example").write_text("WALRUS_URL=http://walrus.test\n")
+    (root / ".env.sample").write_text(f"WALRUS_TOKEN={SECRET}\n")
+    app = open_app(start=root)
+    assert ".env.sample" in index(app)
+    found = cortex_search(app, "WALRUS", chunk_types=("data",), work=Work())["results"]
+    chunk = found[0]["chunk"]
+    assert (chunk["chunk_type"], chunk["title"]) == ("data", ".env.example")
+    assert "WALRUS_URL" in chunk["text"]
+    assert "http" not in chunk["text"]
