@@ -32,7 +32,14 @@ from sonde.policy.roots import resolve_inside
 from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.private import mend_storage
-from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
+from sonde.runtime.processes import (
+    Child,
+    name_process,
+    require_files,
+    require_memory,
+    serve_parent,
+    share_heap,
+)
 from sonde.runtime.work import Work
 from sonde.settings import (
     CORTEX_FILE,
@@ -57,6 +64,8 @@ _SWITCH_S = 0.0005
 """How long background work may keep an answer waiting, each time; Python's 5 ms add up, since an
 answer lets go of the interpreter at every look at the disk."""
 _REQUIRED_BYTES = 128 << 20  # with less memory left, libraries end the process instead of raising
+_REQUIRED_FILES = 64  # a walk of 20 folders, eight databases with their logs, pipes of children
+_SERVED_FILES = 4_096  # a server has a connection for each client, too
 _CORTEX_FILE_BYTES = 100_000  # a `.cortex/config.yml` that is larger is not read
 _CHECK_REPORT_S = 0.2  # how often a check in a child process reports its progress
 
@@ -81,6 +90,7 @@ def build_app(
         require_memory(_REQUIRED_BYTES)
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
+    require_files(_REQUIRED_FILES, _SERVED_FILES if stays else _REQUIRED_FILES)
     mend_storage(settings.home)
     key = load_signing_key(settings.home)
     results = ResultSets(key)

@@ -19,7 +19,7 @@ _EXAMPLES = 20  # omitted files that a report names, enough to see a pattern
 _MOST_REPORTED = 1_000  # secrets and vendored folders, all of which it names; about 100 KB
 _REPORT_EVERY_FILES = 2_000  # walking this many files takes about as long as a person notices
 _WORTH_NAMING = frozenset(
-    {"secret_content", "unreadable", "bad_name", "too_large", "symlink", CUT_SHORT}
+    {"secret_content", "unreadable", "bad_name", "too_large", "symlink", "mount", CUT_SHORT}
 )
 
 Stores = Mapping[Kind, ChunkStore]

@@ -30,6 +30,7 @@ REASONS: Mapping[str, str] = {
     "hard_link": "it has another name, which may be outside the project",
     "special": "it is not a regular file",
     "folder": "it is a folder",
+    "mount": "it is on another file system; `roots` in config.json can name it",
     "too_deep": "it is too many folders deep",
     "too_large": "it is larger than `maxFileSize`",
     "unreadable": "the operating system refuses to read it",

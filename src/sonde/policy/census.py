@@ -170,7 +170,7 @@ class _Count:
             changed = self._forget(path) or changed
         for child in new:
             try:
-                with folder.enter(child.path.split("/")[-2]) as inner:
+                with folder.enter(child.path.split("/")[-2], same_system=True) as inner:
                     changed = self._list(child, inner) or changed
             except OSError:
                 changed = self._leave(child) or changed

@@ -129,15 +129,27 @@ class Folder:
         elif not stat.S_ISDIR(place.lstat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(place))
 
-    def enter(self, name: str) -> Folder:
-        """The folder of that name in this one; raises `OSError` if it is a link."""
+    def enter(self, name: str, *, same_system: bool = False) -> Folder:
+        """The folder of that name in this one; raises `OSError` if it is a link.
+
+        `same_system` also refuses a mount: a folder of another file system.
+        """
         try:
-            return Folder(self._at(name), above=self._descriptor)
+            inner = Folder(self._at(name), above=self._descriptor)
+            if same_system and inner.device() != self.device():
+                inner.close()
+                raise OSError(errno.EXDEV, "another file system", name)
+            return inner
         except NotADirectoryError:
             # Linux reports a link this way, too.
             if stat.S_ISLNK(self.look_at(name).st_mode):
                 raise OSError(errno.ELOOP, "symbolic link", name) from None
             raise
+
+    def device(self) -> int:
+        """The file system that it is on."""
+        place: int | Path = self._place if self._descriptor is None else self._descriptor
+        return os.stat(place).st_dev  # noqa: PTH116 - a descriptor is no path
 
     def scan(self) -> list[os.DirEntry[str]]:
         """Its entries in the order of names; they are valid until the folder is closed."""
@@ -239,7 +251,7 @@ class OpenPath:
 
     def _enter(self, name: str) -> None:
         """Open a folder in the innermost one, and make it the innermost."""
-        self._folders.append(self._innermost().enter(name))
+        self._folders.append(self._innermost().enter(name, same_system=True))
         self._names.append(name)
 
     def _innermost(self) -> Folder:
@@ -285,7 +297,7 @@ def open_below(root: Path, names: Sequence[str]) -> tuple[int, os.stat_result]:
 _SKIP_REASONS = {
     errno.ELOOP: "symlink", errno.EMLINK: "symlink", errno.ENOENT: "missing",
     errno.ENOTDIR: "missing", errno.EISDIR: "folder", errno.ENXIO: "special",
-    errno.ENODEV: "special",
+    errno.ENODEV: "special", errno.EXDEV: "mount",
 }  # fmt: skip
 
 

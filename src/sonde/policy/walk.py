@@ -153,7 +153,7 @@ class Checker(OpenPath):
 
 
 def _open_level(above: Level, name: str, rules: Rules) -> Level:
-    folder = above.folder.enter(name)
+    folder = above.folder.enter(name, same_system=True)
     try:
         entries = folder.scan()
     except OSError:

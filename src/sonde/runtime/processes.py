@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Never, TypeVar
 
-from sonde.errors import OutOfMemory
+from sonde.errors import OutOfMemory, TooFewFiles
 from sonde.runtime.private import hide_files
 
 _PIPE_BYTES = 1 << 20
@@ -80,6 +80,22 @@ def require_memory(size: int) -> None:
             f"a limit of {limit >> 20} MB of address space (ulimit -v) leaves {room} MB,"
             f" of which {size >> 20} MB may be needed at once"
         )
+
+
+def require_files(needed: int, wanted: int) -> None:
+    """Raise the limit of open files towards `wanted`; raises `TooFewFiles` below `needed`."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            soft = most
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raise TooFewFiles(f"RLIMIT_NOFILE is {soft}", limit=soft, needed=needed)
 
 
 def trim_heap() -> None:

@@ -21,6 +21,7 @@ _SKIP_REASONS = {
     "symlink": "symbolic links",
     "hard_link": "hard links",
     "special": "no regular files",
+    "mount": "on another file system",
     "bad_name": "with a name that is not UTF-8",
     "secret_content": "with a secret inside",
     "cut_short": "indexed in part",
