@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 import json
+import sys
 import threading
 import time
 import uuid
@@ -126,8 +127,10 @@ TTL_S = 300.0
 SWEEP_S = 60.0  # a fifth of the TTL, so that memory is freed soon after it
 MOST_SETS = 100
 """Rankings kept at a time, as documented."""
-MOST_CHARS = 64_000_000
-"""Text of all kept rankings together; the least recently used make room."""
+MOST_BYTES = 64_000_000
+"""Memory of all kept rankings together; the least recently used make room."""
+HIT_BYTES = 1_500
+"""What a hit takes beside its text: its place, reasons and file; measured, without what it shares."""
 
 
 @dataclass(slots=True)
@@ -141,8 +144,8 @@ class ResultSet:
     last_used: float
     facts: Any
     """What every page says of the whole ranking; its tool knows the type."""
-    chars: int
-    """Text of all hits, which `MOST_CHARS` limits."""
+    size: int
+    """Bytes of memory, which `MOST_BYTES` limits."""
     pages: dict[int, int] = field(default_factory=lambda: {0: 1})
     """Offset -> number of the page that starts there; a budget makes pages of unequal length."""
 
@@ -168,16 +171,16 @@ class ResultSets:
         self, parameters: Mapping[str, Any], hits: Sequence[Any], facts: Any = None
     ) -> ResultSet:
         """Freeze a ranking."""
-        chars = sum(len(hit.text) for hit in hits)
+        size = sum(sys.getsizeof(hit.text) + HIT_BYTES for hit in hits)
         kept = ResultSet(
-            uuid.uuid4().hex, dict(parameters), tuple(hits), self._clock(), facts, chars
+            uuid.uuid4().hex, dict(parameters), tuple(hits), self._clock(), facts, size
         )
         with self._lock:
             self._drop_expired()
             self._sets[kept.id] = kept
-            total = sum(one.chars for one in self._sets.values())
-            while len(self._sets) > MOST_SETS or (total > MOST_CHARS and len(self._sets) > 1):
-                total -= self._sets.popitem(last=False)[1].chars
+            total = sum(one.size for one in self._sets.values())
+            while len(self._sets) > MOST_SETS or (total > MOST_BYTES and len(self._sets) > 1):
+                total -= self._sets.popitem(last=False)[1].size
         return kept
 
     def find(self, parameters: Mapping[str, Any]) -> ResultSet | None:
