@@ -159,7 +159,7 @@ def test_memory_is_counted_in_bytes_of_text_in_any_script_and_of_what_is_beside_
         before = tracemalloc.get_traced_memory()[0]
         made = [
             Hit(
-                "/p", "code", f"src/module{n}/file{n}.py", Span(n + 300, n + 310, n + 999, n + 9999),
+                "/p", "code", f"src/module{n}/file{n}.py", Span(n + 9, n + 10, n + 999, n + 9999),
                 text * 10, n / 7, "rrf", "python", f"symbol_{n}",
                 tuple((name, n * 1.1) for name in ("words", "vector", "name", "path", "rerank")),
                 state=FileState(f"src/{n}/file{n}.py", f"{n:064x}", n + 999, n, "python", "code"),

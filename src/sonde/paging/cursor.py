@@ -130,7 +130,7 @@ MOST_SETS = 100
 MOST_BYTES = 64_000_000
 """Memory of all kept rankings together; the least recently used make room."""
 HIT_BYTES = 1_500
-"""What a hit takes beside its text: its place, reasons and file; measured, without what it shares."""
+"""What a hit takes beside its text, measured: its place, its reasons and its file."""
 
 
 @dataclass(slots=True)
