@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.waiting import PATIENCE_S
 
-from .conftest import TOY, Server
+from .conftest import TOY, Server, bearer
 
 HEAD_S, BODY_S = 0.6, 1.2
 
@@ -92,3 +93,22 @@ def test_many_half_requests_are_all_gone_and_others_are_served_meanwhile(server:
     finally:
         for client in slow:
             client.close()
+
+
+def test_a_user_with_many_long_calls_leaves_room_for_others(locked: Server) -> None:
+    host = urlsplit(locked.url).netloc
+    key = bearer("anna")["Authorization"]
+    request = f"GET /api/wait HTTP/1.1\r\nhost: {host}\r\nauthorization: {key}\r\n\r\n"
+    many = [connect(locked) for _ in range(60)]
+    try:
+        for client in many:
+            client.sendall(request.encode())
+        # later than theirs on the same loop, so every one of theirs has begun or waits its turn
+        assert locked.ask("/healthz")[0] == 200
+        assert locked.ask("/api/caller", headers=bearer("bert"))[0] == 200
+        answered, _, _ = select.select(many, [], [], 0)
+        assert not answered
+    finally:
+        for client in many:
+            client.close()
+    assert locked.ask("/api/caller", headers=bearer("anna"))[0] == 200

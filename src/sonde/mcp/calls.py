@@ -14,7 +14,8 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 from uuid import uuid4
@@ -44,6 +45,10 @@ MAX_SESSION_CHARS = 200
 """A session names itself in the address; it is kept in memory."""
 PROGRESS_INTERVAL_S = 0.2
 """Least time between progress notifications: clients redraw on each."""
+
+CALLS_PER_USER = 16
+"""Calls of one user that run at a time; more wait. There are 40 threads (anyio's default), so that
+whoever sends many heavy searches leaves more than half of them to others."""
 
 _log = logging.getLogger("sonde.mcp")
 
@@ -104,6 +109,8 @@ class Calls:
 
     def __init__(self) -> None:
         self._running: set[Work] = set()
+        self._turns: dict[str, tuple[anyio.CapacityLimiter, int]] = {}
+        """Of each user with calls: how many run, and how many there are."""
         self._worked = False
         self._changed = threading.Condition()
         # over stdio a process serves one client: the process is the session
@@ -128,12 +135,26 @@ class Calls:
     async def run_work(self, verb: Callable[[Work], Any], work: Work) -> Any:
         """The same for a `Work` that the caller has prepared."""
         try:
-            return await anyio.to_thread.run_sync(
-                self._run_tracked, verb, work, abandon_on_cancel=True
-            )
+            async with self._turn(work.caller.user):
+                return await anyio.to_thread.run_sync(
+                    self._run_tracked, verb, work, abandon_on_cancel=True
+                )
         except anyio.get_cancelled_exc_class():
             work.cancel()
             raise
+
+    @asynccontextmanager
+    async def _turn(self, user: str) -> AsyncIterator[None]:
+        """Wait until this user runs fewer calls than one may; used on the loop alone."""
+        limiter, waiting = self._turns.get(user) or (anyio.CapacityLimiter(CALLS_PER_USER), 0)
+        self._turns[user] = limiter, waiting + 1
+        try:
+            async with limiter:
+                yield
+        finally:
+            limiter, waiting = self._turns.pop(user)
+            if waiting > 1:
+                self._turns[user] = limiter, waiting - 1
 
     def read_caller(self, ctx: Context) -> Caller:
         """The caller that the guard has identified, or the one client of this process."""
