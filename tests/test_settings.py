@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidRequest, StorageUnusable, UnknownArgument
-from sonde.policy.admit import public_deny_list
+from sonde.policy.deny_list import public_deny_list
 from sonde.settings import RULES, Settings, apply_project_config, load_settings, render_config
 
 RFC_CONFIG = """\

@@ -381,8 +381,7 @@ class IndexStatus:
     last_error: Json | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Reason -> number of files."""
-    skipped_examples: tuple[Mapping[str, str], ...] = ()
-    """Of secrets and vendored folders all, of other reasons a few."""
+    skipped_examples: tuple[Mapping[str, str], ...] = ()  # all secrets, a few of other reasons
     config_file: str = ""
     warnings: tuple[str, ...] = ()
 

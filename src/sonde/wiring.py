@@ -26,7 +26,8 @@ from sonde.errors import (
 from sonde.indexing.sources import Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
 from sonde.paging.cursor import ResultSets
-from sonde.policy.admit import Rules, public_deny_list
+from sonde.policy.admit import Rules
+from sonde.policy.deny_list import public_deny_list
 from sonde.policy.read import read_document
 from sonde.policy.roots import resolve_inside
 from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace

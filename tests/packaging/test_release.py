@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,14 @@ def test_what_is_tested_lies_within_the_bounds() -> None:
         name, _, least = text.partition("==")
         if name != "tokenizers":
             assert version(name) in Requirement(f"{name}>={least}").specifier
+
+
+def test_the_model_card_names_the_files_that_are_bundled_by_their_hashes() -> None:
+    folder = ROOT / "src" / "sonde" / "embedding" / "models"
+    text = (folder / "MODEL_CARD.md").read_text()
+    card = dict(re.findall(r"\| `([\w.-]+)` \| `([0-9a-f]{64})` \|", text))
+    files = [path for path in folder.iterdir() if path.suffix != ".md"]
+    assert card == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.policy.admit import DENY_LIST, Rules, compile_rules, has_binary_suffix, public_deny_list
+from sonde.policy.admit import Rules, compile_rules
+from sonde.policy.deny_list import DENY_LIST, has_binary_suffix, public_deny_list
 
 SENSITIVE = compile_rules(Rules(folds_case=False))
 FOLDING = compile_rules(Rules(folds_case=True))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sonde.indexing.sources import Tree
-from sonde.policy.admit import is_reported
+from sonde.policy.deny_list import is_reported
 from sonde.runtime.work import Work
 from sonde.stores.chunks.base import ChunkStore
 from sonde.types import FileState, Kind, ListedFile, Progress, Skipped

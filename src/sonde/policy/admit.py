@@ -9,7 +9,6 @@ letter case everywhere, the rest where the file system folds case. Copies and ba
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sonde.errors import InvalidPattern
+from sonde.policy.deny_list import DeniedNames, can_allow
 from sonde.text.globs import Glob, clean_path, compile_glob, compile_regex, translate_wildcards
-from sonde.types import Skipped
 
 REASONS: Mapping[str, str] = {
     "denied": "it is on the fixed deny list",
@@ -69,126 +68,6 @@ class Source(NamedTuple):
     rules: Rules
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """A row of the deny list. A pattern is `name`, `*.suffix`, `prefix*` or
-    `prefix*suffix`; `name/` is a folder."""
-
-    category: str
-    patterns: tuple[str, ...]
-    secret: bool = False
-    files_only: bool = False
-    """Whether patterns without a slash match files only."""
-    can_allow: bool = False
-    """Whether `Rules.allow` overrides it."""
-
-    def name_pattern(self, pattern: str) -> str:
-        """The pattern as verdicts show it: "*.pem (secrets)"."""
-        return f"{pattern} ({self.category})"
-
-
-DENY_LIST = (
-    Denial("dependencies", (
-        "node_modules/", "jspm_packages/", "bower_components/", ".venv/", "venv/")),
-    Denial("vendored code", ("vendor/",), can_allow=True),
-    Denial("version control", (".git/", ".hg/", ".svn/", ".git")),
-    Denial("build artifacts", (
-        "dist/", "build/", "out/", "target/", "__pycache__/", ".next/", ".nuxt/")),
-    Denial("secrets", (".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx"), secret=True),
-    Denial("logs/locks", (
-        "*.log", "*.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Gemfile.lock",
-        "poetry.lock"), files_only=True),
-    Denial("IDE config", (".idea/", ".vscode/", ".DS_Store", "*.swp", "*.swo")),
-    Denial("test coverage", ("coverage/", ".nyc_output/", ".pytest_cache/")),
-    # Beyond the specification: other customary places of credentials.
-    Denial("more secrets", (
-        ".ssh/", ".gnupg/", ".aws/", ".kube/", ".azure/", ".gcloud/", "id_rsa", "id_dsa",
-        "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "*.p8", "*.ppk", "*.jks",
-        "*.bks", "*.keystore", "*.kdbx", "*.keychain", "*.keychain-db", "*.ovpn", "wallet.dat",
-        "*.env", ".envrc", ".netrc", "_netrc", ".pypirc", ".pgpass", "pgpass.conf", ".my.cnf",
-        ".mylogin.cnf", ".htpasswd", ".git-credentials", ".s3cfg", ".boto", ".dockercfg",
-        ".vault-token", ".terraformrc", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.kubeconfig",
-        "kubeconfig", "kubeconfig.yaml", "kubeconfig.yml", ".credentials", "credentials",
-        "credentials.json", "credentials.toml", "credentials.yml", "credentials.yaml",
-        "application_default_credentials.json", "accesstokens.json", "gha-creds-*.json",
-        "client_secret*.json", "service-account.json", "service_account.json", ".secrets",
-        "secret.json", "secrets.json", "secrets.toml", "secrets.yml", "secrets.yaml",
-        "*.secrets.json", ".claude.json", ".*_history"),
-        secret=True, files_only=True, can_allow=True),
-)  # fmt: skip
-
-_COPY_ENDS = (
-    "~", "#", ")", "bak", "backup", "copy", "old", "orig", "save", "swp", "swo", "tmp", "txt",
-    *"0123456789",
-)  # fmt: skip
-_COPY = re.compile(
-    r"(?:copy of |\.?#)?(.+?)(?:[#~]|[ ._-](?:bak|backup|copy|old|orig|save|swp|swo|tmp|txt|[0-9]+)"
-    r"| ?\([0-9]+\))*"
-)
-"""What file managers, editors and people add to the name of a copy."""
-_SAMPLE = re.compile(
-    r"(?:.*\.env|\.envrc|.*\.tfvars|secrets?|credentials)(?:[._-][\w-]+)*"
-    r"[._-](?:example|sample|template|dist|tpl|tmpl)(?:\.\w{1,5})?"
-    r"|(?:.*[._-])?(?:example|sample|template)\.env"
-)
-"""Samples of settings, which name the variables and hold no values."""
-
-_CAN_ALLOW = frozenset(
-    row.name_pattern(pattern) for row in DENY_LIST if row.can_allow for pattern in row.patterns
-)
-_REPORTED = _CAN_ALLOW | {
-    row.name_pattern(pattern) for row in DENY_LIST if row.secret for pattern in row.patterns
-}
-
-# Extensions of files that are never text, to save opening them. Content decides the rest.
-_BINARY_SUFFIXES = frozenset((
-    "png", "jpg", "jpeg", "gif", "bmp", "ico", "icns", "webp", "avif", "heic", "tif", "tiff",
-    "psd", "xcf", "mp3", "mp4", "m4a", "m4v", "mov", "avi", "mkv", "webm", "wav", "flac", "ogg",
-    "opus", "aac", "wma", "wmv", "zip", "gz", "tgz", "bz2", "xz", "zst", "7z", "rar", "tar",
-    "jar", "war", "ear", "whl", "egg", "deb", "rpm", "apk", "dmg", "iso", "exe", "dll", "so",
-    "dylib", "a", "o", "pdb", "class", "pyc", "pyo", "pyd", "wasm", "node", "bin", "db", "sqlite",
-    "sqlite3", "mdb", "parquet", "arrow", "feather", "npy", "npz", "h5", "hdf5", "pkl", "pickle",
-    "pt", "pth", "onnx", "safetensors", "gguf", "tflite", "pdf", "docx", "xls", "xlsx", "ppt",
-    "pptx", "odt", "ods", "odp", "epub", "mobi", "ttf", "otf", "woff", "woff2", "eot", "blend",
-    "fbx", "glb", "swf",
-))  # fmt: skip
-
-
-class _Names:
-    """Patterns of the deny list, indexed to look a name up."""
-
-    def __init__(self, *, secret: bool, folder: bool, fold: bool = True) -> None:
-        self._whole: dict[str, str] = {}
-        self._suffixes: dict[str, str] = {}
-        self._prefixes: dict[tuple[str, str], str] = {}
-        for row in DENY_LIST:
-            for pattern in row.patterns if row.secret == secret else ():
-                if not (folder if pattern.endswith("/") else not (folder and row.files_only)):
-                    continue
-                why = row.name_pattern(pattern)
-                key = pattern.rstrip("/").casefold() if fold else pattern.rstrip("/")
-                if key.startswith("*"):
-                    self._suffixes.setdefault(key[1:], why)
-                elif "*" in key:
-                    head, _, tail = key.partition("*")
-                    self._prefixes.setdefault((head, tail), why)
-                else:
-                    self._whole.setdefault(key, why)
-        self._tails = tuple(self._suffixes)
-        self._heads = tuple(head for head, _ in self._prefixes)
-
-    def find(self, name: str) -> str | None:
-        if name in self._whole:
-            return self._whole[name]
-        # one test for all of them, as nearly every name matches none
-        if name.endswith(self._tails):
-            return next(why for suffix, why in self._suffixes.items() if name.endswith(suffix))
-        if name.startswith(self._heads):
-            pairs = self._prefixes.items()
-            return next((w for (a, z), w in pairs if name.startswith(a) and name.endswith(z)), None)
-        return None
-
-
 class Gate:
     """Compiled rules that decide about many names."""
 
@@ -196,8 +75,8 @@ class Gate:
         self.rules = rules
         fold = rules.folds_case
         kinds = (False, True)
-        self._secret = {kind: _Names(secret=True, folder=kind) for kind in kinds}
-        self._plain = {kind: _Names(secret=False, folder=kind, fold=fold) for kind in kinds}
+        self._secret = {kind: DeniedNames(secret=True, folder=kind) for kind in kinds}
+        self._plain = {kind: DeniedNames(secret=False, folder=kind, fold=fold) for kind in kinds}
         self._exclude: list[Glob] = [compile_glob(p, fold_case=fold) for p in rules.exclude]
         self._allow: list[Glob] = [compile_glob(p, fold_case=fold) for p in rules.allow]
         everything = "**/*" in rules.include or "**" in rules.include or not rules.include
@@ -218,21 +97,13 @@ class Gate:
             spellings.append(clean_path(name).strip().rstrip(" ."))
         for spelling in spellings:
             folded = spelling.casefold()
-            found = self._find_secret(folded, folder=folder)
+            secret = self._secret[folder]
+            found = secret.find(folded) if folder else secret.find_copied(folded)
             if not found and not secrets_only:
                 found = self._plain[folder].find(folded if self.rules.folds_case else spelling)
-            if found and not (found in _CAN_ALLOW and self.allows(path, folder=folder)):
+            if found and not (can_allow("denied", found) and self.allows(path, folder=folder)):
                 return found
         return None
-
-    def _find_secret(self, folded: str, *, folder: bool) -> str | None:
-        found = self._secret[folder].find(folded)
-        if folder:
-            return found
-        if not found and (folded.endswith(_COPY_ENDS) or folded.startswith("copy of ")):
-            copied = _COPY.fullmatch(folded)
-            found = self._secret[folder].find(copied[1]) if copied else None
-        return None if found and _SAMPLE.fullmatch(folded) else found
 
     def allows(self, path: str, *, folder: bool = False) -> bool:
         """Whether `allow` names this file, or this folder."""
@@ -266,40 +137,6 @@ def find_denied(path: str, rules: Rules | None = None, *, secrets_only: bool = F
         if found := gate.find_denial(name, folder=folder, path=at, secrets_only=secrets_only):
             return found
     return None
-
-
-def is_reported(skipped: Skipped) -> bool:
-    """Whether the status names every such file: secrets, and vendored folders."""
-    return skipped.reason == "secret_content" or (
-        skipped.reason == "denied" and skipped.detail in _REPORTED
-    )
-
-
-def can_allow(reason: str, detail: str) -> bool:
-    """Whether `allow` in config.json admits what is skipped for this reason."""
-    return reason == "secret_content" or (reason == "denied" and detail in _CAN_ALLOW)
-
-
-def has_binary_suffix(name: str) -> bool:
-    """Whether the name alone shows that the file is not text."""
-    _, dot, suffix = name.rpartition(".")
-    return bool(dot) and suffix.lower() in _BINARY_SUFFIXES
-
-
-def public_deny_list() -> list[str]:
-    """The deny list as the generated config.json shows it."""
-    return [
-        "// These patterns are ALWAYS excluded and cannot be overridden:",
-        *_show_rows(can_allow=False),
-        "// - Binary files (images, videos, etc.) are auto-detected and skipped",
-        "// These are excluded unless `allow` names the file or folder:",
-        *_show_rows(can_allow=True),
-    ]
-
-
-def _show_rows(*, can_allow: bool) -> list[str]:
-    rows = [row for row in DENY_LIST if row.can_allow == can_allow]
-    return [f"// - {', '.join(dict.fromkeys(row.patterns))}  ({row.category})" for row in rows]
 
 
 GIT_FILE = ".gitignore"

@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sonde.errors import FileMissing, FileNotAdmitted
-from sonde.policy.admit import REASONS, Source, compile_rules, find_denied, has_binary_suffix
+from sonde.policy.admit import REASONS, Source, compile_rules, find_denied
+from sonde.policy.deny_list import has_binary_suffix
 from sonde.policy.roots import (
     OpenPath,
     clamp_mtime,

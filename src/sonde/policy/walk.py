@@ -20,9 +20,9 @@ from sonde.policy.admit import (
     Scope,
     compile_rules,
     find_denied,
-    has_binary_suffix,
     open_scope,
 )
+from sonde.policy.deny_list import has_binary_suffix
 from sonde.policy.roots import (
     Folder,
     OpenPath,

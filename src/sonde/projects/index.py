@@ -22,8 +22,9 @@ from sonde.errors import (
 )
 from sonde.indexing.diff import compare_tree
 from sonde.indexing.pipeline import coverage_of
-from sonde.policy.admit import REASONS, can_allow
+from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
+from sonde.policy.deny_list import can_allow
 from sonde.policy.roots import resolve_inside
 from sonde.projects.find import find_project, indexed_project, known_roots, require_consent
 from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace

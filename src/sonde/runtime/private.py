@@ -11,8 +11,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-_FOLDER_MODE = 0o700
-_FILE_MODE = 0o600
+_FOLDER_MODE = 0o700  # to list and enter it: its user alone
+_FILE_MODE = 0o600  # to read and write it: its user alone
 _OWN_NAMES = frozenset((
     "indexes", "files", "knowledge", "embedding", "models", "logs", "config.json", "key",
     "users.json", "users.lock",

@@ -33,7 +33,7 @@ from sonde.version import __version__
 from sonde.web.guard import MAX_BODY_BYTES, Access, Guard
 from sonde.web.metrics import Meter, Metrics
 from sonde.web.pages.html import refuse_request
-from sonde.web.patience import Patience, PatientProtocol
+from sonde.web.patience import PatientProtocol, TimeLimits
 from sonde.web.rest import RouteEndpoint, describe_routes
 
 TRIM_INTERVAL_S = 5.0
@@ -210,7 +210,7 @@ def serve_http(
     app: Application,
     access: Access,
     ready: Callable[[str], None],
-    patience: Patience = Patience(),  # noqa: B008 - a frozen value
+    patience: TimeLimits = TimeLimits(),  # noqa: B008 - a frozen value
 ) -> None:
     """Serve until SIGINT or SIGTERM. Calls `ready(address)` once listening."""
     check_access(access)

@@ -13,7 +13,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
-class Patience(NamedTuple):
+class TimeLimits(NamedTuple):
     """Seconds that a client may take."""
 
     head_s: float = 10.0
@@ -27,7 +27,7 @@ class Patience(NamedTuple):
 class PatientProtocol(H11Protocol):
     """One connection, which is closed when its client takes too long."""
 
-    def __init__(self, *args: Any, patience: Patience, **options: Any) -> None:
+    def __init__(self, *args: Any, patience: TimeLimits, **options: Any) -> None:
         super().__init__(*args, **options)
         self._patience = patience
         self._awaited: object = None
