@@ -47,8 +47,8 @@ PROGRESS_INTERVAL_S = 0.2
 """Least time between progress notifications: clients redraw on each."""
 
 CALLS_PER_USER = 16
-"""Calls of one user that run at a time; more wait. There are 40 threads (anyio's default), so that a
-user who sends many heavy searches leaves more than half of them to others."""
+"""Calls of one user that run at a time; more wait. There are 40 threads (anyio's default), so a user
+who sends many heavy searches leaves more than half of them to others."""
 
 _log = logging.getLogger("sonde.mcp")
 

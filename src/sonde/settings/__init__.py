@@ -263,12 +263,12 @@ def _suggest(
 CONFIG_VERSION = 1  # of the format; every file so far has it
 
 _GROUPS = (
-    ("include", "exclude", "allow"),
+    ("include", "exclude"),
     ("respect_gitignore", "max_file_size", "max_files"),
     ("doc_patterns", "index_docs"),
     ("enhanced_tool_descriptions",),
     ("indexing_strategy", "lazy_idle_threshold"),
-    ("watching", "roots", "chunking", "store", "embedding"),
+    ("allow", "watching", "roots", "chunking", "store", "embedding"),
     ("tool_names", "toolsets", "max_tokens"),
 )
 _UNEDITED_NOTE = (

@@ -173,9 +173,6 @@ _PATH = r"[^\0]{0,4096}"
 RULES: dict[str, Rule] = {
     "include": _list("include", "Glob patterns for files to index. Default: all files."),
     "exclude": _list("exclude", "Glob patterns to skip (in addition to hardcoded excludes)."),
-    "allow": _list("allow",
-        "Glob patterns of files to index although they look like secrets, and of vendored folders "
-        "('vendor/'). Default: none."),
     "respect_gitignore": _flag("respectGitignore",
         "If true, also excludes files matching .gitignore."),
     "max_file_size": Rule("maxFileSize", "a size such as '500KB' or '1MB'",
@@ -193,6 +190,9 @@ RULES: dict[str, Rule] = {
         "Default: 'realtime'."),
     "lazy_idle_threshold": _number("lazyIdleThreshold",
         "Seconds of inactivity before lazy indexing triggers. Default: 30."),
+    "allow": _list("allow",
+        "Glob patterns of files to index although they look like secrets, and of vendored folders "
+        "('vendor/'). Default: none."),
     "watching": _choice("watching", Watching,
         "How a server notices changes: 'auto' (file events), 'polling' (checking now and then), or "
         "'off' (checking before searches). Default: 'auto'."),
