@@ -24,7 +24,7 @@ from sonde.embedding.base import DEEP_DIMENSIONS, DEEP_NAME, Mode, Vectors
 from sonde.embedding.server import MAX_BODY_BYTES, place_of, prove
 from sonde.embedding.services import PATIENCE, embed_in_batches
 from sonde.errors import EmbeddingFailed
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 
 _IDLE_S = 300.0  # the process ends after this long without a request
 _START_S = 30.0  # a busy machine takes seconds to start Python and listen
@@ -142,7 +142,7 @@ class LocalEmbedder:
         command = [self._python, "-P", "-m", "sonde.embedding.server"]
         try:
             make_folder(self._folder)
-            with open(self._log, "wb", opener=open_private) as log:
+            with self._log.open("wb") as log:
                 process = subprocess.Popen(
                     [*command, str(self._folder), str(self._idle_s)],
                     stdin=subprocess.DEVNULL,

@@ -32,7 +32,7 @@ from sonde.embedding.base import Mode, Vectors, make_units
 from sonde.embedding.onnx import OnnxEmbedder, open_session, pad_rows, plan_batches, run_session
 from sonde.embedding.services import MALFORMED
 from sonde.errors import EmbeddingFailed, InvalidRequest, MissingExtra, ModelDownloadFailed
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 
 HUB = "https://huggingface.co"
 GRAPHS = ("onnx/model.onnx", "model.onnx")
@@ -366,10 +366,7 @@ def _save(address: str, target: Path, file: _File, show: Callable[[int], None]) 
     whole = hashlib.sha256()
     git = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
     size = 0
-    with (
-        urlopen(address, timeout=_TIMEOUT_S) as answer,  # noqa: S310
-        open(target, "wb", opener=open_private) as out,
-    ):
+    with urlopen(address, timeout=_TIMEOUT_S) as answer, target.open("wb") as out:  # noqa: S310
         while part := answer.read(_READ_AT_ONCE):
             size += len(part)
             if size > file.size:

@@ -26,7 +26,7 @@ from typing import Any
 from sonde.embedding.base import Embedder, Mode, load_provider
 from sonde.embedding.services import is_loopback
 from sonde.errors import SondeError
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 from sonde.runtime.work import try_lock
 
 PORT = 8121  # the default that the documentation names
@@ -178,7 +178,7 @@ def serve_until_idle(folder: Path, idle_s: float) -> bool:
     embedder = load_provider("deep")
     place = place_of(folder, embedder.name)
     make_folder(folder)
-    lock = open_private(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+    lock = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not try_lock(lock):
             return False
@@ -187,7 +187,7 @@ def serve_until_idle(folder: Path, idle_s: float) -> bool:
             serving.start()
             try:
                 temporary = place.with_suffix(f".{os.getpid()}")
-                descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
                 facts = {"port": server.server_port, "token": server.token, "pid": os.getpid()}
                 with os.fdopen(descriptor, "w") as file:
                     json.dump(facts, file)

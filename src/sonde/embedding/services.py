@@ -25,7 +25,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from sonde.embedding.base import Mode, Vectors, make_units
 from sonde.errors import EmbeddingFailed
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 
 _MAX_ANSWER_BYTES = 256 << 20  # many times the largest batch of vectors as JSON
 _MAX_PAUSE_S = 20.0  # whatever a service names in Retry-After
@@ -217,8 +217,7 @@ class Identity:
         temporary = self._place.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
         try:
             make_folder(self._place.parent)
-            with open(temporary, "w", encoding="utf-8", opener=open_private) as file:
-                json.dump(known, file, indent=1, sort_keys=True)
+            temporary.write_text(json.dumps(known, indent=1, sort_keys=True), "utf-8")
             temporary.replace(self._place)
         except OSError:
             temporary.unlink(missing_ok=True)  # then only this process knows it

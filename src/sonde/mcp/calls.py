@@ -14,8 +14,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 from uuid import uuid4
@@ -47,8 +46,7 @@ PROGRESS_INTERVAL_S = 0.2
 """Least time between progress notifications: clients redraw on each."""
 
 CALLS_PER_USER = 16
-"""Calls of one user that run at a time; more wait. There are 40 threads (anyio's default), so a user
-who sends many heavy searches leaves more than half of them to others."""
+"""Calls of one user that run at a time, of anyio's 40 threads; more wait, others are answered."""
 
 _log = logging.getLogger("sonde.mcp")
 
@@ -109,8 +107,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._running: set[Work] = set()
-        self._turns: dict[str, tuple[anyio.CapacityLimiter, int]] = {}
-        """Of each user with calls: how many run, and how many there are."""
+        self._turns: dict[str, anyio.CapacityLimiter] = {}  # of each user
         self._worked = False
         self._changed = threading.Condition()
         # over stdio a process serves one client: the process is the session
@@ -135,26 +132,16 @@ class Calls:
     async def run_work(self, verb: Callable[[Work], Any], work: Work) -> Any:
         """The same for a `Work` that the caller has prepared."""
         try:
-            async with self._turn(work.caller.user):
+            user = work.caller.user
+            if user not in self._turns:
+                self._turns[user] = anyio.CapacityLimiter(CALLS_PER_USER)
+            async with self._turns[user]:
                 return await anyio.to_thread.run_sync(
                     self._run_tracked, verb, work, abandon_on_cancel=True
                 )
         except anyio.get_cancelled_exc_class():
             work.cancel()
             raise
-
-    @asynccontextmanager
-    async def _turn(self, user: str) -> AsyncIterator[None]:
-        """Wait until this user runs fewer calls than one may; used on the loop alone."""
-        limiter, waiting = self._turns.get(user) or (anyio.CapacityLimiter(CALLS_PER_USER), 0)
-        self._turns[user] = limiter, waiting + 1
-        try:
-            async with limiter:
-                yield
-        finally:
-            limiter, waiting = self._turns.pop(user)
-            if waiting > 1:
-                self._turns[user] = limiter, waiting - 1
 
     def read_caller(self, ctx: Context) -> Caller:
         """The caller that the guard has identified, or the one client of this process."""

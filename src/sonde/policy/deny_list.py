@@ -18,18 +18,12 @@ class Denial:
     secret: bool = False
     files_only: bool = False
     """Whether patterns without a slash match files only."""
-    can_allow: bool = False
-    """Whether `Rules.allow` overrides it."""
-
-    def name_pattern(self, pattern: str) -> str:
-        """The pattern as verdicts show it: "*.pem (secrets)"."""
-        return f"{pattern} ({self.category})"
 
 
 DENY_LIST = (
     Denial("dependencies", (
         "node_modules/", "jspm_packages/", "bower_components/", ".venv/", "venv/")),
-    Denial("vendored code", ("vendor/",), can_allow=True),
+    Denial("vendored code", ("vendor/",)),
     Denial("version control", (".git/", ".hg/", ".svn/", ".git")),
     Denial("build artifacts", (
         "dist/", "build/", "out/", "target/", "__pycache__/", ".next/", ".nuxt/")),
@@ -53,7 +47,7 @@ DENY_LIST = (
         "client_secret*.json", "service-account.json", "service_account.json", ".secrets",
         "secret.json", "secrets.json", "secrets.toml", "secrets.yml", "secrets.yaml",
         "*.secrets.json", ".claude.json", ".*_history"),
-        secret=True, files_only=True, can_allow=True),
+        secret=True, files_only=True),
 )  # fmt: skip
 
 _COPY_ENDS = (
@@ -72,12 +66,7 @@ _SAMPLE = re.compile(
 )
 """Samples of settings, which name the variables and hold no values."""
 
-_CAN_ALLOW = frozenset(
-    row.name_pattern(pattern) for row in DENY_LIST if row.can_allow for pattern in row.patterns
-)
-_REPORTED = _CAN_ALLOW | {
-    row.name_pattern(pattern) for row in DENY_LIST if row.secret for pattern in row.patterns
-}
+_CAN_ALLOW = ("(vendored code)", "(more secrets)")  # rows beyond the specification
 
 # Extensions of files that are never text, to save opening them. Content decides the rest.
 _BINARY_SUFFIXES = frozenset((
@@ -104,7 +93,7 @@ class DeniedNames:
             for pattern in row.patterns if row.secret == secret else ():
                 if not (folder if pattern.endswith("/") else not (folder and row.files_only)):
                     continue
-                why = row.name_pattern(pattern)
+                why = f"{pattern} ({row.category})"
                 key = pattern.rstrip("/").casefold() if fold else pattern.rstrip("/")
                 if key.startswith("*"):
                     self._suffixes.setdefault(key[1:], why)
@@ -137,16 +126,14 @@ class DeniedNames:
         return None if found and _SAMPLE.fullmatch(name) else found
 
 
-def is_reported(skipped: Skipped) -> bool:
-    """Whether the status names every such file: secrets, and vendored folders."""
-    return skipped.reason == "secret_content" or (
-        skipped.reason == "denied" and skipped.detail in _REPORTED
-    )
-
-
 def can_allow(reason: str, detail: str) -> bool:
     """Whether `allow` in config.json admits what is skipped for this reason."""
-    return reason == "secret_content" or (reason == "denied" and detail in _CAN_ALLOW)
+    return reason == "secret_content" or detail.endswith(_CAN_ALLOW)
+
+
+def is_reported(skipped: Skipped) -> bool:
+    """Whether the status names every such file: secrets, and vendored folders."""
+    return can_allow(skipped.reason, skipped.detail) or skipped.detail.endswith("(secrets)")
 
 
 def has_binary_suffix(name: str) -> bool:
@@ -157,15 +144,11 @@ def has_binary_suffix(name: str) -> bool:
 
 def public_deny_list() -> list[str]:
     """The deny list as the generated config.json shows it."""
+    rows = [f"// - {', '.join(row.patterns)}  ({row.category})" for row in DENY_LIST]
     return [
         "// These patterns are ALWAYS excluded and cannot be overridden:",
-        *_show_rows(can_allow=False),
+        *(row for row in rows if not row.endswith(_CAN_ALLOW)),
         "// - Binary files (images, videos, etc.) are auto-detected and skipped",
         "// These are excluded unless `allow` names the file or folder:",
-        *_show_rows(can_allow=True),
+        *(row for row in rows if row.endswith(_CAN_ALLOW)),
     ]
-
-
-def _show_rows(*, can_allow: bool) -> list[str]:
-    rows = [row for row in DENY_LIST if row.can_allow == can_allow]
-    return [f"// - {', '.join(dict.fromkeys(row.patterns))}  ({row.category})" for row in rows]

@@ -39,9 +39,6 @@ _OVERLAP_BYTES = 1 << 14
 """Longer than any known secret, so that none is missed where two parts meet."""
 _LOOK_BYTES = 1 << 23
 """What is looked through before anything is shown: 30 ms; the rest when it is read."""
-_MAX_CLEAN = 1_000  # about 300 KB of memory
-_CLEAN: dict[tuple[int, int, int, int], None] = {}
-"""Device, inode, size and time of files whose beginning contains no secret."""
 SNIFFED_BYTES = 8192
 """A NUL among this many first bytes means that a file is binary, as in git."""
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
@@ -277,13 +274,8 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
             raise _refuse_shown(shown, "hard_link")
         if not look_inside:
             return file
-        identity = (facts.st_dev, facts.st_ino, size, facts.st_mtime_ns)
-        if identity not in _CLEAN:
-            for _ in file.read(0, min(size, _LOOK_BYTES)):
-                pass
-            while len(_CLEAN) >= _MAX_CLEAN:
-                _CLEAN.pop(next(iter(_CLEAN)), None)
-            _CLEAN[identity] = None
+        for _ in file.read(0, min(size, _LOOK_BYTES)):
+            pass
         return replace(file, unseen_from=min(size, _LOOK_BYTES))
     except BaseException:
         file.close()

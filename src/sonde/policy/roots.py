@@ -136,7 +136,7 @@ class Folder:
         """
         try:
             inner = Folder(self._at(name), above=self._descriptor)
-            if same_system and inner.device() != self.device():
+            if same_system and inner.look_at(".").st_dev != self.look_at(".").st_dev:
                 inner.close()
                 raise OSError(errno.EXDEV, "another file system", name)
             return inner
@@ -145,11 +145,6 @@ class Folder:
             if stat.S_ISLNK(self.look_at(name).st_mode):
                 raise OSError(errno.ELOOP, "symbolic link", name) from None
             raise
-
-    def device(self) -> int:
-        """The file system that it is on."""
-        place: int | Path = self._place if self._descriptor is None else self._descriptor
-        return os.stat(place).st_dev  # noqa: PTH116 - a descriptor is no path
 
     def scan(self) -> list[os.DirEntry[str]]:
         """Its entries in the order of names; they are valid until the folder is closed."""

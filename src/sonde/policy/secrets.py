@@ -13,7 +13,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from sonde.policy.secret_shapes import HINTS, KEYS, NAMED, PASSWORDS, RESTS, TOKENS
+from sonde.policy.secret_shapes import KEYS, NAMED, PASSWORDS, RESTS, TOKENS
 
 SECRETS_VERSION = 1  # grows when the same text gives another verdict, so that it is read again
 _Family = Literal["key", "token", "named", "password"]
@@ -44,11 +44,16 @@ _TEST_PATH = re.compile(
 )
 """Files of tests, where random values beside a name are made up. Keys and tokens still count."""
 _EXAMPLE = re.compile(r"(?i)example|sample|placeholder|redacted|changeme|dummy")
-_SHORT_EXAMPLE = re.compile(
-    r"(?i)(?:secret|token|test|fake|your|here|foo|bar|insert|change|abc|key|my|api)"
+_ROWS = "01234567890 abcdefghijklmnopqrstuvwxyz qwertyuiop"
+_RUNS = {
+    row[at : at + 4] for row in (*_ROWS.split(), *_ROWS[::-1].split()) for at in range(len(row) - 3)
+}
+_EXAMPLE_PART = re.compile(
+    "(?i)(?:secret|token|test|fake|your|here|foo|bar|insert|change|abc|key|my|api"
+    rf"|(.)\1{{3,}}|{'|'.join(sorted(_RUNS))})"
 )
-"""Words that occur in random text now and then; they count by how much of a value they are."""
-_MOST_EXAMPLE = 0.4  # of a value, in such words and in runs such as 1234 and xxxx
+"""Words and runs that occur in random text now and then; they count by how much they are of it."""
+_MOST_EXAMPLE = 0.4  # of a value
 _HASH = re.compile(r"(?i)(?:pbkdf2|bcrypt|argon2|scrypt|sha-?[0-9]|md5|\$2[aby])")
 """What hashes of passwords begin with."""
 _PUBLIC_NAME = re.compile(rb"(?i)(?:public|csrf|xsrf|hash|digest)[\w.-]*$")
@@ -149,27 +154,10 @@ def _is_random(value: str, least_bits: float) -> bool:
     """Whether a value was drawn at random, not written by a person."""
     if _EXAMPLE.search(value):
         return False
-    core = _SHORT_EXAMPLE.sub("", _drop_runs(value))
+    core = _EXAMPLE_PART.sub("", value)
     if len(core) < len(value) * (1 - _MOST_EXAMPLE):
         return False
     return _measure_randomness(core) >= least_bits
-
-
-def _drop_runs(value: str) -> str:
-    """The value without runs of four and more that repeat or count: xxxx, 1234, fedc."""
-    kept: list[str] = []
-    steps = [ord(two) - ord(one) for one, two in pairwise(value.lower())]
-    at = 0
-    while at < len(value):
-        end = at
-        while end < len(steps) and abs(steps[at]) <= 1 and steps[end] == steps[at]:
-            end += 1
-        if end - at >= 3:
-            at = end + 1
-        else:
-            kept.append(value[at])
-            at += 1
-    return "".join(kept)
 
 
 def _measure_randomness(value: str) -> float:
@@ -200,7 +188,7 @@ def _compile_set() -> Any:
 
     shapes = re2.Set.SearchSet(_make_options())
     for shape in _SHAPES:
-        shapes.Add(HINTS.get(shape.kind, shape.regex))
+        shapes.Add(shape.regex)
     shapes.Compile()
     return shapes
 

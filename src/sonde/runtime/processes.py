@@ -89,13 +89,10 @@ def require_files(needed: int, wanted: int) -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-            soft = most
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        raise TooFewFiles(f"RLIMIT_NOFILE is {soft}", limit=soft, needed=needed)
+    most = max(soft, min(hard, wanted))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < needed:
+        raise TooFewFiles(f"RLIMIT_NOFILE is {most}", limit=most, needed=needed)
 
 
 def trim_heap() -> None:

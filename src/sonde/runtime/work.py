@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sonde.errors import Cancelled, DiskFull, IndexBusy, PermissionDenied, StorageUnusable
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 from sonde.types import Caller, Progress
 
 _POLL_S = 0.05  # writers hold the lock for seconds; waiting costs no CPU
@@ -129,7 +129,8 @@ class WriterLock:
     def _lock_file(self) -> bool:
         try:
             make_folder(self._path.parent)
-            descriptor = open_private(self._path, os.O_RDWR | os.O_CREAT)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+            descriptor = os.open(self._path, flags, 0o600)
             try:
                 if self._lock(descriptor) and self._is_in_place(descriptor):
                     self._descriptor = descriptor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from urllib.parse import quote
 import apsw
 
 from sonde.errors import DiskFull, IndexBusy, IndexCorrupt, PermissionDenied, StorageUnusable
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 from sonde.stores.files import refuse_newer, report_full, report_unusable, translate_os_errors
 
 Value = str | int | float | bytes | None
@@ -83,16 +82,6 @@ def connect_frozen(path: Path, *, immutable: bool) -> apsw.Connection:
     """
     address = f"file:{quote(str(path))}?mode=ro{'&immutable=1' * immutable}"
     return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-
-
-def connect_private(path: Path) -> apsw.Connection:
-    """A connection that makes the file, for this user alone, if there is none.
-
-    SQLite gives its log and its shared file the mode of the database.
-    """
-    with contextlib.suppress(OSError):  # SQLite says what is wrong
-        os.close(open_private(path, os.O_RDWR | os.O_CREAT))
-    return apsw.Connection(str(path))
 
 
 def _read_file_state(path: Path) -> list[tuple[int, int]]:
@@ -297,10 +286,8 @@ class Database:
             connection = connect_frozen(self.path, immutable=self._frozen.immutable)
         else:
             # a reader must not create an empty database where one was deleted
-            if create:
-                connection = connect_private(self.path)
-            else:
-                connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+            flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+            connection = apsw.Connection(str(self.path), flags=flags)
         connection.set_busy_timeout(_BUSY_MS)
         connection.execute(f"PRAGMA cache_size = -{cache_kb}; PRAGMA temp_store = MEMORY")
         return connection

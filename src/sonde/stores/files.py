@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import DiskFull, IndexTooNew, PermissionDenied, SondeError, StorageUnusable
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 
 MAX_JSON_BYTES = 10 * 1024 * 1024  # larger JSON files are not loaded
 _MEGABYTE = 1 << 20  # the unit of sizes in messages, and the least free space of a usable disk
@@ -93,7 +93,7 @@ def write_text(path: Path, text: str) -> None:
         make_folder(path.parent)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         try:
-            with open(temporary, "x", encoding="utf-8", newline="\n", opener=open_private) as file:
+            with temporary.open("x", encoding="utf-8", newline="\n") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

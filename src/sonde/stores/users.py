@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.errors import InvalidRequest, StorageUnusable
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 from sonde.runtime.work import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 
@@ -104,9 +104,7 @@ class Users:
         """Hold the lock of the file, with the newest keys loaded."""
         with translate_os_errors(self._path):
             make_folder(self._path.parent)
-            lock = os.fdopen(
-                open_private(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT), "w"
-            )
+            lock = self._path.with_suffix(".lock").open("w")
         with lock:
             while not try_lock(lock.fileno()):
                 time.sleep(_POLL_S)

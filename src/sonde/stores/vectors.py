@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.errors import IndexCorrupt
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 from sonde.stores.chunks.base import Vectors
 from sonde.types import Scored
 
@@ -191,8 +191,7 @@ class VectorFile:
         first = self.count_rows()
         for path, data in ((self.path, rows), (self.bits_path, bits)):
             make_folder(path.parent)
-            descriptor = open_private(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0))
-            with os.fdopen(descriptor, "r+b") as file:
+            with path.open("r+b" if path.exists() else "w+b") as file:
                 file.seek(first * data.strides[0])
                 file.write(data.tobytes())
                 file.flush()

@@ -210,14 +210,14 @@ def serve_http(
     app: Application,
     access: Access,
     ready: Callable[[str], None],
-    patience: TimeLimits = TimeLimits(),  # noqa: B008 - a frozen value
+    limits: TimeLimits = TimeLimits(),  # noqa: B008 - a frozen value
 ) -> None:
     """Serve until SIGINT or SIGTERM. Calls `ready(address)` once listening."""
     check_access(access)
     listener = _listen(access)
     config = uvicorn.Config(
         app,
-        http=partial(PatientProtocol, patience=patience),  # type: ignore[arg-type]
+        http=partial(PatientProtocol, limits=limits),  # type: ignore[arg-type]
         log_config=None,
         access_log=False,
         server_header=False,

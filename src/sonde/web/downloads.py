@@ -5,7 +5,6 @@ from __future__ import annotations
 import mimetypes
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -21,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from sonde.app import App
 from sonde.disk.scope import find_node
-from sonde.errors import FileNotAdmitted, HandleUnknown, NodeMissing
+from sonde.errors import HandleUnknown, NodeMissing
 from sonde.mcp.calls import SCOPE_CALLER, dump_answer
 from sonde.policy.read import ShownFile, open_shown
 from sonde.runtime.work import Work
@@ -114,13 +113,7 @@ def _open_download(parts: Parts, request: Request) -> Response:
 def _take_parts(parts: Iterator[bytes]) -> Iterable[bytes]:
     """The parts, the first of which is read at once: a secret in it is a refusal. One that comes
     later cuts the answer short, which its length tells."""
-    first = next(parts, b"")
-
-    def go_on() -> Iterator[bytes]:
-        with suppress(FileNotAdmitted):
-            yield from parts
-
-    return chain((first,), go_on())
+    return chain((next(parts, b""),), parts)
 
 
 def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int] | None:

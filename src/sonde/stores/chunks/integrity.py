@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonde.errors import IndexCorrupt, SondeError
-from sonde.runtime.private import make_folder, open_private
+from sonde.runtime.private import make_folder
 from sonde.stores.chunks import lexicon, tables
-from sonde.stores.database import connect_private, read_number, read_stored_text, translate_errors
+from sonde.stores.database import read_number, read_stored_text, translate_errors
 from sonde.types import Chunk, FileState, ParsedFile, Symbol
 
 Read = Callable[[], AbstractContextManager[apsw.Connection]]
@@ -298,7 +298,7 @@ def _copy_store(source: Path, target: Path, stem: str, database: str, vectors: s
                 folder, copied_folder = (each / f"{stem}{vectors}" for each in (source, target))
                 shutil.rmtree(copied_folder, ignore_errors=True)
                 if folder.is_dir():
-                    shutil.copytree(folder, copied_folder, copy_function=_copy_file)
+                    shutil.copytree(folder, copied_folder, copy_function=shutil.copyfile)
                 with contextlib.closing(_open_readonly(path)) as connection:
                     if tables.read_state(connection, "generation") == generation:
                         return True
@@ -307,19 +307,11 @@ def _copy_store(source: Path, target: Path, stem: str, database: str, vectors: s
     return False
 
 
-def _copy_file(source: str, target: str) -> None:
-    with (
-        open(source, "rb") as whole,  # noqa: PTH123 - an opener is needed
-        open(target, "xb", opener=open_private) as copy,
-    ):
-        shutil.copyfileobj(whole, copy)
-
-
 def _copy_database(source: Path, target: Path) -> int:
     target.unlink(missing_ok=True)
     with (
         contextlib.closing(_open_readonly(source)) as original,
-        contextlib.closing(connect_private(target)) as copy,
+        contextlib.closing(apsw.Connection(str(target))) as copy,
     ):
         with copy.backup("main", original, "main") as backup:
             backup.step()
