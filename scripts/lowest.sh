@@ -6,7 +6,9 @@ rm -rf "$venv"
 "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --upgrade 'pip>=25.1' packaging
 "$venv/bin/python" scripts/lock.py --lowest > "$venv/lowest.txt"
-"$venv/bin/python" -m pip install --quiet --constraint "$venv/lowest.txt" \
-    --editable '.[lance,documents,postgres]' build hatchling hypothesis pytest pytest-xdist
-"$venv/bin/python" -m pytest -q -n 2 tests/chunking tests/contracts tests/embedding tests/indexing \
-    tests/mcp tests/policy tests/stores tests/web/test_serving.py tests/web/test_rest.py
+"$venv/bin/python" -m pip install --quiet --requirement "$venv/lowest.txt" \
+    hatchling hypothesis pytest pytest-xdist
+"$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
+"$venv/bin/python" -m pytest -q -n 2 tests/chunking tests/contracts tests/indexing tests/policy \
+    tests/stores tests/knowledge/test_formats.py tests/mcp/test_http.py tests/web/test_serving.py \
+    tests/web/test_rest.py tests/web/test_patience.py tests/embedding/test_local.py
