@@ -13,7 +13,7 @@ _REFUSAL = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length
 
 
 class TimeLimits(NamedTuple):
-    """Seconds for the head of a request, and for its body: the largest at 1.5 Mbit/s."""
+    """Seconds for the head of a request, and for its body: 4 MiB at 0.6 Mbit/s."""
 
     head_s: float = 10.0
     body_s: float = 60.0
