@@ -19,13 +19,14 @@ _EXAMPLES = 20  # omitted files that a report names, enough to see a pattern
 _MOST_REPORTED = 1_000  # secrets and vendored folders, all of which it names; about 100 KB
 _REPORT_EVERY_FILES = 2_000  # walking this many files takes about as long as a person notices
 _WORTH_NAMING = frozenset(
-    {"secret_content", "unreadable", "bad_name", "too_large", "symlink", "mount", CUT_SHORT}
+    {"secret_content", "unreadable", "bad_name", "too_large", "symlink", "hard_link", "same_name"}
+    | {"mount", CUT_SHORT}
 )
 
 Stores = Mapping[Kind, ChunkStore]
 States = Mapping[Kind, Mapping[str, FileState]]
-Refusals = dict[str, tuple[int, int, str, str]]
-"""Files whose content was refused: path -> size, time, reason, detail; not read again until they
+Refusals = dict[str, tuple[int, str, str]]
+"""Files whose content was refused: path -> stamp, reason, detail; not read again until they
 change."""
 
 
@@ -98,7 +99,7 @@ def compare_index(
 ) -> Diff:
     """Compare the stores with the disk, or with the named files and folders (ending in a slash).
 
-    Sizes and times are compared; contents are when they are read. `force` takes every file for
+    Stamps are compared; contents are when they are read. `force` takes every file for
     changed. `refused` is updated in place, by comparing and by an update with the diff.
     """
     began = time.monotonic()
@@ -134,7 +135,7 @@ def compare_index(
 
 
 def compare_tree(tree: Tree, known: States, refused: Refusals, work: Work) -> Diff:
-    """Walk the disk once and compare sizes and times with known states."""
+    """Walk the disk once and compare stamps with known states."""
     diff = Diff()
     seen: dict[Kind, set[str]] = {"code": set(), "docs": set()}
     total = 0
@@ -187,13 +188,12 @@ def _compare_paths(tree: Tree, known: States, refused: Refusals, paths: set[str]
 def _compare_file(
     diff: Diff, kind: Kind, entry: ListedFile, state: FileState | None, refused: Refusals
 ) -> None:
-    now = (entry.size, entry.mtime_ns)
-    *before, reason, detail = refused.get(entry.path, (-1, -1, "", ""))
-    if state is not None and now == (state.size, state.mtime_ns):
+    before, reason, detail = refused.get(entry.path, (0, "", ""))
+    if state is not None and entry.stamp == state.stamp:
         diff.unchanged += 1
         if reason == CUT_SHORT:
             diff.omitted.add(Skipped(entry.path, reason))
-    elif tuple(before) == now and reason != CUT_SHORT:
+    elif before == entry.stamp and reason != CUT_SHORT:
         diff.omitted.add(Skipped(entry.path, reason, detail))
     else:
         diff.changed.append((kind, entry))

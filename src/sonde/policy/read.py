@@ -2,8 +2,9 @@
 
 A file on the deny list is never opened, not even to look at its first bytes. Each folder on the way
 and the file itself are opened without following links, so that what was checked is what is read.
-A file with more than one hard link is refused unless `Rules.hard_links` is set: another of its
-names may be outside the project or that of a secret, and the system does not say which.
+A file with several hard links is read only if it belongs to the owner of the project's folder: its
+other names may be anywhere, but then nobody linked another user's file into the project. What it
+contains is checked like any other text.
 
 A file that is named to be shown, compared or imported may be binary, large or in a folder of
 dependencies, but the protection is the same: never a secret of the deny list, never through a link,
@@ -30,8 +31,10 @@ from sonde.policy.roots import (
     show_path,
     skip_unreadable,
     split_inside,
+    stamp_file,
 )
 from sonde.policy.secrets import secret_in, secret_in_bytes
+from sonde.text.encodings import decode_legacy
 from sonde.types import FileContent, FileText, Skipped
 
 _PART_BYTES = 1 << 20  # large enough for the disk, small enough for memory
@@ -65,13 +68,10 @@ def decode_text(data: bytes) -> str | None:
         return None
     with suppress(UnicodeDecodeError):
         return data.decode("utf-8")
-    # Old Western text has next to no control characters, binary data about one byte in ten.
+    # Old text has next to no control characters, binary data about one byte in ten.
     if len(data.translate(None, _PRINTED)) * 500 > len(data):
         return None
-    try:
-        return data.decode("cp1252")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+    return decode_legacy(data)
 
 
 def encode_text(data: bytes) -> bytes | None:
@@ -115,13 +115,13 @@ class FileReader(OpenPath):
         if secret := self._find_secret(text, path):
             return Skipped(named, "secret_content", secret)
         digest = hashlib.sha256(data).hexdigest()
-        return FileContent(named, text, digest, len(data), clamp_mtime(facts))
+        return FileContent(named, text, digest, len(data), clamp_mtime(facts), stamp_file(facts))
 
-    def read_utf8(self, path: str, *, vouched: tuple[int, int] | None = None) -> FileText | Skipped:
+    def read_utf8(self, path: str, *, vouched: int | None = None) -> FileText | Skipped:
         """The file as UTF-8 and without a hash, to search its bytes.
 
-        `vouched` is the size and time of a state whose content was admitted before: a file that an
-        index has read, unchanged since, is not searched for secrets again.
+        `vouched` is the stamp of a state whose content was admitted before: a file that an index
+        has read, unchanged since, is not searched for secrets again.
         """
         taken = self._take(path)
         if isinstance(taken, Skipped):
@@ -130,11 +130,12 @@ class FileReader(OpenPath):
         text = encode_text(data)
         if text is None:
             return Skipped(named, "binary")
-        if vouched != (len(data), facts.st_mtime_ns) and (
+        stamp = stamp_file(facts)
+        if vouched != stamp and (
             secret := self._find_secret(text.decode("utf-8", "surrogatepass"), path)
         ):
             return Skipped(named, "secret_content", secret)
-        return FileText(named, text, len(data), facts.st_mtime_ns)
+        return FileText(named, text, len(data), facts.st_mtime_ns, stamp)
 
     def _find_secret(self, text: str, path: str) -> str | None:
         return None if self._gate.allows(path) else secret_in(text, path)
@@ -158,7 +159,8 @@ class FileReader(OpenPath):
         try:
             for name in names[len(self._names) : -1]:
                 self._enter(name)
-            descriptor, facts = self._innermost().open_file(names[-1])
+            folder = self._innermost()
+            descriptor, facts = folder.open_file(folder.spell(names[-1]))
         except OSError as error:
             return skip_unreadable(named, error)
         data = self._read_opened(named, descriptor, facts)
@@ -180,7 +182,7 @@ class FileReader(OpenPath):
         """All bytes of an open file, or why it is skipped; closes it."""
         rules = self._source.rules
         try:
-            if facts.st_nlink > 1 and not rules.hard_links:
+            if facts.st_nlink > 1 and facts.st_uid != rules.owner:
                 return Skipped(path, "hard_link")
             if facts.st_size > rules.max_file_bytes:
                 return Skipped(path, "too_large", f"{facts.st_size} bytes")

@@ -52,6 +52,11 @@ _INVISIBLE = re.compile(
 )
 
 
+def compose(name: str) -> str:
+    """A name in its composed form (NFC), in which both spellings of an accent are one."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
 def clean_path(text: str) -> str:
     """The path as a reader sees it: NFC, without what is shown as nothing."""
     if text.isascii() and text.isprintable():
