@@ -304,7 +304,7 @@ def test_the_generated_config_is_the_documented_one_plus_our_keys() -> None:
     assert documented.items() <= ours.items()
     assert set(ours) - set(documented) == {
         *("_version", "_asGenerated", "roots", "chunking", "store", "embedding"),
-        *("toolNames", "toolsets", "maxTokens", "watching", "allow"),
+        *("toolNames", "toolsets", "maxTokens", "watching", "allow", "checkInterval"),
     }
     head = RFC_CONFIG[RFC_CONFIG.index('  "include"') : RFC_CONFIG.index('  "_hardcoded')]
     assert head in text

@@ -35,14 +35,7 @@ from sonde.projects.project import Following, Project, Projects, ProjectSettings
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.logs import project_log
 from sonde.runtime.private import mend_storage
-from sonde.runtime.processes import (
-    Child,
-    name_process,
-    require_files,
-    require_memory,
-    serve_parent,
-    share_heap,
-)
+from sonde.runtime.processes import Child, name_process, require_room, serve_parent, share_heap
 from sonde.runtime.work import Work
 from sonde.settings import (
     CORTEX_FILE,
@@ -67,8 +60,6 @@ _SWITCH_S = 0.0005
 """How long background work may keep an answer waiting, each time; Python's 5 ms add up, since an
 answer lets go of the interpreter at every look at the disk."""
 _REQUIRED_BYTES = 128 << 20  # with less memory left, libraries end the process instead of raising
-_REQUIRED_FILES = 64  # a walk of 20 folders, eight databases with their logs, pipes of children
-_SERVED_FILES = 4_096  # a server has a connection for each client, too
 _CORTEX_FILE_BYTES = 100_000  # a `.cortex/config.yml` that is larger is not read
 _CHECK_REPORT_S = 0.2  # how often a check in a child process reports its progress
 
@@ -90,10 +81,9 @@ def build_app(
     """
     share_heap()
     try:
-        require_memory(_REQUIRED_BYTES)
+        require_room(_REQUIRED_BYTES, serves=stays)
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
-    require_files(_REQUIRED_FILES, _SERVED_FILES if stays else _REQUIRED_FILES)
     mend_storage(settings.home)
     key = load_signing_key(settings.home)
     own = apply_project_config(settings, find_config(settings.home, start))

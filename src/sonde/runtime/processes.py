@@ -31,6 +31,8 @@ _LENGTH = struct.Struct("<Q")
 _OWN_VARIABLES = {"OPENBLAS_NUM_THREADS": "1"}
 """The product of one row is not worth the memory of a second thread."""
 _PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV")
+_REQUIRED_FILES = 64  # a walk of 20 folders, eight databases with their logs, pipes of children
+_SERVED_FILES = 4_096  # a server has a connection for each client, too
 _M_ARENA_MAX = -8  # the option of mallopt(3) for the number of heaps
 
 T = TypeVar("T")
@@ -82,17 +84,18 @@ def require_memory(size: int) -> None:
         )
 
 
-def require_files(needed: int, wanted: int) -> None:
-    """Raise the limit of open files towards `wanted`; raises `TooFewFiles` below `needed`."""
+def require_room(size: int, *, serves: bool) -> None:
+    """Raise `MemoryError` as `require_memory`, or `TooFewFiles`; a low soft limit is raised."""
+    require_memory(size)
     if sys.platform == "win32":
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = max(soft, min(hard, wanted))
+    most = max(soft, min(hard, _SERVED_FILES if serves else _REQUIRED_FILES))
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    if most < needed:
-        raise TooFewFiles(f"RLIMIT_NOFILE is {most}", limit=most, needed=needed)
+    if most < _REQUIRED_FILES:
+        raise TooFewFiles(f"RLIMIT_NOFILE is {most}", limit=most, needed=_REQUIRED_FILES)
 
 
 def trim_heap() -> None:
