@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.errors import InvalidRequest, StorageUnusable, UnknownArgument
-from sonde.policy.admit import public_deny_list
+from sonde.policy.deny_list import public_deny_list
 from sonde.settings import RULES, Settings, apply_project_config, load_settings, render_config
 
 RFC_CONFIG = """\
@@ -331,7 +331,7 @@ def test_the_generated_config_is_the_documented_one_plus_our_keys() -> None:
     assert documented.items() <= ours.items()
     assert set(ours) - set(documented) == {
         *("_version", "_asGenerated", "roots", "chunking", "store", "embedding"),
-        *("toolNames", "toolsets", "maxTokens", "watching", "checkInterval"),
+        *("toolNames", "toolsets", "maxTokens", "watching", "allow", "checkInterval"),
     }
     head = RFC_CONFIG[RFC_CONFIG.index('  "include"') : RFC_CONFIG.index('  "_hardcoded')]
     assert head in text

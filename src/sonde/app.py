@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sonde.disk.trees import Disk
 from sonde.knowledge.library import Library
 from sonde.projects.project import Workspace
+from sonde.runtime.private import mend_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,4 @@ class App:
         self.workspace.close()
         self.disk.close()
         self.knowledge.close()
+        mend_storage(self.workspace.home)

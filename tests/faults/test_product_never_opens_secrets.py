@@ -18,7 +18,7 @@ DENIED = (
     ".env", ".ENV", "conf/.env.production", "certs/server.pem", "certs/a.key", "keys/id_rsa",
     ".e\u200bnv", "node_modules/x/index.js", ".git/config", "vendor/lib.go", "dist/app.js",
     "debug.log", "yarn.lock", ".aws/credentials", ".ssh/config", "photo.png", "ignored/draft.py",
-    "secret_link.txt", "linked/outside.txt", "store.kdbx", ".npmrc",
+    "secret_link.txt", "linked/outside.txt", "store.kdbx", "prod.env", ".env~", ".env\ufe0f",
 )  # fmt: skip
 SECRET = "hunter2_walrus"
 _OPENED = re.compile(r"(?:open|openat|openat2)\((.*)\) = \d+<(.*)>$", re.MULTILINE)

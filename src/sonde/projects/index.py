@@ -25,6 +25,7 @@ from sonde.indexing.diff import compare_tree
 from sonde.indexing.pipeline import coverage_of
 from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
+from sonde.policy.deny_list import can_allow
 from sonde.policy.roots import resolve_inside
 from sonde.projects.deep_vectors import (
     model_mismatch_note,
@@ -78,7 +79,8 @@ class IndexStatus:
     last_error: Json | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Reason -> number of files."""
-    skipped_examples: tuple[Mapping[str, str], ...] = ()
+    skipped_examples: tuple[Mapping[str, str], ...] = ()  # all secrets, a few of other reasons
+    config_file: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -248,9 +250,21 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         freshness=freshness,
         last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
         skipped=metadata.skipped if metadata else {},
-        skipped_examples=metadata.skipped_examples if metadata else (),
+        skipped_examples=tuple(
+            map(_explain_skipped, metadata.skipped_examples if metadata else ())
+        ),
+        config_file=str(project.folder / "config.json"),
         warnings=tuple(project.settings.warnings),
     )
+
+
+def _explain_skipped(skipped: Mapping[str, str]) -> Mapping[str, str]:
+    """What was left out, and how to index it although it looks like a secret."""
+    path, reason, detail = (skipped.get(name, "") for name in ("path", "reason", "detail"))
+    if can_allow(reason, detail):
+        pattern = f"{path}/" if detail.startswith("vendor/") else path
+        return {**skipped, "next": f'to index it, add "{pattern}" to `allow` in config.json'}
+    return skipped
 
 
 def _describe_following(project: Project) -> tuple[bool, dict[str, object]]:

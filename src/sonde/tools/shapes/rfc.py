@@ -62,6 +62,10 @@ class IndexAnswer(TypedDict):
     skipped: NotRequired[dict[str, int]]
 
 
+MOST_SKIPPED = 100
+"""Files left out that a status names, about 2,500 tokens; metadata.json names up to 1,000."""
+
+
 class FileAnswer(TypedDict):
     """What reindex_file answers."""
 
@@ -132,7 +136,8 @@ def show_index_status(status: IndexStatus) -> StatusAnswer:
         "freshness": status.freshness,
         "lastError": status.last_error,
         "skipped": dict(status.skipped),
-        "skippedExamples": list(status.skipped_examples) if status.skipped else None,
+        "skippedExamples": list(status.skipped_examples[:MOST_SKIPPED]) if status.skipped else None,
+        "config": status.config_file if any("next" in x for x in status.skipped_examples) else None,
         "warnings": list(status.warnings) or None,
     }
     return {
