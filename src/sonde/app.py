@@ -1,12 +1,56 @@
-"""App: the parts that every verb works on."""
+"""App: the parts that every verb works on, and the one place where a caller's reach is decided."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sonde.disk.trees import Disk
 from sonde.knowledge.library import Library
+from sonde.policy.reach import Reach, is_below
 from sonde.projects.project import Workspace
+from sonde.stores.records import has_index
+from sonde.stores.users import EVERYONE, Users
+from sonde.types import LOCAL, Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """The folders that belong to the operator, and those that users were given."""
+
+    home: Path
+    start: Path
+    roots: tuple[Path, ...]
+    """Where agents of the operator may index, scan and read."""
+    trusted: tuple[Path, ...]
+    """Where such an agent's repeated call counts as consent."""
+    users: Users
+
+    def find_reach(self, caller: Caller) -> Reach:
+        """What a caller may reach, as of now.
+
+        A person who signed in as the operator reaches everything, as on the command line; an
+        agent of theirs the roots, and what the person has indexed. Any other user reaches only
+        what the operator gave.
+        """
+        user = caller.user
+        if user == LOCAL:
+            if caller.is_person:
+                return Reach()
+            return Reach(LOCAL, self.roots, self.trusted, self._was_indexed)
+        roots = self.users.list_given("fileRoots", user)
+        shared = self.users.list_given("projects", user)
+        reach = Reach(user, roots, roots, shared.__contains__)
+        if not any(map(reach.admits, (self.start, *self.start.parents))):
+            nowhere = Path(self.start.anchor)
+            reach = replace(reach, start=next(iter((*shared, *roots)), nowhere))
+        return reach
+
+    def _was_indexed(self, root: Path) -> bool:
+        """Whether the operator's projects include this one: it is indexed, and no user's."""
+        given = self.users.list_all_given("fileRoots").items()
+        others = (places for user, places in given if user != EVERYONE)
+        return has_index(self.home, root) and not any(is_below(root, each) for each in others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +60,12 @@ class App:
     workspace: Workspace
     disk: Disk
     knowledge: Library
+    grounds: Grounds
+
+    def seen_by(self, caller: Caller) -> App:
+        """The app as a surface hands it to the verbs of one caller."""
+        workspace = self.workspace.seen_by(self.grounds.find_reach(caller))
+        return replace(self, workspace=workspace, disk=self.disk.seen_by(workspace))
 
     def close(self) -> None:
         """Stop background work and close every file."""

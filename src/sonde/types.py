@@ -25,6 +25,7 @@ class Caller:
     session: str = ""  # the connection, if it is lasting: replaces a handle that a call leaves out
     base_url: str = ""
     """The address at which this caller reaches the HTTP server; empty if it does not."""
+    is_person: bool = False  # whether a browser signed in, where somebody can be asked
     config: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the request for what neither the call nor the session sets, within bounds."""
 

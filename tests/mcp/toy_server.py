@@ -16,7 +16,7 @@ from sonde.mcp.stdio import serve_stdio
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
 from sonde.tools.tool import Param, Tool
-from sonde.types import Progress
+from sonde.types import Caller, Progress
 
 
 class Said(TypedDict):
@@ -43,6 +43,9 @@ class Toy:
         """Add an event."""
         with self._diary.open("a") as file:
             file.write(event + "\n")
+
+    def seen_by(self, _caller: Caller) -> Toy:
+        return self
 
     def close(self) -> None:
         """Note the end."""

@@ -56,7 +56,6 @@ def notes(tmp_path: Path) -> Path:
 
 
 def scan(app: App, place: Path, work: Work) -> None:
-    app.disk.roots = (place,)
     start_scan(app.disk, work.caller, read_root(app.disk, str(place), str(place))).join(work)
 
 

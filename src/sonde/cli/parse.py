@@ -214,11 +214,15 @@ COMMANDS = (
         Option("action", choices=("serve",), help="what to do"),
         _number("--port", about="port (default: 8121; 0: any)", least=0),
     ), "sonde embed serve"),
-    Command("users", "manage the users of `sonde serve`: create, list and revoke keys",
+    Command("users", "manage the users of `sonde serve`: their keys, and what they may reach",
             "installation:run_users", (
-        Option("action", choices=("add", "list", "revoke"), help="what to do"),
-        Option("name", nargs="?", metavar="NAME", help="a user; to revoke, also a key's id"),
-    ), "sonde users add anna"),
+        Option("action", choices=("add", "list", "revoke", "allow", "share", "withdraw"),
+               help="make, list or revoke keys; allow a folder to be indexed, scanned and read, "
+                "share a project to be searched and read, or withdraw either"),
+        Option("name", nargs="?", metavar="NAME",
+               help="a user, or `all`; to revoke, also a key's id"),
+        Option("folder", nargs="?", metavar="FOLDER", help="what to allow, share or withdraw"),
+    ), "sonde users allow anna /srv/anna"),
     Command("completion", "print the completion script of a shell", "completion:run_completion", (
         Option("shell", choices=SHELLS, help="which shell"),
     ), 'eval "$(sonde completion bash)"'),

@@ -37,7 +37,7 @@ class IndexState:
 
 def list_index_states(disk: Disk, caller: Caller) -> list[IndexState]:
     """Every scanned folder of a caller, newest first."""
-    return [read_index_state(disk, index) for index in disk.saved.newest(DiskIndex, caller.user)]
+    return [read_index_state(disk, index) for index in disk.list_indexes(caller.user)]
 
 
 def read_index_state(disk: Disk, index: DiskIndex) -> IndexState:
@@ -49,7 +49,7 @@ def read_index_state(disk: Disk, index: DiskIndex) -> IndexState:
 def read_root(disk: Disk, root: str, cwd: str) -> Path:
     """The folder to scan. A folder outside the roots is refused whether it exists or not."""
     place = resolve_path(read_path(root, cwd, find_home_folder()))
-    if not any(place.is_relative_to(above) for above in disk.roots):
+    if not disk.workspace.reach.includes(place):
         raise OutsideRoots(
             "the folder is in none of the allowed ones",
             user_message="That folder may not be scanned.",
@@ -76,10 +76,11 @@ def start_scan(
                 work,
                 clock_ms=disk.clock_ms,
                 depth_limit=depth_limit,
-                follow=disk.roots if follow else (),
+                follow=within if follow else (),
                 limits=disk.scan_limits,
             ).run()
 
+    within = disk.workspace.reach.roots or (Path(root.anchor),)
     with disk.starting:
         known = find_index_of(disk, caller, root)
         handle = known.id if known else mint_handle(_INDEX_HANDLE_LENGTH)
@@ -95,7 +96,7 @@ def start_scan(
 
 def find_index_of(disk: Disk, caller: Caller, root: Path) -> DiskIndex | None:
     """The index of a folder, if it was scanned."""
-    known = disk.saved.newest(DiskIndex, caller.user)
+    known = disk.list_indexes(caller.user)
     return next((index for index in known if index.root == str(root)), None)
 
 

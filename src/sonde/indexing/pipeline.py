@@ -295,15 +295,23 @@ def coverage_of(stores: Stores, embedder: Embedder) -> list[tuple[int, int]]:
     return [store.coverage(embedder.name) for store in stores.values()]
 
 
-def seed_index(folder: Path, tree: Tree, work: Work, *, store: str, recipe: str) -> None:
+def seed_index(
+    folder: Path,
+    tree: Tree,
+    work: Work,
+    *,
+    store: str,
+    recipe: str,
+    admits: Callable[[Path], bool] = lambda _root: True,
+) -> None:
     """Begin a new index with a copy of one that is nearly the same, if there is one: that of a
     second worktree, a copy, a moved project.
 
     The files are still compared one by one, but equal ones are neither chunked nor embedded
-    again.
+    again. `admits` says of which projects a copy may be taken.
     """
     best, most = None, _WORTH_COPYING
-    for candidate in _list_candidates(folder, tree, store, recipe):
+    for candidate in _list_candidates(folder, tree, store, recipe, admits):
         work.check()
         share = _measure_similarity(candidate, tree)
         if share >= most:
@@ -320,7 +328,9 @@ def seed_index(folder: Path, tree: Tree, work: Work, *, store: str, recipe: str)
         log.info("%s is not copied: %s", best, error)
 
 
-def _list_candidates(folder: Path, tree: Tree, store: str, recipe: str) -> list[Path]:
+def _list_candidates(
+    folder: Path, tree: Tree, store: str, recipe: str, admits: Callable[[Path], bool]
+) -> list[Path]:
     """Indexes made in the same way, those of folders of the same name first, then the newest."""
     name = tree.sources[0].root.name
     found: list[tuple[bool, str, Path]] = []
@@ -328,7 +338,7 @@ def _list_candidates(folder: Path, tree: Tree, store: str, recipe: str) -> list[
         with suppress(SondeError):
             metadata = load_metadata(other)
             same = metadata and (metadata.store, metadata.recipe) == (store, recipe)
-            if metadata and same and metadata.total_files:
+            if metadata and same and metadata.total_files and admits(Path(metadata.project_path)):
                 alike = Path(metadata.project_path).name == name
                 found.append((alike, metadata.last_updated or "", other))
     return [other for _, _, other in sorted(found, reverse=True)[:_MAX_CANDIDATES]]

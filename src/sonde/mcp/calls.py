@@ -60,6 +60,9 @@ _CANCELLATIONS = (asyncio.CancelledError, concurrent.futures.CancelledError)
 class Closable(Protocol):
     """What a server needs of an app."""
 
+    def seen_by(self, caller: Caller) -> object:
+        """The app as this caller may see it, to call verbs with."""
+
     def close(self) -> None:
         """Release everything."""
 
@@ -72,8 +75,12 @@ class LazyApp:
         self._lock = threading.Lock()
         self._app: Closable | None = None
 
-    def get(self) -> Closable:
-        """The app; the first call opens it, concurrent ones wait."""
+    def get(self, caller: Caller) -> Any:
+        """The app as this caller may see it; every verb that is served gets it from here."""
+        return self.open().seen_by(caller)
+
+    def open(self) -> Closable:
+        """The whole app; the first call opens it, concurrent ones wait."""
         with self._lock:
             if self._app is None:
                 self._app = self._open_app()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import hmac
 import shutil
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -15,12 +17,13 @@ from sonde.embedding.base import Embedder
 from sonde.errors import IndexCorrupt
 from sonde.indexing.sources import Identity, Tree, identify_files
 from sonde.paging.cursor import ResultSets
+from sonde.policy.reach import Reach
 from sonde.runtime.jobs import Jobs
 from sonde.runtime.processes import Child
 from sonde.runtime.work import WriterLock
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.database import translate_errors
-from sonde.types import Kind
+from sonde.types import LOCAL, Kind
 
 FRESH_S = (0.5, 10.0)
 """How long an index counts as fresh: five times as long as comparing it took, within these bounds,
@@ -291,9 +294,17 @@ class Projects:
         self._open_project = open_project
         self._open: dict[Path, Project] = {}
         self._guard = threading.Lock()
+        self._reach = Reach()
+
+    def seen_by(self, reach: Reach) -> Projects:
+        """The same projects, of which only those within reach can be opened."""
+        view = copy.copy(self)
+        view._reach = reach  # noqa: SLF001 - of a copy of itself
+        return view
 
     def get(self, root: Path) -> Project:
-        """The project at this root."""
+        """The project at this root; raises `OutsideRoots`."""
+        self._reach.require(root)
         with self._guard:
             project = self._open.get(root)
             if project is None:
@@ -352,6 +363,23 @@ class Workspace:
     stays: bool
     """True in a server: background work may outlive the answer."""
     fresh_s: tuple[float, float] = FRESH_S
+    reach: Reach = Reach()  # noqa: RUF009 - frozen
+    """What the caller may see; a server narrows it for each call."""
+
+    def seen_by(self, reach: Reach) -> Workspace:
+        """The same workspace for one caller: nothing outside its reach can be opened, and the
+        cursors and confirmations it is given are worthless to other users."""
+        key = self.key
+        if reach.user != LOCAL:
+            key = hmac.digest(key, reach.user.encode(), "sha256")
+        return replace(
+            self,
+            start=reach.start or self.start,
+            key=key,
+            projects=self.projects.seen_by(reach),
+            results=self.results.sealed_with(key),
+            reach=reach,
+        )
 
     def close(self) -> None:
         """Stop background work and close every project."""

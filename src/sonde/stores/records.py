@@ -36,6 +36,11 @@ def project_folder(home: Path, root: Path) -> Path:
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
 
 
+def has_index(home: Path, root: Path) -> bool:
+    """Whether an index of the project at this root was begun."""
+    return (project_folder(home, root) / "metadata.json").exists()
+
+
 @dataclass(frozen=True, slots=True)
 class Metadata:
     """The contents of `metadata.json`; times are ISO 8601 in UTC."""

@@ -11,8 +11,8 @@ from sonde.disk import indexes, listing, reports, scope
 from sonde.disk.trees import join_node
 from sonde.errors import InvalidRequest
 from sonde.policy.roots import show_path
+from sonde.projects.find import find_job
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
 from sonde.tools.shapes import nodes, shell
@@ -59,7 +59,7 @@ def scan_folder(
     """Scan names, sizes and times below a folder, in the background."""
     caller = work.caller
     if cancel is not None:
-        record = app.workspace.jobs.find_visible(cancel, caller.user)
+        record = find_job(app.workspace, cancel, to_stop=True)
         app.workspace.jobs.stop(record.id)
         return shell.show_scan(record.subject, record.id, "", caller)
     cwd = scope.find_shell_session(app.disk, caller, session_id).cwd
@@ -134,7 +134,7 @@ def read_session(
     """Where a session is."""
     caller = work.caller
     session = scope.find_shell_session(app.disk, caller, session_id)
-    known = app.disk.saved.get(DiskIndex, session.index, caller.user) if session.index else None
+    known = app.disk.get_index(session.index, caller.user) if session.index else None
     answer: dict[str, object] = {
         "sessionId": session.id,
         "cwd": show_path(session.cwd),

@@ -94,7 +94,7 @@ def build_application(
     extend(server)
 
     def forget_session(user: str, session: str) -> None:
-        library = getattr(parts.app.get(), "knowledge", None)
+        library = getattr(parts.app.open(), "knowledge", None)
         if library is not None:
             library.forget_session(user, session)
 

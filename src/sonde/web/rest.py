@@ -140,7 +140,7 @@ class RouteEndpoint:
         work = Work(caller=scope[SCOPE_CALLER])
 
         def run_verb(_work: Work) -> Any:
-            return self._route.call(self._app.get(), **arguments, work=work)
+            return self._route.call(self._app.get(work.caller), **arguments, work=work)
 
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":

@@ -1,0 +1,66 @@
+"""Reach: the folders and projects that one caller may index, scan, search and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sonde.errors import OutsideRoots
+from sonde.types import LOCAL
+
+
+def _see_none(_root: Path) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a caller may reach. The default is everything: a person at the command line."""
+
+    user: str = LOCAL
+    roots: tuple[Path, ...] | None = None
+    """Folders to index, scan and read, with everything below them; None means all."""
+    trusted: tuple[Path, ...] | None = None
+    """Folders in which repeating a call counts as consent; None means all."""
+    sees: Callable[[Path], bool] = _see_none
+    """Whether a project outside the roots may be searched and read."""
+    start: Path | None = None
+    """Where a call that names no project looks for one; None means where sonde was started."""
+
+    def includes(self, path: Path) -> bool:
+        """Whether a real path lies in the roots."""
+        return self.roots is None or is_below(path, self.roots)
+
+    def admits(self, root: Path) -> bool:
+        """Whether the project at this root may be searched and read."""
+        return self.includes(root) or self.sees(root)
+
+    def trusts(self, root: Path) -> bool:
+        """Whether the caller may agree to changes of the project by repeating a call."""
+        return self.trusted is None or is_below(root, self.trusted)
+
+    def may_change(self, root: Path) -> bool:
+        """Whether the caller's consent counts at all: a shared project is its owner's."""
+        return self.user == LOCAL or self.includes(root)
+
+    def require(self, path: Path, *, way_down: bool = False) -> None:
+        """Raise `OutsideRoots` unless a project at this path is admitted.
+
+        `way_down` also lets through what lies below a project that is. The message is the same
+        whether the path exists or not.
+        """
+        if not any(map(self.admits, (path, *path.parents) if way_down else (path,))):
+            widen = "Run `sonde index` in it once, or add it to `fileRoots` in config.json."
+            if self.user != LOCAL:
+                widen = "The operator of this server can give it to you with `sonde users`."
+            raise OutsideRoots(
+                f"{path} is in none of the folders of {self.user}",
+                user_message="That folder is outside the folders you may use.",
+                next_action=widen,
+            )
+
+
+def is_below(path: Path, folders: tuple[Path, ...]) -> bool:
+    """Whether a path is one of these folders or lies below one."""
+    return any(path.is_relative_to(folder) for folder in folders)
