@@ -30,17 +30,19 @@ class Site:
             "SONDE_EMBEDDING": "none", "SONDE_RATE_LIMIT": "0",
         }  # fmt: skip
         self.keys: dict[str, str] = {}
-        for place in (self.start, self.folder / "anna" / "vault", self.folder / "bert" / "shop"):
+        self.vault = self.folder / "anna" / f"{MARK}-vault"
+        for place in (self.start, self.vault, self.folder / "bert" / "shop"):
             place.mkdir(parents=True)
             (place / "pyproject.toml").write_text("[project]\n")
         (self.start / "main.py").write_text("def begin():\n    return 'operator'\n")
         (self.folder / "bert" / "shop" / "till.py").write_text("def pay():\n    return 1\n")
-        vault = self.folder / "anna" / "vault"
         for number in range(70):
-            (vault / f"{MARK}_{number:02}.py").write_text(
+            (self.vault / f"{MARK}_{number:02}.py").write_text(
                 f"def {MARK}_{number}():\n    return '{MARK} number {number}'\n"
             )
-        (vault / f"{MARK}.md").write_text(f"# {MARK}\n\nThe {MARK} of anna, in words.\n")
+        (self.vault / f"ledger_{MARK}.md").write_text(
+            f"# {MARK}\n\nThe {MARK} of anna, in words.\n"
+        )
 
     def run(self, *words: str, code: int = 0) -> str:
         """The command line, as the operator types it."""
