@@ -27,7 +27,7 @@ class Site:
         self.start = self.folder / "person" / "own"
         self.environ = {
             "PATH": os.environ["PATH"], "HOME": str(self.folder / "person"),
-            "SONDE_EMBEDDING": "none", "SONDE_RATE_LIMIT": "0",
+            "SONDE_EMBEDDING": "static", "SONDE_RATE_LIMIT": "0",
         }  # fmt: skip
         self.keys: dict[str, str] = {}
         self.vault = self.folder / "anna" / f"{MARK}-vault"

@@ -110,6 +110,8 @@ def things(app: App, site: Site) -> tuple[list[tuple[Verb, Mapping[str, Any]]], 
     anna, vault = Person(app, "anna"), str(site.vault)
     found: Found = {}
     anna.use("create_index", project=vault)
+    start = next(verb for verb in VERBS if verb[0] == "POST projects")
+    found["jobId"] = [anna.call(start, {"project": vault})[1]["jobId"]]
     scan = anna.use("index", root=vault)
     wait_until(lambda: anna.use("job_progress", job_id=scan["jobId"])["status"] == "done", "scan")
     listed = anna.use("cd", path=vault)
@@ -194,3 +196,23 @@ def test_no_verb_shows_one_user_what_belongs_to_another(app: App, things: Any) -
     for verb, given in shown:
         if "cursor" not in given:  # pages are kept for the newest hundred searches only
             assert MARK in anna.call(verb, given)[0], (verb[0], given, "it was changed by bert")
+
+
+def test_a_cursor_is_worthless_to_another_user(app: App, site: Site) -> None:
+    """Fresh ones, since only the newest rankings are kept."""
+    anna, bert, opened = Person(app, "anna"), Person(app, "bert"), set()
+    vault = str(site.vault)
+    anna.use("create_index", project=vault)
+    for tool in ("search_code", "semantic_search", "hybrid_search", "lexical_search",
+                 "regex_search", "cortex_search"):  # fmt: skip
+        word = "pattern" if tool == "regex_search" else "query"
+        answer = anna.use(tool, **{word: "number", "project": vault, "max_tokens": 400})
+        found: Found = {}
+        _gather(answer, found)
+        (cursor,) = found.get("nextCursor") or found["next_cursor"]
+        for verb in VERBS:
+            if any(each.name == "cursor" for each in verb[2]):
+                assert MARK not in bert.call(verb, {"cursor": cursor})[0], verb[0]
+                if MARK in anna.call(verb, {"cursor": cursor})[0]:
+                    opened.add(verb[0])
+    assert len(opened) > 6, "anna's own cursors lead on"

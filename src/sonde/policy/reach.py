@@ -55,7 +55,7 @@ class Reach:
             if self.user != LOCAL:
                 widen = "The operator of this server can give it to you with `sonde users`."
             raise OutsideRoots(
-                f"{path} is in none of the folders of {self.user}",
+                f"the path is in none of the folders of {self.user}",
                 user_message="That folder is outside the folders you may use.",
                 next_action=widen,
             )
