@@ -102,6 +102,7 @@ def build_app(
         start_follower=_start_follower,
         max_tokens=settings.max_tokens,
         assume_yes=settings.assume_yes,
+        auto_index=settings.auto_index and stays,
         stays=stays,
     )
     for path in (settings.home, *map(Path, filter(None, (settings.token_file, settings.jwt_keys)))):

@@ -163,6 +163,7 @@ COMMANDS = (
         Option("agents", nargs="*", metavar="AGENT", help="which (default: those found)"),
         Option("--scope", choices=("user", "project"), help="for all projects, or this one"),
         _flag("--guide", about="also add a short section on sonde to the agents' instructions"),
+        _flag("--auto-index", about="let agents' servers index the project they are started in"),
         _flag("--remove", about="remove what setup added"),
         _flag("--dry-run", about="show what would change, and change nothing"),
     ), "sonde setup claude-code codex --scope project --guide"),

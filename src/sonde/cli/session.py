@@ -39,6 +39,8 @@ class Session:
         self.out = open_screen(sys.stdout, args.color or "auto", environ)
         self.err = open_screen(sys.stderr, args.color or "auto", environ)
         self.interrupted = False
+        self.chose_root = False
+        """Whether a person named the project's folder when asked for it."""
         self._models = models
         self._named: str | None = args.project
 
@@ -78,6 +80,7 @@ class Session:
             if self.args.json or not self.prompt.is_interactive():
                 raise
             root = ask_root(self.prompt, Path.cwd())
+            self.chose_root = True
             project = find_project(self.app.workspace, str(root))
         if self.args.command not in _PRINT_WARNINGS:
             for warning in project.settings.warnings:

@@ -360,6 +360,8 @@ class Workspace:
     """Starts what keeps an index current; see `projects.follow`."""
     max_tokens: int
     assume_yes: bool
+    auto_index: bool
+    """Standing consent to index the project that a server is started in."""
     stays: bool
     """True in a server: background work may outlive the answer."""
     fresh_s: tuple[float, float] = FRESH_S

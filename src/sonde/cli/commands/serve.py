@@ -137,7 +137,12 @@ def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
     def open_app() -> App:
         from sonde.wiring import build_app
 
-        return build_app(settings, start=start, stays=True)
+        app = build_app(settings, start=start, stays=True)
+        if settings.auto_index:
+            from sonde.projects.index import index_at_start
+
+            index_at_start(app.workspace)
+        return app
 
     return open_app
 
