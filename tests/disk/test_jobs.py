@@ -167,9 +167,7 @@ def test_jobs_of_others_take_no_room_in_a_list(app: App, disk: Path) -> None:
     mine = scan_folder(app, str(disk), work=anna)["jobId"]
     for _ in range(3):
         handle = scan_folder(app, str(disk), work=ben)["jobId"]
-        wait_until(
-            lambda handle=handle: app.workspace.jobs.look_up(handle).status == "done"
-        )
+        wait_until(lambda handle=handle: app.workspace.jobs.look_up(handle).status == "done")
     page = list_jobs(app.seen_by(anna.caller), 1, work=anna)
     assert [row["jobId"] for row in page["jobs"]] == [mine]
     assert page["nextPageUrl"] is None

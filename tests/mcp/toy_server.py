@@ -208,7 +208,7 @@ def serve_toys(diary: Path, token_file: Path | None) -> None:
     from sonde.web.application import build_application, serve_http
     from sonde.web.guard import Access
 
-    access = Access(tokens=load_tokens(None, token_file), rate_limit=0)
+    access = Access(tokens=load_tokens(None, token_file) if token_file else None, rate_limit=0)
     app = build_application(lambda: Toy(diary), TOY_LISTING, access)
     serve_http(app, access, lambda address: print(address, flush=True))
 

@@ -28,7 +28,10 @@ class Server:
         assert self.process.stdout
         line = self.process.stdout.readline().decode().strip()
         assert line, self.process.communicate()[1].decode()
-        self.url = json.loads(line)["url"] if line.startswith("{") else line
+        facts = json.loads(line) if line.startswith("{") else {"url": line}
+        self.url, key = facts["url"], facts.get("key")
+        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
+        """Sent with requests that bring neither a token nor a cookie of their own."""
         self.netloc = urlsplit(self.url).netloc
 
     def ask(
@@ -41,7 +44,8 @@ class Server:
         """One request; status, headers and body of the answer."""
         connection = http.client.HTTPConnection(self.netloc, timeout=BOUND_S)
         try:
-            connection.request(method, path, body, headers or {})
+            own = {} if headers and {"Authorization", "Cookie"} & headers.keys() else self.headers
+            connection.request(method, path, body, own | (headers or {}))
             answer = connection.getresponse()
             return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
         finally:

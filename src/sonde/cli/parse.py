@@ -84,6 +84,7 @@ GLOBALS = (
     Option("--color", choices=("auto", "always", "never"),
            help="colour: auto (default), always or never"),
 )  # fmt: skip
+USER_ACTIONS = ("add", "list", "revoke", "allow", "share", "withdraw", "key", "link")
 _FULL = _flag("--full", about="show whole snippets and whole lines")
 
 _TOOLSETS = Option(
@@ -175,6 +176,7 @@ COMMANDS = (
         Option("--token", metavar="T", help="the token that clients must send; visible in `ps`"),
         Option("--token-file", metavar="FILE", help="a file of lines `TOKEN` or `USER TOKEN`"),
         Option("--public-url", metavar="URL", help="the server's address as clients see it"),
+        _flag("--no-browser", about="do not open the page in a browser"),
         _TOOLSETS,
     ), "sonde serve --port 8420"),
     Command("status", "show the state of the project's index", "index:run_status"),
@@ -217,9 +219,10 @@ COMMANDS = (
     ), "sonde embed serve"),
     Command("users", "manage the users of `sonde serve`: their keys, and what they may reach",
             "installation:run_users", (
-        Option("action", choices=("add", "list", "revoke", "allow", "share", "withdraw"),
+        Option("action", choices=USER_ACTIONS,
                help="make, list or revoke keys; allow a folder to be indexed, scanned and read, "
-                "share a project to be searched and read, or withdraw either"),
+                "share a project to be searched and read, or withdraw either; print the key of "
+                "this installation, or a link that signs a browser in with it"),
         Option("name", nargs="?", metavar="NAME",
                help="a user, or `all`; to revoke, also a key's id"),
         Option("folder", nargs="?", metavar="FOLDER", help="what to allow, share or withdraw"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 import os
 import re
 import secrets
@@ -16,6 +18,7 @@ from typing import Any, Literal, get_args
 from sonde.errors import InvalidRequest, StorageUnusable
 from sonde.runtime.work import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
+from sonde.types import LOCAL
 
 Gift = Literal["fileRoots", "projects"]
 """What an operator gives: folders to index, scan and read, and projects to search and read."""
@@ -50,8 +53,7 @@ class Users:
         self._given: dict[str, dict[str, list[str]]] = {}
 
     def __bool__(self) -> bool:
-        self._refresh()
-        return bool(self._keys or self._shut_out)
+        return any(key.revoked_at is None for key in self.list_keys())
 
     def add_key(self, user: str) -> tuple[Key, str]:
         """Create a key for a user. Returns it in plain text, this once."""
@@ -117,6 +119,13 @@ class Users:
         """User -> what was given to it by name."""
         self._refresh()
         return {user: tuple(map(Path, each)) for user, each in self._given.get(kind, {}).items()}
+
+    def make_own_key(self, signing_key: bytes) -> str:
+        """The key of the installation itself, for its operator; another once `local` is revoked."""
+        self._refresh()
+        purpose = f"own key\0{self._shut_out.get(LOCAL, 0)}"
+        digest = hmac.digest(signing_key, purpose.encode(), "sha256")
+        return f"sonde_own_{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
     def find_user(self, token: str) -> str | None:
         """The user of a valid key."""

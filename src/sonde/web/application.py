@@ -194,7 +194,7 @@ async def _refuse_defect(request: Request, error: Exception) -> Response:
 
 
 def check_access(access: Access) -> None:
-    """Raise `InvalidRequest` if other machines could connect without a token."""
+    """Raise `InvalidRequest` if other machines could connect, and nobody has a token."""
     if not access.is_loopback and not access.tokens:
         raise InvalidRequest(
             f"{access.host} is not loopback and there is no token",

@@ -20,9 +20,9 @@ from sonde.cli.terminal import Screen, display_width, escape_controls
 from sonde.errors import IndexBusy, IndexNotFound, InvalidRequest, ProjectNotDetected, SondeError
 from sonde.policy.roots import MARKERS
 from sonde.settings import RULES, Settings, apply_project_config
-from sonde.stores.users import Gift, Users
+from sonde.stores.users import Gift, Users, load_signing_key
 from sonde.text.formats import count_of, format_bytes, show_time
-from sonde.types import Json
+from sonde.types import LOCAL, Json
 
 _VALUE_COLUMNS = 32  # longer values push their source to the right
 _MIN_FREE_BYTES = 200 * 1024 * 1024  # for the index of a large project while it is rewritten
@@ -124,6 +124,8 @@ def run_users(session: Session) -> int:
     action, name = session.args.action, session.args.name
     if action == "list":
         return _list(session, users)
+    if action in ("key", "link"):
+        return _show_own_key(session, users, action)
     if not name:
         raise InvalidRequest(
             f"users {action} without a name",
@@ -141,6 +143,25 @@ def run_users(session: Session) -> int:
     ended = users.revoke(name)
     line = f"{count_of(ended, 'key')} revoked; signed tokens of theirs end as well"
     session.print_done({"revoked": ended}, line)
+    return FOUND
+
+
+def _show_own_key(session: Session, users: Users, action: str) -> int:
+    """Print the key of this installation, or a link that signs a browser in with it."""
+    from sonde.web.accounts import make_login_code
+
+    settings = session.settings
+    signing_key = load_signing_key(settings.home)
+    if action == "key":
+        key = users.make_own_key(signing_key)
+        session.print_answer({"user": LOCAL, "key": key}, [key])
+        return FOUND
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = settings.public_url.rstrip("/") or f"http://{host}:{settings.port}"
+    link = f"{address}/login?code={make_login_code(signing_key)}"
+    session.print_answer({"link": link}, [link])
+    if not session.args.json:
+        session.note("It signs one browser in, once, within 10 minutes, while `sonde serve` runs.")
     return FOUND
 
 
