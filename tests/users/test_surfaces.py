@@ -106,3 +106,25 @@ def test_a_shared_project_is_searched_and_read_but_not_changed(site, anna, bert)
     assert MARK in str(bert.call("search_code", query="number", project=vault))
     site.run("users", "withdraw", "all", vault)
     assert "code" in bert.call("search_code", query="number", project=vault)
+
+
+def test_a_folder_that_is_swapped_for_a_link_is_not_followed_out(site, bert):
+    place = site.folder / "bert" / "swapped"
+    place.mkdir()
+    (place / "pyproject.toml").write_text("[project]\n")
+    scan = bert.call("index", root=str(place))
+    wait_until(lambda: bert.call("job_progress", job_id=scan["jobId"])["status"] == "done", "scan")
+    assert bert.agree("create_index", project=str(place))["status"] == "success"
+    place.rename(place.with_name("was"))
+    place.symlink_to(site.vault)
+    said = len(bert.said)
+    bert.call("regex_search", pattern="number", project=str(place))
+    bert.call("regex_search", pattern="number", path=str(place))
+    bert.call("search_code", query="number", project=str(place))
+    bert.call("reindex_project", project=str(place))
+    bert.call("cd", path=str(place))
+    bert.call("inspect", path=f"{place}/ledger_{MARK}.md")
+    bert.ask(f"/api/files/ledger_{MARK}.md?project={place}")
+    bert.ask(f"/api/indexes/{scan['indexId']}/tree?path=")
+    assert MARK not in bert.said[said:].replace(f"ledger_{MARK}.md", "")
+    place.unlink()

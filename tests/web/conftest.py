@@ -32,6 +32,7 @@ class Server:
         self.url, key = facts["url"], facts.get("key")
         self.headers = {"Authorization": f"Bearer {key}"} if key else {}
         """Sent with requests that bring neither a token nor a cookie of their own."""
+        self.browser_options = {"base_url": self.url, "extra_http_headers": self.headers}
         self.netloc = urlsplit(self.url).netloc
 
     def ask(

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 from tests.waiting import wait_until
 
+from sonde.stores.users import Users
+
 from .conftest import TOKENS, Server, bearer
 
 JSON = {"Content-Type": "application/json"}
@@ -56,6 +58,7 @@ def server(
         **os.environ, "SONDE_HOME": str(home), "SONDE_FILE_ROOTS": str(disk),
         "SONDE_TOKEN_FILE": str(tokens), "SONDE_EMBEDDING": "none", "SONDE_RATE_LIMIT": "0",
     }  # fmt: skip
+    Users(home / "users.json").give("fileRoots", "all", disk)
     command = ("-m", "sonde.cli.main", "serve", "--port", "0", "--json")
     return start(*command, env=environ, cwd=disk)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from sonde.disk.scan import TreeScan
 from sonde.disk.scope import find_home_folder, read_path, resolve_path, shorten_path
 from sonde.disk.trees import Disk, ScanReport
-from sonde.errors import NodeMissing, OutsideRoots
+from sonde.errors import NodeMissing
 from sonde.policy.metadata import look_live
 from sonde.policy.roots import show_path
 from sonde.projects.find import require_consent
@@ -50,12 +50,7 @@ def read_root(disk: Disk, root: str, cwd: str) -> Path:
     """The folder to scan. A folder outside the roots is refused whether it exists or not."""
     place = resolve_path(read_path(root, cwd, find_home_folder()))
     if not disk.workspace.reach.includes(place):
-        raise OutsideRoots(
-            "the folder is in none of the allowed ones",
-            user_message="That folder may not be scanned.",
-            next_action="Name a folder below your home or the place where sonde was started, or "
-            "add it to `fileRoots` in the user's config.json.",
-        )
+        raise disk.workspace.reach.make_refusal("Name a folder below your home, or add it to")
     # unlike Path.is_dir, this returns False for a name that is too long
     facts = look_live(place, "") if os.path.isdir(place) else None  # noqa: PTH112
     if facts is None or facts.kind != "directory":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +30,14 @@ class Reach:
     """Where a call that names no project looks for one; None means where sonde was started."""
 
     def includes(self, path: Path) -> bool:
-        """Whether a real path lies in the roots."""
-        return self.roots is None or is_below(path, self.roots)
+        """Whether a path lies in the roots, with its links resolved for users who may make some."""
+        real = path if self.user == LOCAL else Path(os.path.realpath(path))
+        return self.roots is None or is_below(real, self.roots)
 
     def admits(self, root: Path) -> bool:
         """Whether the project at this root may be searched and read."""
-        return self.includes(root) or self.sees(root)
+        real = root if self.user == LOCAL else Path(os.path.realpath(root))
+        return self.includes(root) or self.sees(real)
 
     def trusts(self, root: Path) -> bool:
         """Whether the caller may agree to changes of the project by repeating a call."""
@@ -51,14 +54,18 @@ class Reach:
         whether the path exists or not.
         """
         if not any(map(self.admits, (path, *path.parents) if way_down else (path,))):
-            widen = "Run `sonde index` in it once, or add it to `fileRoots` in config.json."
-            if self.user != LOCAL:
-                widen = "The operator of this server can give it to you with `sonde users`."
-            raise OutsideRoots(
-                f"the path is in none of the folders of {self.user}",
-                user_message="That folder is outside the folders you may use.",
-                next_action=widen,
-            )
+            raise self.make_refusal("Run `sonde index` in it once, or add it to")
+
+    def make_refusal(self, advice: str) -> OutsideRoots:
+        """The error for a folder outside; `advice` is for the operator, whose settings widen it."""
+        widen = f"{advice} `fileRoots` in the user's config.json."
+        if self.user != LOCAL:
+            widen = "Ask the operator of this server, who can give it to you with `sonde users`."
+        return OutsideRoots(
+            f"the path is in none of the folders of {self.user}",
+            user_message="That folder is outside the folders you may use.",
+            next_action=widen,
+        )
 
 
 def is_below(path: Path, folders: tuple[Path, ...]) -> bool:
