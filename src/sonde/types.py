@@ -50,14 +50,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A name that a file defines, its kind and its line (`Client.send`, function, 12)."""
+    """A definition: its qualified name, its kind, the line that names it, and all its lines."""
 
     name: str
     kind: Literal["type", "function", "value"]
     line: int
+    start_line: int  # of its decorators, attributes and documentation, if it has any
+    end_line: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Symbol, (self.name, self.kind, self.line)
+        return Symbol, (self.name, self.kind, self.line, self.start_line, self.end_line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def make_file(
     return ParsedFile(
         FileState(path, f"{abs(hash(texts)):064x}"[:64], place, mtime_ns, "python", kind),
         tuple(chunks),
-        tuple(Symbol(name, "function", 1 + at) for at, name in enumerate(symbols)),
+        tuple(Symbol(name, "function", at, at, at) for at, name in enumerate(symbols, 1)),
         tuple(imports),
     )
 

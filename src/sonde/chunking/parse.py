@@ -6,7 +6,6 @@ Parsers are loaded on first use and cached per thread.
 from __future__ import annotations
 
 import importlib
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,13 @@ from typing import TYPE_CHECKING, Literal
 from sonde.chunking import packing
 from sonde.chunking.imports import find_imports
 from sonde.chunking.packing import PATH_CHARS, WHOLE, Breaks, cut_plain
-from sonde.chunking.symbols import Definition, find_definitions, list_symbols, roles_of
+from sonde.chunking.symbols import (
+    Definition,
+    find_definitions,
+    is_leading,
+    list_symbols,
+    roles_of,
+)
 from sonde.chunking.tags import find_tags
 from sonde.runtime.processes import require_memory
 from sonde.text.languages import language_of
@@ -109,7 +114,6 @@ def parse_tree(grammar: str, data: bytes) -> Tree | None:
 _SIGNATURE_CHARS = 100  # about a line of code
 _MAX_INDENT = 400  # bytes searched for the start of a line; code further right begins none
 
-_LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")
 _DEFINING = frozenset({"type", "function", "scope", "call"})
 
 
@@ -137,7 +141,7 @@ class _Lead:
             at = -1
         if at >= 0 and self.start >= 0 and data.count(b"\n", self.end, node.start_byte) <= 1:
             at = self.start
-        leads = at >= 0 and node.end_byte - at <= WHOLE and _LEADING.search(node.type)
+        leads = at >= 0 and node.end_byte - at <= WHOLE and is_leading(node)
         self.start, self.end = (at, node.end_byte) if leads else (-1, -1)
         return at
 
@@ -226,10 +230,10 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
     whole = len(data) <= packing.TARGET
     cuts = [0] if whole else packing.pack_breaks(find_breaks(root, data, grammar), data)
     headers, symbols = label_cuts(path, data, cuts, found)
-    return packing.cut_bytes(path, data, cuts, headers, symbols), list_symbols(found, data)
+    return packing.cut_bytes(path, data, cuts, headers, symbols), list_symbols(found, data, grammar)
 
 
-VERSION = 2  # grows when the same text gives other chunks or tags than before
+VERSION = 3  # grows when the same text gives other chunks or tags than before
 MAX_CHUNKS = 1000  # per file; text after them is not searched
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -134,33 +135,61 @@ _ELIXIR_ROLES: dict[bytes, Role] = {
     b"defprotocol": "type",
     b"defimpl": "scope",
 }
+_EQUATIONS = frozenset({"haskell", "elixir"})
+"""Languages that define a function by several equations, one after the other."""
+_LINE_END = re.compile(rb"\n")
 _RECEIVER = re.compile(rb"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
+
+
+_LEADING = re.compile("comment|attribute|annotation|decorator|haddock|^signature$|^unary_operator$")
+_WRAPPER = re.compile(
+    "^(?:decorated_definition|export_statement|template_declaration|lexical_declaration"
+    "|variable_declaration|type_declaration|const_declaration|var_declaration|field_declaration"
+    "|ambient_declaration|expression_statement|struct_declaration|enum_declaration"
+    "|union_declaration|declaration_command)$"
+)
+"""Nodes around one definition, which begins where they begin."""
+_PUNCTUATION = frozenset("export default type const let var ( { ; ,".split())
+"""Tokens that may stand between the lead of a wrapper and what it holds."""
 
 
 @dataclass(slots=True)
 class Definition:
-    """A named part of a tree: its bytes, name, role and node."""
+    """A named part of a tree: its bytes, name, role and node.
+
+    It is led by the decorators, attributes and comments that begin at `lead`.
+    """
 
     start: int
     end: int
     name: str
     role: Role
     node: Node
+    lead: int
 
 
-def list_symbols(definitions: Sequence[Definition], data: bytes) -> tuple[Symbol, ...]:
-    """The names a file defines; equations of one function count once."""
+def is_leading(node: Node) -> bool:
+    """Whether a node belongs to the definition that follows it without a blank line."""
+    return _LEADING.search(node.type) is not None
+
+
+def list_symbols(
+    definitions: Sequence[Definition], data: bytes, grammar: str
+) -> tuple[Symbol, ...]:
+    """What a file defines; equations of one function are one definition."""
     found: list[Symbol] = []
-    last = ""
     # Lines are counted here: `Node.start_point` of tree-sitter 0.26 crashes the process.
-    line, counted = 1, 0
+    ends = [match.start() for match in _LINE_END.finditer(data)] if definitions else []
     for one in definitions:
         role = one.role
-        if one.name != last and (role == "type" or role == "function" or role == "value"):
-            last = one.name
-            line += data.count(b"\n", counted, one.start)
-            counted = one.start
-            found.append(Symbol(one.name, role, line))
+        if role == "type" or role == "function" or role == "value":
+            last = bisect_left(ends, max(one.start, one.end - 1)) + 1
+            if grammar in _EQUATIONS and found and found[-1].name == one.name:
+                found[-1] = replace(found[-1], end_line=max(last, found[-1].end_line))
+                continue
+            named = data.find(one.name.rpartition(".")[2].encode(), one.start, one.end)
+            line = bisect_left(ends, max(named, one.start)) + 1
+            found.append(Symbol(one.name, role, line, bisect_left(ends, one.lead) + 1, last))
     return tuple(found)
 
 
@@ -231,15 +260,15 @@ def find_definitions(root: Node, data: bytes, grammar: str) -> list[Definition]:
     roles = roles_of(grammar)
     definitions: list[Definition] = []
     members = grammar in _MEMBER_VALUES
-    stack: list[tuple[Node, str]] = [(root, "")]
+    stack: list[tuple[Node, str, int]] = [(root, "", -1)]
     while stack:
-        container, prefix = stack.pop()
-        for node in container.children:
+        container, prefix, outer = stack.pop()
+        for node, lead in _follow_leads(container, data, outer):
             role = roles.get(node.type)
             if role is None:
                 continue
             if role == "through":
-                stack.append((node, prefix))
+                stack.append((node, prefix, lead if _WRAPPER.match(node.type) else -1))
                 continue
             if role == "value":
                 role = _role_of_value(node, data)
@@ -247,18 +276,40 @@ def find_definitions(root: Node, data: bytes, grammar: str) -> list[Definition]:
                     continue
             name = ""
             if role == "call":
-                match = _ELIXIR.match(data, node.start_byte, node.end_byte)
-                if match is None:
+                role, name = _read_call(data, node.start_byte, node.end_byte)
+                if not name:
                     continue
-                role = _ELIXIR_ROLES.get(match[1], "function")
-                name = match[2].decode("utf-8", "replace")
-            one = _define(node, role, prefix, name or _name_of(node, data), data)
+            one = _define(node, role, prefix, name or _name_of(node, data), data, lead)
             if one:
                 definitions.append(one)
             if role in ("type", "scope") and node.type != "type_definition":
-                stack.append((node, one.name if one else prefix))
+                stack.append((node, one.name if one else prefix, -1))
     definitions.sort(key=lambda one: (one.start, -one.end))
     return definitions
+
+
+def _follow_leads(container: Node, data: bytes, outer: int) -> Iterator[tuple[Node, int]]:
+    """The parts of a container, each with the start of what leads it; `outer` is the start of what
+    leads the container, -1 if that does not count."""
+    lead, led = outer, -1
+    for node in container.children:
+        if node.type in _PUNCTUATION:
+            continue
+        if led >= 0 and data.count(b"\n", led, node.start_byte) > 1:
+            lead = -1
+        if is_leading(node):
+            lead, led = lead if lead >= 0 else node.start_byte, node.end_byte
+        else:
+            yield node, lead if lead >= 0 else node.start_byte
+            lead = led = -1
+
+
+def _read_call(data: bytes, start: int, end: int) -> tuple[Role, str]:
+    """Role and name of what a call of Elixir defines; an empty name if it defines nothing."""
+    match = _ELIXIR.match(data, start, end)
+    if match is None:
+        return "call", ""
+    return _ELIXIR_ROLES.get(match[1], "function"), match[2].decode("utf-8", "replace")
 
 
 def _declares_only(node: Node) -> bool:
@@ -271,7 +322,9 @@ def _declares_only(node: Node) -> bool:
     return False
 
 
-def _define(node: Node, role: Role, prefix: str, name: str, data: bytes) -> Definition | None:
+def _define(
+    node: Node, role: Role, prefix: str, name: str, data: bytes, lead: int
+) -> Definition | None:
     kind = node.type
     if not name or _declares_only(node):
         return None
@@ -287,4 +340,4 @@ def _define(node: Node, role: Role, prefix: str, name: str, data: bytes) -> Defi
     elif kind == "type_item" and prefix:
         role = "value"
     qualified = f"{prefix}.{name}" if prefix else name
-    return Definition(node.start_byte, node.end_byte, qualified, role, node)
+    return Definition(node.start_byte, node.end_byte, qualified, role, node, lead)

@@ -72,9 +72,9 @@ def _view_file(content: FileContent, kind: Kind, indexed: FileState) -> list[Par
         path = f"{type_}/{content.path}"
         chunks = tuple(replace(made[at].chunk, path=path) for at in places)
         names = tuple(
-            Symbol(made[at].chunk.symbol, "function", made[at].chunk.span.start_line)
-            for at in places
-            if made[at].chunk.symbol and type_ == "definitions"
+            Symbol(chunk.symbol, "function", line, line, chunk.span.end_line)
+            for chunk in chunks
+            if chunk.symbol and type_ == "definitions" and (line := chunk.span.start_line)
         )
         files.append(ParsedFile(replace(state, path=path), chunks, names, tags=tags))
     return files

@@ -161,7 +161,7 @@ class _Stored:
 
 def _parse_symbols(text: str) -> tuple[Symbol, ...]:
     try:
-        return tuple(Symbol(*each) for each in json.loads(text))
+        return tuple(tables.parse_symbols(text))
     except (ValueError, TypeError):
         return ()
 

@@ -136,7 +136,7 @@ class ChunkIndex:
         with self._database.read() as connection:
             for path in paths:
                 for (symbols,) in connection.execute(query, (bind_text(path),)):
-                    defined[path] = list(itertools.starmap(Symbol, json.loads(str(symbols))))
+                    defined[path] = tables.parse_symbols(str(symbols))
         return defined
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ import apsw
 
 from sonde.stores.chunks import lexicon
 from sonde.stores.database import Format, Value, bind_text, read_number, read_stored_text
-from sonde.types import Chunk, ParsedFile, Span
+from sonde.types import Chunk, ParsedFile, Span, Symbol
 
 _place_of = attrgetter("start_line", "end_line", "start_byte", "end_byte")
 LOGGED = 1_000  # generations for which removed chunks are logged
@@ -177,7 +177,7 @@ def _insert_file(
     connection: apsw.Connection, file: ParsedFile, chunks: Sequence[Chunk], first_chunk: int
 ) -> int:
     state = file.state
-    symbols = json.dumps([[each.name, each.kind, each.line] for each in file.symbols])
+    symbols = json.dumps([astuple(each) for each in file.symbols], separators=(",", ":"))
     connection.execute(
         "INSERT INTO files (path, hash, size, mtime_ns, language, kind, first_chunk,"
         " chunk_count, symbols, seal, tags) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -192,6 +192,14 @@ def _insert_file(
         ),
     )
     return connection.last_insert_rowid()
+
+
+def parse_symbols(text: str) -> list[Symbol]:
+    """A file's definitions as stored; older rows have no spans, and count as one line each."""
+    return [
+        Symbol(name, kind, line, *(span or (line, line)))
+        for name, kind, line, *span in json.loads(text)
+    ]
 
 
 def seal_file(symbols: str, chunks: Iterable[Chunk]) -> int:
