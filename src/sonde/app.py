@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hmac
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sonde.disk.trees import Disk
+from sonde.errors import SondeError
 from sonde.knowledge.library import Library
 from sonde.policy.reach import Reach, is_below
+from sonde.policy.roots import detect_root
 from sonde.projects.project import Workspace
 from sonde.stores.records import has_index
 from sonde.stores.users import EVERYONE, Users
@@ -53,6 +58,27 @@ class Grounds:
         return has_index(self.home, root) and not any(is_below(root, each) for each in others)
 
 
+def open_grounds(home: Path, start: Path, file_roots: Sequence[str]) -> Grounds:
+    """The grounds of an installation. Where `fileRoots` sets none, agents of the operator reach
+    the home folder and the start, and are trusted in the project that they were started in."""
+    given = _resolve_all(map(Path, file_roots))
+    trusted = _resolve_all([start])
+    with suppress(SondeError):
+        trusted = (detect_root(start),)
+    too_wide = _resolve_all([Path("~"), Path(start.absolute().anchor)])
+    trusted = tuple(root for root in trusted if root not in too_wide)
+    roots = given or _resolve_all([Path("~"), start])
+    return Grounds(home, start, roots, given + trusted, Users(home / "users.json"))
+
+
+def _resolve_all(paths: Iterable[Path]) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for path in paths:
+        with suppress(OSError, RuntimeError):
+            found.append(path.expanduser().resolve())
+    return tuple(dict.fromkeys(found))
+
+
 @dataclass(frozen=True, slots=True)
 class App:
     """Projects, disks and knowledge; no verbs of its own."""
@@ -63,8 +89,20 @@ class App:
     grounds: Grounds
 
     def seen_by(self, caller: Caller) -> App:
-        """The app as a surface hands it to the verbs of one caller."""
-        workspace = self.workspace.seen_by(self.grounds.find_reach(caller))
+        """The app as a surface hands it to the verbs of one caller: nothing outside its reach can
+        be opened, and cursors and confirmations that it is given are worthless to other users."""
+        reach, whole = self.grounds.find_reach(caller), self.workspace
+        key = whole.key
+        if reach.user != LOCAL:
+            key = hmac.digest(key, reach.user.encode(), "sha256")
+        workspace = replace(
+            whole,
+            start=reach.start or whole.start,
+            key=key,
+            projects=whole.projects.seen_by(reach),
+            results=whole.results.sealed_with(key),
+            reach=reach,
+        )
         return replace(self, workspace=workspace, disk=self.disk.seen_by(workspace))
 
     def close(self) -> None:

@@ -7,20 +7,19 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sonde.app import App, Grounds
+from sonde.app import App, open_grounds
 from sonde.disk.trees import Disk
 from sonde.embedding.base import BackgroundEmbedder, Embedder, load_provider
 from sonde.errors import (
     InvalidRequest,
     OutOfMemory,
     OutsideRoots,
-    SondeError,
     StorageUnusable,
     SymlinkNotAllowed,
 )
@@ -29,7 +28,7 @@ from sonde.knowledge.library import Library
 from sonde.paging.cursor import ResultSets
 from sonde.policy.admit import Rules, public_deny_list
 from sonde.policy.read import read_document
-from sonde.policy.roots import close_off, detect_root, resolve_inside
+from sonde.policy.roots import close_off, resolve_inside
 from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
@@ -46,7 +45,7 @@ from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
 from sonde.stores.knowledge.base import KnowledgeStore
 from sonde.stores.records import project_folder
-from sonde.stores.users import USER_NAME, Users, load_signing_key
+from sonde.stores.users import USER_NAME, load_signing_key
 from sonde.text.globs import match_any
 from sonde.types import Findings, Kind, Progress, Skipped
 
@@ -108,7 +107,7 @@ def build_app(
     for path in (settings.home, *map(Path, filter(None, (settings.token_file, settings.jwt_keys)))):
         close_off(_expand_home(str(path)))
     disk, library = _open_disk(settings, workspace), _open_library(settings, workspace)
-    return App(workspace, disk, library, _open_grounds(settings, start))
+    return App(workspace, disk, library, open_grounds(settings.home, start, settings.file_roots))
 
 
 def _open_jobs(folder: Path, record_after_s: float) -> Jobs:
@@ -134,27 +133,6 @@ def _open_disk(settings: Settings, workspace: Workspace) -> Disk:
         return SqliteTreeStore(folder / "trees" / f"{index}.db")
 
     return Disk(folder, workspace, open_saved, open_tree)
-
-
-def _open_grounds(settings: Settings, start: Path) -> Grounds:
-    """What each user may reach; agents of `local` the folders set, else home and the start."""
-    given = _resolve_all(Path(text) for text in settings.file_roots)
-    trusted = _resolve_all([start])
-    with suppress(SondeError):
-        trusted = (detect_root(start),)
-    too_wide = _resolve_all([Path("~"), Path(start.absolute().anchor)])
-    trusted = tuple(root for root in trusted if root not in too_wide)
-    roots = given or _resolve_all([Path("~"), start])
-    users = Users(settings.home / "users.json")
-    return Grounds(settings.home, start, roots, given + trusted, users)
-
-
-def _resolve_all(paths: Iterable[Path]) -> tuple[Path, ...]:
-    found: list[Path] = []
-    for path in paths:
-        with suppress(OSError, RuntimeError):
-            found.append(path.expanduser().resolve())
-    return tuple(dict.fromkeys(found))
 
 
 def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:

@@ -8,12 +8,6 @@ import pytest
 from tests.users.site import Site, User
 from tests.web.conftest import Server
 
-from sonde.knowledge.editing import import_knowledge
-from sonde.runtime.work import Work
-from sonde.settings import load_settings
-from sonde.types import Caller
-from sonde.wiring import build_app
-
 from .site import MARK
 
 
@@ -24,9 +18,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site.add("anna", "bert")
     note = site.folder / "anna" / "note.md"
     note.write_text(f"# {MARK} plans\n\nA {MARK} that only anna may read.\n")
-    app = build_app(load_settings(site.environ), start=site.start)
-    import_knowledge(app.knowledge, str(note), work=Work(caller=Caller("anna")))
-    app.close()
+    site.run("knowledge", "import", str(note), "--user", "anna")
     return site
 
 

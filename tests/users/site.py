@@ -34,7 +34,7 @@ class Site:
         for place in (self.start, self.vault, self.folder / "bert" / "shop"):
             place.mkdir(parents=True)
             (place / "pyproject.toml").write_text("[project]\n")
-        (self.start / "main.py").write_text("def begin():\n    return 'operator'\n")
+        (self.start / "main.py").write_text("def begin():\n    return 'first light'\n")
         (self.folder / "bert" / "shop" / "till.py").write_text("def pay():\n    return 1\n")
         for number in range(70):
             (self.vault / f"{MARK}_{number:02}.py").write_text(

@@ -129,5 +129,5 @@ def test_a_user_without_roots_reaches_nothing_of_the_machine(site, served):
                                     {"pattern": "begin"} if "search" in tool else {}))  # fmt: skip
         assert "code" in answer, (tool, answer)
         assert not find_token(answer)
-    assert "operator" not in carl.said
+    assert "first light" not in carl.said
     assert str(site.start) not in carl.said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 
+import pytest
 from tests.waiting import wait_until
 
 from .site import MARK, User
@@ -128,3 +129,13 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_followed_out(site, bert):
     bert.ask(f"/api/indexes/{scan['indexId']}/tree?path=")
     assert MARK not in bert.said[said:].replace(f"ledger_{MARK}.md", "")
     place.unlink()
+
+
+@pytest.mark.row("004-5")
+def test_an_operator_fills_the_library_of_a_user(site, anna, bert):
+    assert MARK in site.run("knowledge", "search", "anna", "--user", "anna")
+    assert MARK not in site.run("knowledge", "search", "anna", code=1)
+    assert MARK in str(anna.call("knowledge_search", query="anna may"))
+    site.run("knowledge", "add", "The till is closed at six.", "--title", "Till", "--user", "bert")
+    assert "closed at six" in str(bert.call("notes_search", query="till"))
+    assert not anna.call("notes_search", query="till closed")["results"]

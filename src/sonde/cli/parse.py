@@ -147,6 +147,7 @@ COMMANDS = (
         _number("-n", "--limit", about="results (default: 10)"),
         _flag("--watch", about="after an import, keep following the folder"),
         _flag("--restore", about="with an import, restore entries deleted here"),
+        Option("--user", metavar="NAME", help="of this user of `sonde serve` (default: your own)"),
     ), "sonde knowledge import ~/Notes"),
     Command("tree", "scan a folder and show what takes the space", "disk:run_tree", (
         Option("path", nargs="?", metavar="PATH", help="the folder (default: here)"),

@@ -19,6 +19,7 @@ from sonde.cli.terminal import ProgressLine, Prompt, Screen, escape_controls, op
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected
 from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
+from sonde.types import LOCAL, Caller
 
 if TYPE_CHECKING:
     from sonde.app import App
@@ -88,6 +89,11 @@ class Session:
         return project
 
     @property
+    def caller(self) -> Caller:
+        """Whose data the command works on: the operator's, or those of the user it names."""
+        return Caller(getattr(self.args, "user", None) or LOCAL)
+
+    @property
     def project(self) -> str:
         """The root of the project, as verbs take it."""
         return str(self.opened.root)
@@ -121,7 +127,7 @@ class Session:
                 return True
             return self.prompt.ask_yes(question) if self.prompt.is_interactive() else None
 
-        work = Work(report=line.show, ask=ask)
+        work = Work(report=line.show, ask=ask, caller=self.caller)
 
         def stop(_number: int, _frame: FrameType | None) -> None:
             self.interrupted = True

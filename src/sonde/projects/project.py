@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import hmac
 import shutil
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -23,7 +22,7 @@ from sonde.runtime.processes import Child
 from sonde.runtime.work import WriterLock
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.database import translate_errors
-from sonde.types import LOCAL, Kind
+from sonde.types import Kind
 
 FRESH_S = (0.5, 10.0)
 """How long an index counts as fresh: five times as long as comparing it took, within these bounds,
@@ -367,21 +366,6 @@ class Workspace:
     fresh_s: tuple[float, float] = FRESH_S
     reach: Reach = Reach()  # noqa: RUF009 - frozen
     """What the caller may see; a server narrows it for each call."""
-
-    def seen_by(self, reach: Reach) -> Workspace:
-        """The same workspace for one caller: nothing outside its reach can be opened, and the
-        cursors and confirmations it is given are worthless to other users."""
-        key = self.key
-        if reach.user != LOCAL:
-            key = hmac.digest(key, reach.user.encode(), "sha256")
-        return replace(
-            self,
-            start=reach.start or self.start,
-            key=key,
-            projects=self.projects.seen_by(reach),
-            results=self.results.sealed_with(key),
-            reach=reach,
-        )
 
     def close(self) -> None:
         """Stop background work and close every project."""
