@@ -11,7 +11,7 @@ from pathlib import Path
 from sonde.disk.trees import Disk
 from sonde.errors import SondeError
 from sonde.knowledge.library import Library
-from sonde.policy.reach import Reach, is_below
+from sonde.policy.reach import Reach, is_below, is_too_wide
 from sonde.policy.roots import detect_root
 from sonde.projects.project import Workspace
 from sonde.stores.records import has_index
@@ -65,8 +65,7 @@ def open_grounds(home: Path, start: Path, file_roots: Sequence[str]) -> Grounds:
     trusted = _resolve_all([start])
     with suppress(SondeError):
         trusted = (detect_root(start),)
-    too_wide = _resolve_all([Path("~"), Path(start.absolute().anchor)])
-    trusted = tuple(root for root in trusted if root not in too_wide)
+    trusted = tuple(root for root in trusted if not is_too_wide(root))
     roots = given or _resolve_all([Path("~"), start])
     return Grounds(home, start, roots, given + trusted, Users(home / "users.json"))
 

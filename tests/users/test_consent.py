@@ -31,11 +31,12 @@ def agent(shell: Shell) -> Iterator[Callable[..., RawClient]]:
     """Starts agents that cannot ask anybody, in the first project."""
     clients: list[RawClient] = []
 
-    def start(**environ: str) -> RawClient:
+    def start(*, greet: bool = True, **environ: str) -> RawClient:
         env = shell.environ | {"SONDE_EMBEDDING": "none"} | environ
         client = RawClient("-m", "sonde.cli.main", "mcp", env=env, cwd=shell.folder)
         clients.append(client)
-        client.greet()
+        if greet:
+            client.greet()
         return client
 
     yield start
@@ -81,6 +82,28 @@ def test_a_local_agent_reads_nothing_outside_the_home_and_the_start(agent, path)
     assert call(client, "regex_search", pattern="root", path=path)["code"] == "OUTSIDE_ROOTS"
     assert call(client, "create_index", project=path)["code"] == "OUTSIDE_ROOTS"
     assert call(client, "index", root=path)["code"] == "OUTSIDE_ROOTS"
+
+
+def test_what_the_client_has_opened_counts_as_well(shell, agent):
+    client, other = agent(greet=False), shell.home / "other"
+    params = {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}},
+              "clientInfo": {"name": "t", "version": "1"}}  # fmt: skip
+    client.ask("initialize", params)
+    client.send("notifications/initialized")
+
+    def create(roots: list[Path]) -> dict[str, Any]:
+        call = {"name": "create_index", "arguments": {"project": str(other)}}
+        client.send("tools/call", call, id="create")
+        asked = client.receive()
+        assert asked["method"] == "roots/list"
+        rows = [{"uri": root.as_uri()} for root in roots]
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": rows}}
+        client.write(json.dumps(answer).encode())
+        return client.receive()["result"]["structuredContent"]
+
+    assert find_token(create([shell.folder, other]))
+    assert not find_token(create([shell.folder]))
+    assert not find_token(create([shell.home, Path("/")])), "a whole home is not a project"
 
 
 def test_folders_that_the_operator_sets_are_confirmed_by_repeating(shell, agent, tmp_path):

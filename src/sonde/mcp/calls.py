@@ -16,7 +16,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import anyio
@@ -44,6 +47,9 @@ MAX_SESSION_CHARS = 200
 """A session names itself in the address; it is kept in memory."""
 PROGRESS_INTERVAL_S = 0.2
 """Least time between progress notifications: clients redraw on each."""
+
+ROOTS_TIMEOUT_S = 2.0
+"""How long a client may take to name its roots; it knows them without asking anybody."""
 
 _log = logging.getLogger("sonde.mcp")
 
@@ -125,6 +131,7 @@ class Calls:
             report=_Reporter(ctx, channel).report,
             ask=_choose_ask(ctx, params, channel),
             caller=self.read_caller(ctx),
+            list_roots=partial(_list_roots, ctx, channel),
         )
         try:
             return await self.run_work(verb, work)
@@ -258,6 +265,26 @@ def _choose_ask(
         return _is_consent(result)
 
     return ask
+
+
+def _list_roots(ctx: Context, channel: ClientChannel) -> tuple[Path, ...]:
+    """The client's roots, of clients that declare them; the newest protocol has none."""
+    capabilities = ctx.session.client_capabilities
+    if (
+        not (capabilities and capabilities.roots)
+        or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    ):
+        return ()
+
+    async def ask() -> types.ListRootsResult:
+        with anyio.fail_after(ROOTS_TIMEOUT_S):
+            return await ctx.session.send_request(types.ListRootsRequest(), types.ListRootsResult)
+
+    try:
+        addresses = [urlsplit(str(root.uri)) for root in channel.call(ask).roots]
+    except (MCPError, ValidationError, TimeoutError):
+        return ()
+    return tuple(Path(unquote(each.path)) for each in addresses if each.scheme == "file")
 
 
 class _ReturnedAnswers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,9 +40,15 @@ class Reach:
         real = root if self.user == LOCAL else Path(os.path.realpath(root))
         return self.includes(root) or self.sees(real)
 
-    def trusts(self, root: Path) -> bool:
-        """Whether the caller may agree to changes of the project by repeating a call."""
-        return self.trusted is None or is_below(root, self.trusted)
+    def trusts(self, root: Path, list_roots: Callable[[], tuple[Path, ...]] = tuple) -> bool:
+        """Whether the caller may agree to changes of the project by repeating a call: in the
+        trusted folders, and for the operator's agents in those that their client has opened."""
+        if self.trusted is None or is_below(root, self.trusted):
+            return True
+        return self.user == LOCAL and any(
+            root == folder or (root.is_relative_to(folder) and not is_too_wide(folder))
+            for folder in list_roots()
+        )
 
     def may_change(self, root: Path) -> bool:
         """Whether the caller's consent counts at all: a shared project is its owner's."""
@@ -66,6 +73,13 @@ class Reach:
             user_message="That folder is outside the folders you may use.",
             next_action=widen,
         )
+
+
+def is_too_wide(folder: Path) -> bool:
+    """Whether a folder is a whole disk or a whole home."""
+    with suppress(RuntimeError):  # without a home
+        return folder in (Path(folder.anchor), Path.home().resolve())
+    return folder == Path(folder.anchor)
 
 
 def is_below(path: Path, folders: tuple[Path, ...]) -> bool:

@@ -193,7 +193,7 @@ def require_consent(
         error = ConfirmationRequired(
             text, question=text, token=issue_consent(workspace, action, subject)
         )
-        if isinstance(project, Project) and not reach.trusts(project.root):
+        if isinstance(project, Project) and not reach.trusts(project.root, work.list_roots):
             command = f"{_COMMANDS[action]} {shlex.quote(subject)}"
             error = ConfirmationRequired(
                 text, question=text, next_action=_ASK_A_PERSON, command=command
