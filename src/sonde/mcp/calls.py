@@ -269,11 +269,8 @@ def _choose_ask(
 
 def _list_roots(ctx: Context, channel: ClientChannel) -> tuple[Path, ...]:
     """The client's roots, of clients that declare them; the newest protocol has none."""
-    capabilities = ctx.session.client_capabilities
-    if (
-        not (capabilities and capabilities.roots)
-        or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-    ):
+    capabilities, version = ctx.session.client_capabilities, ctx.protocol_version
+    if not (capabilities and capabilities.roots) or version in MODERN_PROTOCOL_VERSIONS:
         return ()
 
     async def ask() -> types.ListRootsResult:

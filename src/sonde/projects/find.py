@@ -21,6 +21,7 @@ from sonde.errors import (
     StorageUnusable,
 )
 from sonde.paging.cursor import BrokenSealError, seal, unseal
+from sonde.policy.reach import is_too_wide
 from sonde.policy.roots import detect_root
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import JobRecord
@@ -92,11 +93,7 @@ def _named_folder(workspace: Workspace, project: str) -> Path:
 
 def _may_use(workspace: Workspace, folder: Path, work: Work) -> bool:
     """Ask whether a folder without markers is the project; a whole home or disk never is."""
-    try:
-        home = Path.home()
-    except RuntimeError:  # the user has no home
-        home = folder
-    if folder in (Path(folder.anchor), home):
+    if is_too_wide(folder):
         return False
     question = f"Could not detect project root. Use current directory: {folder}?"
     return workspace.assume_yes or bool(work.ask(question))
