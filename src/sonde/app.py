@@ -25,6 +25,7 @@ class Grounds:
 
     home: Path
     start: Path
+    """Where sonde was started, with links resolved."""
     roots: tuple[Path, ...]
     """Where agents of the operator may index, scan and read."""
     trusted: tuple[Path, ...]
@@ -45,11 +46,10 @@ class Grounds:
             return Reach(LOCAL, self.roots, self.trusted, self._was_indexed)
         roots = self.users.list_given("fileRoots", user)
         shared = self.users.list_given("projects", user)
-        reach = Reach(user, roots, roots, shared.__contains__)
-        if not any(map(reach.admits, (self.start, *self.start.parents))):
-            nowhere = Path(self.start.anchor)
-            reach = replace(reach, start=next(iter((*shared, *roots)), nowhere))
-        return reach
+        start = self.start
+        if not is_below(start, (*shared, *roots)):
+            start = next(iter((*shared, *roots)), Path(start.anchor))
+        return Reach(user, roots, roots, shared.__contains__, start)
 
     def _was_indexed(self, root: Path) -> bool:
         """Whether the operator's projects include this one: it is indexed, and no user's."""
@@ -67,7 +67,7 @@ def open_grounds(home: Path, start: Path, file_roots: Sequence[str]) -> Grounds:
         trusted = (detect_root(start),)
     trusted = tuple(root for root in trusted if not is_too_wide(root))
     roots = given or _resolve_all([Path("~"), start])
-    return Grounds(home, start, roots, given + trusted, Users(home / "users.json"))
+    return Grounds(home, start.resolve(), roots, given + trusted, Users(home / "users.json"))
 
 
 def _resolve_all(paths: Iterable[Path]) -> tuple[Path, ...]:

@@ -12,10 +12,6 @@ from sonde.errors import OutsideRoots
 from sonde.types import LOCAL
 
 
-def _see_none(_root: Path) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What a caller may reach. The default is everything: a person at the command line."""
@@ -25,7 +21,7 @@ class Reach:
     """Folders to index, scan and read, with everything below them; None means all."""
     trusted: tuple[Path, ...] | None = None
     """Folders in which repeating a call counts as consent; None means all."""
-    sees: Callable[[Path], bool] = _see_none
+    sees: Callable[[Path], bool] = lambda _root: False
     """Whether a project outside the roots may be searched and read."""
     start: Path | None = None
     """Where a call that names no project looks for one; None means where sonde was started."""

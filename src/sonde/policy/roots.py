@@ -38,6 +38,8 @@ for _flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
 _MAX_MTIME_NS = (1 << 63) - 1  # the largest integer of a database
 _CLOSED: dict[str, set[Path]] = {}
 """Name in one letter case -> real paths of that name which no verb opens."""
+_KNOWN_OPEN: dict[Path, tuple[int, int]] = {}
+"""Folders that are not closed off, as of when they were these: to resolve a path takes a while."""
 
 
 def close_off(path: Path) -> None:
@@ -45,12 +47,17 @@ def close_off(path: Path) -> None:
     own storage, its keys and its files of tokens."""
     real = path.resolve()
     _CLOSED.setdefault(real.name.casefold(), set()).add(real)
+    _KNOWN_OPEN.clear()
 
 
 def _refuse_closed(place: Path) -> None:
+    facts = place.stat()
+    if _KNOWN_OPEN.get(place) == (facts.st_dev, facts.st_ino):
+        return
     real = Path(os.path.realpath(place))
     if any(real.is_relative_to(closed) for paths in _CLOSED.values() for closed in paths):
         raise PermissionError(errno.EACCES, "kept for sonde", str(place))
+    _KNOWN_OPEN[place] = (facts.st_dev, facts.st_ino)
 
 
 def detect_root(start: Path) -> Path:

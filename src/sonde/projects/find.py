@@ -37,8 +37,7 @@ _COMMANDS = {
     "delete_index": "sonde delete -p",
 }
 """By action, how a person does the same."""
-_ASK_A_PERSON = "A person must agree: ask the user to run `{command}` once. Searches by "
-_ASK_A_PERSON += "regex_search need no index."
+_ASK_A_PERSON = "A person must agree: ask the user to run `{command}` once."
 
 log = logging.getLogger(__name__)
 
