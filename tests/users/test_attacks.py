@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.waiting import wait_until
 
-from .site import MARK, find_token
+from .site import MARK, User, find_token
 
 
 @pytest.mark.parametrize("place", ["/etc", "/", "~", "~/.ssh", "/no/such/place"])
@@ -54,8 +55,7 @@ def test_the_storage_is_out_of_reach_whatever_the_roots(site, bert, inner):
         assert "results" not in bert.call("regex_search", pattern=".", path=str(storage))
         assert "jobId" not in bert.call("index", root=str(storage))
         started = bert.call("index", root=str(person))
-        while bert.call("job_progress", job_id=started["jobId"])["status"] == "running":
-            pass
+        wait_until(lambda: bert.call("job_progress", job_id=started["jobId"])["status"] == "done")
         found = bert.call("inspect", path=str(storage))
         if inner:
             assert "nodeId" not in found, found
@@ -69,31 +69,34 @@ def test_the_storage_is_out_of_reach_whatever_the_roots(site, bert, inner):
         site.run("users", "withdraw", "bert", str(person))
 
 
-def test_a_file_of_tokens_is_out_of_reach(site):
-    from .site import User
-
-    token = "b" * 30
-    file = site.folder / "bert" / "tokens.txt"
-    file.write_text(f"bert {token}\nanna {'a' * 30}\n")
-    server = site.serve("--token-file", str(file))
+def test_files_of_tokens_and_keys_are_out_of_reach(site):
+    """Even where a user may read the folder in which the operator keeps them."""
+    token, secret = "b" * 30, "c" * 43
+    tokens, keys = site.folder / "bert" / "tokens.txt", site.folder / "bert" / "keys.json"
+    tokens.write_text(f"bert {token}\nanna {'a' * 30}\n")
+    keys.write_text(json.dumps({"keys": [{"kty": "oct", "kid": "one", "k": secret}]}))
+    issuer = {"SONDE_JWT_KEYS": str(keys), "SONDE_JWT_ISSUER": "https://login.example"}
+    server = site.serve("--token-file", str(tokens), **issuer)
     try:
-        bert = User(server, token)
-        root = str(site.folder / "bert")
+        bert, root = User(server, token), str(site.folder / "bert")
         started = bert.call("index", root=root)
-        while bert.call("job_progress", job_id=started["jobId"])["status"] == "running":
-            pass
-        found = bert.call("inspect", path=str(file))
-        way = str(found.get("downloadUrl", "")).removeprefix(server.url)
-        assert bert.ask(way or "/api/none")[0] in (403, 404)
+        wait_until(lambda: bert.call("job_progress", job_id=started["jobId"])["status"] == "done")
+        for file in (tokens, keys):
+            found = bert.call("inspect", path=str(file))
+            way = found["downloadUrl"].removeprefix(server.url)
+            assert bert.ask(way)[0] == 403
+            assert bert.ask(way.replace("/download", "/preview"))[0] == 403
+            assert bert.ask(f"/api/files/{file.name}?project={root}")[0] != 200
         assert bert.agree("create_index", project=root).get("status") == "success"
-        bert.call("regex_search", pattern="aaaa", project=root)
-        bert.call("search_code", query="anna", project=root)
-        bert.ask(f"/api/files/tokens.txt?project={root}")
+        bert.call("regex_search", pattern="aaaa|cccc", project=root)
+        bert.call("search_code", query="anna kty", project=root)
         assert "a" * 30 not in bert.said
+        assert secret not in bert.said
     finally:
         server.process.kill()
         server.process.communicate()
-        file.unlink()
+        tokens.unlink()
+        keys.unlink()
 
 
 def test_what_another_indexed_is_neither_listed_nor_read(site, anna, bert):
@@ -119,8 +122,6 @@ def test_what_another_indexed_is_neither_listed_nor_read(site, anna, bert):
 
 
 def test_a_user_without_roots_reaches_nothing_of_the_machine(site, served):
-    from .site import User
-
     key = site.run("users", "add", "carl")
     carl = User(served, key)
     assert carl.call("list_projects")["totalProjects"] == 0
