@@ -59,15 +59,16 @@ class Grounds:
 
 
 def open_grounds(home: Path, start: Path, file_roots: Sequence[str]) -> Grounds:
-    """The grounds of an installation. Where `fileRoots` sets none, agents of the operator reach
-    the home folder and the start, and are trusted in the project that they were started in."""
+    """The grounds of an installation. Agents of the operator reach `fileRoots`, or else the home
+    folder and the start; and always the project that they were started in."""
     given = _resolve_all(map(Path, file_roots))
     trusted = _resolve_all([start])
     with suppress(SondeError):
         trusted = (detect_root(start),)
     trusted = tuple(root for root in trusted if not is_too_wide(root))
     roots = given or _resolve_all([Path("~"), start])
-    return Grounds(home, start.resolve(), roots, given + trusted, Users(home / "users.json"))
+    users = Users(home / "users.json")
+    return Grounds(home, start.resolve(), roots + trusted, given + trusted, users)
 
 
 def _resolve_all(paths: Iterable[Path]) -> tuple[Path, ...]:

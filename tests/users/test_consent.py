@@ -31,9 +31,9 @@ def agent(shell: Shell) -> Iterator[Callable[..., RawClient]]:
     """Starts agents that cannot ask anybody, in the first project."""
     clients: list[RawClient] = []
 
-    def start(*, greet: bool = True, **environ: str) -> RawClient:
+    def start(*, greet: bool = True, at: Path = shell.folder, **environ: str) -> RawClient:
         env = shell.environ | {"SONDE_EMBEDDING": "none"} | environ
-        client = RawClient("-m", "sonde.cli.main", "mcp", env=env, cwd=shell.folder)
+        client = RawClient("-m", "sonde.cli.main", "mcp", env=env, cwd=at)
         clients.append(client)
         if greet:
             client.greet()
@@ -104,6 +104,17 @@ def test_what_the_client_has_opened_counts_as_well(shell, agent):
     assert find_token(create([shell.folder, other]))
     assert not find_token(create([shell.folder]))
     assert not find_token(create([shell.home, Path("/")])), "a whole home is not a project"
+
+
+@pytest.mark.parametrize("settings", [{}, {"SONDE_FILE_ROOTS": "/srv/none"}])
+def test_the_project_it_was_started_in_is_always_its_own(shell, agent, tmp_path, settings):
+    """Wherever that lies, and from a folder of it."""
+    place = write_files(tmp_path / "srv" / "app", FILES | {"src/deep/x.py": "y = 1\n"})
+    client = agent(at=place / "src" / "deep", **settings)
+    token = find_token(call(client, "create_index"))
+    assert call(client, "create_index", confirm=token)["projectPath"] == str(place)
+    assert call(client, "regex_search", pattern="total_price")["results"]["matches"]
+    assert call(client, "regex_search", pattern="x", path=str(place.parent))["code"]
 
 
 def test_folders_that_the_operator_sets_are_confirmed_by_repeating(shell, agent, tmp_path):

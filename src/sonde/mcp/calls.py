@@ -281,7 +281,7 @@ def _list_roots(ctx: Context, channel: ClientChannel) -> tuple[Path, ...]:
         addresses = [urlsplit(str(root.uri)) for root in channel.call(ask).roots]
     except (MCPError, ValidationError, TimeoutError):
         return ()
-    return tuple(Path(unquote(each.path)) for each in addresses if each.scheme == "file")
+    return tuple(Path(unquote(each.path)).resolve() for each in addresses if each.scheme == "file")
 
 
 class _ReturnedAnswers:
