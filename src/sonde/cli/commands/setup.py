@@ -89,7 +89,8 @@ def run_setup(session: Session) -> int:
         question = f"This changes {len(pending)} file{'s' if len(pending) > 1 else ''}."
         raise ConfirmationRequired("nobody to ask", question=question, token="--yes")  # noqa: S106
     steps = [_apply(session, step, backups) for step in steps]
-    if not (args.remove or args.dry_run):
+    added = any(step.written and step.action == "add" for step in steps)
+    if added or (args.auto_index and not (args.remove or args.dry_run)):
         _offer_auto_index(session)
     if not (args.json or args.guide or args.remove):
         session.note("`sonde setup --guide` also tells agents when to use which tool")
