@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from urllib.parse import unquote, urlencode
 
 import pytest
 from tests.waiting import wait_until
+
+from sonde.web.pages.table import _FORMS as FORMS_OF_SITE
+from sonde.web.pages.table import _PAGES as PAGES_OF_SITE
 
 from .site import MARK, User
 
@@ -14,6 +18,9 @@ LINK = re.compile(r'(?:href="|action="|"|=)((?:http://127[^"\s<]*|/[\w][^"\s<]*)
 PAGES = ("/", "/?q=number&scope=code", "/projects", "/disk", "/queries", "/sets", "/api/projects",
          "/api/jobs", "/api/indexes", "/api/queries", "/api/resource-sets", "/api/openapi.json",
          "/?q=anna&scope=knowledge", "/api/search/knowledge?query=anna", "/metrics")  # fmt: skip
+WORD = re.compile(rf"[\w.-]*{MARK}[\w.-]*")
+SAID = {f"{MARK}-vault", f"ledger_{MARK}.md"}
+"""What the requests themselves say, and answers may repeat."""
 MOST = 150
 """Addresses that are opened; more are of the same kinds."""
 
@@ -45,7 +52,7 @@ def test_every_address_that_leads_anna_somewhere_leads_bert_nowhere(site, anna, 
     listed = anna.call("cd", path=vault)
     node = listed["entries"][1]
     anna.call("resource_set_ops", op="create", name="mine", node_ids=[node["nodeId"]])
-    anna.call("query_run", filter="kind:file")
+    assert anna.call("query_run", filter="kind:file", index_id=scan["indexId"])["queryId"]
     base = f"/api/indexes/{scan['indexId']}/nodes/{node['nodeId']}"
     seeds = [*PAGES, f"{base}/preview", f"{base}/download", f"{base}/detail",
              f"/api/jobs/{scan['jobId']}/events", f"/disk/{scan['indexId']}",
@@ -139,3 +146,39 @@ def test_an_operator_fills_the_library_of_a_user(site, anna, bert):
     site.run("knowledge", "add", "The till is closed at six.", "--title", "Till", "--user", "bert")
     assert "closed at six" in str(bert.call("notes_search", query="till"))
     assert not anna.call("notes_search", query="till closed")["results"]
+
+
+def test_no_page_and_no_form_takes_what_belongs_to_another(site, anna, bert):
+    """Every page and form of the tables, filled with anna's handles and sent by bert."""
+    vault = str(site.vault)
+    anna.agree("create_index", project=vault)
+    scan = anna.call("index", root=vault)
+    wait_until(lambda: anna.call("job_progress", job_id=scan["jobId"])["status"] == "done", "scan")
+    node = anna.call("cd", path=vault)["entries"][0]["nodeId"]
+    kept = anna.call("resource_set_ops", op="create", name="mine", node_ids=[node])["selectionId"]
+    given = {"filter": "kind:file", "index_id": scan["indexId"]}
+    query = anna.call("query_run", name="mine", **given)["queryId"]
+    handles = {"index_id": scan["indexId"], "node_id": node, "job_id": scan["jobId"],
+               "query_id": query, "selection_id": kept, "report": "largest"}  # fmt: skip
+    fields = {"project": vault, "root": vault, "path": f"ledger_{MARK}.md", "filter": "kind:file",
+              "name": "his", "index_id": scan["indexId"], "node_ids": node, "other": kept,
+              "query": query, "q": "number", "action": "rebuild"}  # fmt: skip
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
+    tried = 0
+    for table, method in ((PAGES_OF_SITE, "GET"), (FORMS_OF_SITE, "POST")):
+        for template in table:
+            way = template.format(**handles)
+            for name, value in ({"": ""} | fields).items():
+                sent = urlencode({name: value} if name else {})
+                address = way if method == "POST" else f"{way}?{sent}"
+                body = sent.encode() if method == "POST" else None
+                headers = bert.headers | form
+                _, _, answer = bert.server.ask(address, method, body, headers)
+                seen = set(WORD.findall(unquote(answer.decode("utf-8", "replace"))))
+                assert not seen - SAID, (method, address, sent, seen - SAID)
+                tried += 1
+    assert tried > 250
+    assert anna.call("resource_set_ops", op="get", selection_id=kept)["counts"]
+    assert anna.call("query_get", query_id=query)["queryId"] == query
+    assert anna.call("inspect", node_id=node)["nodeId"] == node
+    assert vault in str(anna.call("list_projects"))
