@@ -43,13 +43,13 @@ class Grounds:
         if user == LOCAL:
             if caller.is_person:
                 return Reach()
-            return Reach(LOCAL, self.roots, self.trusted, self._was_indexed)
+            return Reach(LOCAL, self.roots, self.trusted, self._was_indexed, caller.list_roots)
         roots = self.users.list_given("fileRoots", user)
         shared = self.users.list_given("projects", user)
         start = self.start
         if not is_below(start, (*shared, *roots)):
             start = next(iter((*shared, *roots)), Path(start.anchor))
-        return Reach(user, roots, roots, shared.__contains__, start)
+        return Reach(user, roots, roots, shared.__contains__, start=start)
 
     def _was_indexed(self, root: Path) -> bool:
         """Whether the operator's projects include this one: it is indexed, and no user's."""

@@ -84,15 +84,15 @@ def test_a_local_agent_reads_nothing_outside_the_home_and_the_start(agent, path)
     assert call(client, "index", root=path)["code"] == "OUTSIDE_ROOTS"
 
 
-def test_what_the_client_has_opened_counts_as_well(shell, agent):
+def test_what_the_client_has_opened_counts_as_well(shell, agent, tmp_path):
     client, other = agent(greet=False), shell.home / "other"
     params = {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}},
               "clientInfo": {"name": "t", "version": "1"}}  # fmt: skip
     client.ask("initialize", params)
     client.send("notifications/initialized")
 
-    def create(roots: list[Path]) -> dict[str, Any]:
-        call = {"name": "create_index", "arguments": {"project": str(other)}}
+    def create(roots: list[Path], project: Path = other) -> dict[str, Any]:
+        call = {"name": "create_index", "arguments": {"project": str(project)}}
         client.send("tools/call", call, id="create")
         asked = client.receive()
         assert asked["method"] == "roots/list"
@@ -102,6 +102,8 @@ def test_what_the_client_has_opened_counts_as_well(shell, agent):
         return client.receive()["result"]["structuredContent"]
 
     assert find_token(create([shell.folder, other]))
+    far = write_files(tmp_path / "far", FILES)
+    assert find_token(create([far], far)), "wherever it lies"
     assert not find_token(create([shell.folder]))
     assert not find_token(create([shell.home, Path("/")])), "a whole home is not a project"
 

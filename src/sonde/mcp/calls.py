@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -130,8 +130,9 @@ class Calls:
         work = Work(
             report=_Reporter(ctx, channel).report,
             ask=_choose_ask(ctx, params, channel),
-            caller=self.read_caller(ctx),
-            list_roots=partial(_list_roots, ctx, channel),
+            caller=replace(
+                self.read_caller(ctx), list_roots=cache(partial(_list_roots, ctx, channel))
+            ),
         )
         try:
             return await self.run_work(verb, work)

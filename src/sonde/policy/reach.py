@@ -23,6 +23,8 @@ class Reach:
     """Folders in which repeating a call counts as consent; None means all."""
     sees: Callable[[Path], bool] = lambda _root: False
     """Whether a project outside the roots may be searched and read."""
+    list_opened: Callable[[], tuple[Path, ...]] = tuple
+    """Folders that the client of an agent of the operator has opened."""
     start: Path | None = None
     """Where a call that names no project looks for one; None means where sonde was started."""
 
@@ -34,17 +36,15 @@ class Reach:
     def admits(self, root: Path) -> bool:
         """Whether the project at this root may be searched and read."""
         real = root if self.user == LOCAL else Path(os.path.realpath(root))
-        return self.includes(root) or self.sees(real)
+        return self.includes(root) or self.sees(real) or self._has_opened(root)
 
-    def trusts(self, root: Path, list_roots: Callable[[], tuple[Path, ...]] = tuple) -> bool:
-        """Whether the caller may agree to changes of the project by repeating a call: in the
-        trusted folders, and for the operator's agents in those that their client has opened."""
-        if self.trusted is None or is_below(root, self.trusted):
-            return True
-        return self.user == LOCAL and any(
-            root == folder or (root.is_relative_to(folder) and not is_too_wide(folder))
-            for folder in list_roots()
-        )
+    def trusts(self, root: Path) -> bool:
+        """Whether the caller may agree to changes of the project by repeating a call."""
+        return self.trusted is None or is_below(root, self.trusted) or self._has_opened(root)
+
+    def _has_opened(self, root: Path) -> bool:
+        folders = tuple(each for each in self.list_opened() if not is_too_wide(each))
+        return is_below(root, folders)
 
     def may_change(self, root: Path) -> bool:
         """Whether the caller's consent counts at all: a shared project is its owner's."""

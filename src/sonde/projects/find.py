@@ -189,7 +189,7 @@ def require_consent(
         error = ConfirmationRequired(
             text, question=text, token=issue_consent(workspace, action, subject)
         )
-        if isinstance(project, Project) and not reach.trusts(project.root, work.list_roots):
+        if isinstance(project, Project) and not reach.trusts(project.root):
             command = f"{_COMMANDS[action]} {shlex.quote(subject)}"
             error = ConfirmationRequired(
                 text, question=text, next_action=_ASK_A_PERSON, command=command

@@ -30,11 +30,8 @@ class Work:
         ask: Callable[[str], bool | None] | None = None,
         cancelled: threading.Event | None = None,
         caller: Caller = Caller(),  # noqa: B008 - frozen
-        list_roots: Callable[[], tuple[Path, ...]] = tuple,
     ) -> None:
         self.caller = caller
-        self.list_roots = list_roots
-        """The folders that the client says its user has opened."""
         self._report = report
         self._ask = ask
         self._cancelled = cancelled or threading.Event()
