@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from sonde.stores.users import Users
+
 TOY = Path(__file__).parent.parent / "mcp" / "toy_server.py"
 TOKENS = {"anna": "a" * 24, "bert": "b" * 24, "local": "c" * 24}
 BOUND_S = 30.0
@@ -99,6 +101,11 @@ def locked(start: Callable[..., Server], tmp_path_factory: pytest.TempPathFactor
         f"{TOKENS['local']}\n"
     )
     return start(str(TOY), str(folder / "diary"), "--http", str(file))
+
+
+def allow_everyone(home: Path, folder: Path) -> None:
+    """Let every user of a server with this storage index, scan and read a folder."""
+    Users(home / "users.json").give("fileRoots", "all", folder)
 
 
 def bearer(user: str) -> dict[str, str]:

@@ -18,12 +18,13 @@ from sonde.projects.find import (
     sees_job,
 )
 from sonde.projects.maintenance import check_soon
+from sonde.runtime.jobs import JobRecord
 from sonde.runtime.work import Work
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param, ProjectParam
 from sonde.tools.shapes import rfc, shell
 from sonde.tools.tool import Tool, declare_tool
-from sonde.types import Json
+from sonde.types import Caller, Json
 
 Action = Literal["index", "rebuild", "check"]
 JobParam = Annotated[str, Param("jobId", min_length=1, max_length=64)]
@@ -140,8 +141,15 @@ def job_progress(
     work: Work,
 ) -> shell.ProgressAnswer:
     """The progress of a job, or its outcome."""
+    record, scanned = _find_job(app, job_id, work.caller)
+    return shell.show_job_progress(record, work.caller, scanned=scanned)
+
+
+def _find_job(app: App, job_id: str, caller: Caller) -> tuple[JobRecord, bool]:
+    """A job, and whether it scanned a folder whose index is still there."""
     record = find_job(app.workspace, job_id)
-    return shell.show_job_progress(record, work.caller)
+    scan = record.kind == "scan" and app.disk.get_index(record.subject, caller.user)
+    return record, bool(scan)
 
 
 def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work) -> Json:
@@ -161,10 +169,8 @@ def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, w
 
 def read_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     """A job, with its whole report."""
-    caller = work.caller
-    record = find_job(app.workspace, job_id)
-    scan = record.kind == "scan" and app.disk.get_index(record.subject, caller.user)
-    return shell.show_job_detail(record, caller, scanned=bool(scan))
+    record, scanned = _find_job(app, job_id, work.caller)
+    return shell.show_job_detail(record, work.caller, scanned=scanned)
 
 
 def read_progress(app: App, job_id: JobParam, *, work: Work) -> shell.ProgressAnswer:
@@ -187,20 +193,20 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         create_index,
         "Create index",
-        "Index the contents of the current project so that it can be searched. "
-        "Asks for confirmation; an existing index is brought up to date.",
+        "Index the contents of the current project so that it can be searched; asks first. "
+        "An existing index is brought up to date.",
         read_only=False,
     ),
     _declare(
         get_index_status,
-        "Index status",
+        "Get index status",
         "Show how large, fresh and complete the project's index is and what was left out. "
         "Use list_projects to see every project.",
     ),
     _declare(
         reindex_project,
         "Reindex project",
-        "Rebuild the entire index from scratch; asks for confirmation. "
+        "Rebuild the entire index from scratch; asks first. "
         "Rarely needed: changed files are picked up by themselves.",
         read_only=False,
         destructive=True,
@@ -214,7 +220,7 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         delete_index,
         "Delete index",
-        "Delete the index of the current project; asks for confirmation. "
+        "Delete the index of the current project; asks first. "
         "The project's own files are not touched.",
         read_only=False,
         destructive=True,

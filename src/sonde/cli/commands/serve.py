@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest, StorageUnusable
-from sonde.settings import Settings, load_settings
+from sonde.runtime.logs import open_logs
+from sonde.settings import Settings, apply_project_config, load_settings
+from sonde.stores.records import find_config
 
 if TYPE_CHECKING:
     from sonde.app import App
@@ -31,16 +33,17 @@ def run_mcp(session: Session) -> int:
     from sonde.mcp.manifest import load_manifest
     from sonde.mcp.stdio import serve_stdio
 
-    settings = _read_settings(session)
-    enhanced = settings.enhanced_tool_descriptions
-    early = load_manifest(settings.toolsets, settings.tool_names, enhanced=enhanced)
+    settings, own = _read_settings(session)
+    enhanced = own.enhanced_tool_descriptions
+    early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
     open_app = _open_later(session, settings)
+    _check_embedding(own)
     if sys.stdin and sys.stdin.isatty():
         session.note(
             "sonde speaks MCP here, on stdin and stdout, to the agent that starts it; "
             "`sonde setup` tells your agents to. Ctrl-C ends it."
         )
-    serve_stdio(open_app, lambda: _make_listing(settings), _begin, early)
+    serve_stdio(open_app, lambda: _make_listing(own), _begin, early)
     return FOUND
 
 
@@ -54,16 +57,18 @@ def run_serve(session: Session) -> int:
     from sonde.web.pages.table import PAGES
 
     options = ("host", "port", "token", "token_file", "public_url")
-    settings = _read_settings(session, **{name: getattr(session.args, name) for name in options})
+    given = {name: getattr(session.args, name) for name in options}
+    base, settings = _read_settings(session, **given)
+    _check_embedding(settings)
     file = Path(settings.token_file).expanduser() if settings.token_file else None
     users = Users(settings.home / "users.json")
     access = Access(settings.host, settings.port, public_url=settings.public_url)
     key = load_signing_key(settings.home) if access.is_loopback else None
-    given = load_tokens(settings.token or None, file)
-    tokens = Keyring(given, users, _find_issuer(settings), key)
+    known = load_tokens(settings.token or None, file)
+    tokens = Keyring(known, users, _find_issuer(settings), key)
     access = replace(access, tokens=tokens, rate_limit=settings.rate_limit)
     check_access(access)
-    open_app, listing = _open_later(session, settings), _make_listing(settings)
+    open_app, listing = _open_later(session, base), _make_listing(settings)
     app = build_application(open_app, listing, access, pages=PAGES, begin=_begin)
 
     def announce(address: str) -> None:
@@ -105,8 +110,22 @@ def _open_browser(session: Session, link: str) -> None:
 
 def _begin(app: Closable) -> None:
     from sonde.projects.follow import begin_following
+    from sonde.projects.views import begin_chunk_files
 
-    begin_following(cast("App", app).workspace)  # `_open_later` has built it
+    workspace = cast("App", app).workspace  # `_open_later` has built it
+    begin_following(workspace)
+    begin_chunk_files(workspace)
+
+
+def _check_embedding(settings: Settings) -> None:
+    """Fail now if a service that was asked for by name cannot embed queries."""
+    if settings.embedding not in ("http", "openai"):
+        return
+    from sonde.wiring import open_provider
+
+    if embedder := open_provider(settings, log.warning):
+        embedder.embed(["ready"], "query")
+        embedder.close()
 
 
 def _find_issuer(settings: Settings) -> Issuer | None:
@@ -123,8 +142,9 @@ def _find_issuer(settings: Settings) -> Issuer | None:
     return Issuer(Path(settings.jwt_keys).expanduser(), settings.jwt_issuer, settings.jwt_audience)
 
 
-def _read_settings(session: Session, **given: Any) -> Settings:
-    """The settings with the options of the command line; also sets the level of the log."""
+def _read_settings(session: Session, **given: Any) -> tuple[Settings, Settings]:
+    """The settings with the options of the command line, for any project, and with the file of
+    the project the server is started in; also opens the logs."""
     names = session.args.toolsets
     settings = load_settings(
         session.environ,
@@ -132,10 +152,11 @@ def _read_settings(session: Session, **given: Any) -> Settings:
         toolsets=[name.strip() for name in names.split(",")] if names else None,
         **given,
     )
-    logging.getLogger().setLevel(settings.log_level.upper())
+    own = apply_project_config(settings, find_config(settings.home, _find_start(session)))
+    open_logs(own.home, own.log_level)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    return settings
+    return settings, own
 
 
 def _make_listing(settings: Settings) -> Listing:
@@ -154,17 +175,21 @@ def _make_listing(settings: Settings) -> Listing:
     return listing
 
 
-def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
+def _find_start(session: Session) -> Path:
     named = session.args.project or "."
     if named.startswith("${"):  # a variable that the agent had no folder to substitute for
         named = "."
-    start = Path(named).expanduser().absolute()
+    return Path(named).expanduser().absolute()
+
+
+def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
+    start = _find_start(session)
 
     def open_app() -> App:
         from sonde.wiring import build_app
 
         app = build_app(settings, start=start, stays=True)
-        if settings.auto_index:
+        if app.workspace.auto_index:
             from sonde.projects.index import index_at_start
 
             index_at_start(app.workspace)
