@@ -154,15 +154,16 @@ def test_a_folder_that_is_no_project_is_asked_about(shell, tmp_path):
 def test_with_auto_index_the_first_search_works(shell, agent):
     client = agent(SONDE_AUTO_INDEX="true")
     assert call(client, "search_code", query="total price")["results"][0]["path"] == "cart.py"
+    assert call(client, "get_index_status")["status"] == "ready"
     assert not call(client, "create_index", project=str(shell.home / "other")).get("status")
 
 
 def test_auto_index_is_for_detected_projects_of_ordinary_size(shell, agent):
     client = agent(SONDE_AUTO_INDEX="true", SONDE_MAX_FILES="1")
-    assert call(client, "search_code", query="total price")["code"] == "INDEX_NOT_FOUND"
+    assert call(client, "get_index_status")["code"] == "INDEX_NOT_FOUND"
     (shell.folder / "pyproject.toml").unlink()
     client = agent(SONDE_AUTO_INDEX="true")
-    assert call(client, "search_code", query="total price")["code"] == "PROJECT_NOT_DETECTED"
+    assert call(client, "get_index_status")["code"] == "PROJECT_NOT_DETECTED"
 
 
 def test_setup_offers_auto_index_once(shell):
