@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 Json = dict[str, Any]
@@ -24,6 +25,8 @@ class Caller:
     user: str = LOCAL  # whose data the call works on: the token decides, `local` if none is needed
     session: str = ""  # the connection, if it is lasting: replaces a handle that a call leaves out
     base_url: str = ""  # where this caller reaches the HTTP server; empty if it does not
+    is_person: bool = False  # whether a browser signed in, where somebody can be asked
+    list_roots: Callable[[], tuple[Path, ...]] = tuple  # asks its client which folders are open
     config: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the request for what neither the call nor the session sets, within bounds."""
 

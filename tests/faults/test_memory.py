@@ -61,7 +61,7 @@ class SmallEmbedder(StaticEmbedder):
 
 def test_an_index_made_in_halves_is_the_same(sonde: Any, open_app: Callable[..., App]) -> None:
     app, small = open_app(start=sonde.project), SmallEmbedder()
-    limited = App(replace(app.workspace, static=small), app.disk, app.knowledge)
+    limited = replace(app, workspace=replace(app.workspace, static=small))
     assert create_index(limited, work=Work())["filesIndexed"] == 31
     assert max(small.sizes) > 5 > min(small.sizes)
     project = app.workspace.projects.get(sonde.project)

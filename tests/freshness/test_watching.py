@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from tests.waiting import wait_until
 
-from sonde.app import App
 from sonde.indexing.following import Inbox, TreeWatch
 from sonde.indexing.sources import Tree
 from sonde.policy.changes import WatchFailed, find_silent_file_system
@@ -322,9 +321,8 @@ def test_any_operations_end_as_a_fresh_index(served: Any, seed: int) -> None:
 
 def test_an_answer_neither_compacts_nor_waits_for_whoever_does(serve: Callable[..., Any]) -> None:
     served = serve(begin=False, watching="off")
-    served.app = App(
-        replace(served.app.workspace, fresh_s=(3600, 3600)), served.app.disk, served.app.knowledge
-    )
+    workspace = replace(served.app.workspace, fresh_s=(3600, 3600))
+    served.app = replace(served.app, workspace=workspace)
     create_index(served.app, work=Work())
     project = served.app.workspace.projects.get(served.root)
     tidied: list[str] = []

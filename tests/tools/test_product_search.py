@@ -24,7 +24,7 @@ PIECE = "def locate_walrus(sea):\n    return sea.find('walrus')\n"
 def keep_fresh(app: App, seconds: float) -> App:
     """The same app, whose index counts as fresh for this long after a comparison."""
     workspace = replace(app.workspace, fresh_s=(seconds, seconds))
-    return App(workspace, app.disk, app.knowledge)
+    return App(workspace, app.disk, app.knowledge, app.grounds)
 
 
 @pytest.fixture

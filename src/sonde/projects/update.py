@@ -111,9 +111,8 @@ def _update(
         force = force or metadata.recipe != ""
         metadata = replace(metadata, recipe=recipe)
     if metadata.last_full_index is None:
-        seed_index(
-            project.folder, project.tree, work, store=project.settings.store_name, recipe=recipe
-        )
+        name, admits = project.settings.store_name, workspace.reach.admits
+        seed_index(project.folder, project.tree, work, store=name, recipe=recipe, admits=admits)
     stores = project.stores()
     if diff is None or force or diff.generation != generation_of(stores):
         # none was made, or the index was written to since
