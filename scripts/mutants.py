@@ -20,6 +20,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import venv
@@ -163,8 +164,19 @@ class Copy:
             if path.relative_to(self._tree) not in wanted:
                 path.unlink()
         self.record.mkdir(exist_ok=True)
+        self._make_environment()
+
+    def _make_environment(self) -> None:
+        """An environment with the programs and packages of this one, but the source of the copy."""
         if not self._python.exists():
             venv.create(self._python.parents[1])
+        for program in Path(sys.executable).parent.iterdir():
+            place = self._python.parent / program.name
+            if not place.exists() and program.is_file():
+                first, newline, rest = program.read_bytes().partition(b"\n")
+                own = b"#!" + bytes(self._python) if first.startswith(b"#!") else first
+                place.write_bytes(own + newline + rest)
+                place.chmod(0o755)
         (site,) = self._python.parents[1].glob("lib/python*/site-packages")
         packages = [path for path in sys.path if path.endswith("site-packages")]
         start = (
@@ -174,26 +186,30 @@ class Copy:
         paths = [self._tree / "src", self._tree / "scripts", *packages, start]
         (site / "tree.pth").write_text("".join(f"{path}\n" for path in paths))
 
-    def run(self, tests: Sequence[str], seconds: float | None = None, **variables: str) -> str:
+    def run(self, tests: Sequence[str], seconds: float, left_out: Sequence[str]) -> str:
         """Run tests up to the first failure. Returns its test, `timeout`, or an empty string."""
         command = [self._python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        environ = {**os.environ, **variables}
+        command += [f"--deselect={test}" for test in left_out]
+        environ = dict(os.environ)
         listed = self.record.parent / "chosen"
         listed.write_text("\n".join(tests))
         if all("::" in test for test in tests):
             environ["WHICH_TESTS_ONLY"] = str(listed)
             tests = list(dict.fromkeys(test.split("::")[0] for test in tests))
+        process = subprocess.Popen(
+            [*command, "-p", "which_tests", *tests], cwd=self._tree, env=environ, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
         try:
-            done = subprocess.run(
-                [*command, "-p", "which_tests", *tests], cwd=self._tree, env=environ,
-                capture_output=True, text=True, timeout=seconds, check=False,
-            )  # fmt: skip
+            printed, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # and the servers that its tests started
+            process.wait()
             return "timeout"
-        if done.returncode in (0, 5):  # passed, or nothing to run
+        if process.returncode in (0, 5):  # passed, or nothing to run
             return ""
-        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", done.stdout, re.MULTILINE)
-        return found[1] if found else f"pytest ended with {done.returncode}"
+        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", printed, re.MULTILINE)
+        return found[1] if found else f"pytest ended with {process.returncode}"
 
     def record_lines(self, tests: Sequence[str]) -> int:
         """Run tests and record the lines that each of them runs."""
@@ -209,11 +225,9 @@ class Copy:
         finally:
             (self.record / NOW).unlink()
 
-    def change(self, module: Module, text: str, age: int) -> None:
-        """Write a module; its age tells the caches of Python that it is another one."""
-        path = self._tree / module.path.relative_to(ROOT)
-        path.write_text(text)
-        os.utime(path, (age, age))
+    def write(self, module: Module, text: str) -> None:
+        """Write a module. Tests take seconds, so that Python sees by its time that it changed."""
+        (self._tree / module.path.relative_to(ROOT)).write_text(text)
 
 
 class Record:
@@ -228,8 +242,7 @@ class Record:
         merged = coverage.Coverage(copy.record / "merged")
         if parts := [str(path) for path in copy.record.glob(f"{LINES}.*")]:
             merged.load()
-            known = [str(copy.record / "merged")] if (copy.record / "merged").exists() else []
-            merged.combine([*parts, *known])
+            merged.combine(parts)
             merged.save()
         self._data = merged.get_data()
         self._data.read()
@@ -259,12 +272,20 @@ class Record:
             (running | beside) & self._seconds.keys(),
             key=lambda test: (test not in running, self._breadth[test], test),
         )
+        return self._fit(order, most_s)
+
+    def tests_in(self, files: Sequence[str], most_s: float) -> list[str]:
+        """The tests of files, that fit into a time."""
+        known = [test for file in files for test in self._seconds if test.split("::")[0] == file]
+        return self._fit(known, most_s)
+
+    def _fit(self, tests: Sequence[str], most_s: float) -> list[str]:
         chosen, total = [], 0.0
-        for test in order:
+        for test in tests:
             if total + self._seconds[test] <= most_s:
                 chosen.append(test)
                 total += self._seconds[test]
-        return chosen or order[:1]
+        return chosen or list(tests[:1])
 
 
 def split_context(context: str) -> tuple[str, str]:
@@ -301,37 +322,33 @@ class Trial:
     def __init__(self, house: Structure, copy: Copy, seconds: float) -> None:
         self._house, self._copy, self._seconds = house, copy, seconds
         self._record = Record(copy)
-        self._age = 0
-        self._unreliable: set[str] = set()
+        self._unreliable: list[str] = []
 
     def attempt(self, mutant: Mutant) -> Mutant:
         """The mutant with its outcome: killed, survived, timeout, or not run (by no known test)."""
         module = self._house.modules[mutant.module]
         running = self._record.tests_of(module, mutant, self._seconds)
-        first = running or nearest_tests(self._house, mutant.module)
+        nearest = [] if running else nearest_tests(self._house, mutant.module)
         mutant = replace(mutant, tests=len(running))
+        first = running or self._record.tests_in(nearest, self._seconds)
         for tests in (first, [GOLDEN]):
-            tests = [test for test in tests if test not in self._unreliable]
-            while tests:
-                failed = self._run(module, mutant.text, tests)
-                if not failed:
-                    break
+            while tests and (failed := self._run(module, mutant.text, tests)):
                 if failed == "timeout":
                     return replace(mutant, outcome="timeout", noticed_by="")
-                if "::" in failed and self._run(module, module.text, [failed]):
-                    self._unreliable.add(failed)
-                    tests = [test for test in tests if test != failed]
-                    continue
-                return replace(mutant, outcome="killed", noticed_by=failed)
+                if failed in self._unreliable:
+                    break
+                if "::" not in failed or not self._run(module, module.text, [failed]):
+                    return replace(mutant, outcome="killed", noticed_by=failed)
+                self._unreliable.append(failed)  # it fails without the mutant
         return replace(mutant, outcome="survived" if running else "not run")
 
     def _run(self, module: Module, text: str, tests: Sequence[str]) -> str:
-        self._age += 100
-        self._copy.change(module, text, 1_000_000_000 + self._age)
+        self._copy.write(module, text)
         try:
-            return self._copy.run(tests, self._seconds * PATIENCE + STARTING_S)
+            most_s = self._seconds * PATIENCE + STARTING_S
+            return self._copy.run(tests, most_s, self._unreliable)
         finally:
-            self._copy.change(module, module.text, 1_000_000_000 + self._age + 50)
+            self._copy.write(module, module.text)
 
 
 def try_mutants(args: argparse.Namespace, copy: Copy) -> None:
@@ -339,18 +356,15 @@ def try_mutants(args: argparse.Namespace, copy: Copy) -> None:
     drawn = draw_mutants(house, args.count, args.seed)
     known: dict[tuple[str, int, str], Mutant] = {}
     if args.out and args.out.exists():
-        known = {
-            one.key: one for one in (Mutant(**row) for row in json.loads(args.out.read_text()))
-        }
+        before = [Mutant(**row) for row in json.loads(args.out.read_text())]
+        known = {one.key: one for one in before}
     trial, results = Trial(house, copy, args.seconds), []
     for number, mutant in enumerate(drawn, 1):
         one = known.get(mutant.key)
         if one is None or (args.again and one.outcome != "killed"):
             one = trial.attempt(mutant)
-            print(
-                f"{number:3} {one.outcome:8} {one.module}:{one.line} {one.before[:70]} -> ", end=""
-            )
-            print(one.after[:70], f"[{one.noticed_by or one.tests}]", flush=True)
+            print(f"{number:3} {one.outcome:8} {one.module}:{one.line} {one.before[:80]}")
+            print(f"    -> {one.after[:80]} [{one.noticed_by or one.tests}]", flush=True)
         results.append(replace(one, text="", lines=()))
         if args.out:
             rest = [one for one in known.values() if one.key not in {two.key for two in results}]
