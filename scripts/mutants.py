@@ -25,7 +25,7 @@ import subprocess
 import sys
 import venv
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,7 @@ from structure import Module, Structure
 from which_tests import LINES, NOW, TIMES
 
 ROOT = Path(__file__).resolve().parent.parent
+Key = tuple[str, int, str]
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -44,12 +45,14 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 EQUIVALENT = ROOT / "scripts" / "equivalent_mutants.json"
 GOLDEN = "tests/golden"
 LEFT_OUT = (
-    "tests/faults", "tests/golden", "tests/packaging", "tests/quality", "tests/docs",
+    "tests/faults", "tests/packaging", "tests/quality", "tests/docs",
     "tests/web/test_browser.py", "tests/cli/test_demo.py",
 )  # fmt: skip
 """Tests that no record is made of: minutes each, or of other things than the source."""
 NEAREST = 8
 """Test files that are tried where no test is known to run a line."""
+FIRST = 8
+"""Tests that are run before the others: most mutants are noticed by them."""
 PATIENCE = 4
 """How many times longer than when recorded the tests may take, before it is a timeout."""
 STARTING_S = 60
@@ -72,7 +75,7 @@ class Mutant:
     tests: int = 0
 
     @property
-    def key(self) -> tuple[str, int, str]:
+    def key(self) -> Key:
         """Which change it is."""
         return self.module, self.line, self.after
 
@@ -272,7 +275,9 @@ class Record:
             (running | beside) & self._seconds.keys(),
             key=lambda test: (test not in running, self._breadth[test], test),
         )
-        return self._fit(order, most_s)
+        golden = [test for test in order if test.startswith(GOLDEN)]
+        others = [test for test in order if not test.startswith(GOLDEN)]
+        return [*self._fit(others, most_s), *self._fit(golden, most_s)]
 
     def tests_in(self, files: Sequence[str], most_s: float) -> list[str]:
         """The tests of files, that fit into a time."""
@@ -323,6 +328,7 @@ class Trial:
         self._house, self._copy, self._seconds = house, copy, seconds
         self._record = Record(copy)
         self._unreliable: list[str] = []
+        """Tests that fail on the source itself."""
 
     def attempt(self, mutant: Mutant) -> Mutant:
         """The mutant with its outcome: killed, survived, timeout, or not run (by no known test)."""
@@ -330,17 +336,22 @@ class Trial:
         running = self._record.tests_of(module, mutant, self._seconds)
         nearest = [] if running else nearest_tests(self._house, mutant.module)
         mutant = replace(mutant, tests=len(running))
-        first = running or self._record.tests_in(nearest, self._seconds)
-        for tests in (first, [GOLDEN]):
-            while tests and (failed := self._run(module, mutant.text, tests)):
-                if failed == "timeout":
-                    return replace(mutant, outcome="timeout", noticed_by="")
-                if failed in self._unreliable:
-                    break
-                if "::" not in failed or not self._run(module, module.text, [failed]):
-                    return replace(mutant, outcome="killed", noticed_by=failed)
-                self._unreliable.append(failed)  # it fails without the mutant
+        tests = running or self._record.tests_in(nearest, self._seconds)
+        for part in (tests[:FIRST], tests[FIRST:]):
+            failed = self._run(module, mutant.text, part) if part else ""
+            if failed:
+                outcome = "timeout" if failed == "timeout" else "killed"
+                return replace(mutant, outcome=outcome, noticed_by=failed)
         return replace(mutant, outcome="survived" if running else "not run")
+
+    def find_unreliable(self, tests: Sequence[str]) -> list[str]:
+        """Those of the tests that fail on the source itself; no mutant is tried with them again."""
+        module = next(iter(self._house.modules.values()))
+        while failed := self._run(module, module.text, tests):
+            if failed not in tests or failed in self._unreliable:
+                break
+            self._unreliable.append(failed)
+        return [test for test in tests if test in self._unreliable]
 
     def _run(self, module: Module, text: str, tests: Sequence[str]) -> str:
         self._copy.write(module, text)
@@ -353,23 +364,35 @@ class Trial:
 
 def try_mutants(args: argparse.Namespace, copy: Copy) -> None:
     house = Structure(ROOT)
-    drawn = draw_mutants(house, args.count, args.seed)
-    known: dict[tuple[str, int, str], Mutant] = {}
+    results: dict[Key, Mutant] = {}
     if args.out and args.out.exists():
-        before = [Mutant(**row) for row in json.loads(args.out.read_text())]
-        known = {one.key: one for one in before}
-    trial, results = Trial(house, copy, args.seconds), []
-    for number, mutant in enumerate(drawn, 1):
-        one = known.get(mutant.key)
-        if one is None or (args.again and one.outcome != "killed"):
-            one = trial.attempt(mutant)
-            print(f"{number:3} {one.outcome:8} {one.module}:{one.line} {one.before[:80]}")
+        rows = [Mutant(**row) for row in json.loads(args.out.read_text())]
+        results = {one.key: one for one in rows if one.outcome == "killed" or not args.again}
+    drawn = [
+        one
+        for one in draw_mutants(house, args.count, args.seed)
+        if one.module.startswith(args.only) and not one.module.startswith(args.but)
+    ]
+    trial = Trial(house, copy, args.seconds)
+    again = drawn
+    while again := [one for one in again if one.key not in results]:
+        for mutant in again:
+            one = results[mutant.key] = trial.attempt(mutant)
+            print(f"{one.outcome:8} {one.module}:{one.line} {one.before[:80]}")
             print(f"    -> {one.after[:80]} [{one.noticed_by or one.tests}]", flush=True)
-        results.append(replace(one, text="", lines=()))
-        if args.out:
-            rest = [one for one in known.values() if one.key not in {two.key for two in results}]
-            args.out.write_text(json.dumps([asdict(one) for one in results + rest], indent=1))
-    print(dict(Counter(one.outcome for one in results)))
+            write_results(results.values(), args.out)
+        killers = {results[one.key].noticed_by for one in again} - {"", "timeout"}
+        unreliable = trial.find_unreliable(sorted(test for test in killers if "::" in test))
+        for mutant in again:
+            if results[mutant.key].noticed_by in unreliable:
+                del results[mutant.key]
+    print(dict(Counter(results[one.key].outcome for one in drawn)))
+
+
+def write_results(results: Iterable[Mutant], path: Path | None) -> None:
+    if path:
+        rows = [asdict(replace(one, text="", lines=())) for one in results]
+        path.write_text(json.dumps(rows, indent=1))
 
 
 def main() -> int:
@@ -383,6 +406,8 @@ def main() -> int:
     attempt.add_argument("--seed", type=int, default=14)
     attempt.add_argument("--seconds", type=float, default=60, help="of tests for each mutant")
     attempt.add_argument("--out", type=Path, help="results; mutants that it holds are not repeated")
+    attempt.add_argument("--only", default="", help="of the drawn mutants, those of this package")
+    attempt.add_argument("--but", default="-", help="leave out those of this package")
     attempt.add_argument("--again", action="store_true", help="repeat those that were not killed")
     args = parser.parse_args()
     copy = Copy(args.at.resolve())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import threading
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pytest
 
 LINES, TIMES, NOW = "lines", "times.json", "now"
+SAVE_S = 0.5
+"""How often a process writes down its lines: it may be killed at any time."""
 
 
 def start_recording(folder: str, source: str) -> None:
@@ -41,12 +44,23 @@ def start_recording(folder: str, source: str) -> None:
     )
     lines.set_option("run:disable_warnings", ["no-data-collected"])
     lines.start()
+    ending = threading.Event()
 
-    def save() -> None:
+    def save_often() -> None:
+        while not ending.wait(SAVE_S):
+            lines.save()
+
+    def end() -> None:
+        ending.set()
+        if now:
+            saver.join()
         lines.stop()
         lines.save()
 
-    atexit.register(save)
+    saver = threading.Thread(target=save_often, daemon=True)
+    if now:  # the child of a test, which may kill it
+        saver.start()
+    atexit.register(end)
 
 
 class Recorder:
