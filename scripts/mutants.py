@@ -18,14 +18,12 @@ import ast
 import json
 import os
 import random
-import re
 import shutil
-import signal
 import subprocess
 import sys
 import venv
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -51,8 +49,6 @@ LEFT_OUT = (
 """Tests that no record is made of: minutes each, or of other things than the source."""
 NEAREST = 8
 """Test files that are tried where no test is known to run a line."""
-FIRST = 8
-"""Tests that are run before the others: most mutants are noticed by them."""
 PATIENCE = 4
 """How many times longer than when recorded the tests may take, before it is a timeout."""
 STARTING_S = 60
@@ -152,67 +148,47 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.record = folder / "record"
-        self._tree = folder / "tree"
-        self._python = folder / "venv" / "bin" / "python"
+        self.tree = folder / "tree"
+        self.python = folder / "venv" / "bin" / "python"
 
     def refresh(self) -> None:
         """Copy what changed since the last time."""
         wanted = {path.relative_to(ROOT): path for path in list_files(ROOT)}
         for name, path in wanted.items():
-            place = self._tree / name
+            place = self.tree / name
             if not place.exists() or place.read_bytes() != path.read_bytes():
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, place)
-        for path in [*(self._tree / "src").rglob("*.py"), *(self._tree / "tests").rglob("*.py")]:
-            if path.relative_to(self._tree) not in wanted:
+        for path in [*(self.tree / "src").rglob("*.py"), *(self.tree / "tests").rglob("*.py")]:
+            if path.relative_to(self.tree) not in wanted:
                 path.unlink()
         self.record.mkdir(exist_ok=True)
         self._make_environment()
 
     def _make_environment(self) -> None:
         """An environment with the programs and packages of this one, but the source of the copy."""
-        if not self._python.exists():
-            venv.create(self._python.parents[1])
+        if not self.python.exists():
+            venv.create(self.python.parents[1])
         for program in Path(sys.executable).parent.iterdir():
-            place = self._python.parent / program.name
+            place = self.python.parent / program.name
             if not place.exists() and program.is_file():
                 first, newline, rest = program.read_bytes().partition(b"\n")
-                own = b"#!" + bytes(self._python) if first.startswith(b"#!") else first
+                own = b"#!" + bytes(self.python) if first.startswith(b"#!") else first
                 place.write_bytes(own + newline + rest)
                 place.chmod(0o755)
-        (site,) = self._python.parents[1].glob("lib/python*/site-packages")
+        (site,) = self.python.parents[1].glob("lib/python*/site-packages")
         packages = [path for path in sys.path if path.endswith("site-packages")]
         start = (
             f"import which_tests; which_tests.start_recording({str(self.record)!r}, "
-            f"{str(self._tree / 'src')!r})"
+            f"{str(self.tree / 'src')!r})"
         )
-        paths = [self._tree / "src", self._tree / "scripts", *packages, start]
+        paths = [self.tree / "src", self.tree / "scripts", *packages, start]
         (site / "tree.pth").write_text("".join(f"{path}\n" for path in paths))
 
-    def run(self, tests: Sequence[str], seconds: float, left_out: Sequence[str]) -> str:
-        """Run tests up to the first failure. Returns its test, `timeout`, or an empty string."""
-        command = [self._python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        command += [f"--deselect={test}" for test in left_out]
-        environ = dict(os.environ)
-        listed = self.record.parent / "chosen"
-        listed.write_text("\n".join(tests))
-        if all("::" in test for test in tests):
-            environ["WHICH_TESTS_ONLY"] = str(listed)
-            tests = list(dict.fromkeys(test.split("::")[0] for test in tests))
-        process = subprocess.Popen(
-            [*command, "-p", "which_tests", *tests], cwd=self._tree, env=environ, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        try:
-            printed, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # and the servers that its tests started
-            process.wait()
-            return "timeout"
-        if process.returncode in (0, 5):  # passed, or nothing to run
-            return ""
-        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", printed, re.MULTILINE)
-        return found[1] if found else f"pytest ended with {process.returncode}"
+    def collect(self, tests: Sequence[str]) -> Tests:
+        """Start pytest on files or folders, in a session of its own."""
+        left_out = [f"--ignore={path}" for path in LEFT_OUT if path not in tests]
+        return Tests(self.python, self.tree, [*left_out, *tests])
 
     def record_lines(self, tests: Sequence[str]) -> int:
         """Run tests and record the lines that each of them runs."""
@@ -220,9 +196,9 @@ class Copy:
         left_out = [f"--ignore={path}" for path in LEFT_OUT if path not in tests]
         try:
             return subprocess.run(
-                [self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "which_tests",
+                [self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "which_tests",
                  "-m", "not slow", *left_out, *(tests or ["tests"])],
-                cwd=self._tree, env={**os.environ, "WHICH_TESTS_RECORD": str(self.record)},
+                cwd=self.tree, env={**os.environ, "WHICH_TESTS_RECORD": str(self.record)},
                 check=False,
             ).returncode  # fmt: skip
         finally:
@@ -230,7 +206,38 @@ class Copy:
 
     def write(self, module: Module, text: str) -> None:
         """Write a module. Tests take seconds, so that Python sees by its time that it changed."""
-        (self._tree / module.path.relative_to(ROOT)).write_text(text)
+        (self.tree / module.path.relative_to(ROOT)).write_text(text)
+
+
+class Tests:
+    """A pytest process that has collected tests, and runs chosen ones as often as is asked."""
+
+    def __init__(self, python: Path, tree: Path, args: Sequence[str]) -> None:
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        self._process = subprocess.Popen(
+            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "which_tests", *args],
+            cwd=tree, env={**os.environ, "WHICH_TESTS_SERVE": f"{requests} {answers}"},
+            pass_fds=[requests, answers], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(requests)
+        os.close(answers)
+        self._lines = os.fdopen(self._answers)
+
+    def run(self, tests: Sequence[str], seconds: float, change: Mapping[str, str]) -> str:
+        """Run tests up to the first failure; see `which_tests.Server` for what comes back."""
+        request = {"tests": list(tests), "seconds": seconds, "change": dict(change)}
+        try:
+            os.write(self._requests, json.dumps(request).encode() + b"\n")
+        except BrokenPipeError:
+            return "ended"
+        return self._lines.readline().strip() or "ended"
+
+    def close(self) -> None:
+        """End the process."""
+        os.close(self._requests)
+        self._lines.close()
+        self._process.wait()
 
 
 class Record:
@@ -264,7 +271,7 @@ class Record:
 
         A fixture of a whole file is set up by its first test: all tests of that file come after.
         """
-        path = str(self._copy.record.parent / "tree" / module.path.relative_to(ROOT))
+        path = str(self._copy.tree / module.path.relative_to(ROOT))
         known = self._data.contexts_by_lineno(path)
         lines = [mutant.line] if mutant.line in known else mutant.lines
         contexts = {split_context(text) for line in lines for text in known.get(line, ()) if text}
@@ -278,6 +285,11 @@ class Record:
         golden = [test for test in order if test.startswith(GOLDEN)]
         others = [test for test in order if not test.startswith(GOLDEN)]
         return [*self._fit(others, most_s), *self._fit(golden, most_s)]
+
+    def runs_at_import(self, module: Module, mutant: Mutant) -> bool:
+        """Whether the changed statement runs when modules are imported."""
+        known = self._data.contexts_by_lineno(str(self._copy.tree / module.path.relative_to(ROOT)))
+        return any("" in known.get(line, ()) for line in {mutant.line, *mutant.lines})
 
     def tests_in(self, files: Sequence[str], most_s: float) -> list[str]:
         """The tests of files, that fit into a time."""
@@ -327,7 +339,8 @@ class Trial:
     def __init__(self, house: Structure, copy: Copy, seconds: float) -> None:
         self._house, self._copy, self._seconds = house, copy, seconds
         self._record = Record(copy)
-        self._unreliable: list[str] = []
+        self._tests = copy.collect(["tests"])
+        self._unreliable: set[str] = set()
         """Tests that fail on the source itself."""
 
     def attempt(self, mutant: Mutant) -> Mutant:
@@ -336,30 +349,45 @@ class Trial:
         running = self._record.tests_of(module, mutant, self._seconds)
         nearest = [] if running else nearest_tests(self._house, mutant.module)
         mutant = replace(mutant, tests=len(running))
-        tests = running or self._record.tests_in(nearest, self._seconds)
-        for part in (tests[:FIRST], tests[FIRST:]):
-            failed = self._run(module, mutant.text, part) if part else ""
-            if failed:
-                outcome = "timeout" if failed == "timeout" else "killed"
-                return replace(mutant, outcome=outcome, noticed_by=failed)
-        return replace(mutant, outcome="survived" if running else "not run")
+        chosen = running or self._record.tests_in(nearest, self._seconds)
+        failed = self._run(module, mutant, [one for one in chosen if one not in self._unreliable])
+        if failed == "passed":
+            return replace(mutant, outcome="survived" if running else "not run")
+        outcome = "timeout" if failed == "timeout" else "killed"
+        return replace(mutant, outcome=outcome, noticed_by=failed)
 
-    def find_unreliable(self, tests: Sequence[str]) -> list[str]:
+    def find_unreliable(self, tests: Sequence[str]) -> set[str]:
         """Those of the tests that fail on the source itself; no mutant is tried with them again."""
         module = next(iter(self._house.modules.values()))
-        while failed := self._run(module, module.text, tests):
-            if failed not in tests or failed in self._unreliable:
-                break
-            self._unreliable.append(failed)
-        return [test for test in tests if test in self._unreliable]
+        change = make_change(self._copy, module, module.text)
+        for test in tests:
+            if self._tests.run([test], self._seconds + STARTING_S, change) != "passed":
+                self._unreliable.add(test)
+        return self._unreliable & set(tests)
 
-    def _run(self, module: Module, text: str, tests: Sequence[str]) -> str:
-        self._copy.write(module, text)
+    def _run(self, module: Module, mutant: Mutant, tests: Sequence[str]) -> str:
+        change = make_change(self._copy, module, mutant.text)
+        seconds = self._seconds * PATIENCE + STARTING_S
+        self._copy.write(module, mutant.text)
         try:
-            most_s = self._seconds * PATIENCE + STARTING_S
-            return self._copy.run(tests, most_s, self._unreliable)
+            at_import = self._record.runs_at_import(module, mutant)
+            failed = "" if at_import else self._tests.run(tests, seconds, change)
+            if failed in ("", "not changed"):  # then in a process that imports the mutant
+                files = list(dict.fromkeys(test.split("::")[0] for test in tests))
+                own = self._copy.collect(files)
+                failed = own.run(tests, seconds, change | {"after": change["before"]})
+                own.close()
         finally:
             self._copy.write(module, module.text)
+        return failed
+
+
+def make_change(copy: Copy, module: Module, after: str) -> dict[str, str]:
+    """A change as `which_tests.change_code` takes it."""
+    path = str(copy.tree / module.path.relative_to(ROOT))
+    before = ast.unparse(ast.parse(module.text))
+    after = ast.unparse(ast.parse(after))
+    return {"path": path, "source": module.text, "before": before, "after": after}
 
 
 def try_mutants(args: argparse.Namespace, copy: Copy) -> None:
@@ -381,7 +409,7 @@ def try_mutants(args: argparse.Namespace, copy: Copy) -> None:
             print(f"{one.outcome:8} {one.module}:{one.line} {one.before[:80]}")
             print(f"    -> {one.after[:80]} [{one.noticed_by or one.tests}]", flush=True)
             write_results(results.values(), args.out)
-        killers = {results[one.key].noticed_by for one in again} - {"", "timeout"}
+        killers = {results[one.key].noticed_by for one in again}
         unreliable = trial.find_unreliable(sorted(test for test in killers if "::" in test))
         for mutant in again:
             if results[mutant.key].noticed_by in unreliable:

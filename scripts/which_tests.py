@@ -1,7 +1,7 @@
 """A pytest plugin for mutants.py: records which lines each test runs, or runs chosen tests.
 
     WHICH_TESTS_RECORD=folder pytest -p which_tests ...   # needs the package `coverage`
-    WHICH_TESTS_ONLY=file pytest -p which_tests ...       # a file with one test a line
+    WHICH_TESTS_SERVE="3 4" pytest -p which_tests ...     # requests and answers: two pipes
 
 While a record is made, every Python process of the environment runs `start_recording` when it
 starts (mutants.py writes it into a `.pth` file). So lines that child processes run count for the
@@ -13,12 +13,18 @@ PYTEST_DONT_REWRITE: this module is imported before pytest is.
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
 import json
+import marshal
 import os
+import select
+import signal
 import threading
-from collections import defaultdict
+import types
+from collections import Counter, defaultdict, deque
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import coverage
@@ -96,15 +102,98 @@ class Recorder:
         (self._folder / NOW).write_text(context)
 
 
-class Chosen:
-    """Leaves out every test that is not listed, and runs the others in the order of the list."""
+class Server:
+    """Collects the tests once; then runs chosen ones in a fork, with one function changed.
 
-    def __init__(self, path: Path) -> None:
-        self._order = {test: at for at, test in enumerate(path.read_text().splitlines())}
+    A request is a line of JSON: `tests`, `seconds`, and what `change_code` takes. The answer is
+    a line: `passed`, `timeout`, `ended`, `not changed`, or the test that failed.
+    """
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        chosen = [item for item in items if item.nodeid in self._order]
-        items[:] = sorted(chosen, key=lambda item: self._order[item.nodeid])
+    def __init__(self, requests: int, answers: int) -> None:
+        self._requests = os.fdopen(requests)
+        self._answers = os.fdopen(answers, "w")
+        self._failed: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.append(report.nodeid)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        for line in self._requests:
+            request = json.loads(line)
+            chosen = [items[test] for test in request["tests"] if test in items]
+            print(self._fork(session, chosen, request), file=self._answers, flush=True)
+        return True
+
+    def _fork(self, session: pytest.Session, items: list[pytest.Item], request: Any) -> str:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if not pid:
+            self._answer(session, items, request["change"], writing)
+        os.close(writing)
+        ready, _, _ = select.select([reading], [], [], request["seconds"])
+        answer = (os.read(reading, 4096).decode() or "ended") if ready else "timeout"
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # and the servers that its tests left
+        os.waitpid(pid, 0)
+        return answer
+
+    def _answer(
+        self, session: pytest.Session, items: list[pytest.Item], change: Any, writing: int
+    ) -> NoReturn:
+        from _pytest.unraisableexception import unraisable_exceptions
+
+        os.setsid()
+        session.config.stash[unraisable_exceptions].clear()  # libraries that dislike a fork
+        try:
+            change_code(**change)
+        except ValueError:  # a variable of an outer function is no longer used
+            os.write(writing, b"not changed")
+            os._exit(0)
+        try:
+            os.write(writing, self._run(session, items).encode())
+        finally:
+            os._exit(0)
+
+    def _run(self, session: pytest.Session, items: list[pytest.Item]) -> str:
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self._failed:
+                with contextlib.suppress(BaseException):
+                    session._setupstate.teardown_exact(None)  # noqa: SLF001
+                return self._failed[0]
+        return "passed"
+
+
+def change_code(path: str, source: str, before: str, after: str) -> None:
+    """Give the functions of a module that is imported already the code of a changed text.
+
+    `source` is the text that was imported, `before` the same written like `after`.
+    """
+    old, new = list_code(compile(before, path, "exec")), list_code(compile(after, path, "exec"))
+    places = list_code(compile(source, path, "exec"))
+    names = {(name, code.co_firstlineno): (name, at) for (name, at), code in places.items()}
+    for function in gc.get_objects():
+        if isinstance(function, types.FunctionType) and function.__code__.co_filename == path:
+            code = function.__code__
+            key = names.get((code.co_qualname, code.co_firstlineno))
+            if key in new and marshal.dumps(old[key]) != marshal.dumps(new[key]):
+                function.__code__ = new[key]
+
+
+def list_code(module: types.CodeType) -> dict[tuple[str, int], types.CodeType]:
+    """The functions in a module by name, and by how many of this name come before."""
+    found: dict[tuple[str, int], types.CodeType] = {}
+    counts: Counter[str] = Counter()
+    queue = deque([module])
+    while queue:
+        code = queue.popleft()
+        found[code.co_qualname, counts[code.co_qualname]] = code
+        counts[code.co_qualname] += 1
+        queue.extend(one for one in code.co_consts if isinstance(one, types.CodeType))
+    return found
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,5 +201,5 @@ def pytest_configure(config: pytest.Config) -> None:
         import coverage
 
         config.pluginmanager.register(Recorder(Path(folder), coverage.Coverage.current()))
-    if path := os.environ.get("WHICH_TESTS_ONLY"):
-        config.pluginmanager.register(Chosen(Path(path)))
+    if pipes := os.environ.pop("WHICH_TESTS_SERVE", ""):
+        config.pluginmanager.register(Server(*map(int, pipes.split())))
