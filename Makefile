@@ -77,7 +77,8 @@ conformance: $(STAMP) ## The official MCP conformance suite (needs npm); see doc
 	$(BIN)/python scripts/conformance.py --write
 
 mutants: $(STAMP) ## Change the source in 100 places and see which changes the tests notice (long)
-	$(BIN)/python scripts/mutants.py $(ARGS)
+	[ -e .mutants/record/times.json ] || $(BIN)/python scripts/mutants.py record
+	$(BIN)/python scripts/mutants.py try $(ARGS)
 
 clean: ## Remove what make made
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance
