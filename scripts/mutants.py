@@ -43,7 +43,7 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 EQUIVALENT = ROOT / "scripts" / "equivalent_mutants.json"
 GOLDEN = "tests/golden"
 LEFT_OUT = (
-    "tests/faults", "tests/packaging", "tests/quality", "tests/docs",
+    "tests/faults", "tests/packaging", "tests/quality",
     "tests/web/test_browser.py", "tests/cli/test_demo.py",
 )  # fmt: skip
 """Tests that no record is made of: minutes each, or of other things than the source."""
