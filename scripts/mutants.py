@@ -312,7 +312,10 @@ def split_context(context: str) -> tuple[str, str]:
 
 
 def nearest_tests(house: Structure, module: str) -> list[str]:
-    """Test files by how few imports lead from them to the module."""
+    """Test files in the folder of the module's package, or with few imports to the module.
+
+    Those come first whose names have most words of the module's name.
+    """
     importers: dict[str, set[str]] = defaultdict(set)
     for name, others in house.imports.items():
         for other in others:
@@ -328,9 +331,10 @@ def nearest_tests(house: Structure, module: str) -> list[str]:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         text, place = path.read_text(), path.relative_to(ROOT).as_posix()
         near = [steps for name, steps in distance.items() if f"{name} import" in text]
-        if near and not place.startswith(LEFT_OUT):
-            ranked.append((min(near), len(text), place))
-    return [place for _, _, place in sorted(ranked)[:NEAREST]]
+        named = sum(word.rstrip("s") in place for word in module.split(".")[1:])
+        if (near or named) and not place.startswith(LEFT_OUT):
+            ranked.append((-named, min(near, default=NEAREST), len(text), place))
+    return [place for *_, place in sorted(ranked)[:NEAREST]]
 
 
 class Trial:
