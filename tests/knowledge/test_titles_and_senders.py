@@ -27,6 +27,14 @@ def test_a_chat_of_ai_studio_keeps_its_senders_and_leaves_thoughts_out():
     assert (chat.title, chat.facts["app"]) == ("Salt", "Gemini")
 
 
+@pytest.mark.parametrize(("named", "title"), [({"name": "Friends"}, "Friends"), ({}, "Telegram")])
+def test_a_chat_of_telegram_has_its_own_name_or_that_of_the_app(named, title):
+    messages = [{"id": 1, "type": "message", "from": "Ann", "text": "See you at sea."}]
+    data = json.dumps({"type": "personal_chat", "id": 7, "messages": messages, **named}).encode()
+    (chat,) = parse_file(File("result.json", data, 1))
+    assert (chat.title, chat.pieces[0].sender) == (title, "Ann")
+
+
 @pytest.mark.parametrize(
     ("path", "title"),
     [

@@ -60,6 +60,12 @@ def test_flags_in_a_pattern_hold_from_where_they_stand() -> None:
         compile_pattern("a(?i)*")
 
 
+def test_a_range_goes_from_a_character_to_itself_or_a_larger_one() -> None:
+    assert [line for line, *_ in grep("x[b-b]", "xa\nxb\nxc\n")] == [2]
+    with pytest.raises(InvalidPattern, match="from the larger to the smaller"):
+        compile_pattern("[c-b]")
+
+
 def test_columns_count_characters_not_bytes() -> None:
     assert grep("b", "äöb") == [(1, "äöb", ((2, 3),))]
 
