@@ -81,4 +81,4 @@ mutants: $(STAMP) ## Change the source in 100 places and see which changes the t
 	$(BIN)/python scripts/mutants.py try $(ARGS)
 
 clean: ## Remove what make made
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance .mutants
