@@ -28,13 +28,15 @@ check: lint ## Lint, types, import contracts, file sizes and names
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/gate.py
 
-docs: $(STAMP) ## Write the tool reference, the picture of the floors and the list of modules
+docs: $(STAMP) ## Write the tool reference, the picture of the floors, the lists of modules and of rows
 	$(BIN)/python scripts/reference.py
 	$(BIN)/python scripts/architecture.py
+	$(BIN)/python scripts/rows.py
 
 test: check ## Everything that CI runs
 	$(BIN)/python scripts/reference.py --check
 	$(BIN)/python scripts/architecture.py --check
+	$(BIN)/python scripts/rows.py --check
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 agents: $(STAMP) ## Drive five real agents against a scripted model (npm; Linux x64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.chunking.parse import load_language
+from sonde.chunking.grammars import load_language
 from sonde.text.languages import _EXTENSIONS, _NAMES, UNKNOWN, language_of
 
 

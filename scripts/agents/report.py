@@ -102,14 +102,14 @@ def _check_limits(outcome: Outcome) -> None:
 
 
 def _check_first_use(outcome: Outcome) -> None:
-    _expect(outcome, "no index", ["INDEX_NOT_FOUND", "create_index"])
+    _expect(outcome, "no index", ["There is no index yet", "create_index"])
     if tell_first_index(outcome.talk) == "by token":
         _expect(outcome, "create", ["CONFIRMATION_REQUIRED"])
         _expect(outcome, "confirm", ["filesIndexed"])
         _expect(outcome, "search after", FOUND)
     else:
         _expect(outcome, "create", ["Nothing was changed", "regex_search"])
-        _expect(outcome, "search after", ["INDEX_NOT_FOUND"])
+        _expect(outcome, "search after", ["There is no index yet"])
 
 
 def _expect(

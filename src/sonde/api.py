@@ -209,7 +209,7 @@ class Sonde:
             lambda hit, length: page.present(workspace, hit, length),
             list,
             max_tokens,
-            length=snippet_limit(min(len(page.hits), limit), max_tokens),
+            length=snippet_limit([hit.text for hit in page.hits[:limit]], max_tokens),
             shortest=SHORTEST_SNIPPET,
             measure=_count_hit_tokens,
         )

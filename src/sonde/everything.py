@@ -15,7 +15,9 @@ from sonde.knowledge.getting import EntryContent
 from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.ranking import AnyHit, FileHit, merge_sources
 from sonde.knowledge.retrieval import read_retrieval, show_text
-from sonde.projects.find import indexed_project
+from sonde.projects.find import readable_project
+from sonde.projects.lines import cut_around
+from sonde.projects.literal import EXACT
 from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import read_question
 from sonde.runtime.work import Work
@@ -26,6 +28,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 EVERYWHERE = (*SOURCES, *KINDS)
 FILE_HITS = 50
 """Hits in code, and in docs, that are merged with those in knowledge."""
+_FOCUS_CHARS = 500  # around the line that a query names: about ten lines
 _POINTER = re.compile(r"(?P<source>[a-z]+)://(?P<id>[^#]*)(?:#(?P<rest>.*))?", re.DOTALL)
 _LINES = re.compile(r"L(\d{1,9})-L(\d{1,9})")
 
@@ -41,14 +44,20 @@ def search_everything(
 ) -> service.RankedPage:
     """One page of a search over knowledge, code and docs."""
 
+    notes: list[str] = []
+
     def rank(request: service.KnowledgeRequest) -> Sequence[AnyHit]:
         rankings: list[Sequence[AnyHit]] = [*service.rank_sources(app.knowledge, request, work)]
-        return merge_sources([*rankings, *_rank_files(app, request, work, required=not rankings)])
+        rankings += _rank_files(app, request, work, notes, required=not rankings)
+        merged = merge_sources(rankings)
+        # what the query names or spells leads, whatever else there is
+        exact = [replace(hit, score=1.0) for hit in merged if hit.score_type == EXACT]
+        return [*exact, *(hit for hit in merged if hit.score_type != EXACT)]
 
     page = service.open_ranked_page(
         app.knowledge, request, options, work, session, rank, dedupe=dedupe
     )
-    return replace(page, hints=())
+    return replace(page, hints=(), note=next(filter(None, notes), ""))
 
 
 def fetch_anything(
@@ -79,9 +88,14 @@ def fetch_anything(
 
 
 def _rank_files(
-    app: App, request: service.KnowledgeRequest, work: Work, *, required: bool
+    app: App,
+    request: service.KnowledgeRequest,
+    work: Work,
+    notes: list[str],
+    *,
+    required: bool,
 ) -> list[list[FileHit]]:
-    """Hits in code and docs of the current project; none where there is no index."""
+    """Hits in code and docs of the current project, if there is one, and `notes` on them."""
     rankings = []
     for kind in KINDS:
         if kind not in request.sources:
@@ -89,15 +103,19 @@ def _rank_files(
         wanted = Request("search", request.query, (kind,), FILE_HITS)
         try:
             ranking = rank_everywhere(app.workspace, wanted, read_question(request.query), work)
-        except CatalogError:
+        except CatalogError as error:
             if required:
                 raise
+            notes.append(f"No files were searched: {error.user_message}")
             return []
-        rankings.append([_make_file_hit(hit) for hit in ranking.hits])
+        notes.append(ranking.note)
+        # a query that names a file finds it in either request
+        rankings.append([_make_file_hit(hit) for hit in ranking.hits if hit.kind == kind])
     return rankings
 
 
 def _make_file_hit(hit: Hit) -> FileHit:
+    hit = cut_around(hit, _FOCUS_CHARS) if hit.focus else hit
     span, modified = hit.span, hit.state.mtime_ns // 1_000_000 if hit.state else 0
     place = (hit.kind, hit.project, hit.path, span.start_line, span.end_line)
     return FileHit(*place, hit.text, modified, hit.score, hit.score_type)
@@ -108,8 +126,8 @@ def _fetch_file(
 ) -> FileExcerpt:
     project_text, _, path = unquote(name).rpartition("//")
     work.check()
-    # only what was indexed can have been found: a pointer opens no other folder, no other file
-    project = indexed_project(app.workspace, project_text or None)
+    # only what was searched can have been found: a pointer opens no other folder, no other file
+    project = readable_project(app.workspace, project_text or None)
     admitted = project.tree.check(path)
     content = admitted if isinstance(admitted, Skipped) else project.tree.read(path)
     if isinstance(content, Skipped):

@@ -23,8 +23,7 @@ class Caller:
 
     user: str = LOCAL  # whose data the call works on: the token decides, `local` if none is needed
     session: str = ""  # the connection, if it is lasting: replaces a handle that a call leaves out
-    base_url: str = ""
-    """The address at which this caller reaches the HTTP server; empty if it does not."""
+    base_url: str = ""  # where this caller reaches the HTTP server; empty if it does not
     config: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of the request for what neither the call nor the session sets, within bounds."""
 
@@ -52,13 +51,19 @@ class Symbol:
     """A definition: its qualified name, its kind, the line that names it, and all its lines."""
 
     name: str
-    kind: Literal["type", "function", "value"]
+    kind: Literal["type", "function", "value", "declaration", "section", "key"]
+    """A declaration names what is defined elsewhere; sections are of documents, keys of data."""
     line: int
     start_line: int  # of its decorators, attributes and documentation, if it has any
     end_line: int
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Symbol, (self.name, self.kind, self.line, self.start_line, self.end_line)
+
+    def move(self, lines: int) -> Symbol:
+        """The definition that many lines further down."""
+        moved = (self.line + lines, self.start_line + lines, self.end_line + lines)
+        return Symbol(self.name, self.kind, *moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,7 @@ class Chunk:
     header: str = ""
     symbol: str = ""
     """Qualified name of the definition this chunk opens, if it opens one."""
-    id: int = 0
-    """The store's key; 0 until stored."""
+    id: int = 0  # the store's key; 0 until stored
     _digest: bytes = field(default=b"", init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -102,6 +106,7 @@ class ListedFile(NamedTuple):
     path: str
     size: int
     mtime_ns: int
+    stamp: int = 0  # differs whenever size, times or inode do: `policy.roots.stamp_file`
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ class FileContent:
     hash: str
     size: int
     mtime_ns: int
+    stamp: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,7 @@ class FileText:
     data: bytes
     size: int
     mtime_ns: int
+    stamp: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,7 @@ class FileState:
     mtime_ns: int
     language: str
     kind: Kind
+    stamp: int = 0  # as it was read; 0 if it may have been written at that moment
 
     @property
     def stem(self) -> str:
@@ -180,8 +188,7 @@ class ParsedFile:
 class Filter:
     """Restricts retrieval to some chunks."""
 
-    paths: frozenset[str] | None = None
-    """Only these files; None means all."""
+    paths: frozenset[str] | None = None  # only these files; None means all
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +226,9 @@ class HitRow(TypedDict):
     startLine: int
     endLine: int
     symbol: NotRequired[str]
+    clipped: NotRequired[bool]
+    definition: NotRequired[tuple[int, int]]
+    parts: NotRequired[tuple[tuple[int, int], ...]]
     project: NotRequired[str]
     stale: NotRequired[bool]
     scoreType: NotRequired[str]
@@ -250,11 +260,13 @@ class Hit:
     score_type: str
     language: str = ""
     symbol: str = ""
+    definition: Symbol | None = None  # all of what is shown in part or whole
+    parts: tuple[tuple[int, int], ...] = ()  # lines shown, where some between are left out
     why: tuple[tuple[str, float], ...] = ()
     stale: bool = False  # whether the file has changed since and the text could not be updated
-    state: FileState | None = None
-    """The file that the text was cut from; None if it changed during the search."""
+    state: FileState | None = None  # of the file it was cut from; None if that changed meanwhile
     compared: bool = False  # whether the file was still in that state right after the search
+    focus: int = 0  # the line that answers, which is shown in any case; 0 if no single one does
 
     @property
     def start_line(self) -> int:
@@ -265,6 +277,13 @@ class Hit:
     def end_line(self) -> int:
         """The last line of the text."""
         return self.span.end_line
+
+    @property
+    def is_clipped(self) -> bool:
+        """Whether the definition has more lines than are shown."""
+        whole = self.definition
+        lines = whole and (whole.start_line, whole.end_line)
+        return bool(self.parts) or lines not in (None, (self.start_line, self.end_line))
 
     def as_dict(self, *, explain: bool = False, name_project: bool = False) -> HitRow:
         """The documented JSON; with what made the hit rank, and its project, where wanted."""
@@ -277,6 +296,11 @@ class Hit:
         }
         if self.symbol:
             row["symbol"] = self.symbol
+        if self.is_clipped and self.definition:
+            row["clipped"] = True
+            row["definition"] = self.definition.start_line, self.definition.end_line
+        if self.parts:
+            row["parts"] = self.parts
         if name_project:
             row["project"] = self.project
         if self.stale:
@@ -354,46 +378,3 @@ class IndexReport:
             "chunksCreated": self.chunks_created,
             "seconds": round(self.seconds, 2),
         } | ({"skipped": self.skipped} if self.skipped else {})
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStatus:
-    """How large, fresh and complete an index is, and what was left out of it."""
-
-    root: str
-    state: Literal["ready", "incomplete", "indexing"]
-    store: str
-    code: StoreCounts
-    docs: StoreCounts
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None
-    is_watched: bool
-    following: Json
-    """How changes reach the index, as the leader or follower reports it."""
-    coverage: Mapping[str, tuple[int, int]]
-    """Model -> chunks that have a vector of it, and chunks in all."""
-    model_note: str = ""
-    plain_languages: Mapping[str, int] = field(default_factory=dict)
-    """Languages chunked without a grammar -> number of files."""
-    checks: Json = field(default_factory=dict)
-    progress: Progress | None = None
-    last_error: Json | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """Reason -> number of files."""
-    skipped_examples: tuple[Mapping[str, str], ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectSummary:
-    """One indexed project of this machine, as its metadata describes it."""
-
-    root: str
-    state: str
-    """`ready`, `incomplete`, or the code of the error that reading it raised."""
-    files: int
-    chunks: int
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from sonde.errors import InvalidRequest
@@ -35,6 +35,7 @@ _TYPE_NAMES: Mapping[type, str] = {
     dict: "an object",
     type(None): "null",
 }
+_ALIKE = 0.6  # of two spellings: two letters of five may differ
 SHOWN_CHARS = 60
 """How much of a wrong value a message quotes."""
 
@@ -81,6 +82,21 @@ def check_bounds(
 def to_snake(name: str) -> str:
     """A camelCase name in snake_case."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def nearest_name(spelling: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant: it begins or ends alike, or is spelled alike."""
+    from difflib import SequenceMatcher
+
+    meant = to_snake(spelling)
+    ranked = []
+    for name in names:
+        likeness = SequenceMatcher(None, meant, name).ratio()
+        short, long = sorted((meant, name), key=len)
+        part = bool(short) and (long.startswith(short) or long.endswith(f"_{short}"))
+        if part or likeness >= _ALIKE:
+            ranked.append((part, likeness, name))
+    return max(ranked)[2] if ranked else None
 
 
 def quote_value(value: object) -> str:

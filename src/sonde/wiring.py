@@ -20,6 +20,7 @@ from sonde.errors import (
     InvalidRequest,
     OutOfMemory,
     OutsideRoots,
+    SondeError,
     StorageUnusable,
     SymlinkNotAllowed,
 )
@@ -31,6 +32,7 @@ from sonde.policy.read import read_document
 from sonde.policy.roots import resolve_inside
 from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
+from sonde.runtime.logs import project_log
 from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
 from sonde.runtime.work import Work
 from sonde.settings import (
@@ -44,7 +46,7 @@ from sonde.settings import (
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.disk.base import SavedStore, TreeStore
 from sonde.stores.knowledge.base import KnowledgeStore
-from sonde.stores.records import project_folder
+from sonde.stores.records import find_config, load_metadata, project_folder
 from sonde.stores.users import USER_NAME, load_signing_key
 from sonde.text.globs import match_any
 from sonde.types import Findings, Kind, Progress, Skipped
@@ -81,6 +83,7 @@ def build_app(
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
     key = load_signing_key(settings.home)
+    own = apply_project_config(settings, find_config(settings.home, start))
     results = ResultSets(key)
     if stays:
         results.start_sweeping()
@@ -92,15 +95,13 @@ def build_app(
         projects=Projects(lambda root: open_project(settings, root)),
         jobs=_open_jobs(settings.home / "files", record_after_s),
         results=results,
-        static=load_provider("static")
-        if settings.embedding in ("auto", "static", "local")
-        else None,
-        deep=_open_provider(settings, tell),
-        background_deep=BackgroundEmbedder if settings.embedding in ("auto", "deep") else None,
+        static=load_provider("static") if own.embedding in ("auto", "static", "local") else None,
+        deep=open_provider(own, tell),
+        background_deep=BackgroundEmbedder if own.embedding in ("auto", "deep") else None,
         start_checker=partial(_start_checker, settings),
         start_follower=_start_follower,
-        max_tokens=settings.max_tokens,
-        assume_yes=settings.assume_yes,
+        max_tokens=own.max_tokens,
+        assume_yes=own.assume_yes,
         stays=stays,
     )
     knowledge = _open_library(settings, workspace)
@@ -167,7 +168,7 @@ def _open_model(settings: Settings, tell: Callable[[str], None]) -> Embedder:
     )
 
 
-def _open_provider(settings: Settings, tell: Callable[[str], None]) -> Embedder | None:
+def open_provider(settings: Settings, tell: Callable[[str], None]) -> Embedder | None:
     """The deeper model, or the provider that was named in its place."""
     address, model = settings.embedding_endpoint, settings.embedding_model
     named = settings.sources.get("embedding_dimensions", "default") != "default"
@@ -227,21 +228,32 @@ def open_project(settings: Settings, root: Path) -> Project:
         index_docs=own.index_docs,
         chunking=own.chunking,
     )
+    for warning in warnings[len(settings.warnings) :]:
+        project_log(folder).warning("%s", warning)
     own_settings = ProjectSettings(
         tree=tree,
-        store_name=own.store,
+        store_name=_choose_store(own, folder),
         max_files=own.max_files,
-        config_text=render_config(settings, public_deny_list()),
+        config_text=render_config(public_deny_list()),
         strategy=own.indexing_strategy,
         lazy_idle_s=own.lazy_idle_threshold,
+        check_interval_s=own.check_interval * 3600.0,
         watching=own.watching,
         warnings=warnings,
         chunk_folder=chunk_folder,
         needs_chunks=own.sources["chunks_dir"] != "default",
         chunk_embedder=_endpoint(own),
     )
-    open_store, open_views = partial(_open_store, folder), partial(_open_views, folder)
-    return Project(root, folder, own_settings, open_store, open_views)
+    return Project(root, folder, own_settings, _open_store, partial(_open_views, folder))
+
+
+def _choose_store(own: Settings, folder: Path) -> str:
+    """The store that is set, else the one that the index is in already."""
+    metadata = None
+    if own.sources["store"] == "default":
+        with suppress(SondeError):  # opening the index reports what is wrong with it
+            metadata = load_metadata(folder)
+    return metadata.store if metadata else own.store
 
 
 def _read_cortex_file(root: Path) -> str:

@@ -9,7 +9,7 @@ class Source(NamedTuple):
     path: str
     text: str
     symbols: str
-    """`name:kind`, in order; t(ype), f(unction), v(alue)."""
+    """`name:kind`, in order; t(ype), f(unction), v(alue), d(eclaration), k(ey)."""
     imports: str
 
 
@@ -30,7 +30,7 @@ SOURCES = {
             "struct later;\nint proto(void);\nstatic int count = 3;\n"
             "typedef struct node { int x; } node_t;\nenum color { RED };\n"
             "#ifdef X\nchar *dup(const char *s)\n{\n    return 0;\n}\n#endif\n",
-            "MAX:v SQ:f count:v node_t:t color:t dup:f",
+            "MAX:v SQ:f proto:d count:v node_t:t node:t node.x:v color:t color.RED:v dup:f",
             "stdio socket",
         ),
         Source(
@@ -39,7 +39,7 @@ SOURCES = {
             "template <typename T> class Foo : public Bar<T> {\n public:\n"
             "  int run(int x) const { return x; }\n  void decl();\n};\n"
             "template <class T> void Foo<T>::go() {}\nusing V = int;\n}}\n",
-            "Foo:t Foo.run:f Foo.go:f V:t",
+            "a.b.Foo:t a.b.Foo.run:f a.b.Foo.decl:d a.b.Foo.go:f a.b.V:t",
             "bar",
         ),
         Source(
@@ -48,7 +48,8 @@ SOURCES = {
             "  /// <summary>x</summary>\n  [Attr]\n  public class A : B {\n    const int K = 1;\n"
             "    public A() {}\n    public int P { get; set; }\n    void Run<T>(int x) {}\n"
             "    interface I { void Q(); }\n  }\n  record R(int X);\n}\n",
-            "A:t A.K:v A.A:f A.P:v A.Run:f A.I:t A.I.Q:f R:t",
+            "N.M.A:t N.M.A.K:v N.M.A.A:f N.M.A.P:v N.M.A.Run:f N.M.A.I:t N.M.A.I.Q:f N.M.R:t "
+            "N.M.R.X:v",
             "text client",
         ),
         Source(
@@ -66,7 +67,7 @@ SOURCES = {
             "type (\n\tBar interface { M() }\n\tBaz = int\n)\n// Run runs.\n"
             "func (f *Foo[T]) Run(x int) error { return nil }\nfunc Map[T any](x T) {}\n"
             "const (\n\tA = 1\n)\nvar V int\n",
-            "Foo:t Bar:t Baz:t Foo.Run:f Map:f A:v V:v",
+            "Foo:t Foo.A:v Bar:t Bar.M:f Baz:t Foo.Run:f Map:f A:v V:v",
             "http chi",
         ),
         Source(
@@ -74,7 +75,7 @@ SOURCES = {
             "module A.B (foo) where\nimport qualified Data.Map as M\nimport Text.Parse (p)\n"
             "data Foo = Bar Int | Baz\nnewtype N = N { un :: Int }\nclass C a where\n"
             "  meth :: a -> Int\n  meth _ = 1\nfoo :: Int -> Int\nfoo 0 = 1\nfoo n = n\nval = 1\n",
-            "Foo:t N:t C:t C.meth:f foo:f val:v",
+            "Foo:t Foo.Bar:v Foo.Baz:v N:t N.N:v N.N.un:v C:t C.meth:f foo:f val:v",
             "map parse",
         ),
         Source(
@@ -82,7 +83,7 @@ SOURCES = {
             "package a.b;\nimport java.util.List;\nimport static a.b.Checks.notNull;\n/** Doc. */\n"
             "@Foo\npublic class A<T> extends B {\n  static final int K = 1;\n  A() {}\n"
             "  public <T> void run(int x) {}\n  enum E { X; void q() {} }\n}\n",
-            "A:t A.K:v A.A:f A.run:f A.E:t A.E.q:f",
+            "A:t A.K:v A.A:f A.run:f A.E:t A.E.X:v A.E.q:f",
             "list checks",
         ),
         Source(
@@ -92,7 +93,7 @@ SOURCES = {
             "export default class Foo extends B { bar() {} get baz() { return 1 } }\n"
             "exports.create = function create(a) { };\nvar X = 1;\n"
             "Foo.prototype.late = function () {};\nexport * from '../x/y-z';\n",
-            "foo:f Foo:t Foo.bar:f Foo.baz:f create:f X:v Foo.late:f",
+            "foo:f Foo:t Foo.bar:f Foo.baz:f create:f create.create:f X:v Foo.late:f",
             "api fs yz",
         ),
         Source(
@@ -100,7 +101,7 @@ SOURCES = {
             "package a.b\nimport x.y.Zed\nclass A(val x: Int) : B() {\n  fun run() {}\n"
             "  companion object {\n    const val K = 1\n  }\n}\nobject O\n"
             "fun String.ext(): Int = 1\nval top = 1\n",
-            "A:t A.run:f A.K:v O:t ext:f top:v",
+            "A:t A.x:v A.run:f A.Companion:t A.K:v O:t ext:f top:v",
             "zed",
         ),
         Source(
@@ -117,7 +118,7 @@ SOURCES = {
             "const K = 1;\nabstract class X extends Y {\n  const Q = 1;\n"
             "  #[At]\n  public function run(int $x) {}\n}\ntrait T { function t() {} }\n"
             "function top() {}\n",
-            "K:v X:t X.Q:v X.run:f T:t T.t:f top:f",
+            "A.B.K:v A.B.X:t A.B.X.Q:v A.B.X.run:f A.B.T:t A.B.T.t:f A.B.top:f",
             "d eve fay ivy late",
         ),
         Source(
@@ -125,7 +126,7 @@ SOURCES = {
             "import os.path\nfrom a.b_c import (\n    d as e,  # why\n    F,\n)\nLIMIT: int = 1\n"
             "if X:\n    from . import z\n    def early(): pass\nclass A(B):\n    x = 1\n"
             "    @property\n    async def run(self): pass\ntype T = int\n",
-            "LIMIT:v early:f A:t A.run:f T:t",
+            "LIMIT:v early:f A:t A.x:v A.run:f T:t",
             "path bc d f z",
         ),
         Source(
@@ -142,7 +143,7 @@ SOURCES = {
             "#[derive(Debug)]\n"
             "pub struct Foo<T> { a: T }\nimpl<T> fmt::Display for Foo<T> { fn fmt(&self) {} }\n"
             "pub trait Tr { fn a(&self); }\nmacro_rules! mac { () => {} }\nconst K: u8 = 1;\n",
-            "other_one:t Foo:t Foo.fmt:f Tr:t Tr.a:f mac:f K:v",
+            "other_one:t Foo:t Foo.a:v Foo.fmt:f Tr:t Tr.a:f mac:f K:v",
             "x yes no fmt otherone",
         ),
         Source(
@@ -150,7 +151,7 @@ SOURCES = {
             "package a.b\nimport x.y.{Zed, W => V}\nclass A(x: Int) extends B {\n"
             "  def run(y: Int): Int = 1\n  val k = 1\n}\nobject O { type T = Int }\n"
             "trait Tr[F[_]]\n",
-            "A:t A.run:f A.k:v O:t O.T:t Tr:t",
+            "A:t A.x:v A.run:f A.k:v O:t O.T:t Tr:t",
             "y zed w",
         ),
         Source(
@@ -167,7 +168,7 @@ SOURCES = {
             "export type B = string;\nexport enum C { X }\nnamespace N { export const q = 1 }\n"
             "abstract class D { abstract foo(): void; constructor(private x: number) {} }\n"
             "export const make = <T>(x: T) => x;\n",
-            "A:t B:t C:t N:t D:t D.foo:f D.constructor:f make:f",
+            "A:t A.x:v B:t C:t C.X:v N:t D:t D.foo:f D.constructor:f D.x:v make:f",
             "q",
         ),
         Source(
@@ -181,7 +182,7 @@ SOURCES = {
             'const std = @import("std");\nconst p = @import("sub/my_parse.zig");\n'
             "pub const Foo = struct {\n    a: u8,\n    pub fn init() void {}\n};\n"
             "pub fn main() !void {}\nvar x: u8 = 1;\n",
-            "Foo:t Foo.init:f main:f x:v",
+            "Foo:t Foo.a:v Foo.init:f main:f x:v",
             "std myparse",
         ),
     ]

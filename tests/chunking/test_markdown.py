@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sonde.chunking.parse import parse_source
 from sonde.types import Chunk
 
@@ -70,3 +72,46 @@ def test_a_long_section_is_cut_between_paragraphs_and_keeps_its_trail() -> None:
     assert len(chunks) > 3
     assert set(trails(chunks)) == {"Guide"}
     assert all(chunk.text.endswith("\n\n") for chunk in chunks)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        (
+            "a.rst",
+            "=====\nTitle\n=====\n\nintro\n\nSub\n---\n\ntext\n",
+            ["Title 2 1-10", "Title > Sub 7 7-10"],
+        ),
+        ("README", "Foo\n===\n\nhi\n\nUsage\n-----\nx\n", ["Foo 1 1-8", "Foo > Usage 6 6-8"]),
+        ("a.org", "* A\ntext\n** B\n* C\n", ["A 1 1-3", "A > B 3 3-3", "C 4 4-4"]),
+        ("a.adoc", "= T\n\n== S\nx\n", ["T 1 1-4", "T > S 3 3-4"]),
+        ("a.mdx", "# A\n\n```\n# no\n```\n## B\n", ["A 1 1-6", "A > B 6 6-6"]),
+        ("a.tex", "\\section{In}\nx\n\\subsection{On}\n", ["In 1 1-3", "In > On 3 3-3"]),
+        ("tool.1", ".SH NAME\nx\n.SS More\n", ["NAME 1 1-3", "NAME > More 3 3-3"]),
+    ],
+)
+def test_the_sections_of_a_document_are_its_names(
+    path: str, text: str, expected: list[str]
+) -> None:
+    symbols = parse_source(path, text, kind="docs").symbols
+    assert {one.kind for one in symbols} == {"section"}
+    shown = [f"{one.name} {one.line} {one.start_line}-{one.end_line}" for one in symbols]
+    assert shown == expected
+
+
+def test_a_notebook_is_cut_at_the_headings_of_its_prose() -> None:
+    prose = "".join(f'    "{"word " * 100}\\n",\n' for _ in range(3))
+    text = (
+        '{\n "cells": [\n  {\n   "cell_type": "markdown",\n   "source": [\n    "# Intro\\n",\n'
+        f'{prose}    "## More\\n",\n{prose}    "end"\n   ]\n  }},\n  {{\n   "cell_type": "code",\n'
+        '   "source": [\n    "# a comment\\n",\n    "x = 1"\n   ]\n  }\n ]\n}\n'
+    )
+    parsed = parse_source("a.ipynb", text, kind="docs")
+    assert [one.name for one in parsed.symbols] == ["Intro", "Intro > More"]
+    assert "".join(chunk.text for chunk in parsed.chunks) == text
+    assert any(chunk.text.startswith('    "## More') for chunk in parsed.chunks)
+
+
+def test_a_build_file_among_the_docs_still_names_its_targets() -> None:
+    symbols = parse_source("CMakeLists.txt", "add_library(core a.c)\n", kind="docs").symbols
+    assert [(one.name, one.kind) for one in symbols] == [("core", "key")]

@@ -9,6 +9,7 @@ from tests.drawing import draw_text
 from sonde.chunking.tags import find_tags, fold_tag, tag_file
 
 
+@pytest.mark.row("003-C14")
 @pytest.mark.parametrize(
     ("front", "tags"),
     [
@@ -33,6 +34,7 @@ def test_front_matter_names_tags(front: str, tags: tuple[str, ...]) -> None:
     assert find_tags(front + "Body.\n", "markdown") == tags
 
 
+@pytest.mark.row("003-C15")
 def test_hashtags_in_prose_are_tags() -> None:
     text = "Login (#auth) is old.\n#users #roles/admin\n- #listed\nAbout #größe, and #last."
     assert find_tags(text, "markdown") == (
@@ -40,6 +42,7 @@ def test_hashtags_in_prose_are_tags() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.row("003-C15")
 @pytest.mark.parametrize(
     "text",
     [
@@ -75,6 +78,7 @@ def test_code_has_no_hashtags_and_docs_of_other_formats_do() -> None:
     assert find_tags("Text::\n\n    a #literal\n\nand a #tag\n", "rst") == ("tag",)
 
 
+@pytest.mark.row("003-C11", "003-C12", "003-C13")
 def test_a_file_is_tagged_by_its_place_and_language() -> None:
     assert tag_file("internal/Auth/handler.go", "code") == ["code", "go", "internal", "auth"]
     assert tag_file("docs/a.md", "docs", ("x",)) == ["documentation", "markdown", "docs", "x"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from sonde.chunking.parse import parse_source, parse_tree
+from sonde.chunking.grammars import parse_tree
+from sonde.chunking.parse import parse_source
 
 # while it is being edited; the lengths of names matter, and memory grows without end
 HALF_EDITED = """\

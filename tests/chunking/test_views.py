@@ -64,6 +64,7 @@ def by_type(path: str, text: str, kind: str = "code") -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.row("003-C7")
 def test_a_source_shows_what_the_document_promises() -> None:
     views = by_type("internal/auth/handler.go", GO)
     (overview,) = views["symbols"]
@@ -168,3 +169,37 @@ def test_any_cut_of_a_source_gives_views_inside_it(path: str, cut: int, extra: s
         span = view.chunk.span
         assert 0 <= span.start_byte <= span.end_byte <= size
         assert 1 <= span.start_line <= span.end_line
+
+
+PIECES = (
+    "class E { constructor(a) { this.a = a } get() { return 1 } }",
+    "enum A { X, Y }",
+    "const B = 1, C = 2;",
+    "export interface I { id: number }",
+    "function f() { return () => g() }",
+    "/**" + "\n * A long comment." * 40 + "\n */",
+    "// short",
+)
+
+
+@pytest.mark.row("003-C21")
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6), st.sampled_from([" ", "\n"]))
+def test_no_two_views_of_a_type_have_the_same_place(pieces: list[str], between: str) -> None:
+    views = derive_views("src/e.ts", between.join(pieces) + "\n", "code")
+    places = [(view.type, view.chunk.span.start_byte) for view in views]
+    assert len(places) == len(set(places))
+    assert all(view.chunk.text for view in views)
+
+
+@pytest.mark.row("003-C21")
+def test_a_class_and_its_constructor_on_one_line_are_told_apart() -> None:
+    views = derive_views("src/e.ts", f"{PIECES[0]}\n", "code")
+    found = [(one.chunk.symbol, one.chunk.text) for one in views if one.type == "definitions"]
+    assert [name for name, _ in found] == ["E", "E.constructor", "E.get"]
+    assert found[1][1].startswith("constructor(a)")
+
+
+@pytest.mark.row("003-C21")
+def test_a_long_opening_comment_is_documentation_once() -> None:
+    views = derive_views("src/e.ts", f"{PIECES[5]}\n{PIECES[0]}\n", "code")
+    assert sum("A long comment" in v.chunk.text for v in views if v.type == "documentation") == 1

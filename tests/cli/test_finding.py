@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,34 @@ def test_json_is_the_verbs_answer(indexed: Shell) -> None:
     assert {"path", "text", "score", "startLine", "endLine"} <= result.keys()
     assert {"totalResults", "searchTimeMs", "metadata"} <= answer.keys()
     assert done.stderr == ""
+
+
+def test_what_a_query_names_or_spells_is_shown_first(indexed: Shell) -> None:
+    def ask(query: str) -> tuple[int, dict[str, Any]]:
+        done = indexed.run("search", "--json", query)
+        return done.returncode, json.loads(done.stdout)
+
+    code, answer = ask('File "src/mail/send.py", line 3, in send_invoice')
+    first = answer["results"][0]
+    assert (code, first["path"]) == (0, "src/mail/send.py")
+    assert first["startLine"] <= 3 <= first["endLine"]
+
+    code, answer = ask(r"def \w+_price\(")
+    assert [row["startLine"] for row in answer["results"]] == [7]
+    assert "regular expression" in answer["metadata"]["note"]
+
+    code, answer = ask("docs/*.md")
+    assert [row["path"] for row in answer["results"]] == ["docs/café.md", "docs/shipping.md"]
+
+    code, answer = ask("compute_totl_prise")
+    assert (code, answer["results"]) == (1, [])
+    assert "Names like it: Cart.compute_total_price." in answer["metadata"]["note"]
+
+
+def test_a_listed_path_is_printed_without_lines(indexed: Shell) -> None:
+    done = indexed.run("search", "src/mail/*.py")
+    assert done.stdout.splitlines() == ["src/mail/send.py:1"]
+    assert "Read as a glob: 1 file." in done.stderr
 
 
 def test_a_terminal_gets_colour_and_cut_lines(indexed: Shell) -> None:
@@ -198,3 +227,20 @@ def test_a_path_may_be_relative_to_a_project_that_lies_elsewhere(
     project = str(indexed.folder)
     done = indexed.run("grep", "-l", "send", "src/mail", "-p", project, cwd=tmp_path)
     assert done.stdout.strip().endswith("src/mail/send.py")
+
+
+@pytest.mark.row("000-P49")
+def test_a_number_of_results_is_that_many_whatever_the_budget(shell: Shell) -> None:
+    for number in range(40):
+        (shell.folder / f"w{number:02}.py").write_text(
+            f"def walrus_{number}():\n" + "    # a long body of a function\n" * 20
+        )
+    assert shell.run("index", "--yes", SONDE_EMBEDDING="static").returncode == 0
+    command = ("--json", "search", "walrus", "-n", "40")
+    answer = json.loads(shell.run(*command, SONDE_EMBEDDING="static").stdout)
+    assert len(answer["results"]) == answer["totalResults"] == 40
+    assert len({row["path"] for row in answer["results"]}) == 40
+    assert not answer.keys() & {"nextCursor", "truncated"}
+    cut = json.loads(shell.run(*command, "--max-tokens", "1000", SONDE_EMBEDDING="static").stdout)
+    assert len(cut["results"]) < 40
+    assert cut["truncated"]

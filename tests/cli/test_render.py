@@ -41,6 +41,15 @@ def test_a_result_is_a_place_and_numbered_lines() -> None:
     ]
 
 
+def test_a_line_that_the_query_names_is_among_those_shown() -> None:
+    text = "".join(f"    step_{number}(password)\n" for number in range(60))
+    find, rows = find_query_words("password"), answer({**RESULT, "text": text, "endLine": 68})
+    for focus, first in ((9, 9), (40, 38), (68, 59)):
+        shown = list(render_search(rows, Style(Screen()), find, focus))
+        assert shown[1].startswith(f"  {first:>2} │")
+        assert len(shown) == 12
+
+
 def test_scores_and_reasons_are_shown_on_demand() -> None:
     lines = search(Screen(), {**RESULT, "why": {"lexical": 1.5, "dense": -0.25}}, scores=True)
     assert lines[0].endswith("login  0.917")

@@ -64,6 +64,7 @@ def searcher(request: pytest.FixtureRequest, app: App, folder: Path) -> ContextS
     return ChunkFiles(folder, StaticEmbedder())
 
 
+@pytest.mark.row("003-C16", "003-C46", "003-C48", "003-C49", "003-C61", "003-C62")
 @pytest.mark.parametrize("options", FILTERS)
 def test_results_are_ordered_filtered_limited_and_always_the_same(
     searcher: ContextSearcher, options: SearchOptions
@@ -81,6 +82,7 @@ def test_results_are_ordered_filtered_limited_and_always_the_same(
             assert not options.chunk_types or one.chunk.chunk_type in options.chunk_types
 
 
+@pytest.mark.row("003-C10", "003-C18")
 def test_unknown_tags_and_types_find_nothing(searcher: ContextSearcher) -> None:
     assert searcher.query("price", SearchOptions(tags=("nobody",), min_score=-1)) == []
     assert searcher.query("price", SearchOptions(chunk_types=("no",), min_score=-1)) == []
@@ -91,6 +93,7 @@ def test_the_best_answer_comes_first(searcher: ContextSearcher) -> None:
     assert best.chunk.metadata["file_path"] == "cart/price.py"
 
 
+@pytest.mark.row("003-C71")
 @pytest.mark.parametrize("options", FILTERS)
 def test_what_was_exported_gives_the_same_answers(
     app: App, folder: Path, options: SearchOptions

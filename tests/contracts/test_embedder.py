@@ -80,6 +80,7 @@ def embedder(request: pytest.FixtureRequest, makers: dict[str, Callable[[], Embe
     return makers[request.param]()
 
 
+@pytest.mark.row("003-C50")
 def test_rows_are_unit_vectors_in_order_and_blank_text_is_zero(embedder: Embedder) -> None:
     vectors = embedder.embed(TEXTS, "passage")
     assert vectors.shape == (len(TEXTS), embedder.dimensions)

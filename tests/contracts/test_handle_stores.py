@@ -104,6 +104,19 @@ def test_sessions_are_bounded(open_saved: Callable[..., SavedStore]) -> None:
     saved.close()
 
 
+@pytest.mark.row("002-57")
+def test_queries_without_a_name_are_not_listed_and_bounded(
+    open_saved: Callable[..., SavedStore],
+) -> None:
+    saved = open_saved(max_unnamed=2)
+    saved.put(SavedQuery("named", "anna", "i", "mine", "ext:md"))
+    for number in range(5):
+        saved.put(SavedQuery(f"q{number}", "anna", "i", "", "ext:py", created_ms=number))
+    assert [row.id for row in saved.newest(SavedQuery, "anna", named=True)] == ["named"]
+    assert [row.id for row in saved.newest(SavedQuery, "anna")] == ["q4", "q3", "named"]
+    saved.close()
+
+
 def test_a_job_is_updated_in_place_and_its_end_can_be_asked_for(jobs: JobStore) -> None:
     record = JobRecord("j", "scan", "running", 1, process=name_process(), updated_ms=1)
     assert jobs.put(record) is False

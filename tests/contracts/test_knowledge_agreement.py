@@ -80,6 +80,7 @@ def refill(stores: Sequence[KnowledgeStore], entries: Sequence[Entry], gone: set
         store.remove("media", [each for at, each in enumerate(ids) if at in gone])
 
 
+@pytest.mark.row("004-57", "004-125")
 @settings(max_examples=40)
 @given(
     st.lists(ENTRY, min_size=1, max_size=12),

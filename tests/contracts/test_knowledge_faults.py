@@ -61,6 +61,7 @@ def check_whole(store: KnowledgeStore, keys: list[str]) -> None:
     assert store.rank("notes", ["walr"], 9) == []  # no term is left that could begin so
 
 
+@pytest.mark.row("004-127")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
 def test_a_restart_under_load_loses_nothing(server, open_store, how):
     user = f"load {how}"
@@ -133,6 +134,7 @@ def test_when_every_connection_is_taken_it_is_said_so(open_store):
     assert store.count("notes") == (1, 2)
 
 
+@pytest.mark.row("004-129")
 def test_more_callers_than_connections_wait_for_each_other(open_store):
     store = open_store("queue", most_connections=2)
     threads = [

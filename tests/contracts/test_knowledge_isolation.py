@@ -142,6 +142,7 @@ def store(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("postgres_url") if request.param == "postgres" else "sqlite")
 
 
+@pytest.mark.row("004-3")
 @settings(max_examples=EXAMPLES)
 @given(steps=st.lists(STEP, min_size=4, max_size=16))
 @example(steps=SAME_NAMES)

@@ -87,6 +87,7 @@ def fill(database: Any, user: str, count: int) -> None:
     open_as(database, user).put("notes", entries)
 
 
+@pytest.mark.row("004-126")
 def test_any_server_goes_on_where_another_was_also_when_one_dies(servers, database):
     fill(database, "ann", 12)
     one, two, three = servers
@@ -165,6 +166,7 @@ def test_preferences_and_questions_of_a_session_are_known_everywhere(servers, da
     assert (stranger["total_estimated"], stranger.get("suppressed")) == (0, None)
 
 
+@pytest.mark.row("004-3")
 def test_a_token_decides_whose_knowledge_it_is(servers, database):
     fill(database, "ann", 3)
     one, two, _ = servers
@@ -177,6 +179,7 @@ def test_a_token_decides_whose_knowledge_it_is(servers, database):
     assert refused["code"] == "UNKNOWN_ARGUMENT"
 
 
+@pytest.mark.row("004-128")
 def test_row_level_security_is_a_second_wall(database, empty_database):
     fill(database, "ann", 3)
     with database.transact("bob") as cursor:

@@ -131,6 +131,7 @@ def test_putting_an_id_again_replaces_what_it_had(store):
     assert store.count("notes")[0] == 1
 
 
+@pytest.mark.row("004-122")
 @pytest.mark.parametrize(
     ("text", "query"),
     [
@@ -288,6 +289,7 @@ def test_what_was_written_is_there_for_the_next_opener(open_store):
     assert open_store("ann").get("prompts", key).title == "Style"
 
 
+@pytest.mark.row("004-3")
 def test_users_share_nothing(open_store):
     ann, bob = open_store("ann"), open_store("bob")
     (key,) = ann.put("notes", [note("secret walrus", "hers")])
@@ -306,6 +308,7 @@ ANY_TEXT = st.text(max_size=60) | st.sampled_from(
 )
 
 
+@pytest.mark.row("004-122")
 @settings(max_examples=150)
 @given(text=ANY_TEXT, query=ANY_TEXT)
 def test_no_text_and_no_question_breaks_anything(shared, text, query):

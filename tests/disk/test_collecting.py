@@ -59,13 +59,14 @@ def here(app: App, disk: Path, work: Work) -> str:
     return index
 
 
+@pytest.mark.row("002-19", "002-50", "002-53", "002-55")
 def test_sets_are_made_of_handles_and_answer_with_the_documents_fields(
     app: App, disk: Path, here: str, work: Work
 ) -> None:
     nodes = node_ids(app, disk, "src/main.py", "docs/guide.md", work=work)
     made = resource_set_ops(app, "create", node_ids=tuple(nodes), name="mine", work=work)
     assert list(made) == [
-        "selectionId", "name", "indexId", "counts", "totalSize", "entriesUrl", "sample",
+        "selectionId", "name", "indexId", "counts", "totalSize", "entriesUrl", "link", "sample",
     ]  # fmt: skip
     assert made["name"] == "mine"
     assert made["indexId"] == here
@@ -81,6 +82,7 @@ def test_sets_are_made_of_handles_and_answer_with_the_documents_fields(
     assert resource_set_ops(app, "get", handle, work=work) == made
 
 
+@pytest.mark.row("002-69")
 def test_sets_combine_into_new_ones(app: App, disk: Path, here: str, work: Work) -> None:
     a, b, c = node_ids(app, disk, "src/main.py", "docs/guide.md", ".env", work=work)
     first = resource_set_ops(app, "create", node_ids=(a, b), name="first", work=work)
@@ -94,6 +96,7 @@ def test_sets_combine_into_new_ones(app: App, disk: Path, here: str, work: Work)
     assert resource_set_ops(app, "get", first["selectionId"], work=work) == first
 
 
+@pytest.mark.row("002-55")
 def test_entries_that_changed_or_went_are_marked(
     app: App, disk: Path, here: str, work: Work
 ) -> None:
@@ -109,6 +112,7 @@ def test_entries_that_changed_or_went_are_marked(
     assert now["totalSize"] == 7 + 8
 
 
+@pytest.mark.row("002-52")
 def test_a_set_is_deleted_only_with_consent(app: App, disk: Path, here: str, work: Work) -> None:
     made = resource_set_ops(app, "create", name="mine", work=work)["selectionId"]
     with pytest.raises(ConfirmationRequired) as asked:
@@ -125,6 +129,7 @@ def test_a_set_is_deleted_only_with_consent(app: App, disk: Path, here: str, wor
     assert resource_set_ops(app, "list", work=work) == {"sets": [], "nextPageUrl": None}
 
 
+@pytest.mark.row("002-53", "002-71")
 def test_what_is_missing_or_foreign_is_told(app: App, disk: Path, here: str, work: Work) -> None:
     node = node_ids(app, disk, "src", work=work)[0]
     made = resource_set_ops(app, "create", node_ids=(node,), work=work)["selectionId"]
@@ -143,6 +148,7 @@ def test_what_is_missing_or_foreign_is_told(app: App, disk: Path, here: str, wor
     assert resource_set_ops(app, "list", work=ben)["sets"] == []
 
 
+@pytest.mark.row("002-51", "002-70")
 def test_sets_are_listed_in_pages(app: App, here: str, work: Work) -> None:
     made = [
         resource_set_ops(app, "create", name=f"n{n}", work=work)["selectionId"] for n in range(25)
@@ -159,6 +165,7 @@ def test_sets_are_listed_in_pages(app: App, here: str, work: Work) -> None:
     assert len(seen) == 25
 
 
+@pytest.mark.row("002-74")
 def test_the_documents_own_names_of_the_operations_work(
     app: App, disk: Path, here: str, work: Work
 ) -> None:
@@ -177,6 +184,7 @@ def test_the_documents_own_names_of_the_operations_work(
     assert call("resource-set-delete", selectionId=made)["status"] == "deleted"
 
 
+@pytest.mark.row("002-56")
 def test_queries_find_by_metadata(app: App, disk: Path, here: str, work: Work) -> None:
     os.utime(disk / "docs" / "copy.md", (1_000_000_000, 1_000_000_000))
     scan(app, disk)
@@ -196,6 +204,7 @@ def test_queries_find_by_metadata(app: App, disk: Path, here: str, work: Work) -
         query_run(app, "size>", work=work)
 
 
+@pytest.mark.row("002-14", "002-56")
 def test_queries_find_copies_by_their_contents(app: App, disk: Path, here: str, work: Work) -> None:
     (disk / "same size.md").write_bytes(b"z" * (disk / "docs" / "copy.md").stat().st_size)
     (disk / ".env.copy").write_text("TOKEN=x\n")
@@ -219,6 +228,7 @@ def test_queries_find_by_our_own_searches(app: App, disk: Path, here: str, work:
     assert find_names(app, "hybrid:hello not ext:md", work) == {"main.py"}
 
 
+@pytest.mark.row("002-3", "002-22", "002-24", "002-56", "002-57", "002-58")
 def test_a_query_is_saved_once_and_runs_into_the_same_set(
     open_app: Callable[[], App], disk: Path
 ) -> None:
@@ -226,7 +236,7 @@ def test_a_query_is_saved_once_and_runs_into_the_same_set(
     scan(app, disk)
     cd(app, str(disk), work=work)
     first = query_run(app, "ext:md", name="papers", work=work)
-    assert list(first) == ["queryId", "selectionId", "sampleUrl", "report"]
+    assert list(first) == ["queryId", "selectionId", "sampleUrl", "link", "report"]
     (disk / "third.md").write_text("x")
     scan(app, disk)
     app.close()
@@ -239,7 +249,7 @@ def test_a_query_is_saved_once_and_runs_into_the_same_set(
     assert (card["name"], card["filterSummary"]) == ("papers", "ext:md")
     listed = query_list(app, work=Work())["queries"]
     assert [list(row) for row in listed] == [
-        ["queryId", "name", "filterSummary", "lastExecutedAt", "runUrl"]
+        ["queryId", "name", "filterSummary", "lastExecutedAt", "runUrl", "link"]
     ]
     with pytest.raises(HandleUnknown):
         query_get(app, first["queryId"], work=Work(caller=Caller("ben")))
@@ -263,6 +273,7 @@ def test_the_same_from_python(disk: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert [row.path for row in sonde.select("kind:file", disk, limit=1)] == ["docs/copy.md"]
 
 
+@pytest.mark.row("002-63", "002-70")
 def test_every_report_pages_without_gap_or_repeat(
     app: App, disk: Path, here: str, work: Work
 ) -> None:
@@ -313,6 +324,7 @@ def test_reports_say_what_grew_and_what_is_double(
     }  # fmt: skip
 
 
+@pytest.mark.row("002-50")
 def test_a_set_of_nodes_that_are_not_there_is_not_made(
     app: App, disk: Path, here: str, work: Work
 ) -> None:
@@ -323,6 +335,7 @@ def test_a_set_of_nodes_that_are_not_there_is_not_made(
     assert resource_set_ops(app, "list", work=work)["sets"] == []
 
 
+@pytest.mark.row("002-53")
 def test_a_change_of_a_set_is_made_whole_or_not_at_all(
     app: App, disk: Path, here: str, work: Work
 ) -> None:

@@ -16,11 +16,12 @@ from tests.waiting import wait_until
 from sonde.app import App
 from sonde.errors import DiskFull, HandleUnknown
 from sonde.runtime.work import Work
-from sonde.tools.disk import scan_folder
+from sonde.tools.disk import cd, scan_folder
 from sonde.tools.index import create_index, job_progress, list_jobs
+from sonde.tools.sets import resource_set_ops
 from sonde.types import Caller, Progress
 
-from .conftest import BOUND_S
+from .conftest import BOUND_S, scan
 
 SLOW_SCAN = """
 import sys, time
@@ -42,6 +43,26 @@ print(job.status, flush=True)
 """
 
 
+MANY_CALLS = """
+import sys
+from pathlib import Path
+from sonde.runtime.work import Work
+from sonde.settings import load_settings
+from sonde.tools.disk import cd, inspect
+from sonde.tools.sets import query_run, resource_set_ops
+from sonde.wiring import build_app
+disk, work = sys.argv[2], Work()
+app = build_app(load_settings({}, home=Path(sys.argv[1]), embedding="none"), start=Path(disk))
+for number in range(20):
+    listed = cd(app, disk, work=work)
+    inspect(app, path=f"{disk}/src", work=work)
+    query_run(app, f"size>{number}", work=work)
+    node = next(row["nodeId"] for row in listed["entries"] if row["name"] == "src")
+    resource_set_ops(app, "add", sys.argv[3], (node,), work=work)
+app.close()
+"""
+
+
 def start_elsewhere(home: Path, disk: Path) -> tuple[subprocess.Popen[str], str]:
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW_SCAN, str(home), str(disk)], stdout=subprocess.PIPE, text=True
@@ -50,6 +71,7 @@ def start_elsewhere(home: Path, disk: Path) -> tuple[subprocess.Popen[str], str]
     return process, process.stdout.readline().strip()
 
 
+@pytest.mark.row("002-39", "002-42")
 def test_another_process_follows_and_stops_a_job(app: App, disk: Path, work: Work) -> None:
     process, handle = start_elsewhere(app.workspace.home, disk)
     try:
@@ -68,6 +90,7 @@ def test_another_process_follows_and_stops_a_job(app: App, disk: Path, work: Wor
         process.communicate()
 
 
+@pytest.mark.row("002-39")
 def test_a_job_whose_process_is_killed_is_interrupted(app: App, disk: Path, work: Work) -> None:
     process, handle = start_elsewhere(app.workspace.home, disk)
     assert job_progress(app, handle, work=work)["status"] == "running"
@@ -87,6 +110,7 @@ def test_indexing_is_a_job_like_any_other(open_app: Callable[[], App], disk: Pat
     assert answer["report"]["filesIndexed"] > 0
 
 
+@pytest.mark.row("002-3", "002-5", "002-18", "002-43", "002-68")
 def test_what_came_of_a_job_is_there_after_a_restart(
     open_app: Callable[[], App], disk: Path, work: Work
 ) -> None:
@@ -115,6 +139,7 @@ def test_a_moment_of_work_leaves_no_record_but_a_failure_does(app: App) -> None:
     assert report["code"] == "DISK_FULL"
 
 
+@pytest.mark.row("002-41", "002-71")
 def test_nobody_sees_another_users_job(app: App, disk: Path) -> None:
     anna, ben = Work(caller=Caller("anna")), Work(caller=Caller("ben"))
     handle = scan_folder(app, str(disk), work=anna)["jobId"]
@@ -172,3 +197,20 @@ def test_jobs_of_others_take_no_room_in_a_list(app: App, disk: Path) -> None:
     page = list_jobs(app, 1, work=anna)
     assert [row["jobId"] for row in page["jobs"]] == [mine]
     assert page["nextPageUrl"] is None
+
+
+@pytest.mark.row("002-72")
+def test_processes_read_and_collect_while_another_scans(app: App, disk: Path, work: Work) -> None:
+    scan(app, disk)
+    cd(app, str(disk), work=work)
+    made = resource_set_ops(app, "create", name="shared", work=work)["selectionId"]
+    command = [sys.executable, "-c", MANY_CALLS, str(app.workspace.home), str(disk), made]
+    others = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    while any(process.poll() is None for process in others):
+        with (disk / "src" / "growing.txt").open("a") as file:
+            file.write("x")
+        scan(app, disk)
+    for process in others:
+        assert process.communicate()[1] == ""
+        assert process.returncode == 0
+    assert resource_set_ops(app, "get", made, work=work)["counts"]["entries"] == 1

@@ -92,6 +92,7 @@ def calls(app: App, index: str, root: Path) -> Iterator[tuple[str, dict[str, obj
     yield "cd", {"path": str(root)}
 
 
+@pytest.mark.row("002-1", "002-2", "002-29", "002-49", "002-70")
 def test_every_answer_of_every_tool_is_small(app: App, horror: Path) -> None:
     index = scan(app, horror)
     made: dict[str, set[str]] = {"selection": set(), "query": set(), "job": set()}

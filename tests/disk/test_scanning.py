@@ -59,6 +59,7 @@ def test_a_second_scan_of_the_same_changes_nothing(disk: Path, store: TreeStore)
     assert list_tree(store) == before
 
 
+@pytest.mark.row("002-3")
 def test_what_did_not_move_keeps_its_id(disk: Path, store: TreeStore) -> None:
     scan_store(store, disk)
     before = {path: node.id for path, node in list_tree(store).items()}
@@ -149,6 +150,7 @@ def test_nesting_has_no_end(tmp_path: Path, store: TreeStore) -> None:
     shutil.rmtree(root)
 
 
+@pytest.mark.row("002-34")
 def test_a_depth_limit_leaves_folders_unentered(disk: Path, store: TreeStore) -> None:
     report = scan_store(store, disk, depth_limit=1)
     assert report.problems == {"too_deep": 3}
@@ -159,6 +161,7 @@ def test_a_depth_limit_leaves_folders_unentered(disk: Path, store: TreeStore) ->
     assert len(list_tree(store)) == 5
 
 
+@pytest.mark.row("002-35")
 def test_links_are_followed_only_when_asked_and_never_twice(
     disk: Path, tmp_path: Path, store: TreeStore
 ) -> None:
@@ -191,6 +194,7 @@ def test_links_are_followed_only_when_asked_and_never_twice(
     assert "out/inner" not in list_tree(store)
 
 
+@pytest.mark.row("002-76")
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can pose")
 def test_what_may_not_be_read_is_reported_as_root_cannot(disk: Path, store: TreeStore) -> None:
     for path in (disk, *disk.parents):
@@ -222,6 +226,7 @@ def test_folders_that_vanish_meanwhile_are_reported(disk: Path, store: TreeStore
         scan_store(store, disk / "nowhere")
 
 
+@pytest.mark.row("002-76")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a mount that is always there")
 def test_mount_points_are_reported_and_not_entered(store: TreeStore) -> None:
     mounted = [p for p in Path("/dev").iterdir() if p.is_dir() and os.path.ismount(p)]
@@ -232,6 +237,7 @@ def test_mount_points_are_reported_and_not_entered(store: TreeStore) -> None:
     assert all(found[path.name] == "mount" for path in mounted)
 
 
+@pytest.mark.row("002-40")
 def test_a_scan_that_is_called_off_keeps_a_tree_and_the_next_one_completes_it(
     disk: Path, store: TreeStore
 ) -> None:

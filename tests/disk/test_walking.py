@@ -25,6 +25,7 @@ HANDLE = r"[0-9a-hjkmnp-tv-z]"
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
 
+@pytest.mark.row("002-36")
 def test_index_answers_at_once_with_the_documents_fields(app: App, disk: Path, work: Work) -> None:
     answer = scan_folder(app, ".", work=work)
     assert list(answer) == ["jobId", "indexId", "statusUrl", "progressUrl", "cwdHint"]
@@ -36,10 +37,13 @@ def test_index_answers_at_once_with_the_documents_fields(app: App, disk: Path, w
     assert again["indexId"] == answer["indexId"]
 
 
+@pytest.mark.row("002-7", "002-10", "002-11", "002-28")
 def test_cd_lists_entries_with_the_documents_fields(app: App, disk: Path, work: Work) -> None:
     index = scan(app, disk)
     answer = cd(app, str(disk), work=work)
-    assert list(answer) == ["sessionId", "cwd", "breadcrumb", "indexId", "entries", "nextPageUrl"]
+    assert list(answer) == [
+        "sessionId", "cwd", "breadcrumb", "indexId", "entries", "nextPageUrl", "link", "scannedAt",
+    ]  # fmt: skip
     assert answer["cwd"] == str(disk)
     assert answer["indexId"] == index
     assert answer["breadcrumb"] == [{"nodeId": f"{index}.1", "name": "disk"}]
@@ -63,6 +67,7 @@ def test_cd_lists_entries_with_the_documents_fields(app: App, disk: Path, work: 
     ]  # fmt: skip
 
 
+@pytest.mark.row("002-6", "002-25", "002-67")
 def test_a_session_walks_as_a_shell_does(app: App, disk: Path, work: Work) -> None:
     scan(app, disk)
     assert cd(app, str(disk), work=work)["cwd"] == str(disk)
@@ -76,6 +81,7 @@ def test_a_session_walks_as_a_shell_does(app: App, disk: Path, work: Work) -> No
     assert cd(app, work=work)["cwd"] == str(disk / "src" / "deep")
 
 
+@pytest.mark.row("002-25")
 def test_the_home_folder_has_its_short_name(
     app: App, disk: Path, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +91,7 @@ def test_the_home_folder_has_its_short_name(
     assert cd(app, "~/deep", work=work)["cwd"] == str(disk / "src" / "deep")
 
 
+@pytest.mark.row("002-3", "002-6")
 def test_sessions_are_apart_and_survive_a_restart(
     open_app: Callable[[], App], disk: Path, work: Work
 ) -> None:
@@ -102,6 +109,7 @@ def test_sessions_are_apart_and_survive_a_restart(
         cd(again, ".", session_id=first, work=Work(caller=Caller("somebody else")))
 
 
+@pytest.mark.row("002-25")
 def test_links_inside_are_walked_through_and_those_that_lead_out_are_not(
     app: App, disk: Path, tmp_path: Path, work: Work
 ) -> None:
@@ -118,6 +126,7 @@ def test_links_inside_are_walked_through_and_those_that_lead_out_are_not(
         cd(app, f"{disk}/round", work=work)
 
 
+@pytest.mark.row("002-31", "002-33")
 @pytest.mark.parametrize("path", ["/etc", "/no/such/place", "../../..", "\0", "/proc/1/root"])
 def test_what_lies_outside_is_refused_alike_whether_it_exists_or_not(
     app: App, disk: Path, work: Work, path: str
@@ -143,6 +152,7 @@ def test_the_home_of_another_is_no_place(app: App, disk: Path, work: Work) -> No
         cd(app, "~root", work=work)
 
 
+@pytest.mark.row("002-32")
 def test_what_may_be_scanned_but_was_not_says_so(app: App, disk: Path, work: Work) -> None:
     with pytest.raises(NotScanned) as told:
         cd(app, str(disk / "src"), work=work)
@@ -156,6 +166,7 @@ def test_what_may_be_scanned_but_was_not_says_so(app: App, disk: Path, work: Wor
         cd(app, str(disk / "nowhere"), work=work)
 
 
+@pytest.mark.row("002-37")
 def test_what_the_scan_has_not_reached_is_listed_live_and_marked(
     app: App, disk: Path, work: Work
 ) -> None:
@@ -180,6 +191,7 @@ def test_what_the_scan_has_not_reached_is_listed_live_and_marked(
     assert "state" not in cd(app, ".", work=work)
 
 
+@pytest.mark.row("002-26", "002-27", "002-70")
 def test_pages_follow_one_another_without_gap_or_repeat(app: App, disk: Path, work: Work) -> None:
     many = disk / "many"
     many.mkdir()
@@ -206,6 +218,7 @@ def test_pages_follow_one_another_without_gap_or_repeat(app: App, disk: Path, wo
         cd(app, str(many), cursor=first[:-2], work=work)
 
 
+@pytest.mark.row("002-13", "002-45", "002-46", "002-47", "002-48")
 def test_inspect_answers_with_the_documents_fields(app: App, disk: Path, work: Work) -> None:
     index = scan(app, disk)
     detail = inspect(app, path=f"{disk}/src/main.py", work=work)
@@ -261,6 +274,7 @@ def test_a_tree_that_cannot_be_read_is_set_aside_and_scanned_anew(
     assert len(cd(again, str(disk), work=work)["entries"]) == 5
 
 
+@pytest.mark.row("002-45", "002-71")
 def test_nobody_reaches_another_users_nodes(app: App, disk: Path) -> None:
     anna, ben = Caller("anna"), Work(caller=Caller("ben"))
     index = scan(app, disk, anna)
@@ -276,6 +290,7 @@ def test_nobody_reaches_another_users_nodes(app: App, disk: Path) -> None:
         cd(app, str(disk), work=ben)
 
 
+@pytest.mark.row("002-59")
 def test_preferences_are_kept_and_an_argument_wins_over_them(
     app: App, disk: Path, work: Work
 ) -> None:
@@ -290,6 +305,7 @@ def test_preferences_are_kept_and_an_argument_wins_over_them(
     assert session_preferences(app, work=work) == told
 
 
+@pytest.mark.row("002-74")
 def test_the_documents_spellings_are_accepted() -> None:
     for name in ("job-progress", "session-preferences", "cd", "index", "inspect"):
         assert find_tool(TOOLS, name).toolset == "files"

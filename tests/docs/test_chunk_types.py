@@ -31,6 +31,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     space["project"].close()
 
 
+@pytest.mark.row("003-C53")
 def test_the_example_serves_both(server: Any) -> None:
     async def talk() -> None:
         async with Client(server) as client:
@@ -43,7 +44,7 @@ def test_the_example_serves_both(server: Any) -> None:
             greeting = await client.call_tool("greet", {"name": "Ada"})
             assert greeting.content[0].text == "Hello, Ada!"
 
-            missing = await client.call_tool("search_code", {"query": "x"})
+            missing = await client.call_tool("cortex_search", {"query": "x"})
             assert missing.is_error
             assert "INDEX_NOT_FOUND" in missing.content[0].text
 

@@ -41,6 +41,7 @@ def facts_of(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.row("003-C51")
 def test_all_share_one_process_and_a_crash_is_made_up_for(folder: Path) -> None:
     embedders = [LocalEmbedder(folder) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:

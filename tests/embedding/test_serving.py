@@ -38,6 +38,7 @@ def send(
     return found
 
 
+@pytest.mark.row("003-C52")
 def test_texts_become_vectors(server: EmbeddingServer) -> None:
     status, answer = send(server, "POST", "/embed", {"texts": ["a", ""], "mode": "passage"})
     assert status == 200
@@ -46,6 +47,7 @@ def test_texts_become_vectors(server: EmbeddingServer) -> None:
     assert send(server, "GET", "/health")[1]["status"] == "ok"
 
 
+@pytest.mark.row("003-C52")
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -84,6 +86,7 @@ def test_a_token_is_wanted_where_there_is_one() -> None:
         assert "secret" not in json.dumps(told)
 
 
+@pytest.mark.row("003-C52")
 def test_the_command_serves_the_bundled_model(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "sonde.cli.main", "--json", "embed", "serve", "--port", "0"],

@@ -116,7 +116,7 @@ def test_lost_json_files_are_written_again(sonde: Any) -> None:
     sonde.ask("index", "--yes")
     for name in JSON_FILES:
         (sonde.folder / name).unlink()
-    assert sonde.fail("search", "function_7")["code"] == "INDEX_NOT_FOUND"
+    assert sonde.fail("status")["code"] == "INDEX_NOT_FOUND"
     assert sonde.ask("index", "--yes")["filesIndexed"] == 31
     for name in JSON_FILES:
         assert json.loads((sonde.folder / name).read_text())

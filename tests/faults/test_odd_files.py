@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -19,7 +20,7 @@ ODD_NAMES = (
     "'quo\"te`s.py",
     "back\\slash.py",
     "star*[x]{y}?.py",
-    "e\u0301.py",
+    "e\u0301t\u00e9.py",
     "é.py",
     "n" * 252 + ".py",
     "日本語.py",
@@ -51,9 +52,10 @@ def test_files_with_odd_names_are_indexed_and_found(sonde: Any) -> None:
     assert sonde.ask("index", "--yes")["filesIndexed"] == 31 + len(ODD_NAMES)
     assert sonde.ask("index")["filesIndexed"] == 31 + len(ODD_NAMES)
     listed = sonde.ask("files", "*", "--limit", "100")["matches"]
-    assert set(ODD_NAMES) < set(listed)
+    names = {normalize("NFC", name) for name in ODD_NAMES}
+    assert names < set(listed)
     found = sonde.ask("grep", "oddity_[0-9]+")["matches"]
-    assert {row["path"] for row in found} == set(ODD_NAMES)
+    assert {row["path"] for row in found} == names
     assert sonde.ask("search", "oddity_0")["results"][0]["path"] == ODD_NAMES[0]
     assert sonde.run("search", "oddity_1", "--limit", "50").returncode == 0
 
@@ -91,10 +93,63 @@ def test_special_files_and_links_are_not_opened(sonde: Any, tmp_path: Path) -> N
     (sonde.project / "self.py").symlink_to("self.py")
     (tmp_path / "outside.py").write_text("def outside_only(): pass\n")
     (sonde.project / "out.py").symlink_to(tmp_path / "outside.py")
-    (sonde.project / "hard.py").hardlink_to(tmp_path / "outside.py")
     answer = sonde.ask("index", "--yes")
-    assert answer["skipped"] == {"denied": 1, "special": 1, "symlink": 3, "hard_link": 1}
+    assert answer["skipped"] == {"denied": 1, "special": 1, "symlink": 3}
     assert sonde.ask("grep", "outside_only")["totalMatches"] == 0
+
+
+@pytest.mark.row("001-176")
+def test_a_tree_of_hard_links_is_indexed_but_not_the_files_of_another_user(
+    sonde: Any, tmp_path: Path
+) -> None:
+    for place in list(sonde.project.rglob("*.py")):
+        target = tmp_path / "original" / place.relative_to(sonde.project)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.hardlink_to(place)
+    assert sonde.ask("index", "--yes")["filesIndexed"] == 31
+    if os.geteuid() != 0:
+        return
+    (tmp_path / "theirs.py").write_text("def theirs_only(): pass\n")
+    os.chown(tmp_path / "theirs.py", 4242, 4242)
+    (sonde.project / "hard.py").hardlink_to(tmp_path / "theirs.py")
+    assert sonde.ask("index")["skipped"]["hard_link"] == 1
+    assert sonde.ask("grep", "theirs_only")["totalMatches"] == 0
+    (example,) = sonde.ask("status")["details"]["skippedExamples"]
+    assert example["path"] == "hard.py"
+
+
+@pytest.mark.row("001-176")
+def test_a_folder_of_which_nothing_may_be_indexed_says_why(sonde: Any) -> None:
+    for place in sonde.project.rglob("*"):
+        if place.is_file():
+            place.unlink()
+    (sonde.project / "only.pem").write_text("")
+    answer = sonde.ask("index", "--yes")
+    assert answer["filesIndexed"] == 0
+    assert answer["message"] == "No file was indexed. Left out: 2 denied."
+
+
+@pytest.mark.row("001-81")
+def test_both_spellings_of_an_accent_are_one_name(sonde: Any) -> None:
+    apart, whole = (normalize(form, "bücher/geänd.py") for form in ("NFD", "NFC"))
+    path = sonde.project / apart
+    path.parent.mkdir()
+    path.write_text("def walrus_pages(): pass\n")
+    sonde.ask("index", "--yes")
+    for name in (apart, whole):
+        assert sonde.ask("files", name)["matches"] == [whole]
+        assert sonde.ask("files", f"{name.partition('/')[0]}/**")["matches"] == [whole]
+        assert sonde.ask("search", "walrus_pages", "--path", name)["results"][0]["path"] == whole
+        assert sonde.ask("grep", "walrus_pages", name)["matches"][0]["path"] == whole
+    path.write_text("def turnip_pages(): pass\n")
+    assert sonde.ask("search", "turnip_pages")["results"][0]["path"] == whole
+    # where both are there, one of them is named as left out
+    twin = sonde.project / whole
+    twin.parent.mkdir(exist_ok=True)
+    twin.write_text("def second_pages(): pass\n")
+    if not path.parent.samefile(twin.parent):
+        assert sonde.ask("index")["skipped"]["same_name"] == 1
+        assert sonde.ask("search", "second_pages")["results"][0]["path"] == whole
 
 
 def test_files_that_may_not_be_read_are_left_out_and_come_back_when_they_may(sonde: Any) -> None:

@@ -18,7 +18,7 @@ DENIED = (
     ".env", ".ENV", "conf/.env.production", "certs/server.pem", "certs/a.key", "keys/id_rsa",
     ".e\u200bnv", "node_modules/x/index.js", ".git/config", "vendor/lib.go", "dist/app.js",
     "debug.log", "yarn.lock", ".aws/credentials", ".ssh/config", "photo.png", "ignored/draft.py",
-    "secret_link.txt", "linked/outside.txt", "hard_link.py", "store.kdbx", ".npmrc",
+    "secret_link.txt", "linked/outside.txt", "store.kdbx", ".npmrc",
 )  # fmt: skip
 SECRET = "hunter2_walrus"
 _OPENED = re.compile(r"(?:open|openat|openat2)\((.*)\) = \d+<(.*)>$", re.MULTILINE)
@@ -43,7 +43,6 @@ def traced(sonde: Any, tmp_path: Path) -> Any:
         place.write_text(f"{SECRET} = 1\n")
     (sonde.project / "secret_link.txt").symlink_to(outside / "outside.txt")
     (sonde.project / "linked").symlink_to(outside)
-    (sonde.project / "hard_link.py").hardlink_to(outside / "outside.txt")
     (sonde.project / ".gitignore").write_text("ignored/\n")
     sonde.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     return sonde

@@ -69,7 +69,6 @@ class Served:
         """Index, and wait until changes are followed."""
         create_index(self.app, work=Work())
         wait_until(lambda: self.following().get("current"), "following")
-        # the check at the start indexes whatever differs, by whichever strategy
         wait_until((self.folder / "integrity.json").exists, "checked")
 
     def finds(self, word: str, app: App | None = None) -> list[str]:

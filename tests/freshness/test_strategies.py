@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ from sonde.runtime.work import Work
 from sonde.stores.records import load_dirty
 from sonde.tools.code import search_code
 from sonde.tools.index import create_index, delete_index
+
+from .agents import run_sonde
 
 
 def edit(served: Any, word: str, name: str = "pkg/m1.py") -> None:
@@ -143,7 +147,10 @@ def test_git_indexes_with_the_commit_and_not_before(committed: Any) -> None:
     wait_until(lambda: waits(committed), "it waits")
     wait_until(lambda: committed.following()["pendingFiles"] == 1, "told")
     answer = search_code(committed.app, "unrelated", mode="lexical", work=Work())
-    assert answer["metadata"]["freshness"] == "complete; 1 changed files wait (strategy git)"
+    assert answer["metadata"]["freshness"] == (
+        "incomplete; 1 of 22 files are not indexed as they are: "
+        "they wait for a commit (strategy git)"
+    )
     assert committed.holds("pkg/m1.py") == before
     commit(committed, "two")
     wait_found(committed, "first_commit")
@@ -325,3 +332,27 @@ def test_a_pipe_in_the_place_of_a_hook_is_not_waited_for(committed: Any) -> None
     os.mkfifo(hook)
     assert not has_hook(committed.root)
     assert not remove_hook(committed.root)
+
+
+@pytest.mark.row("001-106")
+@pytest.mark.parametrize("strategy", ["lazy", "git"])
+def test_the_check_at_the_start_leaves_waiting_files_alone(
+    serve: Callable[..., Any], strategy: str
+) -> None:
+    served = serve(begin=False, indexing_strategy=strategy, lazy_idle_threshold=3600)
+    served.git("init", "-q")
+    run_sonde(served.root, served.place / "home", "index", "--yes")
+    before = served.holds("pkg/m1.py")
+    served.write("pkg/m1.py", "def edited(): pass\n")
+    served.write("pkg/new.py", "def added(): pass\n")
+    (served.root / "pkg/m2.py").unlink()
+    overwritten = served.root / "pkg" / "m3.py"
+    store = served.app.workspace.projects.get(served.root).stores()["code"]
+    # what the index lost without the file changing is repaired all the same
+    store.touch([replace(store.files(["pkg/m3.py"])["pkg/m3.py"], hash="0" * 64)])
+    served.following()
+    wait_until((served.folder / "integrity.json").exists, "checked")
+    assert served.holds("pkg/m1.py") == before
+    assert served.holds("pkg/new.py") is None
+    assert served.holds("pkg/m2.py")
+    assert served.holds("pkg/m3.py") == hashlib.sha256(overwritten.read_bytes()).hexdigest()

@@ -99,7 +99,7 @@ def app(open_app: Callable[..., App], root: Path, store: str, counter: Counter) 
         plain = open_project(place)
         made.workspace.projects.forget(place)
 
-        def open_store(name: str, kind: Kind) -> Any:
+        def open_store(_folder: Path, name: str, kind: Kind) -> Any:
             opened = plain.open_stores(name)
             counted = opened.pop(kind)
             for other in opened.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -74,3 +75,36 @@ def test_what_fails_is_tried_ever_less_often_and_made_up_for(strategy: str, tmp_
     assert len(tries) > len(failed)
     assert all(notes[: int(failed[-1] - 1_000.0)])
     assert (state.note, state.comparisons > 0) == ("", True)
+
+
+@pytest.mark.row("001-101")
+def test_the_index_is_checked_as_often_as_the_settings_say(tmp_path: Path) -> None:
+    root = write_files(tmp_path / "project", {"pyproject.toml": "", "a.py": "x = 1\n"})
+    settings = load_settings(
+        {"SONDE_CHECK_INTERVAL": "6"}, home=tmp_path / "home", embedding="none", watching="polling"
+    )
+    app = build_app(settings, start=root)
+    clock, checked = Clock(), []
+
+    def start_checker(_root: Path) -> Any:
+        checked.append(clock.now)
+        raise OSError
+
+    workspace = replace(app.workspace, start_checker=start_checker)
+    project = workspace.projects.get(root)
+    update_project(workspace, project, Work())
+    inbox: Any = clock
+    leader = Leader(
+        workspace, project, LeaderState(), inbox, stopping=threading.Event(), clock=clock
+    )
+    leader.start()
+    for _ in range(24):
+        leader.step()
+        if job := workspace.jobs.find(f"check:{project.key}"):
+            job.wait()
+        clock.now += 3600.0
+    leader.close()
+    app.close()
+    pauses = [later - sooner for sooner, later in pairwise(checked)]
+    assert len(pauses) == 3
+    assert all(6 * 3600 <= pause < 7.1 * 3600 for pause in pauses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.drawing import draw_text
 
 from sonde.errors import EntryMissing, InvalidRequest
 from sonde.knowledge.retrieval import Retrieval, cut_pieces, show_text
+from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.cuts import cut_ranges
 from sonde.tools.knowledge import (
@@ -26,10 +28,12 @@ from sonde.tools.knowledge import (
     notes_get,
     prompts_get,
 )
+from sonde.types import Caller
 
 from .shelf import text_entry, work
 
 
+@pytest.mark.row("004-56", "004-67", "004-93")
 def test_a_note_is_a_snippet_until_more_is_asked_for(filled):
     answer = notes_get(filled, "n2", work=work())
     assert list(answer) == ["meta", "content", "attachments"]
@@ -40,6 +44,7 @@ def test_a_note_is_a_snippet_until_more_is_asked_for(filled):
     assert whole["content"] == "Otters hold hands.\n\nNo other animal."
 
 
+@pytest.mark.row("004-73", "004-74", "004-77", "004-78", "004-81")
 def test_the_place_of_a_result_leads_to_its_chunk_and_its_neighbours(filled):
     hit = media_search(filled, "tusks", work=work())["results"][0]
     loc = hit["loc"]
@@ -58,6 +63,7 @@ def test_the_place_of_a_result_leads_to_its_chunk_and_its_neighbours(filled):
     assert chunk["content"] in siblings["content"]
 
 
+@pytest.mark.row("004-13", "004-86")
 def test_a_light_search_finds_the_place_when_none_is_given(filled):
     asked = media_get(filled, "1", {"mode": "chunk", "query": "tusks"}, work=work())
     assert "tusks" in asked["content"]
@@ -66,13 +72,20 @@ def test_a_light_search_finds_the_place_when_none_is_given(filled):
     assert recalled["content"] == asked["content"]
 
 
+@pytest.mark.row("004-33", "004-80")
 def test_auto_means_siblings_within_a_budget_else_a_snippet(filled):
     small = notes_get(filled, "n1", {"mode": "auto"}, work=work())
     assert small["attachments"] is None
     large = notes_get(filled, "n1", {"mode": "auto", "max_tokens": 100}, work=work())
     assert large["attachments"]
+    asked = Work(caller=Caller(config={"max_tokens": 100}))
+    assert notes_get(filled, "n1", {"mode": "auto"}, work=asked)["content"] == large["content"]
+    knowledge_search(filled, "walrus", defaults={"max_tokens": 100}, work=work(session="s"))
+    kept = notes_get(filled, "n1", {"mode": "auto"}, work=work(session="s"))
+    assert kept["content"] == large["content"]
 
 
+@pytest.mark.row("004-8", "004-69", "004-70")
 @pytest.mark.parametrize("mode", ["snippet", "chunk", "chunk_with_siblings", "full", "auto"])
 @pytest.mark.parametrize(
     ("source", "id_"),
@@ -95,6 +108,7 @@ def test_every_mode_serves_every_source_within_its_budget(filled, source, id_, m
         assert math.ceil(length / per) <= tokens
 
 
+@pytest.mark.row("004-79")
 def test_a_long_text_is_read_on_from_where_it_ended(filled):
     got, offset = "", 0
     while True:
@@ -109,6 +123,7 @@ def test_a_long_text_is_read_on_from_where_it_ended(filled):
     assert offset > 0
 
 
+@pytest.mark.row("004-104")
 def test_a_conversation_is_read_by_page(filled):
     first = chats_get(filled, "c1", page_size=2, work=work())
     assert [m["content"] for m in first["content"]["messages"]] == ["Hi", "Seen a walrus?"]
@@ -122,6 +137,7 @@ def test_a_conversation_is_read_by_page(filled):
     assert chats_get(filled, "c1", page=9, work=work())["content"]["messages"] == []
 
 
+@pytest.mark.row("004-73", "004-84", "004-105")
 def test_messages_around_one_are_its_neighbours(filled):
     def around(**options: Any) -> list[int]:
         asked = {"mode": "chunk_with_siblings", "loc": {"message_id": "m2"}, **options}
@@ -135,6 +151,7 @@ def test_messages_around_one_are_its_neighbours(filled):
     assert around(loc=None, sibling_window=1) == [0, 1]
 
 
+@pytest.mark.row("004-107", "004-109")
 def test_characters_and_prompts_come_whole(filled):
     character = characters_get(filled, "1", work=work())
     assert character["content"] == {
@@ -151,6 +168,7 @@ def test_what_is_not_there_is_said_to_be_missing(filled):
             knowledge_get(filled, source, "404", work=work())
 
 
+@pytest.mark.row("004-67", "004-76")
 @pytest.mark.parametrize(
     "wrong", [{"mode": "all"}, {"max_token": 5}, {"loc": "m1"}, {"max_tokens": "many"}]
 )
@@ -159,6 +177,7 @@ def test_wrong_options_are_refused(filled, wrong):
         notes_get(filled, "n1", wrong, work=work())
 
 
+@pytest.mark.row("004-98", "004-99")
 def test_transcripts_in_every_form(filled):
     lines = (
         Piece("Hello there.\n", 0, 0, uuid="a", sender="Ann", begins=0, ends=1500),
@@ -183,9 +202,62 @@ def test_transcripts_in_every_form(filled):
     assert "start" not in write("json")["segments"][0]
 
 
+@pytest.mark.row("004-100")
+@pytest.mark.parametrize(("form", "times"), [
+    ("text", False), ("text", True), ("srt", False), ("vtt", False), ("json", True),
+])  # fmt: skip
+def test_a_long_transcript_comes_in_parts_within_the_budget(filled, form, times):
+    lines = [f"Line {n} of a very long talk.\n" for n in range(3000)]
+    starts = itertools.accumulate(map(len, lines), initial=0)
+    pieces = tuple(
+        Piece(text, n, start, begins=1000 * n, ends=1000 * n + 900)
+        for n, (text, start) in enumerate(zip(lines, starts, strict=False))
+    )
+    store = filled.knowledge.of("local")
+    (key,) = store.put("media", [Entry("media", "talk", pieces, media_type="video")])
+
+    def read(tokens: int | None) -> tuple[list[Any], int]:
+        parts, offset, longest = [], 0, 0
+        while offset is not None:
+            answer = media_transcript(filled, key, form, times, offset, tokens, work=work())
+            parts.append(answer["content"])
+            text = parts[-1] if isinstance(parts[-1], str) else json.dumps(parts[-1])
+            longest, offset = max(longest, len(text)), answer.get("next_offset")
+        return parts, longest
+
+    parts, longest = read(None)
+    assert 15_000 < longest <= 20_000
+    few, _ = read(20_000)
+    assert len(few) < len(parts)
+    if form == "json":
+        segments = [segment for part in parts for segment in part["segments"]]
+        assert [segment["text"] for segment in segments] == [line.strip() for line in lines]
+    else:
+        assert "".join(parts) == "".join(few)
+        assert all(line.strip() in "".join(parts) for line in lines)
+
+
+@pytest.mark.row("004-100")
+@pytest.mark.parametrize("form", ["srt", "json"])
+def test_one_endless_line_is_cut_and_read_to_its_end(filled, form):
+    said = "".join(f"word{n} " for n in range(2000))
+    store = filled.knowledge.of("local")
+    (key,) = store.put("media", [Entry("media", "talk", (Piece(said, 0),))])
+    words, offset, rounds = "", 0, 0
+    while offset is not None:
+        answer = media_transcript(filled, key, form, offset=offset, max_tokens=500, work=work())
+        content, rounds = answer["content"], rounds + 1
+        part = content if isinstance(content, str) else content["segments"][0]["text"]
+        words += part.strip().splitlines()[-1]
+        offset = answer.get("next_offset")
+    assert words.replace(" ", "") == said.replace(" ", "")
+    assert rounds > 5
+
+
 TEXT = draw_text("ab .\n!?。é\u0301ก👩\u200d🚀🇩🇪x", 300)
 
 
+@pytest.mark.row("004-71", "004-72")
 @given(text=TEXT, size=st.integers(1, 80), overlap=st.integers(0, 40))
 def test_ranges_cover_a_text(text, size, overlap):
     ranges = cut_ranges(text, size, overlap)
@@ -198,6 +270,7 @@ def test_ranges_cover_a_text(text, size, overlap):
     assert "".join(piece.text for piece in cut_pieces(text)) == text
 
 
+@pytest.mark.row("004-69", "004-70", "004-78")
 @given(
     text=TEXT,
     anchor=st.integers(0, 400),

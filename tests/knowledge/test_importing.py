@@ -103,6 +103,7 @@ def test_what_cannot_be_read_now_is_not_taken_for_gone(store, vault):
     assert report.skipped["symlink"] == 1
 
 
+@pytest.mark.row("004-131")
 def test_an_import_that_was_stopped_goes_on_where_it_was(store, tmp_path):
     root = tmp_path / "many"
     root.mkdir()
@@ -272,6 +273,7 @@ def test_an_export_comes_in_as_it_was_downloaded(store, fixtures, tmp_path):
     assert not (tmp_path.parent / "evil.md").exists()
 
 
+@pytest.mark.row("004-102")
 def test_a_conversation_knows_its_character(store, fixtures, tmp_path):
     root = tmp_path / "tavern"
     root.mkdir()

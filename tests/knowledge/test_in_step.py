@@ -224,6 +224,7 @@ import_source(SqliteKnowledge(Path(sys.argv[1])), Path(sys.argv[2]), Work(report
 """
 
 
+@pytest.mark.row("004-131")
 def test_an_import_that_is_killed_again_and_again_ends_whole(tmp_path):
     root = tmp_path / "many"
     for number in range(600):

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from sonde.knowledge.editing import export_lines, restore_lines
 from sonde.knowledge.formats import File
 from sonde.knowledge.formats.prompts import parse_card
-from sonde.knowledge.getting import write_transcript
 from sonde.knowledge.parsing import parse_file
+from sonde.knowledge.retrieval import Retrieval
+from sonde.knowledge.transcripts import write_transcript
 from sonde.stores.knowledge.base import NUMBERED, SOURCES, Entry, Piece, Source
 from sonde.stores.knowledge.sqlite import SqliteKnowledge
 
@@ -175,7 +176,8 @@ def test_subtitles_that_are_written_are_read_back(cues, form):
         Piece(f"{text.strip()}\n", at, begins=begins, ends=begins + length)
         for at, (begins, length, text) in enumerate(cues)
     )
-    written = write_transcript(Entry("media", "t", pieces), form, timestamps=True)
+    entry = Entry("media", "t", pieces)
+    written = write_transcript(entry, form, Retrieval(), timestamps=True)[0]
     assert isinstance(written, str)
     (read,) = parse_file(File(f"t.{form}", written.encode(), 1))
     assert [(p.begins, p.ends, p.text) for p in read.pieces] == [

@@ -39,13 +39,14 @@ def everything(open_app: Callable[..., App], tmp_path: Path) -> App:
     return app
 
 
+@pytest.mark.row("004-19", "004-20")
 def test_one_question_reaches_all_of_it_and_each_result_can_be_fetched(everything):
     answer = call(everything, "search", {"query": "count walrus"})
     rows = {row["source"]: row for row in reversed(answer["results"])}
     assert set(rows) == {"notes", "media", "code", "docs"}
     assert rows["code"]["loc"] == {"path": "walrus.py", "start_line": 1, "end_line": 5}
     for row in rows.values():
-        got = call(everything, "fetch", {"id": row["uri"]})
+        got = call(everything, "fetch", {"id": row["id"]})
         assert got["meta"]["uri"] == row["uri"]
         assert "walrus" in str(got["content"]).lower()
     code = call(everything, "fetch", {"id": rows["code"]["uri"]})["content"]
@@ -56,6 +57,7 @@ def test_one_question_reaches_all_of_it_and_each_result_can_be_fetched(everythin
     assert whole["content"].startswith("import sea")
 
 
+@pytest.mark.row("004-117")
 def test_the_compact_shape_has_five_fields(everything):
     answer = call(
         everything, "search", {"query": "walrus", "mode": "compact", "sources": ["notes"]}
@@ -129,6 +131,7 @@ def test_an_answer_that_is_cut_to_its_budget_says_so(everything):
     assert shown == [row["uri"] for row in whole["results"]]
 
 
+@pytest.mark.row("004-115")
 def test_sessions_hold_back_what_was_shown(everything):
     first = call(everything, "search", {"query": "walrus", "limit": 2}, session="s")
     second = call(everything, "search", {"query": "walrus", "limit": 2}, session="s")
@@ -141,3 +144,19 @@ def test_lines_that_no_file_can_have_name_the_whole_file(everything):
     pointer = row["uri"].partition("#")[0]
     got = call(everything, "fetch", {"id": f"{pointer}#L{'9' * 4500}-L2"})
     assert got["meta"]["source"] == "code"
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "line"),
+    [
+        ("walrus.py:5", "walrus.py", 5),
+        ("guide.md", "guide.md", 1),
+        (r"def \w+_wal", "walrus.py", 4),
+    ],
+)
+def test_what_the_query_names_or_spells_leads(everything, query, path, line):
+    rows = call(everything, "search", {"query": query})["results"]
+    loc = rows[0]["loc"]
+    assert (loc["path"], rows[0]["score"], rows[0]["score_type"]) == (path, 1.0, "exact")
+    assert loc["start_line"] <= line <= loc["end_line"]
+    assert len({row["uri"] for row in rows}) == len(rows)

@@ -38,6 +38,11 @@ def call(app: Any, name: str, arguments: dict[str, Any], **who: str) -> Any:
     return tool.call(app, **bind_arguments(tool, arguments), work=work(**who))
 
 
+@pytest.mark.row(
+    "004-7", "004-38", "004-39", "004-40", "004-41", "004-42", "004-43", "004-44", "004-45",
+    "004-46", "004-47", "004-48", "004-49", "004-51", "004-52", "004-53", "004-54", "004-55",
+    "004-85", "004-110",
+)  # fmt: skip
 def test_every_result_has_the_documented_fields(filled):
     answer = knowledge_search(filled, "walrus", work=work())
     assert list(answer)[:4] == ["results", "has_more", "next_offset", "total_estimated"]
@@ -66,6 +71,7 @@ def test_every_result_has_the_documented_fields(filled):
     json.dumps(answer)
 
 
+@pytest.mark.row("004-6", "004-55", "004-58", "004-62")
 def test_scores_run_from_one_to_zero_over_the_whole_set(filled):
     store = filled.knowledge.of("local")
     store.put("notes", [text_entry("notes", f"w{n}", "walrus " * n + "x " * 99) for n in range(9)])
@@ -84,6 +90,7 @@ def test_scores_run_from_one_to_zero_over_the_whole_set(filled):
     assert pages == whole
 
 
+@pytest.mark.row("004-132")
 def test_later_pages_show_the_set_as_it_was(filled):
     store = filled.knowledge.of("local")
     store.put("notes", [text_entry("notes", f"w{n}", "walrus", id=f"w{n}") for n in range(6)])
@@ -97,6 +104,7 @@ def test_later_pages_show_the_set_as_it_was(filled):
     assert "notes://new" in uris(notes_search(filled, "walrus", limit=9, work=work()))
 
 
+@pytest.mark.row("004-61", "004-96")
 def test_the_newest_come_first_on_request(filled):
     recent = media_search(filled, "walrus", order_by="recent", work=work())
     assert [row["title"] for row in recent["results"]] == ["Web page", "Sea book"]
@@ -105,6 +113,9 @@ def test_the_newest_come_first_on_request(filled):
     assert times == sorted(times, reverse=True)
 
 
+@pytest.mark.row(
+    "004-92", "004-94", "004-95", "004-101", "004-103", "004-108", "004-110", "004-111"
+)
 def test_filters_narrow_each_source(filled):
     assert uris(media_search(filled, "walrus", media_types=("PDF",), work=work())) == ["media://1"]
     assert uris(media_search(filled, "walrus", date_from="1970-01-05", work=work())) == [
@@ -131,6 +142,7 @@ def test_filters_narrow_each_source(filled):
     assert uris(answer) == ["media://2"]
 
 
+@pytest.mark.row("004-95", "004-101", "004-108", "004-111")
 @pytest.mark.parametrize(
     ("filters", "error"),
     [
@@ -148,16 +160,19 @@ def test_a_wrong_filter_is_refused_never_ignored(filled, filters, error):
         call(filled, "knowledge_search", {"query": "walrus", "filters": filters})
 
 
+@pytest.mark.row("004-124")
 def test_an_empty_question_is_refused(filled):
     with pytest.raises(EmptyQuery):
         call(filled, "notes_search", {"query": "  "})
 
 
+@pytest.mark.row("004-122")
 @pytest.mark.parametrize("query", ["?!", "*", '"', "' OR 1=1 --", "AND", "x" * 100_000, "\ud800"])
 def test_any_question_is_answered(filled, query):
     assert call(filled, "knowledge_search", {"query": query})["results"] is not None
 
 
+@pytest.mark.row("004-63", "004-64", "004-65", "004-66", "004-68")
 def test_snippets_show_the_match_whole_and_short(filled):
     row = media_search(filled, "tusks", snippet_length=80, work=work())["results"][0]
     assert "walrus appears with tusks" in row["snippet"]
@@ -169,6 +184,7 @@ def test_snippets_show_the_match_whole_and_short(filled):
     assert title["snippet"] == "Trip to the sea: Hi"
 
 
+@pytest.mark.row("004-91")
 def test_an_answer_keeps_its_budget_and_says_so(filled):
     store = filled.knowledge.of("local")
     store.put("notes", [text_entry("notes", f"n{n}", "walrus " + "é" * 500) for n in range(50)])
@@ -178,6 +194,7 @@ def test_an_answer_keeps_its_budget_and_says_so(filled):
     assert answer["next_offset"] == len(answer["results"]) > 1
 
 
+@pytest.mark.row("004-10", "004-115")
 def test_a_session_is_not_shown_the_same_twice_until_it_has_seen_all(filled):
     me = {"session": "s1"}
     first = knowledge_search(filled, "walrus", limit=3, work=work(**me))
@@ -199,6 +216,7 @@ def test_a_session_is_not_shown_the_same_twice_until_it_has_seen_all(filled):
     assert uris(off) == uris(first)
 
 
+@pytest.mark.row("004-115")
 def test_pages_of_one_set_hide_nothing(filled):
     me = {"session": "s"}
     first = knowledge_search(filled, "walrus", limit=2, work=work(**me))
@@ -214,6 +232,7 @@ def test_handles_serve_clients_without_sessions(filled):
     assert "session_id" not in call(filled, "knowledge_search", {"query": "walrus"})
 
 
+@pytest.mark.row("004-113", "004-116")
 def test_explicit_wins_over_the_session_over_the_default(filled):
     asked = {"query": "slept", "session_id": "h", "dedupe": False}
     plain = call(filled, "knowledge_search", asked)["results"][0]["snippet"]
@@ -226,6 +245,7 @@ def test_explicit_wins_over_the_session_over_the_default(filled):
         call(filled, "knowledge_search", asked | {"defaults": {"user": "bob"}})
 
 
+@pytest.mark.row("004-13")
 def test_earlier_questions_pull_snippets(filled):
     store = filled.knowledge.of("local")
     text = "Seals. " + "a " * 200 + "seals and glaciers " + "b " * 200
@@ -235,6 +255,7 @@ def test_earlier_questions_pull_snippets(filled):
     assert "glaciers" in biased["results"][0]["snippet"]
 
 
+@pytest.mark.row("004-9", "004-44")
 def test_vectors_join_in_and_say_so(open_app):
     app = open_app(embedding="static")
     store = app.knowledge.of("local")
@@ -246,6 +267,7 @@ def test_vectors_join_in_and_say_so(open_app):
     assert store.list_bare("notes", app.workspace.static.name, 10) == []
 
 
+@pytest.mark.row("004-60")
 def test_sources_are_merged_by_rank_and_ties_by_time(filled):
     store = filled.knowledge.of("local")
     store.put("notes", [text_entry("notes", "tie", "zebra", day=5)])
@@ -266,6 +288,7 @@ def test_a_message_gains_from_a_match_right_beside_it(filled):
     assert rows[1]["score"] > rows[2]["score"]
 
 
+@pytest.mark.row("004-1", "004-2", "004-37")
 def test_the_tools_are_listed_small_and_called_by_their_documented_names(filled):
     entries = Listing(TOOLS, ("knowledge",)).entries
     names = [entry["name"] for entry in entries]
@@ -276,6 +299,7 @@ def test_the_tools_are_listed_small_and_called_by_their_documented_names(filled)
     assert uris(call(filled, "notes.search", {"query": "walrus"})) == ["notes://n1"]
 
 
+@pytest.mark.row("004-106")
 def test_characters_are_found_by_tags_as_a_list_or_with_commas(filled):
     store = filled.knowledge.of("local")
     store.put("characters", [Entry("characters", "Otto", tags=("animal", "sea otter"))])
@@ -293,6 +317,7 @@ def test_characters_are_found_by_tags_as_a_list_or_with_commas(filled):
         find(["animal", 3])
 
 
+@pytest.mark.row("004-96")
 def test_media_can_be_newest_first_among_other_sources(filled):
     asked = {"query": "walrus", "sources": ["media", "notes"]}
     usual = call(filled, "knowledge.search", asked)

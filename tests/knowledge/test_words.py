@@ -79,6 +79,7 @@ def test_no_cut_falls_inside_a_character(parts):
         assert is_boundary(text, floor_boundary(text, at))
 
 
+@pytest.mark.row("004-63", "004-65")
 @given(
     parts=draw_list(st.sampled_from([*CLUSTERS, "walrus ", "sea ", "\n\n"]), 200),
     length=st.integers(50, 200),
@@ -98,6 +99,7 @@ def test_snippets_are_short_flat_and_whole(parts, length):
     assert is_boundary(flat, start + len(inner)) or flat.find(inner, start + 1) >= 0
 
 
+@pytest.mark.row("004-64")
 def test_a_snippet_prefers_the_place_with_most_of_the_words():
     text = "walrus " + "x " * 300 + "the walrus and the sea " + "y " * 300
     assert "walrus and the sea" in cut_excerpt(text, ("walru", "sea"), 60)

@@ -44,6 +44,7 @@ async def ask(client: Client, **arguments: Any) -> dict[str, Any]:
     return dict(json.loads(block.text))
 
 
+@pytest.mark.row("003-C1", "003-C33", "003-C58", "003-C66")
 async def test_a_server_follows_chunk_files_and_answers_with_the_documented_codes(
     connect: Callable[..., Client], project: Path
 ) -> None:
@@ -62,6 +63,7 @@ async def test_a_server_follows_chunk_files_and_answers_with_the_documented_code
         )
 
 
+@pytest.mark.row("003-C57", "003-C60")
 async def test_embeddings_that_do_not_fit_are_an_internal_error(
     connect: Callable[..., Client], project: Path
 ) -> None:

@@ -29,6 +29,7 @@ def disk(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.row("002-4", "002-30", "002-75")
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_every_link_is_a_resource_that_opens(disk: Path, tmp_path: Path, mode: str) -> None:
     environ = {

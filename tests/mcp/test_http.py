@@ -15,6 +15,7 @@ import anyio
 import pytest
 from mcp import Client
 from tests.mcp.conftest import TOY, Diary, HttpServer
+from tests.mcp.test_wire import LINES
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import connect
 
@@ -80,14 +81,29 @@ def test_a_socket_needs_a_token_where_others_can_connect(locked):
 
 def test_a_frame_that_is_not_json_rpc_is_answered_and_harms_nobody(toys_over_http):
     with connect(socket_url(toys_over_http), subprotocols=["mcp"]) as socket:
-        for frame in ("{", "[]", '"x"'):
+        for frame, code in (("{", -32700), ("[]", -32600), ('"x"', -32600)):
             socket.send(frame)
-            assert json.loads(socket.recv())["error"]["code"] == -32700
+            assert json.loads(socket.recv())["error"]["code"] == code
         socket.send(json.dumps({"jsonrpc": "2.0"} | greeting()))
         assert json.loads(socket.recv())["result"]["serverInfo"]["name"] == "sonde"
         socket.send("x" * (5 * 1024 * 1024))
         with pytest.raises(ConnectionClosedError):
             socket.recv()
+
+
+@pytest.mark.row("000-P63", "004-123")
+@pytest.mark.parametrize("version", ["2025-11-25", MODERN])
+@pytest.mark.parametrize("what", LINES)
+def test_a_post_that_is_no_message_is_answered_as_on_stdio(toys_over_http, version, what):
+    line, wanted = LINES[what]
+    connection = http.client.HTTPConnection(urlsplit(toys_over_http.url).netloc, timeout=30)
+    connection.request("POST", "/mcp", line, JSON | {"Mcp-Protocol-Version": version})
+    answer = connection.getresponse()
+    body = json.loads(answer.read())
+    connection.close()
+    errors = body if isinstance(body, list) else [body]
+    assert answer.status == 400
+    assert [(one["id"], one["error"]["code"]) for one in errors] == wanted
 
 
 def test_a_binary_frame_ends_the_connection(toys_over_http):
@@ -98,6 +114,7 @@ def test_a_binary_frame_ends_the_connection(toys_over_http):
         assert ended.value.rcvd.code == 1003
 
 
+@pytest.mark.row("004-10", "004-11")
 @pytest.mark.parametrize("transport", ["http", "ws"])
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 def test_the_token_decides_the_user_and_each_connection_is_its_own(locked, transport, era):
@@ -129,6 +146,7 @@ def test_over_stdio_the_process_is_the_session_and_links_are_resources(connect):
     anyio.run(check)
 
 
+@pytest.mark.row("004-16")
 def test_a_session_is_nobody_elses(locked):
     bearer = {user: {"Authorization": f"Bearer {token}"} for user, token in TOKENS.items()}
     status, headers, _, connection = post(locked, greeting(), bearer["anna"])

@@ -30,6 +30,7 @@ def connect(surface: tuple[str, str], tmp_path: Path) -> Iterator[Callable[..., 
     yield from start_product(surface, start, home, SONDE_EMBEDDING="none")
 
 
+@pytest.mark.row("004-1", "004-2", "004-10", "004-11", "004-87", "004-88", "004-121")
 async def test_an_agent_finds_and_reads_what_a_person_keeps(
     connect: Callable[..., Client], surface: tuple[str, str]
 ) -> None:

@@ -67,8 +67,28 @@ def test_every_tool_lists_its_arguments_as_if_it_were_alone():
                 assert "minimum" in argument or "maximum" in argument, (entry["name"], name)
 
 
+@pytest.mark.row("003-C69", "000-P54")
+def test_what_leads_on_and_narrows_is_listed_wherever_it_is_taken():
+    defaults = {"page_size": 50, "snippet_length": 500, "include_snippet": True, "context_lines": 0}
+    for tool in TOOLS:
+        listed = tool.input_schema["properties"]
+        for argument in tool.arguments if tool.listed else ():
+            if argument.name in ("cursor", "project", "max_tokens", "tags", "chunk_types"):
+                assert argument.name in listed, (tool.name, argument.name)
+    assert find_tool(TOOLS, "cortex_search").input_schema["properties"]["limit"]["default"] == 15
+    semantic = find_tool(TOOLS, "semantic_search").input_schema["properties"]
+    assert {name: semantic[name]["default"] for name in defaults} == defaults
+
+
+@pytest.mark.row("003-C2")
+def test_a_search_says_that_it_reads_and_destroys_nothing():
+    for tool in TOOLS:
+        if tool.read_only:
+            assert tool.annotations == {"readOnlyHint": True, "destructiveHint": False}
+
+
 def test_arguments_that_are_not_listed_are_taken():
     tool = find_tool(TOOLS, "lexical_search")
-    assert set(tool.input_schema["properties"]) == {"query", "path", "page_size", "cursor"}
+    assert "language" not in tool.input_schema["properties"]
     bound = bind_arguments(tool, {"query": "x", "contextLines": 2, "language": "python"})
     assert (bound["context_lines"], bound["language"]) == (2, "python")

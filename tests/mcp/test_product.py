@@ -45,7 +45,7 @@ async def test_an_agent_indexes_searches_pages_and_deletes(connect: Callable[...
         listed = [tool.name for tool in (await client.list_tools()).tools]
         assert listed[0] == "search_code"
 
-        missing = await client.call_tool("search_code", {"query": "retry"})
+        missing = await client.call_tool("get_index_status", {})
         assert missing.is_error
         assert read(missing)["code"] == "INDEX_NOT_FOUND"
 
@@ -58,6 +58,18 @@ async def test_an_agent_indexes_searches_pages_and_deletes(connect: Callable[...
         assert (made["status"], made["filesIndexed"]) == ("success", 31)
         assert steps == sorted(steps)
         assert steps
+
+        for query, found in (
+            ("worker_7.py:3", ("worker_7.py", 3)),
+            (r"class Worker29\b.*", ("worker_29.py", 1)),
+            ('"Retries job 11 with"', ("worker_11.py", 2)),
+        ):
+            row = read(await client.call_tool("search_code", {"query": query}))["results"][0]
+            assert row["path"] == found[0]
+            assert row["startLine"] <= found[1] <= row["endLine"]
+        nowhere = read(await client.call_tool("search_code", {"query": "Wrker12"}))
+        assert not nowhere["results"]
+        assert "Worker12" in nowhere["metadata"]["note"]
 
         first = read(
             await client.call_tool(

@@ -66,12 +66,58 @@ def test_listing_needs_no_app(raw, diary):
     assert diary.events == []
 
 
-def test_a_line_that_is_not_json_harms_nobody(raw):
+DEEP = b'{"a":' * 1_000
+LINES = {
+    "text": (b"not json at all", [(None, -32700)]),
+    "another encoding": ("\u2603".encode("utf-16"), [(None, -32700)]),
+    "an unpaired surrogate": (
+        (
+            b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"say","arguments":'
+            b'{"query":"\\ud83d"}}}'
+        ),
+        [(7, -32700)],
+    ),
+    "cut off": (b'{"jsonrpc":"2.0","id":"x-1","method":"tools/ca', [("x-1", -32700)]),
+    "too deep": (
+        b'{"params":' + DEEP + b"1" + b"}" * 1_000 + b',"method":"ping","id":8,"jsonrpc":"2.0"}',
+        [(8, -32700)],
+    ),
+    "deep and without end": (b'{"id":9,"method":"m","params":' + DEEP, [(9, -32700)]),
+    "an id inside the parameters": (b'{"method":"m","params":{"id":3}, oh', [(None, -32700)]),
+    "a batch": (
+        (
+            b'[{"jsonrpc":"2.0","id":1,"method":"ping"}, {"jsonrpc":"2.0","method":"n"},'
+            b'{"jsonrpc":"2.0","id":"two","method":"ping","params":{"id":5}}]'
+        ),
+        [(1, -32600), ("two", -32600)],
+    ),
+    "a method with an odd name": (b'{"id":3,"method":"error"}', [(3, -32600)]),
+    "an id with half a character": (b'{"id":"\\ud800","method":"m"}', [(None, -32700)]),
+    "an id that is broken": (b'{"id":"\\x","method":"m"}', [(None, -32700)]),
+    "a huge id": (b'{"id":' + b"9" * 5_000 + b',"method":"m"}', [(None, -32700)]),
+    "a large id": (b'{"id":' + b"9" * 30 + b',"method":"m"}', [(int("9" * 30), -32600)]),
+    "half a response": (b'{"jsonrpc":"2.0","id":2,"result":{"a', [(None, -32700)]),
+    "an empty batch": (b"[]", [(None, -32600)]),
+    "an object of another kind": (b'{"hello":"world"}', [(None, -32600)]),
+    "no version": (b'{"id":4,"method":"ping"}', [(4, -32600)]),
+    "a method that is no name": (b'{"jsonrpc":"2.0","id":5,"method":6}', [(5, -32600)]),
+    "parameters by position": (
+        b'{"jsonrpc":"2.0","id":6,"method":"ping","params":[1]}',
+        [(6, -32600)],
+    ),
+    "a response that is none": (b'{"jsonrpc":"2.0","id":2,"error":"oh"}', [(None, -32600)]),
+}
+
+
+@pytest.mark.row("000-P63", "004-123")
+def test_every_line_that_is_no_message_is_answered_with_its_id(raw):
     raw.greet()
-    raw.write(b"{not json")
-    raw.write(b"[]")
-    raw.write("\u2603".encode("utf-16"))
+    for what, (line, wanted) in LINES.items():
+        raw.write(line)
+        answers = [raw.receive() for _ in wanted]
+        assert [(one["id"], one["error"]["code"]) for one in answers] == wanted, what
     assert "result" in raw.call("say", query="still here")
+    assert raw.finish()[0] == b""
 
 
 def test_closing_stdin_ends_the_server_and_closes_the_app(raw, diary):
@@ -81,6 +127,16 @@ def test_closing_stdin_ends_the_server_and_closes_the_app(raw, diary):
     assert raw.process.returncode == 0
     assert diary.events == ["opened", "closed"]
     assert seconds < 5
+
+
+@pytest.mark.row("003-C41")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_and_closes_the_app(raw, diary, number):
+    raw.greet()
+    raw.call("say", query="hello")
+    raw.process.send_signal(number)
+    assert raw.process.wait(30) == 0
+    assert diary.events == ["opened", "closed"]
 
 
 def test_closing_stdin_stops_what_is_running(raw, diary):
@@ -161,4 +217,5 @@ def test_a_line_nested_without_end_harms_nobody_either(slow_raw, permit):
     slow_raw.greet()
     assert slow_raw.ask("tools/list")["result"]["tools"]
     permit.touch()
+    assert slow_raw.receive()["error"]["code"] == -32700
     assert "result" in slow_raw.call("say", query="still here")

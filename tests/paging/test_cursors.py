@@ -41,6 +41,7 @@ def test_a_cursor_comes_back_as_it_went_out(session: str, offset: int) -> None:
     assert decode_cursor(encode_cursor(cursor, KEY), KEY) == cursor
 
 
+@pytest.mark.row("000-P26", "000-P27", "000-P28", "000-P29")
 def test_a_cursor_is_the_documented_json_in_base64url() -> None:
     text = encode_cursor(Cursor("s", 50, "hash"), KEY)
     payload = text.split(".")[0]
@@ -50,6 +51,7 @@ def test_a_cursor_is_the_documented_json_in_base64url() -> None:
     assert body["timestamp"] > 1_600_000_000_000  # milliseconds
 
 
+@pytest.mark.row("000-P42", "000-P60")
 @given(st.data())
 def test_one_changed_character_is_refused(data: st.DataObject) -> None:
     text = encode_cursor(Cursor("session", 10, "hash"), KEY)
@@ -59,12 +61,14 @@ def test_one_changed_character_is_refused(data: st.DataObject) -> None:
         decode_cursor(text[:at] + other + text[at + 1 :], KEY)
 
 
+@pytest.mark.row("000-P42")
 @given(st.text(max_size=200))
 def test_any_text_that_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(BadCursor):
         decode_cursor(text, KEY)
 
 
+@pytest.mark.row("000-P42")
 def test_a_cursor_of_another_installation_is_refused() -> None:
     text = encode_cursor(Cursor("s", 0, "h"), b"other" * 8)
     with pytest.raises(BadCursor, match="another installation"):
@@ -86,6 +90,7 @@ def test_pages_rebuild_the_ranking(total: int, size: int) -> None:
     assert seen == everything
 
 
+@pytest.mark.row("000-P30", "000-P41", "000-P43")
 def test_a_set_lives_five_minutes_from_its_last_use() -> None:
     clock = Clock()
     sets = ResultSets(KEY, clock)
@@ -96,11 +101,12 @@ def test_a_set_lives_five_minutes_from_its_last_use() -> None:
     clock.now += TTL_S - 1
     sets.resume(cursor, {})
     clock.now += TTL_S + 1
-    with pytest.raises(BadCursor, match="expired"):
+    with pytest.raises(BadCursor, match="5 minutes"):
         sets.resume(cursor, {})
     assert len(sets) == 0
 
 
+@pytest.mark.row("000-P31", "000-P43")
 def test_the_hundred_and_first_set_puts_out_the_least_recently_used() -> None:
     sets = ResultSets(KEY)
     cursors = [sets.cursor_at(sets.keep({"query": str(i)}, hits(2)), 1) for i in range(MOST_SETS)]
@@ -108,8 +114,28 @@ def test_the_hundred_and_first_set_puts_out_the_least_recently_used() -> None:
     sets.resume(cursors[0] or "", {})
     sets.keep({"query": "one more"}, hits(2))
     sets.resume(cursors[0] or "", {})
-    with pytest.raises(BadCursor):
+    with pytest.raises(BadCursor, match="made room"):
         sets.resume(cursors[1] or "", {})
+
+
+@pytest.mark.row("000-P61")
+def test_a_set_of_one_page_takes_no_room() -> None:
+    sets = ResultSets(KEY)
+    cursor = sets.cursor_at(sets.freeze({"query": "long"}, hits(3)), 2)
+    for number in range(2 * MOST_SETS):
+        assert sets.cursor_at(sets.freeze({"query": str(number)}, hits(3)), 3) is None
+        sets.keep({"query": f"one hit {number}"}, hits(1))
+    assert len(sets) == 1
+    assert sets.resume(cursor or "", {})[1] == 2
+
+
+@pytest.mark.row("000-P45")
+def test_a_cursor_sent_to_another_tool_names_its_own() -> None:
+    sets = ResultSets(KEY)
+    cursor = sets.cursor_at(sets.freeze({"tool": "lexical_search"}, hits(3)), 2)
+    with pytest.raises(BadCursor) as refused:
+        sets.resume(cursor or "", {"tool": "regex_search"})
+    assert refused.value.next_action == "Pass it to lexical_search instead."
 
 
 def test_a_ranking_is_found_by_its_parameters_and_the_newest_first() -> None:
@@ -121,6 +147,7 @@ def test_a_ranking_is_found_by_its_parameters_and_the_newest_first() -> None:
     assert sets.find({"query": "none"}) is None
 
 
+@pytest.mark.row("000-P44")
 def test_parameters_given_with_a_cursor_must_agree() -> None:
     sets = ResultSets(KEY)
     cursor = sets.cursor_at(sets.keep({"query": "one"}, hits(2)), 1)
@@ -130,6 +157,7 @@ def test_parameters_given_with_a_cursor_must_agree() -> None:
         sets.resume(cursor, {"query": "two"})
 
 
+@pytest.mark.row("000-P32")
 def test_expired_sets_are_swept_though_nobody_asks() -> None:
     clock = Clock()
     sets = ResultSets(KEY, clock)
@@ -140,6 +168,16 @@ def test_expired_sets_are_swept_though_nobody_asks() -> None:
     sets.close()
 
 
+@pytest.mark.row("000-P37")
+def test_rankings_of_many_short_lines_count_for_what_they_take() -> None:
+    sets = ResultSets(KEY)
+    lines = hits(1) * 10_000
+    for number in range(40):
+        sets.keep({"query": str(number)}, lines)
+    assert len(sets) == MOST_CHARS // sets.freeze({}, lines).chars < 20
+
+
+@pytest.mark.row("000-P37")
 def test_rankings_with_much_text_put_out_the_least_recently_used() -> None:
     sets = ResultSets(KEY)
     large = [replace(hits(1)[0], text="x" * (MOST_CHARS // 2 + 1))] * 2
@@ -147,5 +185,5 @@ def test_rankings_with_much_text_put_out_the_least_recently_used() -> None:
     newest = sets.cursor_at(sets.keep({"query": "large"}, large), 1)
     assert len(sets) == 1
     sets.resume(newest or "", {})
-    with pytest.raises(BadCursor, match="expired"):
+    with pytest.raises(BadCursor, match="made room"):
         sets.resume(cursor or "", {})

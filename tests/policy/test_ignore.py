@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.trees import write_files
 
-from sonde.policy.admit import Patterns, Rules
+from sonde.policy.admit import Rules
+from sonde.policy.ignore import Patterns
 from sonde.policy.walk import check_path, walk_files
 from sonde.types import ListedFile
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
 from sonde.policy.read import FileReader, decode_text
+from sonde.policy.roots import stamp_file
 from sonde.policy.walk import check_path
 from sonde.types import FileContent, ListedFile, Skipped
 
@@ -43,6 +44,7 @@ def test_a_file_is_read_with_its_hash_size_and_time(tmp_path: Path) -> None:
         hashlib.sha256(data).hexdigest(),
         len(data),
         place.stat().st_mtime_ns,
+        stamp_file(place.stat()),
     )
 
 
@@ -146,12 +148,12 @@ def test_special_files_neither_hang_nor_are_read(
     assert read_reason(Path("/dev"), "null") == "special"
 
 
-def test_a_hard_link_is_refused_unless_allowed(tmp_path: Path) -> None:
+def test_a_hard_link_is_refused_unless_it_is_the_owners(tmp_path: Path) -> None:
     (tmp_path / "outside.txt").write_text("x")
     (tmp_path / "proj").mkdir()
     os.link(tmp_path / "outside.txt", tmp_path / "proj/a.txt")
     assert read_reason(tmp_path / "proj", "a.txt") == "hard_link"
-    assert isinstance(read_file(tmp_path / "proj", "a.txt", Rules(hard_links=True)), FileContent)
+    assert isinstance(read_file(tmp_path / "proj", "a.txt", Rules(owner=os.getuid())), FileContent)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from tests.trees import write_files
 from sonde.errors import OutsideRoots
 from sonde.policy.admit import Rules, Source
 from sonde.policy.read import FileReader
+from sonde.policy.roots import stamp_file
 from sonde.types import FileContent, FileText, Skipped
 
 SECRET = "key = 'AKIAIOSFODNN7ZZQWERT'\n"
@@ -57,7 +58,7 @@ def test_each_file_reads_the_same(root: Path) -> None:
             if isinstance(one, Skipped):
                 assert bare == one
             else:
-                assert bare == FileText(name, one.text.encode(), one.size, one.mtime_ns)
+                assert bare == FileText(name, one.text.encode(), one.size, one.mtime_ns, one.stamp)
 
 
 def test_a_path_is_taken_as_by_reading_alone(root: Path) -> None:
@@ -73,10 +74,10 @@ def test_a_path_is_taken_as_by_reading_alone(root: Path) -> None:
 def test_only_an_unchanged_state_is_vouched_for(root: Path) -> None:
     facts = (root / "b/leak.py").stat()
     with FileReader(Source("p/", root, RULES)) as reader:
-        known = reader.read_utf8("b/leak.py", vouched=(facts.st_size, facts.st_mtime_ns))
+        known = reader.read_utf8("b/leak.py", vouched=stamp_file(facts))
         assert isinstance(known, FileText)
         assert known.path == "p/b/leak.py"
-        other = reader.read_utf8("b/leak.py", vouched=(facts.st_size, facts.st_mtime_ns - 1))
+        other = reader.read_utf8("b/leak.py", vouched=stamp_file(facts) - 1)
         assert isinstance(other, Skipped)
         assert other.reason == "secret_content"
 

@@ -14,26 +14,34 @@ def span_of(text: str) -> Span:
 
 
 @given(
-    draw_text("abcd \n\u00e9\u6771", 600, 1),
+    draw_text("abcd( \n\u00e9\u6771", 600, 1),
     st.integers(20, 400),
-    st.booleans(),
+    st.none() | st.integers(1, 30),
 )
-def test_a_snippet_is_what_the_file_says_at_its_span(text: str, limit: int, opens: bool) -> None:
+def test_a_snippet_is_what_the_file_says_at_its_lines(
+    text: str, limit: int, opening: int | None
+) -> None:
     question = read_question("abc d")
-    shown, span = cut_snippet(question, text, span_of(text), limit, symbol="b" if opens else "")
-    assert len(shown) <= limit
-    assert text.encode()[span.start_byte : span.end_byte].decode() == shown
-    first_line = text.encode()[: span.start_byte].count(b"\n") + 1
-    assert span.start_line == first_line
-    assert span.end_line - span.start_line == shown.count("\n")
-    assert span.end_line <= max(span_of(text).end_line, 1)
+    cut = cut_snippet(question, text, span_of(text), limit, opening=opening)
+    assert len(cut.text) <= limit
+    span, lines = cut.span, text.split("\n")
+    assert text.encode()[: span.start_byte].count(b"\n") + 1 == span.start_line
+    if not cut.parts:
+        assert text.encode()[span.start_byte : span.end_byte].decode() == cut.text
+        assert span.end_line - span.start_line == cut.text.count("\n")
+        return
+    (first, end), (start, last) = cut.parts
+    assert (first, last) == (span.start_line, span.end_line)
+    assert end < start - 1
+    shown = [*lines[first - 1 : end], "⋮", *lines[start - 1 : last]]
+    assert cut.text == "\n".join(shown)[:limit]
 
 
 def test_a_snippet_at_the_end_ends_with_its_chunk() -> None:
     text = "x\n" * 60 + "retry with backoff\n\n"
-    shown, span = cut_snippet(read_question("retry"), text, span_of(text), 40)
-    assert shown.endswith("retry with backoff")
-    assert span.end_line == 61
+    cut = cut_snippet(read_question("retry"), text, span_of(text), 40)
+    assert cut.text.endswith("retry with backoff")
+    assert cut.span.end_line == 61
 
 
 def test_the_lines_with_the_words_are_shown() -> None:
@@ -42,15 +50,26 @@ def test_the_lines_with_the_words_are_shown() -> None:
         + "\nretry with backoff here\n"
         + "x\n" * 60
     )
-    shown, span = cut_snippet(read_question("retry backoff"), text, span_of(text), 200, symbol="")
-    assert "retry with backoff here" in shown
-    assert span.start_line <= 61 <= span.end_line
+    cut = cut_snippet(read_question("retry backoff"), text, span_of(text), 200)
+    assert "retry with backoff here" in cut.text
+    assert cut.span.start_line <= 61 <= cut.span.end_line
 
 
-def test_a_definition_keeps_its_first_line() -> None:
-    text = "def send(self):\n" + "    pass\n" * 100 + "    retry()\n"
-    shown, _ = cut_snippet(read_question("retry"), text, span_of(text), 150, symbol="Client.send")
-    assert shown.startswith("def send(self):")
+def test_a_long_definition_shows_its_signature_and_the_lines_that_answer() -> None:
+    text = "def send(\n    self,\n):\n" + "    pass\n" * 100 + "    retry(backoff)\n"
+    question = read_question("retry with backoff")
+    cut = cut_snippet(question, text, span_of(text), 150, opening=1)
+    assert cut.text.startswith("def send(\n    self,\n):\n⋮\n")
+    assert cut.text.endswith("    retry(backoff)")
+    assert cut.parts[0] == (1, 3)
+    assert cut.parts[1][1] == 104
+
+
+def test_a_name_shows_its_definition_from_the_beginning() -> None:
+    text = "@cached\ndef send(self):\n" + "    pass\n" * 100 + "    send()\n"
+    cut = cut_snippet(read_question("send"), text, span_of(text), 150, opening=2)
+    assert cut.text.startswith("@cached\ndef send(self):\n    pass\n")
+    assert not cut.parts
 
 
 @given(st.lists(st.text("aAbB_1 .-é", max_size=12), min_size=1, max_size=8))
@@ -67,10 +86,10 @@ def test_lines_that_cannot_hold_a_term_are_told_without_splitting_them(lines: li
 
 
 def test_what_follows_a_match_is_shown_rather_than_what_stands_before_it() -> None:
-    text = "before = 1\n" * 20 + "def redact(text):\n" + "    body = 2\n" * 20
-    shown, span = cut_snippet(read_question("redact"), text, span_of(text), 150, symbol="redact")
-    lines = shown.split("\n")
-    assert lines[:3] == ["before = 1", "before = 1", "def redact(text):"]
-    assert lines[3:] == ["    body = 2"] * (len(lines) - 3)
+    text = "before = 1\n" * 20 + "redact(text)\n" + "after = 2\n" * 20
+    cut = cut_snippet(read_question("redact"), text, span_of(text), 150)
+    lines = cut.text.split("\n")
+    assert lines[:3] == ["before = 1", "before = 1", "redact(text)"]
+    assert lines[3:] == ["after = 2"] * (len(lines) - 3)
     assert len(lines) > 6
-    assert span.start_line == 19
+    assert cut.span.start_line == 19

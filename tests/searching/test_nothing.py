@@ -71,13 +71,42 @@ def test_an_answer_with_hits_needs_no_advice(app: App) -> None:
 
 
 def test_hits_that_hold_none_of_the_words_are_said_to_be_near_in_meaning_only(app: App) -> None:
-    answer = search_code(app, "conection", work=Work())
+    answer = search_code(app, "conection peer", work=Work())
     assert answer["results"]
     assert answer["metadata"]["note"] == (
-        "No exact match for: conection. Similar words in the index: connection. "
+        "No exact match for: conection, peer. Similar words in the index: connection. "
         "Showing semantically similar results."
     )
     assert "note" not in search_code(app, "conection count", work=Work())["metadata"]
+
+
+@pytest.mark.parametrize("query", ["frobnicate", "open_conection", "ParseFrobnicator"])
+def test_a_word_that_occurs_nowhere_finds_nothing(app: App, query: str) -> None:
+    for mode in ("auto", "hybrid"):
+        answer = search_code(app, query, mode=mode, work=Work())
+        assert not answer["results"]
+        assert "No exact match for" in answer["metadata"]["note"]
+        assert "Mode `semantic`" in answer["metadata"]["note"]
+    assert search_code(app, query, mode="semantic", work=Work())["results"]
+
+
+def test_the_names_nearest_to_it_are_offered(app: App) -> None:
+    said = search_code(app, "open_conectoin", work=Work())["metadata"]["note"]
+    assert "Names like it: open_connection." in said
+
+
+@pytest.mark.parametrize("query", ["connections", "connecting", "counted", "count_hosts"])
+def test_a_word_in_another_form_is_still_searched(app: App, query: str) -> None:
+    assert search_code(app, query, work=Work())["results"]
+
+
+def test_a_name_that_is_nowhere_though_its_parts_are_is_said_to_be_nowhere(app: App) -> None:
+    answer = search_code(app, "count_connection", work=Work())
+    assert answer["results"]
+    assert answer["metadata"]["note"] == (
+        "No exact match for: count_connection. Showing results for its parts."
+    )
+    assert "note" not in search_code(app, "openConnection", work=Work())["metadata"]
 
 
 def test_a_project_without_documentation_is_not_said_to_be_empty(app: App) -> None:

@@ -98,6 +98,7 @@ def test_what_is_not_supported_is_refused_by_name(pattern: str, name: str, posit
     compile_pattern(pattern, fixed_string=True)
 
 
+@pytest.mark.row("000-P65")
 @pytest.mark.parametrize(
     ("pattern", "position"),
     [
@@ -111,6 +112,7 @@ def test_a_broken_pattern_says_where(pattern: str, position: int) -> None:
         compile_pattern(pattern)
 
 
+@pytest.mark.row("000-P65")
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [

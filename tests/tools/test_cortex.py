@@ -72,11 +72,12 @@ def places(answer: dict[str, Any]) -> list[tuple[str, str]]:
     return [(chunk["chunk_type"], chunk["metadata"]["file_path"]) for chunk in chunks]
 
 
+@pytest.mark.row("003-C20", "003-C23", "003-C24", "003-C45", "000-P67")
 def test_the_answer_is_that_of_the_document(app: App) -> None:
     answer = call(app, query="auth handler", chunk_types=["symbols"], tags=["auth"])
     (row,) = answer["results"]
-    assert list(answer) == ["results", "total"]
-    assert answer["total"] == 1
+    assert list(answer) == ["results", "total", "score_type"]
+    assert (answer["total"], answer["score_type"]) == (1, "cosine_and_words")
     assert list(row) == ["chunk", "combined_score"]
     assert -1 <= row["combined_score"] <= 1
     chunk = row["chunk"]
@@ -102,6 +103,9 @@ def test_the_answer_is_that_of_the_document(app: App) -> None:
     assert "embedding" not in json.dumps(answer)
 
 
+@pytest.mark.row(
+    "003-C7", "003-C9", "003-C17", "003-C25", "003-C26", "003-C27", "003-C28", "003-C29"
+)
 @pytest.mark.parametrize(
     ("query", "filters", "found"),
     [
@@ -124,6 +128,7 @@ def test_the_documents_queries_find_what_it_says(
     assert set(places(call(app, query=query, **filters))) == found
 
 
+@pytest.mark.row("003-C8", "003-C46", "003-C62")
 def test_without_filters_all_types_are_searched_best_first_and_always_alike(app: App) -> None:
     answer = call(app, query="how does authentication work")
     scores = [row["combined_score"] for row in answer["results"]]
@@ -134,6 +139,7 @@ def test_without_filters_all_types_are_searched_best_first_and_always_alike(app:
     assert call(app, query="how does authentication work") == answer
 
 
+@pytest.mark.row("003-C4", "003-C5")
 @pytest.mark.parametrize(("limit", "count"), [(0, 1), (-5, 1), (2, 2), (1000, 100)])
 def test_a_limit_out_of_bounds_is_clamped(app: App, root: Path, limit: int, count: int) -> None:
     many = "".join(f"def compute_{number}():\n    pass\n\n" for number in range(150))
@@ -143,6 +149,16 @@ def test_a_limit_out_of_bounds_is_clamped(app: App, root: Path, limit: int, coun
     assert call(app, query="compute", limit=limit)["total"] == count
 
 
+@pytest.mark.row("003-C10", "003-C18")
+@pytest.mark.parametrize("filters", [{"tags": ["nope"]}, {"chunk_types": ["nope"]}])
+def test_filters_that_nothing_fits_say_so(app: App, filters: dict[str, list[str]]) -> None:
+    answer = call(app, query="auth", **filters)
+    assert (answer["results"], answer["total"]) == ([], 0)
+    assert "nope" in answer["note"]
+    assert "note" not in call(app, query="auth")
+
+
+@pytest.mark.row("003-C3", "003-C58")
 def test_malformed_calls_are_refused(app: App) -> None:
     for arguments in ({}, {"query": 5}, {"query": "x", "tags": "go"}, {"query": "x", "nope": 1}):
         with pytest.raises(InvalidRequest):
@@ -151,6 +167,7 @@ def test_malformed_calls_are_refused(app: App) -> None:
         call(app, query="  ")
 
 
+@pytest.mark.row("003-C60")
 def test_without_an_embedding_model_the_search_fails_as_documented(
     open_app: Callable[..., App],
 ) -> None:
@@ -160,6 +177,23 @@ def test_without_an_embedding_model_the_search_fails_as_documented(
         call(bare, query="anything")
 
 
+@pytest.mark.row("003-C68")
+def test_page_two_marks_files_that_have_changed_since(app: App, root: Path) -> None:
+    for number in range(30):
+        (root / f"note_{number:02}.md").write_text(f"# Note {number}\n\nOtters, {number}.\n")
+    create_index(app, work=Work())
+    first = call(app, query="otters", limit=30, chunk_types=["documentation"], max_tokens=400)
+    shown = {file for _, file in places(first)}
+    left = sorted({f"note_{number:02}.md" for number in range(30)} - shown)
+    (root / left[0]).unlink()
+    (root / left[1]).write_text("# Other\n\nBeavers.\n")
+    second = call(app, cursor=first["nextCursor"], max_tokens=20_000)
+    stale = [r["chunk"]["metadata"]["file_path"] for r in second["results"] if r.get("stale")]
+    assert sorted(stale) == left[:2]
+    assert not any("stale" in row for row in first["results"])
+
+
+@pytest.mark.row("003-C6")
 def test_what_does_not_fit_comes_with_the_cursor(app: App) -> None:
     whole = call(app, query="database", limit=10)
     first = call(app, query="database", limit=10, max_tokens=400)
@@ -172,6 +206,7 @@ def test_what_does_not_fit_comes_with_the_cursor(app: App) -> None:
     assert [row["chunk"]["id"] for row in rows] == [r["chunk"]["id"] for r in whole["results"]]
 
 
+@pytest.mark.row("003-C19", "003-C47")
 def test_one_chunk_among_thousands_is_found_by_its_tag(app: App, root: Path) -> None:
     """All others fit the query better: a filter after a top-k would lose it."""
     for number in range(40):
@@ -198,6 +233,7 @@ def test_edits_show_in_the_next_search(app: App, root: Path) -> None:
     assert ("definitions", "web/errors.ts") not in places(answer)
 
 
+@pytest.mark.row("003-C71")
 def test_exported_chunks_answer_and_are_no_part_of_the_project(app: App, root: Path) -> None:
     before = call(app, query="authentication")
     answer = export_chunks(app.workspace, work=Work())

@@ -47,6 +47,7 @@ class Gate:
         return rank_lexical(*asked)
 
 
+@pytest.mark.row("000-P57")
 def test_few_rank_at_a_time_and_those_who_wait_can_leave(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,16 +64,31 @@ def fails(
 def test_without_an_index_every_verb_that_needs_one_says_so(app: App) -> None:
     for call in (get_index_status, reindex_project, delete_index):
         assert fails(errors.IndexNotFound, call, app).code == "INDEX_NOT_FOUND"
-    for call in (search_code, search_docs, search_by_path, reindex_file):
-        told = fails(errors.IndexNotFound, call, app, "alpha")
-        assert "hasn't been indexed yet" in told.user_message
+    told = fails(errors.IndexNotFound, reindex_file, app, "alpha")
+    assert "hasn't been indexed yet" in told.user_message
     assert fails(errors.IndexNotFound, search_code, app, "alpha", project="all")
     assert list_projects(app, work=Work()) == {"projects": [], "totalProjects": 0}
     assert grep(app, "alpha", work=Work())["totalMatches"] == 1
 
 
+@pytest.mark.row("001-122", "001-124")
+def test_errors_of_the_catalogue_have_its_words(
+    indexed: App, root: Path, open_app: Callable[..., App], tmp_path: Path
+) -> None:
+    (tmp_path / "bare").mkdir()
+    bare = open_app(start=tmp_path / "bare")
+    failed = fails(errors.ProjectNotDetected, search_code, bare, "alpha")
+    words = "PROJECT_NOT_DETECTED: No markers found in path hierarchy"
+    assert failed.developer_message.startswith(words)
+    (root / "link.py").symlink_to(root / "alpha.py")
+    failed = fails(errors.SymlinkNotAllowed, reindex_file, indexed, "link.py")
+    assert failed.developer_message == (
+        f"SYMLINK_NOT_ALLOWED: Symlink detected at path: {root / 'link.py'}"
+    )
+
+
 def test_looking_creates_nothing(app: App, root: Path) -> None:
-    fails(errors.IndexNotFound, search_code, app, "alpha")
+    assert search_code(app, "alpha", work=Work())["results"]
     grep(app, "alpha", work=Work())
     assert not (app.workspace.home / "indexes").exists()
     assert sorted(path.name for path in root.iterdir()) == ["a.py", "b.md", "pyproject.toml"]
@@ -205,7 +220,7 @@ def test_deleting_an_index_removes_its_folder_and_nothing_else(
     delete_index(indexed, work=Work())
     assert list((indexed.workspace.home / "indexes").iterdir()) == [kept]
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
-    fails(errors.IndexNotFound, search_code, indexed, "alpha")
+    fails(errors.IndexNotFound, get_index_status, indexed)
     assert search_code(indexed, "c", project=str(other), work=Work())["results"]
 
 

@@ -66,6 +66,9 @@ def ask(call: Any, *args: Any, **options: Any) -> Any:
 @example(query="x" * 100_000, mode="auto")
 @example(query="größe_messen( " * 7000, mode="auto")
 @example(query="海" * 50_000, mode="auto")
+@example(query="../..", mode="auto")
+@example(query="**/{a,b}/" + "{c,d}" * 20, mode="auto")
+@example(query=r"(\w{900}){900}", mode="auto")
 def test_any_query_is_answered(app: App, query: str, mode: str) -> None:
     for verb in (search_code, search_docs):
         answer = ask(verb, app, query, mode=mode)
@@ -112,6 +115,7 @@ def test_any_cursor_or_token_is_refused_with_a_reason(app: App, text: str) -> No
     assert ask(create_index, app, confirm=text)["status"] == "success"
 
 
+@pytest.mark.row("000-P65")
 @pytest.mark.parametrize(
     ("pattern", "position"),
     [("ab(", 2), ("ab)", 2), ("*a", 0), ("x{2000}", 1), ("a(?=b)", 1), (r"(a)\1", 3),
@@ -129,12 +133,14 @@ def test_two_letters_of_chinese_and_folded_accents_find_their_text(app: App) -> 
     assert search_code(app, "messen groß", work=Work())["results"][0]["path"] == "größe.py"
 
 
+@pytest.mark.row("000-P64", "003-C58")
 def test_blank_queries_are_refused(app: App) -> None:
     for query in ("", " ", "\t\n", "\u3000"):
         with pytest.raises(EmptyQuery):
             search_code(app, query, work=Work())
 
 
+@pytest.mark.row("000-P39")
 def test_results_of_one_question_are_always_in_the_same_order(app: App, tmp_path: Path) -> None:
     first = search_code(app, "find größe guide", work=Work())["results"]
     assert all(search_code(app, "find größe guide", work=Work())["results"] == first for _ in "123")

@@ -19,7 +19,8 @@ from sonde.app import App
 from sonde.errors import SondeError
 from sonde.indexing.sources import TreeReader
 from sonde.projects.find import find_project
-from sonde.projects.lines import KnownFiles, LineScan, scan_project
+from sonde.projects.freshness import KnownFiles
+from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.update import update_project
 from sonde.runtime.work import Work
 from sonde.tools.code import grep

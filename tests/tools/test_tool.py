@@ -77,7 +77,6 @@ def test_the_input_schema_is_the_signature():
     assert schema["properties"] == {
         "query": {
             "type": "string",
-            "minLength": 1,
             "maxLength": 10,
             "description": "What to find",
         },
@@ -102,7 +101,7 @@ def test_the_input_schema_is_the_signature():
             "description": "How",
         },
         "project": {"type": "string", "enum": ["here", "there"], "description": "Which"},
-        "exact_case": {"type": "boolean", "default": False, "description": "Mind the case"},
+        "exact_case": {"type": "boolean", "description": "Mind the case"},
         "options": {"type": "object", "description": "More"},
     }
 
@@ -152,6 +151,7 @@ def test_an_argument_without_a_description_is_refused_at_once():
         _ = Tool("careless", careless, "code", "Careless", "Oops.").input_schema
 
 
+@pytest.mark.row("000-P70")
 def test_what_is_given_is_bound_under_its_declared_name():
     assert bind_arguments(SEARCH, {"query": "x"}) == {"query": "x"}
     given = {"query": "x", "topK": 5.0, "exactCase": True, "paths": ["a"], "weight": 1}
@@ -160,12 +160,15 @@ def test_what_is_given_is_bound_under_its_declared_name():
     assert [type(bound["top_k"]), type(bound["weight"])] == [int, float]
 
 
+@pytest.mark.row("000-P69", "003-C5")
 def test_null_is_a_way_of_not_giving_what_is_optional():
     assert bind_arguments(SEARCH, {"query": "x", "paths": None})["paths"] is None
-    with pytest.raises(InvalidRequest, match="`top_k` must be an integer; it is null"):
-        bind_arguments(SEARCH, {"query": "x", "top_k": None})
+    assert bind_arguments(SEARCH, {"query": "x", "top_k": None})["top_k"] == 10
+    with pytest.raises(InvalidRequest, match="`query` must be a string; it is null"):
+        bind_arguments(SEARCH, {"query": None})
 
 
+@pytest.mark.row("000-P4")
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
@@ -213,6 +216,7 @@ def test_a_query_that_may_be_left_out_may_be_blank_too():
     }
 
 
+@pytest.mark.row("000-P70")
 @pytest.mark.parametrize(
     ("name", "nearest"), [("querry", "query"), ("topk", "top_k"), ("exactcase", "exact_case")]
 )

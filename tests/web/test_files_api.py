@@ -111,6 +111,7 @@ def follow_pages(api: Api, url: str, key: str) -> Iterator[Any]:
         following = page["nextPageUrl"]
 
 
+@pytest.mark.row("002-60", "002-70")
 def test_a_listing_pages_by_cursor_in_every_order(anna: Api, index: str, disk: Path) -> None:
     parent = find(anna, index, "src")["nodeId"]
     names = {path.name for path in (disk / "src").iterdir()}
@@ -141,6 +142,7 @@ def test_answers_have_tags_and_are_not_sent_again(anna: Api, index: str) -> None
     assert body
 
 
+@pytest.mark.row("002-4", "002-12", "002-15", "002-30", "002-48", "002-61", "002-63", "002-64")
 def test_every_link_of_every_answer_opens(anna: Api, index: str) -> None:
     node = find(anna, index, "src/main.py")["nodeId"]
     made = anna.read("/api/resource-sets", "POST", {"nodeIds": [node], "name": "mine"}, 201)
@@ -180,6 +182,7 @@ def test_every_link_of_every_answer_opens(anna: Api, index: str) -> None:
     } <= kinds  # fmt: skip
 
 
+@pytest.mark.row("002-47", "002-62")
 def test_a_download_is_the_file_and_any_part_of_it(anna: Api, index: str, disk: Path) -> None:
     whole = (disk / "src" / "deep" / "bytes.bin").read_bytes()
     url = find(anna, index, "src/deep/bytes.bin")["downloadUrl"]
@@ -204,8 +207,11 @@ def test_a_download_is_the_file_and_any_part_of_it(anna: Api, index: str, disk: 
     etag = anna.ask(url)[1]["etag"]
     assert anna.ask(url, **{"If-None-Match": etag})[0] == 304
     assert anna.ask(url, Range="bytes=0-0", **{"If-Range": '"old"'})[0] == 200
+    status, headers, body = anna.ask(find(anna, index, "src/deep/bytes.bin")["downloadUrl"], "HEAD")
+    assert (status, headers["content-length"], body) == (200, "10240", b"")
 
 
+@pytest.mark.row("002-15")
 def test_previews_are_text_pictures_or_a_dump(anna: Api, index: str) -> None:
     def preview(path: str) -> tuple[str, bytes]:
         status, headers, body = anna.ask(find(anna, index, path)["previewUrl"])
@@ -220,6 +226,7 @@ def test_previews_are_text_pictures_or_a_dump(anna: Api, index: str) -> None:
     assert b"not text" in preview("src/deep/bytes.bin")[1]
 
 
+@pytest.mark.row("002-62")
 @pytest.mark.parametrize("name", [".env", "notes.txt", "link", "twice.txt", "empty"])
 def test_no_secret_link_or_doubtful_file_is_ever_sent(anna: Api, index: str, name: str) -> None:
     detail = find(anna, index, name)
@@ -244,6 +251,7 @@ def test_no_path_leads_out_of_the_tree(anna: Api, index: str, path: str) -> None
         assert b"root:" not in body
 
 
+@pytest.mark.row("002-71")
 def test_nobody_sees_what_another_owns(anna: Api, bert: Api, index: str) -> None:
     node = find(anna, index, "src/main.py")
     made = anna.read("/api/resource-sets", "POST", {"nodeIds": [node["nodeId"]]}, 201)
@@ -267,6 +275,7 @@ def test_nobody_sees_what_another_owns(anna: Api, bert: Api, index: str) -> None
     assert anna.server.ask(f"/api/indexes/{index}")[0] == 401
 
 
+@pytest.mark.row("002-20", "002-21", "002-52")
 def test_sets_change_over_http_and_go_only_with_consent(anna: Api, index: str) -> None:
     nodes = [row["nodeId"] for row in anna.read(f"/api/indexes/{index}/tree?path=src")["entries"]]
     made = anna.read("/api/resource-sets", "POST", {"nodeIds": nodes[:30], "name": "many"}, 201)
@@ -279,6 +288,8 @@ def test_sets_change_over_http_and_go_only_with_consent(anna: Api, index: str) -
         f"/api/resource-sets/{handle}", "PATCH", {"add": nodes[30:32], "remove": nodes[:5]}
     )
     assert changed["counts"]["entries"] == 27
+    renamed = anna.read(f"/api/resource-sets/{handle}", "PATCH", {"name": "few"})
+    assert (renamed["name"], renamed["counts"]) == ("few", changed["counts"])
     added = anna.read(f"/api/resource-sets/{handle}/entries", "POST", {"nodeIds": nodes[:1]})
     assert added["counts"]["entries"] == 28
     asked = anna.read(f"/api/resource-sets/{handle}", "DELETE", status=428)
@@ -288,6 +299,7 @@ def test_sets_change_over_http_and_go_only_with_consent(anna: Api, index: str) -
     anna.read(f"/api/resource-sets/{handle}", status=404)
 
 
+@pytest.mark.row("002-23", "002-24", "002-66")
 def test_queries_show_their_filter_and_their_plan(anna: Api, index: str) -> None:
     ast = {"and": [{"field": "ext", "op": ":", "value": "py"},
                    {"not": {"field": "size", "op": ">", "value": 1 << 20}}]}  # fmt: skip
@@ -297,13 +309,18 @@ def test_queries_show_their_filter_and_their_plan(anna: Api, index: str) -> None
     told = anna.read(f"/api/queries/{made['queryId']}?format=explain")
     assert told["parameters"] == ["py", 1 << 20]
     assert "py" not in told["sql"]
+    for method in ("GET", "POST"):
+        assert anna.read(f"{made['runUrl']}?format=explain", method) == told
+    assert told["lastExecutedAt"] is None, "a plan runs nothing"
     ran = anna.read(f"/api/queries/{made['queryId']}/run", "POST")
     assert ran["report"]["matches"] == 2
+    assert anna.read(ran["link"])["link"] == ran["link"]
     assert anna.read(made["runUrl"])["selectionId"] == ran["selectionId"]
     status, _, body = anna.ask("/api/queries", "POST", {"indexId": index, "filter": "size>"})
     assert (status, json.loads(body)["code"]) == (400, "INVALID_PATTERN")
 
 
+@pytest.mark.row("002-63", "002-65")
 def test_reports_page_and_explain_themselves(anna: Api, index: str) -> None:
     rows = list(follow_pages(anna, f"/api/indexes/{index}/reports/largest?limit=9", "rows"))
     sizes = [row["size"] for row in rows]
@@ -314,10 +331,12 @@ def test_reports_page_and_explain_themselves(anna: Api, index: str) -> None:
     assert anna.ask(f"/api/indexes/{index}/reports/nothing")[0] == 400
 
 
-def test_a_job_is_followed_live_to_its_end(anna: Api, index: str, disk: Path) -> None:
+@pytest.mark.row("002-16", "002-17", "002-18")
+@pytest.mark.parametrize("address", ["/api/jobs/{}/events", "/api/jobs/{}"])
+def test_a_job_is_followed_live_to_its_end(anna: Api, index: str, disk: Path, address: str) -> None:
     made = anna.read("/api/indexes", "POST", {"root": str(disk)}, 202)
     assert made["indexId"] == index
-    status, headers, body = anna.ask(f"/api/jobs/{made['jobId']}/events")
+    status, headers, body = anna.ask(address.format(made["jobId"]), Accept="text/event-stream")
     assert status == 200
     assert headers["content-type"].startswith("text/event-stream")
     events = [block.split("\n") for block in body.decode().split("\n\n") if block]
@@ -332,6 +351,7 @@ def test_a_job_is_followed_live_to_its_end(anna: Api, index: str, disk: Path) ->
     assert anna.ask(f"/api/jobs/{made['jobId']}", "DELETE")[0] == 400
 
 
+@pytest.mark.row("002-4", "002-8", "002-30", "002-61", "002-75")
 def test_the_agent_gets_links_that_its_own_token_opens(anna: Api, index: str, disk: Path) -> None:
     body = {
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -351,6 +371,10 @@ def test_the_agent_gets_links_that_its_own_token_opens(anna: Api, index: str, di
     assert len(links) > 10
     for link in dict.fromkeys(links):
         assert anna.ask(link)[0] == 200, link
+    session = anna.read(next(link for link in links if "/api/sessions/" in link))
+    assert session["link"] in links
+    assert [crumb["name"] for crumb in session["breadcrumb"]] == ["disk", "src"]
+    assert session["breadcrumb"][1]["nodeId"] == find(anna, index, "src")["nodeId"]
 
 
 def test_an_index_is_forgotten_with_all_that_hangs_on_it(bert: Api, disk: Path) -> None:
@@ -385,9 +409,3 @@ def test_downloads_that_nobody_waits_for_leave_no_file_open(
     wait_until(lambda: count_answered(anna) >= before + calls)
     opened = [each.resolve().name for each in Path(f"/proc/{server.process.pid}/fd").iterdir()]
     assert "bytes.bin" not in opened
-
-
-def test_a_head_of_a_download_says_what_would_come(anna: Api, index: str) -> None:
-    url = find(anna, index, "src/deep/bytes.bin")["downloadUrl"]
-    status, headers, body = anna.ask(url, "HEAD")
-    assert (status, headers["content-length"], body) == (200, "10240", b"")

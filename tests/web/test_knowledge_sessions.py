@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.stateless import VERSION, frame_call, read_reply
+from websockets.sync.client import connect
 
 from sonde.knowledge.retrieval import cut_pieces
 from sonde.stores.knowledge.base import Entry
@@ -43,6 +44,7 @@ def pack(config: Any) -> str:
     return base64.b64encode(json.dumps(config).encode()).decode()
 
 
+@pytest.mark.row("004-15", "004-17")
 def test_a_session_in_the_query_string_is_honoured_and_ended(server):
     first = search(server, "?mcp-session-id=mine", limit=2)
     assert first["session_id"] == "mine"
@@ -52,6 +54,102 @@ def test_a_session_in_the_query_string_is_honoured_and_ended(server):
     assert "session_id" not in search(server, limit=2)
 
 
+@pytest.mark.row("004-14", "004-27")
+@pytest.mark.parametrize("named", ["header", "address"])
+def test_a_request_of_the_rest_api_names_its_session_and_its_preferences(server, named):
+    address = f"/api/search/knowledge?query=walrus&limit=2&config={pack({'snippet_length': 60})}"
+    headers = {"Mcp-Session-Id": f"by {named}"} if named == "header" else {}
+    if named == "address":
+        address += "&mcp-session-id=by+address"
+    pages = [json.loads(server.ask(address, headers=headers)[2]) for _ in range(2)]
+    assert pages[0]["session_id"] == f"by {named}"
+    assert pages[1]["suppressed"] == 2
+    assert max(len(row["snippet"]) for page in pages for row in page["results"]) <= 60
+
+
+@pytest.mark.row("004-11", "004-14")
+def test_a_header_names_the_session_of_a_call_without_initialize(server):
+    body, headers = frame_call("knowledge_search", {"query": "walrus", "limit": 2})
+    headers |= {"Mcp-Session-Id": "my own"}
+    replies = [read_reply(server.ask("/mcp", "POST", body, headers)[2]) for _ in range(2)]
+    first, second = (reply["result"]["structuredContent"] for reply in replies)
+    assert (first["session_id"], second["suppressed"]) == ("my own", 2)
+
+
+@pytest.mark.row("004-14", "004-16")
+def test_a_client_that_initializes_is_given_its_session(server):
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": {},
+                "clientInfo": {"name": "t", "version": "1"}}  # fmt: skip
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
+    kinds = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+    def initialize(address: str = "", **own: str) -> tuple[int, str]:
+        body = json.dumps(message).encode()
+        status, headers, _ = server.ask(f"/mcp{address}", "POST", body, kinds | own)
+        return status, headers.get("mcp-session-id", "")
+
+    assert initialize(**{"Mcp-Session-Id": "my own"}) == (404, "")
+    for address in ("", "?mcp-session-id=mine"):
+        status, given = initialize(address)
+        assert (status, bool(given)) == (200, True)
+
+
+@pytest.mark.row("002-73", "004-28", "004-36", "004-116", "004-121")
+@pytest.mark.parametrize("where", ["meta", "capability"])
+def test_a_socket_may_name_preferences_when_it_initializes(server, where):
+    config = {"snippet_length": 60}
+    params: dict[str, Any] = {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }  # fmt: skip
+    if where == "meta":
+        params["_meta"] = {"config": config}
+    else:
+        params["capabilities"] = {"experimental": {"config": config}}
+    with connect(f"ws{server.url[4:]}/mcp/ws", subprotocols=["mcp"]) as socket:
+
+        def ask(number: int, method: str, params: Any) -> Any:
+            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            socket.send(json.dumps(request))
+            return json.loads(socket.recv(timeout=60))
+
+        ask(1, "initialize", params)
+        socket.send(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+
+        def longest(number: int, **arguments: Any) -> int:
+            call = {"name": "knowledge_search", "arguments": {"query": "walrus", **arguments}}
+            answer = ask(number, "tools/call", call)["result"]["structuredContent"]
+            return max(len(row["snippet"]) for row in answer["results"])
+
+        assert longest(2) <= 60
+        assert longest(3, snippet_length=200, dedupe=False) > 60
+        shell = ask(4, "tools/call", {"name": "session-preferences", "arguments": {}})
+        assert shell["result"]["structuredContent"]["units"] == "bytes"
+
+
+@pytest.mark.row("004-34", "004-36")
+def test_preferences_of_initialize_are_checked(server):
+    capabilities = {"experimental": {"config": {"user_id": "bob"}}}
+    body, headers = frame_call("knowledge_search", {"query": "walrus"})
+    message = json.loads(body)
+    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities
+    reply = read_reply(server.ask("/mcp", "POST", json.dumps(message).encode(), headers)[2])
+    assert reply["error"]["code"] == -32602
+
+
+@pytest.mark.row("004-118", "004-117")
+def test_results_have_links_that_open(server):
+    rows = search(server)["results"]
+    assert rows[0]["uri"].startswith("notes://")
+    for row in rows:
+        assert server.read(row["link"].removeprefix(server.url))[1]["meta"]["uri"] == row["uri"]
+    body, headers = frame_call("search", {"query": "walrus", "mode": "compact"})
+    reply = read_reply(server.ask("/mcp", "POST", body, headers)[2])
+    for row in reply["result"]["structuredContent"]["results"]:
+        assert server.read(row["url"].removeprefix(server.url))[1]["meta"]["uri"] == row["id"]
+
+
+@pytest.mark.row("004-26", "004-28", "004-29", "004-116")
 def test_a_request_may_prefer_within_bounds(server):
     short = search(server, f"?config={pack({'snippet_length': 60})}")
     assert max(len(row["snippet"]) for row in short["results"]) <= 60
@@ -65,12 +163,14 @@ def test_a_request_may_prefer_within_bounds(server):
     "config",
     [pack({"user": "bob"}), pack({"token": "x"}), pack([1]), "!!", pack({"order_by": "random"})],
 )
+@pytest.mark.row("004-31", "004-34", "004-35")
 def test_what_a_request_may_not_prefer_is_refused(server, config):
     status, body = server.read(f"/api/projects?config={config}")
     assert status == 400
     assert body["code"] == "INVALID_REQUEST"
 
 
+@pytest.mark.row("004-88")
 def test_entries_have_addresses(server):
     status, body = server.read("/api/knowledge/notes/n1")
     assert status == 200

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.web.test_knowledge_sessions import call
 
@@ -37,6 +37,7 @@ def try_take(limits: ToolLimits, name: str, user: str) -> int:
     unit=st.sampled_from("smh"),
     gaps=st.lists(st.floats(0, 200), min_size=1, max_size=60),
 )
+@example(count=1, unit="m", gaps=[4.7058145724788645, 0.0])
 def test_no_more_than_a_burst_and_the_rate_gets_in_and_waiting_as_told_helps(count, unit, gaps):
     now = [0.0]
     limits = ToolLimits([f"search={count}/{unit}"], ["search"], lambda: now[0])
@@ -55,6 +56,7 @@ def test_no_more_than_a_burst_and_the_rate_gets_in_and_waiting_as_told_helps(cou
     assert try_take(limits, "other", "ann") == 0
 
 
+@pytest.mark.row("004-119")
 def test_a_tools_own_limit_comes_before_the_one_for_every_tool():
     limits = ToolLimits(["*=1/h", "notes.get=3/h"], ["notes_get", "search", "fetch"], lambda: 0.0)
     assert [try_take(limits, "notes_get", "ann") == 0 for _ in range(4)] == [True] * 3 + [False]
@@ -80,6 +82,7 @@ def environ(home: Path) -> dict[str, str]:
             "SONDE_TOOL_LIMITS": LIMITS}  # fmt: skip
 
 
+@pytest.mark.row("004-119")
 def test_over_http_a_call_too_many_says_when_to_come_back(start, home):
     server = start("-m", "sonde.cli.main", "--json", "serve", "--port", "0",
                    "--token-file", str(home / "tokens"), cwd=home, env=environ(home))  # fmt: skip

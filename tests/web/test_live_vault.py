@@ -65,6 +65,7 @@ def live(start: Any, tmp_path: Path) -> Any:
         process.communicate()
 
 
+@pytest.mark.row("004-130")
 def test_renames_edits_deletions_and_attachments_are_seen_by_running_servers(live):
     vault, server, client = live
 

@@ -25,6 +25,7 @@ def sign(subject: str, key: bytes = SECRET) -> str:
     return jwt.encode(claims, key, "HS256", headers={"kid": "one"})
 
 
+@pytest.mark.row("004-120")
 @pytest.mark.parametrize("level", ["warning", "debug"])
 def test_nothing_that_was_sent_or_kept_is_in_the_logs(start, tmp_path, level):
     home = tmp_path / "home"

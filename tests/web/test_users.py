@@ -59,6 +59,7 @@ def sign(
     return jwt.encode(body, key, algorithm, headers={"kid": kid} if kid else {})
 
 
+@pytest.mark.row("004-22")
 def test_a_key_is_known_again_until_it_is_revoked(users, tmp_path):
     assert not users
     key, secret = users.add_key("ann")
@@ -89,6 +90,7 @@ GOOD = {
 }
 
 
+@pytest.mark.row("004-23")
 @pytest.mark.parametrize("case", GOOD)
 def test_a_signed_token_names_its_user(keyring, case):
     assert keyring.find_user(GOOD[case]()) == "ann"
@@ -157,6 +159,7 @@ WRONG = {
 }
 
 
+@pytest.mark.row("004-23")
 @pytest.mark.parametrize("case", WRONG)
 def test_any_other_token_names_nobody(keyring, case):
     assert keyring.find_user(WRONG[case]()) is None
@@ -205,6 +208,7 @@ def test_weak_or_missing_key_sets_are_refused_at_the_start(tmp_path, users):
             Keyring(Tokens(), users, Issuer(tmp_path / "bad.json", "i", "a"))
 
 
+@pytest.mark.row("004-22")
 def test_a_server_takes_keys_given_out_while_it_runs(start, tmp_path):
     environ = {"SONDE_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     command = [sys.executable, "-m", "sonde.cli.main"]

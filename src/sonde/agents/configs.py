@@ -45,7 +45,7 @@ answers with exact paths and line numbers, so that only those lines need to be r
 | all matches by meaning, words or both | `semantic_search`, `lexical_search`, `hybrid_search` |
 
 - When an answer has `next_cursor`, call the same tool with nothing but `cursor` to read on.
-- `INDEX_NOT_FOUND`: call `create_index` once; later edits are picked up by themselves.
+- "There is no index yet": call `create_index` once; later edits are picked up by themselves.
 - Every error says in `nextAction` what to do about it."""
 
 

@@ -7,19 +7,29 @@ to the target, larger ones are cut between paragraphs, never inside fenced code 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from sonde.chunking import packing
 from sonde.chunking.packing import WHOLE, Breaks, add_paragraphs
-from sonde.types import Chunk
+from sonde.chunking.patterns import MAX_SYMBOLS
+from sonde.types import Chunk, Symbol
 
 _MARKS = {
     "markdown": rb"^ {0,3}(?P<mark>#{1,6})[ \t]+(?P<title>[^\n]*)",
     "asciidoc": rb"^(?P<mark>={1,6})[ \t]+(?P<title>[^\n]*)",
     "org": rb"^(?P<mark>\*{1,6})[ \t]+(?P<title>[^\n]*)",
+    "latex": rb"^[ \t]*\\(?P<mark>(?:sub)*section|chapter|part)\*?\{(?P<title>[^\n]*?)\}",
+    "man": rb"^\.(?P<mark>SH|SS)[ \t]+(?P<title>[^\n]*)",
+    "pod": rb"^=(?P<mark>head[1-6])[ \t]+(?P<title>[^\n]*)",
+    "jupyter": rb'"cell_type":[ \t]*"(?P<cell>\w+)"'
+    rb'|^[ \t]*"(?P<mark>#{1,6})[ \t]+(?P<title>(?:[^"\\\n]|\\[^n])*)(?:\\n)?",?[ \t\r]*$',
 }
+_MARKS["wiki"] = _MARKS["typst"] = _MARKS["asciidoc"]
+_LEVELS = {b"part": 1, b"chapter": 1, b"section": 2, b"subsection": 3, b"subsubsection": 4,
+           b"SH": 1, b"SS": 2} | {b"head%d" % level: level for level in range(1, 7)}  # fmt: skip
 _FENCES = {
     "markdown": rb"^ {0,3}(?P<fence>`{3,}|~{3,})",
     "asciidoc": rb"^(?P<fence>-{4,}|={4,}|\.{4,})[ \t\r]*$",
@@ -39,11 +49,28 @@ class Section:
     start: int
     level: int
     trail: tuple[str, ...]
+    titled: int = 0  # where its title stands
+
+
+def list_sections(data: bytes, sections: Sequence[Section]) -> tuple[Symbol, ...]:
+    """The sections of a document as symbols, named by their trails, with all that lies in them."""
+    ends = [match.start() for match in re.finditer(rb"\n", data)]
+    found: list[Symbol] = []
+    following: list[Section] = []
+    for one in reversed(sections[1 : MAX_SYMBOLS + 1]):
+        while following and following[-1].level > one.level:
+            following.pop()
+        end = following[-1].start if following else len(data)
+        following.append(one)
+        stop = one.start + len(data[one.start : end].rstrip()) - 1
+        start, line, last = (bisect_left(ends, at) + 1 for at in (one.start, one.titled, stop))
+        found.append(Symbol(" > ".join(one.trail), "section", line, start, max(line, last)))
+    return tuple(reversed(found))
 
 
 @cache
 def _pattern_for(language: str) -> re.Pattern[bytes]:
-    title = _SETEXT if language == "markdown" else _UNDERLINED
+    title = _SETEXT if language in ("markdown", "jupyter") else _UNDERLINED
     kinds = [_FENCES.get(language), _MARKS.get(language), title]
     return re.compile(b"|".join(kind for kind in kinds if kind), re.MULTILINE)
 
@@ -52,7 +79,7 @@ def _level_of(groups: dict[str, bytes | None], styles: list[tuple[bytes, bool]])
     """The level of a heading, 0 if it is none; underlines rank in the order of their first use."""
     mark, under, text = groups.get("mark"), groups["under"] or b"", groups["text"] or b""
     if mark:
-        return len(mark)
+        return _LEVELS.get(mark) or len(mark)
     if "over" not in groups:
         return 1 if under[:1] == b"=" else 2
     if len(under) < len(text.decode("utf-8", "replace").strip()):
@@ -72,10 +99,15 @@ def read_sections(data: bytes, language: str) -> tuple[list[Section], list[tuple
     opened: tuple[int, bytes] | None = None
     front = _FRONT.match(data)
     pattern = _pattern_for(language)
+    prose = language != "jupyter"  # in a notebook, inside a cell of prose
     for match in pattern.finditer(data, front.end() if front else 0):
         groups = match.groupdict()
         fence = groups.get("fence")
-        if opened:
+        if cell := groups.get("cell"):
+            prose = cell == b"markdown"
+        elif not prose:
+            continue
+        elif opened:
             if fence and fence.startswith(opened[1]):
                 fences.append((opened[0], match.end()))
                 opened = None
@@ -85,7 +117,8 @@ def read_sections(data: bytes, language: str) -> tuple[list[Section], list[tuple
             title = (groups.get("title") or groups["text"] or b"").decode("utf-8", "replace")
             titles = [*(one for one in titles if one[0] < level), (level, title.strip("# \t\r"))]
             trail = tuple(name for _, name in titles)
-            sections.append(Section(match.start(), level, trail))
+            titled = match.start("title" if groups.get("title") else "text")
+            sections.append(Section(match.start(), level, trail, titled))
     return sections, fences
 
 
@@ -111,8 +144,11 @@ def _find_breaks(
     return breaks
 
 
-def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
-    """Cut a document at its headings; each chunk's header is the path and its trail."""
+def chunk_document(path: str, data: bytes, language: str) -> tuple[list[Chunk], list[Section]]:
+    """Cut a document at its headings; each chunk's header is the path and its trail.
+
+    Returns its chunks and sections.
+    """
     sections, fences = read_sections(data, language)
     cuts = packing.pack_breaks(_find_breaks(data, sections, fences), data)
     headers: list[str] = []
@@ -126,4 +162,4 @@ def chunk_document(path: str, data: bytes, language: str) -> list[Chunk]:
         place = path[-packing.PATH_CHARS :]
         titled = f"{place}\n{' > '.join(trail)}"[: packing.HEADER_CHARS]
         headers.append(titled if trail else place)
-    return packing.cut_bytes(path, data, cuts, headers, [""] * len(cuts))
+    return packing.cut_bytes(path, data, cuts, headers, [""] * len(cuts)), sections

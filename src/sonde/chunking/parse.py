@@ -1,115 +1,32 @@
-"""A file's text -> chunks, symbols, imports and tags, by syntax, headings or lines.
-
-Parsers are loaded on first use and cached per thread.
-"""
+"""A file's text -> chunks, symbols, imports and tags, by syntax, headings or lines."""
 
 from __future__ import annotations
 
-import importlib
-import threading
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from sonde.chunking import packing
+from sonde.chunking.details import find_details
+from sonde.chunking.grammars import is_written, parse_tree
 from sonde.chunking.imports import find_imports
+from sonde.chunking.keys import find_keys
+from sonde.chunking.nodes import roles_of
 from sonde.chunking.packing import PATH_CHARS, WHOLE, Breaks, cut_plain
+from sonde.chunking.patterns import fill_gaps, find_named, has_patterns
 from sonde.chunking.symbols import (
     Definition,
     find_definitions,
     is_leading,
     list_symbols,
-    roles_of,
 )
 from sonde.chunking.tags import find_tags
-from sonde.runtime.processes import require_memory
 from sonde.text.languages import language_of
 from sonde.types import Chunk, Kind, Symbol
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Parser, Tree
-
-_MODULES = {
-    "csharp": ("tree_sitter_c_sharp", "language"),
-    "php": ("tree_sitter_php", "language_php"),
-    "tsx": ("tree_sitter_typescript", "language_tsx"),
-    "typescript": ("tree_sitter_typescript", "language_typescript"),
-}
-_MAX_PARSED_BYTES = 1024 * 1024  # larger sources are nearly always generated
-_MEAN_LINE_BYTES = 400  # minified and generated sources have longer lines than this on average
-_STRIDE, _BLOCK, _PERIOD, _RUN = 512, 64, 16, 600  # bytes: step, sample, longest token, run
-_READ_BYTES, _MAX_READS = 128, 100
-"""The parser reads a source in pieces of this size, each at most this often on average; code
-usually needs two or three reads, the worst of 6,000 files seventeen."""
-_BASE_MEMORY, _MEMORY_PER_BYTE = 24 << 20, 100
-"""Upper bound of the memory for a grammar and a parse, in total and per byte of the source."""
-
-_parsers = threading.local()
-
-
-@cache
-def load_language(grammar: str) -> Language:
-    """The compiled grammar of that name."""
-    from tree_sitter import Language
-
-    module, function = _MODULES.get(grammar, (f"tree_sitter_{grammar}", "language"))
-    return Language(getattr(importlib.import_module(module), function)())
-
-
-def _parser_for(grammar: str) -> Parser:
-    known: Parser | None = getattr(_parsers, grammar, None)
-    if known is None:
-        from tree_sitter import Parser
-
-        known = Parser(load_language(grammar))
-        setattr(_parsers, grammar, known)
-    return known
-
-
-def _repeats(data: bytes) -> bool:
-    """Whether a long stretch repeats one short token.
-
-    Error recovery takes quadratic time and more on such text (8 kB can take a minute), and
-    the way to stop a parse, the progress callback of tree-sitter 0.26, crashes the process.
-    """
-    for at in range(0, len(data) - _BLOCK - _PERIOD, _STRIDE):
-        block = data[at : at + _BLOCK]
-        for period in range(1, _PERIOD + 1):
-            if block == data[at + period : at + period + _BLOCK] and not block.isspace():
-                low = max(0, at - _STRIDE)
-                window = data[low : at + _RUN + _STRIDE]
-                unit = block[:period] * (_RUN // period)
-                if unit in window:
-                    return True
-    return False
-
-
-def parse_tree(grammar: str, data: bytes) -> Tree | None:
-    """The syntax tree of a source, with or without errors; None for a source that is huge, minified
-    or one token repeated, or would take too long. Raises `MemoryError` where it may not suffice.
-    """
-    sane = min(_MAX_PARSED_BYTES, _MEAN_LINE_BYTES * (data.count(b"\n") + 2))
-    if len(data) > sane or _repeats(data):
-        return None
-    require_memory(_BASE_MEMORY + _MEMORY_PER_BYTE * len(data))
-    left = _MAX_READS * (len(data) // _READ_BYTES + _MAX_READS)
-
-    def read(offset: int, _: object) -> bytes:
-        # the number of reads measures the effort, equally on every machine
-        nonlocal left
-        left -= 1
-        if left <= 0:
-            return b""  # as if the source ended
-        end = offset + _READ_BYTES
-        # never inside a character: the parser crashes if the source ends after its first half
-        while end < len(data) and data[end] & 0xC0 == 0x80 and end > offset + _READ_BYTES - 3:
-            end -= 1
-        return data[offset:end]
-
-    tree = _parser_for(grammar).parse(read)
-    return tree if left > 0 else None
-
+    from tree_sitter import Node
 
 _SIGNATURE_CHARS = 100  # about a line of code
 _MAX_INDENT = 400  # bytes searched for the start of a line; code further right begins none
@@ -224,16 +141,53 @@ def chunk_code(path: str, data: bytes, grammar: str) -> tuple[list[Chunk], tuple
     """Cut a source at its definitions. Returns its chunks and symbols."""
     tree = parse_tree(grammar, data)
     if tree is None:
-        return cut_plain(path, data, path[-PATH_CHARS:]), ()
+        return cut_plain(path, data, path[-PATH_CHARS:]), find_names(data, grammar)
     root = tree.root_node
     found = find_definitions(root, data, grammar)
     whole = len(data) <= packing.TARGET
     cuts = [0] if whole else packing.pack_breaks(find_breaks(root, data, grammar), data)
     headers, symbols = label_cuts(path, data, cuts, found)
-    return packing.cut_bytes(path, data, cuts, headers, symbols), list_symbols(found, data, grammar)
+    names = list_symbols(find_details(root, data, grammar, found), data, grammar)
+    if root.has_error:
+        names = fill_gaps(names, data, grammar)
+    return packing.cut_bytes(path, data, cuts, headers, symbols), names
 
 
-VERSION = 3  # grows when the same text gives other chunks or tags than before
+_KEYS = frozenset("yaml json toml ini cfg dotfile".split())
+_SCRIPT = re.compile(
+    rb"<script\b(?P<kind>[^>]*)>(?P<code>.*?)</script\s*>", re.DOTALL | re.IGNORECASE
+)
+_NOT_BREAKS = re.compile(rb"[^\r\n]")
+
+
+def find_names(data: bytes, language: str) -> tuple[Symbol, ...]:
+    """What a file defines, without a syntax tree of the whole: by patterns, keys and scripts."""
+    if not is_written(data):
+        return ()
+    if language in _KEYS:
+        return find_keys(data, language)
+    names = find_named(data, language) if has_patterns(language) else ()
+    if b"<script" in data and language in ("html", "vue", "svelte", "astro"):
+        names += _name_scripts(data)
+    return names
+
+
+def _name_scripts(data: bytes) -> tuple[Symbol, ...]:
+    """What the scripts in a page define, with the lines of the page."""
+    blank, at, grammar = [], 0, "javascript"
+    for match in _SCRIPT.finditer(data):
+        blank += [_NOT_BREAKS.sub(b" ", data[at : match.start("code")]), match["code"]]
+        at = match.end("code")
+        grammar = "typescript" if b"ts" in match["kind"] else grammar
+    source = b"".join(blank)
+    tree = parse_tree(grammar, source)
+    if tree is None:
+        return ()
+    outline = find_definitions(tree.root_node, source, grammar)
+    return list_symbols(find_details(tree.root_node, source, grammar, outline), source, grammar)
+
+
+VERSION = 4  # grows when the same text gives other chunks or tags than before
 MAX_CHUNKS = 1000  # per file; text after them is not searched
 
 
@@ -262,12 +216,16 @@ def parse_source(
     if kind == "code" and language.grammar:
         chunks, symbols = chunk_code(path, data, language.grammar)
     elif kind == "docs" or language.kind == "docs":
-        from sonde.chunking.markdown import chunk_document
+        from sonde.chunking.markdown import chunk_document, list_sections
 
         tags = find_tags(text, language.name)
-        chunks = chunk_document(path, data, language.name)
+        chunks, sections = chunk_document(path, data, language.name)
+        # a build file that ends in `.txt` has names of its own
+        docs = language.kind == "docs"
+        symbols = list_sections(data, sections) if docs else find_names(data, language.name)
     else:
         chunks = cut_plain(path, data, path[-PATH_CHARS:])
+        symbols = find_names(data, language.name)
     if method == "recursive":
         chunks = packing.split_text(path, text, kind)
     return Parsed(tuple(chunks[:MAX_CHUNKS]), symbols, imports, len(chunks) > MAX_CHUNKS, tags)

@@ -1,4 +1,4 @@
-"""Definitions in a syntax tree: one table of node types, one walk over containers."""
+"""The outline of a file: its definitions outside functions, by one walk over containers."""
 
 from __future__ import annotations
 
@@ -6,123 +6,27 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from sonde.chunking.nodes import Role, roles_of
 from sonde.types import Symbol
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-Role = Literal["type", "function", "value", "scope", "through", "call"]
-"""`scope` qualifies names without defining one (`impl Foo`); `through` is only descended into."""
-
-_JS: dict[Role, str] = {
-    "type": "class_declaration class abstract_class_declaration interface_declaration "
-    "type_alias_declaration enum_declaration internal_module module",
-    "function": "function_declaration generator_function_declaration method_definition "
-    "function_signature abstract_method_signature",
-    "value": "variable_declarator assignment_expression field_definition public_field_definition",
-}
-_CPP: dict[Role, str] = {
-    "type": "struct_specifier union_specifier enum_specifier class_specifier type_definition "
-    "alias_declaration concept_definition",
-    "function": "function_definition preproc_function_def",
-    "value": "declaration preproc_def",
-}
-_TABLE: dict[str, dict[Role, str]] = {
-    "bash": {"function": "function_definition", "value": "variable_assignment"},
-    "c": _CPP,
-    "cpp": _CPP,
-    "csharp": {
-        "type": "class_declaration struct_declaration interface_declaration enum_declaration "
-        "record_declaration record_struct_declaration delegate_declaration",
-        "function": "method_declaration constructor_declaration destructor_declaration "
-        "operator_declaration conversion_operator_declaration local_function_statement",
-        "value": "variable_declarator property_declaration indexer_declaration",
-    },
-    "elixir": {"call": "call"},
-    "go": {
-        "type": "type_spec type_alias",
-        "function": "function_declaration method_declaration",
-        "value": "const_spec var_spec",
-    },
-    "haskell": {
-        "type": "data_type newtype type_synonym type_synomym class type_family data_family",
-        "function": "function foreign_import",
-        "value": "bind pattern_synonym",
-        "scope": "instance",
-    },
-    "java": {
-        "type": "class_declaration interface_declaration enum_declaration record_declaration "
-        "annotation_type_declaration",
-        "function": "method_declaration constructor_declaration compact_constructor_declaration",
-        "value": "variable_declarator",
-    },
-    "javascript": _JS,
-    "kotlin": {
-        "type": "class_declaration object_declaration type_alias",
-        "function": "function_declaration secondary_constructor",
-        "value": "property_declaration",
-    },
-    "lua": {"function": "function_declaration", "value": "assignment_statement"},
-    "php": {
-        "type": "class_declaration interface_declaration trait_declaration enum_declaration",
-        "function": "function_definition method_declaration",
-        "value": "const_element",
-    },
-    "python": {
-        "type": "class_definition type_alias_statement",
-        "function": "function_definition",
-        "value": "assignment",
-    },
-    "ruby": {"type": "class module", "function": "method singleton_method", "value": "assignment"},
-    "rust": {
-        "type": "struct_item enum_item union_item trait_item type_item mod_item associated_type",
-        "function": "function_item function_signature_item macro_definition",
-        "value": "const_item static_item",
-        "scope": "impl_item",
-    },
-    "scala": {
-        "type": "class_definition object_definition trait_definition enum_definition "
-        "type_definition package_object given_definition",
-        "function": "function_definition function_declaration",
-        "value": "val_definition var_definition",
-    },
-    "swift": {
-        "type": "class_declaration protocol_declaration typealias_declaration "
-        "associatedtype_declaration",
-        "function": "function_declaration protocol_function_declaration init_declaration "
-        "subscript_declaration macro_declaration",
-        "value": "property_declaration",
-    },
-    "zig": {"function": "function_declaration", "value": "variable_declaration"},
-}
-_TABLE["tsx"] = _TABLE["typescript"] = _JS
-_THROUGH = (
-    "ERROR ambient_declaration block body_statement class_body class_declarations companion_object "
-    "compound_statement const_declaration const_spec_list declaration_list declarations "
-    "declaration_command decorated_definition do_block elif_clause else else_clause enum_body "
-    "enum_body_declarations enum_class_body enum_declaration_list except_clause export_statement "
-    "expression_statement extension_definition field_declaration field_declaration_list "
-    "finally_clause foreign_mod_item function_body if_statement instance_declarations "
-    "interface_body lexical_declaration linkage_specification namespace_declaration "
-    "namespace_definition package_clause preproc_elif preproc_else preproc_if preproc_ifdef "
-    "protocol_body singleton_class statement_block struct_declaration enum_declaration "
-    "union_declaration template_body template_declaration try_statement type_declaration "
-    "var_declaration var_spec_list variable_declaration with_statement with_template_body "
-    "annotation_type_body stable_symbol_body imports"
-)
 _MEMBER_VALUES = frozenset({"java", "csharp", "kotlin", "php", "ruby", "rust", "scala", "swift"})
-_NAME_FIELDS = ("name", "declarator", "property", "left", "pattern", "bound_identifier")
+NAME_FIELDS = ("name", "declarator", "property", "key", "left", "pattern", "bound_identifier")
 _WHOLE_NAMES = re.compile(
     "^(?:qualified_identifier|scope_resolution|member_expression|dot_index_expression"
     "|method_index_expression|qualified_name|nested_identifier|destructor_name|operator_name"
     "|template_function|user_type|module|generic_type|scoped_type_identifier)$"
 )
+_WRAPPED = frozenset({"reference_declarator", "parenthesized_declarator", "setter"})
+"""Nodes around a name that the grammar gives no field."""
 _FUNCTION_VALUE = re.compile("^(?!builtin).*(?:function|lambda|arrow|closure)")
 _TYPE_VALUE = re.compile(r"^(?:class|struct_declaration|enum_declaration|union_declaration)$")
 _IMPORTING = re.compile(rb"=\s*(?:await\s+)?(?:require|@import|import)\b")
+_MAX_NAME = 200  # characters; longer than the longest name of a test
 _BAD_NAME = re.compile(r"[\s{}()\[\],;=\"']")
 _GENERIC = re.compile(r"<[^<>]*>|\[[^\]]*\]")
 _NAME_NOISE = re.compile(r"\b(?:module\.exports|exports|prototype|window|this|global)\.")
@@ -166,6 +70,17 @@ class Definition:
     role: Role
     node: Node
     lead: int
+    named: int  # where its name stands
+    space: str = ""  # the namespace it lies in
+    inner: bool = False  # not part of the outline
+
+
+_LEADS = re.compile(
+    rb"[ \t]*(?://|/\*|\*|#(?![ \t]*(?:if|el|end|include|define))|--|;|%|@|\[|\"\"\""
+    rb"|template\b|where\b|public\b$|private\b$)"
+)
+"""Lines above a definition that belong to it: comments, attributes, template parameters."""
+_MAX_LEAD_LINES = 60  # bounds the walk in a file that is all comments
 
 
 def is_leading(node: Node) -> bool:
@@ -182,60 +97,58 @@ def list_symbols(
     ends = [match.start() for match in _LINE_END.finditer(data)] if definitions else []
     for one in definitions:
         role = one.role
-        if role == "type" or role == "function" or role == "value":
+        if role == "type" or role == "function" or role == "value" or role == "declaration":
+            name = f"{one.space}.{one.name}" if one.space else one.name
             last = bisect_left(ends, max(one.start, one.end - 1)) + 1
-            if grammar in _EQUATIONS and found and found[-1].name == one.name:
+            if grammar in _EQUATIONS and found and found[-1].name == name:
                 found[-1] = replace(found[-1], end_line=max(last, found[-1].end_line))
                 continue
-            named = data.find(one.name.rpartition(".")[2].encode(), one.start, one.end)
-            line = bisect_left(ends, max(named, one.start)) + 1
-            found.append(Symbol(one.name, role, line, bisect_left(ends, one.lead) + 1, last))
+            line = bisect_left(ends, one.named) + 1
+            found.append(Symbol(name, role, line, bisect_left(ends, one.lead) + 1, last))
     return tuple(found)
 
 
-@cache
-def roles_of(grammar: str) -> dict[str, Role]:
-    """Node type -> role in that grammar."""
-    roles: dict[str, Role] = dict.fromkeys(_THROUGH.split(), "through")
-    for role, node_types in _TABLE[grammar].items():
-        roles |= dict.fromkeys(node_types.split(), role)
-    return roles
-
-
-def _clean_name(text: str) -> str:
+def clean_name(text: str) -> str:
+    """A name as it is shown, without type arguments; empty if it is none."""
+    if text.isidentifier():
+        return text if len(text) <= _MAX_NAME else ""
     name = _NAME_NOISE.sub("", _GENERIC.sub("", text)).replace("::", ".").replace("\\", ".")
-    name = name.replace(":", ".").strip().strip(".*&?$")
-    return "" if len(name) > 120 or _BAD_NAME.search(name) else name
+    name = name.replace(":", ".").strip().strip(".*&$")
+    return "" if len(name) > _MAX_NAME or _BAD_NAME.search(name) else name
 
 
-def _read(node: Node, data: bytes) -> str:
+def node_text(node: Node, data: bytes) -> str:
+    """The text of a node."""
     return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
-def _name_of(node: Node, data: bytes) -> str:
+def locate_name(node: Node, data: bytes, *, inside: bool = False) -> tuple[str, int]:
+    """The name of a definition and where it stands; `inside` if `node` may be the name itself."""
     if node.type == "init_declaration":
-        return "init"
+        return "init", node.start_byte
     if node.type == "impl_item":
         target = node.child_by_field_name("type")
-        return _clean_name(_read(target, data)) if target else ""
+        return (clean_name(node_text(target, data)), target.start_byte) if target else ("", 0)
     found = node
     for _ in range(10):
-        inner = next(filter(None, map(found.child_by_field_name, _NAME_FIELDS)), None)
+        inner = next(filter(None, map(found.child_by_field_name, NAME_FIELDS)), None)
+        if inner is None and found.type in _WRAPPED:
+            inner = found.named_children[-1] if found.named_child_count else None
         if inner is None:
             break
         found = inner
         if found.child_count == 0 or _WHOLE_NAMES.match(found.type):
             break
-    if found is node:
+    if found is node and not (inside and (node.child_count == 0 or _WHOLE_NAMES.match(node.type))):
         for child in node.named_children:
             if child.type.endswith(("identifier", "name", "constant", "variable", "word")):
                 found = child
                 break
             if child.type in ("variable_list", "variable_declaration"):
-                return _name_of(child, data)
+                return locate_name(child, data)
         else:
-            return ""
-    return _clean_name(_read(found, data))
+            return ("Companion" if node.type == "companion_object" else ""), node.start_byte
+    return clean_name(node_text(found, data)), found.start_byte
 
 
 def _role_of_value(node: Node, data: bytes) -> Role | None:
@@ -274,12 +187,11 @@ def find_definitions(root: Node, data: bytes, grammar: str) -> list[Definition]:
                 role = _role_of_value(node, data)
                 if role is None or (role == "value" and prefix and not members):
                     continue
-            name = ""
             if role == "call":
-                role, name = _read_call(data, node.start_byte, node.end_byte)
-                if not name:
-                    continue
-            one = _define(node, role, prefix, name or _name_of(node, data), data, lead)
+                role, name, at = read_call(data, node.start_byte, node.end_byte)
+            else:
+                name, at = locate_name(node, data)
+            one = _define(node, role, prefix, name, data, lead, at)
             if one:
                 definitions.append(one)
             if role in ("type", "scope") and node.type != "type_definition":
@@ -304,12 +216,13 @@ def _follow_leads(container: Node, data: bytes, outer: int) -> Iterator[tuple[No
             lead = led = -1
 
 
-def _read_call(data: bytes, start: int, end: int) -> tuple[Role, str]:
-    """Role and name of what a call of Elixir defines; an empty name if it defines nothing."""
+def read_call(data: bytes, start: int, end: int) -> tuple[Role, str, int]:
+    """Role, name and its place of what a call of Elixir defines; no name if it defines nothing."""
     match = _ELIXIR.match(data, start, end)
     if match is None:
-        return "call", ""
-    return _ELIXIR_ROLES.get(match[1], "function"), match[2].decode("utf-8", "replace")
+        return "call", "", 0
+    role = _ELIXIR_ROLES.get(match[1], "function")
+    return role, match[2].decode("utf-8", "replace"), match.start(2)
 
 
 def _declares_only(node: Node) -> bool:
@@ -323,7 +236,7 @@ def _declares_only(node: Node) -> bool:
 
 
 def _define(
-    node: Node, role: Role, prefix: str, name: str, data: bytes, lead: int
+    node: Node, role: Role, prefix: str, name: str, data: bytes, lead: int, at: int
 ) -> Definition | None:
     kind = node.type
     if not name or _declares_only(node):
@@ -340,4 +253,16 @@ def _define(
     elif kind == "type_item" and prefix:
         role = "value"
     qualified = f"{prefix}.{name}" if prefix else name
-    return Definition(node.start_byte, node.end_byte, qualified, role, node, lead)
+    return Definition(node.start_byte, node.end_byte, qualified, role, node, lead, at)
+
+
+def find_lead(data: bytes, start: int, leading: re.Pattern[bytes] | None = None) -> int:
+    """The start of the comments and attributes right above a line; of the line itself if none."""
+    at = data.rfind(b"\n", 0, start) + 1
+    for _ in range(_MAX_LEAD_LINES):
+        above = data.rfind(b"\n", 0, at - 1) + 1 if at else 0
+        line = data[above : at - 1] if at else b""
+        if not at or not (leading or _LEADS).match(line):
+            break
+        at = above
+    return at

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from sonde.chunking.grammars import parse_tree
 from sonde.chunking.imports import count_imports
 from sonde.chunking.markdown import chunk_document
 from sonde.chunking.packing import MAX_BYTES, TARGET, WHOLE, cut_plain, encode
-from sonde.chunking.parse import parse_tree
-from sonde.chunking.symbols import Definition, find_definitions
+from sonde.chunking.symbols import Definition, find_definitions, find_lead
 from sonde.text.languages import Language, language_of
 from sonde.types import Chunk, Kind, Span
 
@@ -97,11 +97,6 @@ def read_overview(text: str) -> dict[str, str | int]:
     return read
 
 
-_COMMENT_LINE = re.compile(
-    rb"[ \t]*(?://|/\*|\*|#(?![ \t]*(?:if|el|end|include|define))|--|;|%|@|\[|\"\"\")"
-)
-_TEMPLATE = re.compile(rb"[ \t]*(?:template\b|where\b|public\b$|private\b$)")
-_MAX_LEAD_LINES = 60  # bounds the walk in a file that is all comments
 _BODY = re.compile(
     r"^(?:block|body|.*_body|compound_statement|statement_block|field_declaration_list"
     r"|declaration_list|enumerator_list|enum_variant_list|class_declarations|do_block"
@@ -113,18 +108,6 @@ _KIND = re.compile(
 )
 _SHORT_BYTES = 400  # a definition without a body is shown whole up to this size
 _WORDS = {"mod": "module", "typealias": "type alias", "alias": "type alias", "data": "data type"}
-
-
-def find_lead(data: bytes, start: int) -> int:
-    """The start of the comments and attributes right above a line; of the line itself if none."""
-    at = data.rfind(b"\n", 0, start) + 1
-    for _ in range(_MAX_LEAD_LINES):
-        above = data.rfind(b"\n", 0, at - 1) + 1 if at else 0
-        line = data[above : at - 1] if at else b""
-        if not at or not (_COMMENT_LINE.match(line) or _TEMPLATE.match(line)):
-            break
-        at = above
-    return at
 
 
 def find_body(node: Node) -> Node | None:
@@ -175,7 +158,7 @@ def name_kind(node: Node) -> str:
 
 ViewType = Literal["documentation", "symbols", "definitions", "data"]
 VIEW_TYPES: tuple[ViewType, ...] = ("documentation", "symbols", "definitions", "data")
-VERSION = 1  # grows when the same text gives other views than before
+VERSION = 2  # grows when the same text gives other views than before
 
 _MAX_PLAIN_CHUNKS = 20  # of a file that is shown as plain text; data files can be any size
 _MAX_VIEWS = 1000  # per file, as many as chunks
@@ -217,7 +200,7 @@ def derive_views(path: str, text: str, kind: Kind) -> list[View]:
     if path.endswith(".ipynb"):
         views = [View("documentation", chunk) for chunk in _cut_notebook(path, text)]
     elif kind == "docs" or language.kind == "docs":
-        chunks = chunk_document(path, data, language.name)
+        chunks, _ = chunk_document(path, data, language.name)
         views = [View("documentation", chunk) for chunk in chunks]
     elif language.grammar and (tree := parse_tree(language.grammar, data)):
         views = list(_view_code(path, text, data, language, tree))
@@ -242,7 +225,7 @@ def _cut_notebook(path: str, text: str) -> list[Chunk]:
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         return []
-    return chunk_document(path, encode(prose), "markdown") if prose.strip() else []
+    return chunk_document(path, encode(prose), "markdown")[0] if prose.strip() else []
 
 
 def _span(newlines: Sequence[int], start: int, end: int) -> Span:
@@ -256,13 +239,24 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
     root, grammar = tree.root_node, language.grammar or ""
     found = _drop_repeats(find_definitions(root, data, grammar), grammar)
 
-    def make(type_: ViewType, start: int, end: int, title: str, symbol: str = "") -> View:
-        piece = data[start:end].decode("utf-8", "replace")
-        return View(type_, Chunk(path, piece, span(start, end), title, symbol))
+    taken: set[tuple[ViewType, int]] = set()
+
+    def make(type_: ViewType, start: int, end: int, symbol: str, own: int) -> Iterator[View]:
+        """A view; from its own start if another begins where this one would, so that no two have
+        the same place; none if that begins there too."""
+        start = own if (type_, start) in taken else start
+        if (type_, start) not in taken:
+            taken.add((type_, start))
+            piece = data[start:end].decode("utf-8", "replace")
+            yield View(type_, Chunk(path, piece, span(start, end), f"{path} {symbol}", symbol))
 
     functions = [one.start for one in found if one.role == "function"]
     listed: dict[str, list[OverviewEntry]] = {"type": [], "function": []}
     views: list[View] = []
+    opening = data[: min(_end_opening(root), MAX_BYTES)].decode("utf-8", "ignore")
+    has_opening = len(opening) > _LONG_COMMENT and not _LICENCE.search(opening)
+    if has_opening:
+        taken.add(("documentation", 0))
     ends = 0
     for one in found:
         if one.role not in listed:
@@ -273,26 +267,23 @@ def _view_code(path: str, text: str, data: bytes, language: Language, tree: Tree
         inner = bisect.bisect_right(functions, one.start)
         holds = inner < len(functions) and functions[inner] < one.end
         start, end = cut_signature(one, data, holds_functions=holds)
-        title = f"{path} {one.name}"
-        views.append(make("definitions", max(start, ends), end, title, one.name))
+        views += make("definitions", max(start, ends), end, one.name, one.start)
         if one.start - start > _LONG_COMMENT and start >= ends:
-            views.append(make("documentation", start, one.start, title, one.name))
+            views += make("documentation", start, one.start, one.name, start)
         if kind == "enum" and one.end - one.start <= MAX_BYTES:
-            views.append(make("data", max(start, ends), one.end, title, one.name))
+            views += make("data", max(start, ends), one.end, one.name, one.start)
         ends = end if not holds else ends
     package = find_package(path, text, language.name)
     imports = count_imports(text, language.name)
     overview = write_overview(package, imports, listed["type"], listed["function"])
     whole = span(0, len(data))
     yield View("symbols", Chunk(path, overview, whole, f"{path} symbols"))
-    end = min(_end_opening(root), MAX_BYTES)
-    opening = data[:end].decode("utf-8", "ignore")
-    if len(opening) > _LONG_COMMENT and not _LICENCE.search(opening):
+    if has_opening:
         place = span(0, len(encode(opening)))
         yield View("documentation", Chunk(path, opening, place, path))
     yield from views
-    for start, end, name in _pack_values(found, data):
-        yield make("data", start, end, f"{path} {name}", name)
+    for start, end, name, own in _pack_values(found, data):
+        yield from make("data", start, end, name, own)
 
 
 def _drop_repeats(found: Sequence[Definition], grammar: str) -> list[Definition]:
@@ -320,9 +311,10 @@ def _end_opening(root: Node) -> int:
     return end
 
 
-def _pack_values(found: Sequence[Definition], data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Constants and other values outside functions, neighbours packed together."""
-    pieces: list[tuple[int, int, str]] = []
+def _pack_values(found: Sequence[Definition], data: bytes) -> Iterator[tuple[int, int, str, int]]:
+    """Constants and other values outside functions, neighbours packed together: from where to
+    where, under which name, and where the first one itself starts."""
+    pieces: list[tuple[int, int, str, int]] = []
     for one in found:
         if one.role != "value":
             continue
@@ -331,10 +323,10 @@ def _pack_values(found: Sequence[Definition], data: bytes) -> Iterator[tuple[int
         while end < len(data) and data[end] & 0xC0 == 0x80:
             end -= 1
         if pieces:
-            first, last, name = pieces[-1]
+            first, last, name, own = pieces[-1]
             near = not data[last:start].strip(b" \t\r\n,;") if last <= start else True
             if near and end - first <= TARGET:
-                pieces[-1] = (first, max(last, end), name)
+                pieces[-1] = (first, max(last, end), name, own)
                 continue
-        pieces.append((start, end, one.name))
+        pieces.append((start, end, one.name, one.start))
     yield from pieces

@@ -65,12 +65,9 @@ def _run(argv: Sequence[str] | None) -> int:
         return run_completion(args.shell)
 
     from sonde.cli.session import Session
+    from sonde.runtime.logs import open_logs
 
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if args.verbose else logging.CRITICAL + 1,
-        format="%(levelname)s %(name)s: %(message)s",
-    )
+    open_logs(None, "debug" if args.verbose else "critical")
     command = next(known for known in COMMANDS if known.name == args.command)
     session = Session(args, os.environ, models=command.models)
     if args.json and hasattr(sys.stdout, "reconfigure"):

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from sonde.cli.terminal import ProgressLine, Prompt, Screen, escape_controls, open_screen
 from sonde.errors import InvalidRequest, OutsideRoots, ProjectNotDetected
+from sonde.policy.roots import exists_below
+from sonde.runtime.logs import open_logs
 from sonde.runtime.work import Work
 from sonde.settings import Settings, load_settings
 
@@ -52,7 +54,11 @@ class Session:
         """The app, opened on first use."""
         from sonde.wiring import build_app
 
-        settings = self.settings if self._models else replace(self.settings, embedding="none")
+        open_logs(self.settings.home, "debug" if self.args.verbose else "critical")
+        settings = self.settings
+        if not self._models:
+            sources = {**settings.sources, "embedding": "argument"}
+            settings = replace(settings, embedding="none", sources=sources)
         try:
             here = Path.cwd()
         except FileNotFoundError as error:
@@ -151,7 +157,7 @@ class Session:
         sources = self.opened.tree.sources
         for place in (given, given.parent.resolve() / given.name, named):
             for source in sources:
-                if place.is_relative_to(source.root) and os.path.lexists(place):
+                if place.is_relative_to(source.root) and exists_below(source.root, str(place)):
                     below = place.relative_to(source.root).as_posix()
                     return (source.prefix + ("" if below == "." else below)).rstrip("/")
         if os.path.lexists(given):

@@ -1,22 +1,24 @@
 """Folders and files of a tree: listings, details and previews.
 
-What the scan has not reached yet is read from the disk and marked as pending.
+What the scan has not reached yet is read from the disk and marked as pending. What is shown of a
+scan is compared with the disk and marked where it has changed or is gone.
 """
 
 from __future__ import annotations
 
 import mimetypes
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sonde.disk.scope import Place, miss_node, place_node
 from sonde.disk.trees import Disk, Page, list_node_names
 from sonde.errors import NodeMissing
-from sonde.policy.metadata import Facts, list_live, look_live
+from sonde.policy.metadata import Facts, list_live, look_at_names, look_live
 from sonde.policy.read import decode_text, may_show, open_shown
 from sonde.policy.roots import show_path
-from sonde.stores.disk.base import FILE, PENDING, STATES, DiskIndex, Node, Sort
+from sonde.stores.disk.base import FILE, OK, PENDING, STATES, DiskIndex, Node, Sort, TreeStore
 from sonde.stores.disk.filters import KINDS
 
 _PREVIEW_BYTES = 64 * 1024  # as documented: about a thousand lines of text
@@ -25,6 +27,9 @@ _DUMP_COLUMNS = 16  # bytes of a row, as `hexdump` shows them
 _MAX_PICTURE_BYTES = 4 << 20  # 4 MiB: it is held in memory and sent whole
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _MAX_CUT_BYTES = 4  # longest UTF-8 sequence: so much of a preview's end may be half a character
+
+CHANGED, GONE = "changed", "gone"
+"""What became of a node since its scan; `ok` for what the disk still has as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +60,23 @@ class FolderListing:
     """Nodes from the root down; empty if the folder was read from the disk."""
     sort: Sort
     page: Page[FolderEntry]
+    scanned_ms: int | None = None
+    """When the last scan began; None if the folder was read from the disk."""
+    since: str = STATES[OK]
+    """What became of the folder since then."""
 
     @property
     def state(self) -> str:
         """The state of the folder; `pending` if it was read from the disk."""
+        if self.since == GONE:
+            return GONE
         return STATES[self.node.state] if self.node else STATES[PENDING]
 
     @property
-    def crumbs(self) -> list[tuple[int | None, str]]:
-        """The number and the name of each folder from the root down."""
-        root = self.place.index.root
-        names = [root.rpartition("/")[2] or root, *self.place.names]
-        if not self.trail:
-            return [(None, name) for name in names]
-        return [(node.id, node.name or names[0]) for node in self.trail]
+    def stale(self) -> bool:
+        """Whether the disk differs from what is shown, or has names that are not."""
+        states = {self.since, *(row.state for row in self.page.rows)}
+        return not states.isdisjoint((CHANGED, GONE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,14 @@ class NodeDetail:
     node: Node
     names: tuple[str, ...]
     digest: bytes | None
+    scanned_ms: int | None
+    since: str
+    """What became of it since the scan."""
+
+    @property
+    def state(self) -> str:
+        """Its state in the scan, unless it is changed or gone by now."""
+        return STATES[self.node.state] if self.since == STATES[OK] else self.since
 
     @property
     def path(self) -> str:
@@ -115,8 +131,12 @@ def list_folder(
     limit: int,
     sort: Sort = "name",
     cursor: str | None = None,
+    compare: bool = True,
 ) -> FolderListing:
-    """One page of a folder; `node` is None if the scan has not reached it."""
+    """One page of a folder, compared with the disk unless that is not wanted.
+
+    `node` is None if the scan has not reached the folder.
+    """
     index = place.index.id
     if node is None or node.state == PENDING:
         scope = f"live:{index}:{place.inner_path}"
@@ -138,7 +158,44 @@ def list_folder(
         for each in tree.children(node.id, limit + 1, sort, after)
     ]
     page = disk.cut_page(rows, limit, scope, lambda row: _sort_key(row, sort))
-    return FolderListing(place, node, tuple(tree.trail(node.id)), sort, page)
+    since = STATES[OK]
+    if compare:
+        disk_has = _look(place.index, place.inner_path, [row.name for row in page.rows])
+        shown = tuple(
+            replace(row, state=_compare(row.node, disk_has, row.state)) for row in page.rows
+        )
+        page, since = replace(page, rows=shown), _compare(node, disk_has, since, ".")
+    trail, scanned = tuple(tree.trail(node.id)), _find_scan_time(tree)
+    return FolderListing(place, node, trail, sort, page, scanned, since)
+
+
+def _find_scan_time(tree: TreeStore) -> int | None:
+    """When the last complete scan began, or else the first one."""
+    scans = tree.scans()
+    complete = (scan.started_ms for scan in scans if scan.finished_ms)
+    return next(complete, scans[0].started_ms if scans else None)
+
+
+def _look(index: DiskIndex, folder: str, names: Sequence[str]) -> Mapping[str, Facts] | None:
+    """What the disk has under these names of a folder; None where that cannot be known."""
+    try:
+        return look_at_names(Path(index.root), folder, names)
+    except OSError:
+        return None
+
+
+def _compare(
+    node: Node | None, live: Mapping[str, Facts] | None, state: str, name: str = ""
+) -> str:
+    """The state of a node, or that it has changed or is gone."""
+    if node is None or live is None:
+        return state
+    found = live.get(name or node.name)
+    if found is None:
+        return GONE
+    same_size = node.kind != FILE or found.size == node.size
+    same = same_size and found.kind == KINDS[node.kind] and found.mtime_ms == node.mtime_ms
+    return state if same or state != STATES[OK] else CHANGED
 
 
 def _sort_key(row: FolderEntry, sort: Sort) -> list[str | int]:
@@ -152,7 +209,10 @@ def inspect_node(disk: Disk, index: DiskIndex, node: Node) -> NodeDetail:
     """Everything known of a node."""
     tree = disk.tree(index.id)
     digest = tree.digest(node) if node.kind == FILE else None
-    return NodeDetail(index, node, list_node_names(tree, node), digest)
+    names = list_node_names(tree, node)
+    live = _look(index, "/".join(names[:-1]), names[-1:])
+    since = _compare(node, live, STATES[OK], names[-1] if names else ".")
+    return NodeDetail(index, node, names, digest, _find_scan_time(tree), since)
 
 
 def read_live_detail(place: Place) -> LiveDetail:

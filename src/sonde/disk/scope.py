@@ -209,6 +209,15 @@ def find_place(disk: Disk, session: ShellSession, path: str) -> Place:
     return replace(place, names=_settle_names(disk, place.index, place.names))
 
 
+def place_session(disk: Disk, session: ShellSession) -> Place | None:
+    """The place of a session's cwd; None outside of scanned trees."""
+    index = disk.saved.get(DiskIndex, session.index, session.owner) if session.index else None
+    cwd = Path(session.cwd)
+    if index is None or not cwd.is_relative_to(index.root):
+        return None
+    return Place(index, cwd.relative_to(index.root).parts)
+
+
 def place_node(disk: Disk, index: DiskIndex, node: Node) -> Place:
     """The place of a node."""
     return Place(index, list_node_names(disk.tree(index.id), node))

@@ -92,9 +92,13 @@ def _make_set(disk: Disk, owner: str, index: str, name: str) -> ResourceSet:
 
 
 def change_set(
-    disk: Disk, found: ResourceSet, add: Sequence[str] = (), remove: Sequence[str] = ()
+    disk: Disk,
+    found: ResourceSet,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+    name: str | None = None,
 ) -> ResourceSet:
-    """Add and remove nodes: all of them, or none if one is unknown."""
+    """Rename a set, add and remove nodes: everything, or nothing if a node is unknown."""
     added = _read_nodes(disk, found, add)
     removed = [_number_of(found, node) for node in remove]
     tree = disk.tree(found.index)
@@ -102,6 +106,9 @@ def change_set(
         tree.add(found.id, added)
     if removed:
         tree.discard(found.id, removed)
+    if name:
+        found = replace(found, name=name[:_MAX_NAME_CHARS])
+        disk.saved.put(found)
     return found
 
 
@@ -149,18 +156,31 @@ def delete_set(disk: Disk, found: ResourceSet, work: Work, confirm: str | None) 
 
 
 def save_query(
-    disk: Disk, caller: Caller, index: str, where: Filter, name: str | None = None
+    disk: Disk,
+    caller: Caller,
+    index: str,
+    where: Filter,
+    name: str | None = None,
+    *,
+    listed: bool = True,
 ) -> SavedQuery:
-    """The saved query for this filter on an index, created if there is none."""
+    """The query for this filter on an index, created if there is none.
+
+    One that is `listed` has a name: the given one, or else its filter.
+    """
     found = find_index(disk, caller, index)
     text = render_filter(where)
-    for query in disk.saved.newest(SavedQuery, caller.user, _MAX_KNOWN_QUERIES):
-        if query.index == found.id and query.filter == text and name in (None, query.name):
+    known = disk.saved.newest(SavedQuery, caller.user, _MAX_KNOWN_QUERIES)
+    same = [query for query in known if query.index == found.id and query.filter == text]
+    for query in same:
+        if name in (None, query.name) and (query.name or not listed):
             return query
-    title = (name or text or "everything")[:_MAX_NAME_CHARS]
-    query = SavedQuery(mint_handle(), caller.user, found.id, title, text, disk.clock_ms())
-    disk.saved.put(query)
-    return query
+    made = SavedQuery(mint_handle(), caller.user, found.id, "", text, disk.clock_ms())
+    made = next((query for query in same if not query.name), made)
+    if listed:
+        made = replace(made, name=(name or made.title)[:_MAX_NAME_CHARS])
+    disk.saved.put(made)
+    return made
 
 
 def save_session_query(
@@ -171,13 +191,13 @@ def save_session_query(
     index: str | None,
     session_id: str | None,
 ) -> SavedQuery:
-    """The saved query for a filter on an index, by default that of the session."""
+    """The query for a filter on an index, by default that of the session; listed if named."""
     handle = index or find_shell_session(disk, caller, session_id).index
     if not handle:
         raise InvalidRequest(
             "no index is current", user_message="Pass indexId, or cd into a scanned folder."
         )
-    return save_query(disk, caller, handle, parse_filter(text), name)
+    return save_query(disk, caller, handle, parse_filter(text), name, listed=bool(name))
 
 
 def change_query(
@@ -203,14 +223,14 @@ def find_query(disk: Disk, caller: Caller, handle: str) -> SavedQuery:
 def list_queries(disk: Disk, caller: Caller, *, limit: int, cursor: str | None) -> Page[SavedQuery]:
     """One page of the saved queries, newest first."""
     found = disk.saved.newest(
-        SavedQuery, caller.user, limit + 1, disk.read_cursor(cursor, "queries")
+        SavedQuery, caller.user, limit + 1, disk.read_cursor(cursor, "queries"), named=True
     )
     return disk.cut_page(found, limit, "queries", lambda row: [-row.created_ms, row.id])
 
 
 def delete_query(disk: Disk, query: SavedQuery, work: Work, confirm: str | None) -> None:
     """Delete a saved query, after consent; the sets that it filled stay."""
-    question = f"Forget the saved query '{query.name}'?"
+    question = f"Forget the saved query '{query.title}'?"
     require_consent(disk.workspace, work, "delete_query", query.id, question, confirm)
     disk.saved.delete(SavedQuery, query.id, query.owner)
 
@@ -224,7 +244,7 @@ def run_query(disk: Disk, query: SavedQuery, work: Work) -> trees.SetDetail:
     last = query.selection
     made = disk.saved.get(ResourceSet, last, caller.user) if last else None
     if made is None:
-        made = _make_set(disk, caller.user, index.id, query.name)
+        made = _make_set(disk, caller.user, index.id, query.title[:_MAX_NAME_CHARS])
         disk.saved.put(made)
     disk.tree(index.id).select(made.id, where, context)
     disk.saved.put(replace(query, executed_ms=disk.clock_ms(), selection=made.id))

@@ -17,13 +17,14 @@ CUT_SHORT = "cut_short"  # the reason of a file that is indexed, but not to its 
 _EXAMPLES = 20  # omitted files that a report names, enough to see a pattern
 _REPORT_EVERY_FILES = 2_000  # walking this many files takes about as long as a person notices
 _WORTH_NAMING = frozenset(
-    {"secret_content", "unreadable", "bad_name", "too_large", "symlink", CUT_SHORT}
+    {"secret_content", "unreadable", "bad_name", "too_large", "symlink", "hard_link", "same_name"}
+    | {CUT_SHORT}
 )
 
 Stores = Mapping[Kind, ChunkStore]
 States = Mapping[Kind, Mapping[str, FileState]]
-Refusals = dict[str, tuple[int, int, str]]
-"""Files whose content was refused: path -> size, time, reason; not read again until they change."""
+Refusals = dict[str, tuple[int, str]]
+"""Files whose content was refused: path -> stamp, reason; not read again until they change."""
 
 
 @dataclass(slots=True)
@@ -93,7 +94,7 @@ def compare_index(
 ) -> Diff:
     """Compare the stores with the disk, or with the named files and folders (ending in a slash).
 
-    Sizes and times are compared; contents are when they are read. `force` takes every file for
+    Stamps are compared; contents are when they are read. `force` takes every file for
     changed. `refused` is updated in place, by comparing and by an update with the diff.
     """
     began = time.monotonic()
@@ -129,7 +130,7 @@ def compare_index(
 
 
 def compare_tree(tree: Tree, known: States, refused: Refusals, work: Work) -> Diff:
-    """Walk the disk once and compare sizes and times with known states."""
+    """Walk the disk once and compare stamps with known states."""
     diff = Diff()
     seen: dict[Kind, set[str]] = {"code": set(), "docs": set()}
     total = 0
@@ -182,13 +183,12 @@ def _compare_paths(tree: Tree, known: States, refused: Refusals, paths: set[str]
 def _compare_file(
     diff: Diff, kind: Kind, entry: ListedFile, state: FileState | None, refused: Refusals
 ) -> None:
-    now = (entry.size, entry.mtime_ns)
-    *before, reason = refused.get(entry.path, (-1, -1, ""))
-    if state is not None and now == (state.size, state.mtime_ns):
+    before, reason = refused.get(entry.path, (0, ""))
+    if state is not None and entry.stamp == state.stamp:
         diff.unchanged += 1
         if reason == CUT_SHORT:
             diff.omitted.add(Skipped(entry.path, reason))
-    elif tuple(before) == now and reason != CUT_SHORT:
+    elif before == entry.stamp and reason != CUT_SHORT:
         diff.omitted.add(Skipped(entry.path, reason))
     else:
         diff.changed.append((kind, entry))

@@ -19,7 +19,6 @@ from typing import ClassVar
 
 from sonde.indexing.diff import EVERYTHING
 from sonde.indexing.sources import Tree
-from sonde.policy.admit import GIT_FILE, OWN_FILE
 from sonde.policy.changes import (
     FolderWatch,
     Repository,
@@ -29,6 +28,7 @@ from sonde.policy.changes import (
     is_rewriting,
     read_commit,
 )
+from sonde.policy.ignore import GIT_FILE, OWN_FILE
 from sonde.stores.records import load_dirty, load_heads, save_dirty
 
 _BY_FOLDER = sys.platform == "linux"

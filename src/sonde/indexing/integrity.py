@@ -30,15 +30,18 @@ def check_index(
     *,
     refused: Refusals | None = None,
     thorough: bool = False,
+    changes_wait: bool = False,
 ) -> Findings:
     """Compare the stores with the files and with themselves, and repair what differs.
 
-    `thorough` also looks at every single word. Raises `IndexCorrupt` when a store cannot be
-    repaired piece by piece. `refused` is brought up to date in place, as by `update_index`.
+    `thorough` also looks at every single word. With `changes_wait`, files that were changed, added
+    or removed are left to the strategy that lets them wait. Raises `IndexCorrupt` when a store
+    cannot be repaired piece by piece. `refused` is brought up to date in place, as by
+    `update_index`.
     """
     began = time.monotonic()
     refused = {} if refused is None else refused
-    seen, suspects = _compare_files(tree, stores, refused, work)
+    seen, suspects = _compare_files(tree, stores, refused, work, changes_wait=changes_wait)
     drifts = {}
     for kind, store in stores.items():
         work.report(Progress("checking", len(seen), len(seen), message=kind))
@@ -79,7 +82,7 @@ def check_index(
 
 
 def _compare_files(
-    tree: Tree, stores: Stores, refused: Refusals, work: Work
+    tree: Tree, stores: Stores, refused: Refusals, work: Work, *, changes_wait: bool
 ) -> tuple[set[str], list[str]]:
     """Every file there is, and those that seem to differ from what is indexed."""
     known: States = {kind: store.files() for kind, store in stores.items()}
@@ -93,9 +96,11 @@ def _compare_files(
             continue
         seen.add(entry.path)
         states = {k: files[entry.path] for k, files in known.items() if entry.path in files}
-        if _judge(tree, entry, states, refused):
+        as_indexed = any(state.stamp == entry.stamp for state in states.values())
+        if (as_indexed or not changes_wait) and _judge(tree, entry, states, refused):
             suspects.append(entry.path)
-    suspects += {path for files in known.values() for path in files if path not in seen}
+    if not changes_wait:
+        suspects += {path for files in known.values() for path in files if path not in seen}
     return seen, suspects
 
 
@@ -119,8 +124,8 @@ def _judge(
     kind = tree.kind_of(entry.path)
     if isinstance(entry, Skipped) or kind is None:
         return "gone" if states else None
-    size, mtime_ns, _ = refused.get(entry.path, (-1, -1, ""))
-    if not states and (size, mtime_ns) == (entry.size, entry.mtime_ns):
+    stamp, _ = refused.get(entry.path, (0, ""))
+    if not states and stamp == entry.stamp:
         return None
     content = tree.read(entry.path)
     if isinstance(content, Skipped):

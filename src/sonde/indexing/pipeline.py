@@ -61,6 +61,7 @@ _REFUSALS = frozenset({"binary", "secret_content"})
 _SAMPLE_FILES = 64  # files compared to estimate how much of another index can be reused
 _FIRST_FILES = 8  # if none of the first files of the sample is the same, the rest is not read
 _WORTH_COPYING = 0.5  # the share of equal files from which copying saves more than it costs
+_SURELY_MOVED = 0.9  # the share of equal files from which a project is the one that is gone
 _MAX_CANDIDATES = 16  # looking at one reads its fingerprints and a few files
 
 log = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ def update_index(
             retry_in_halves(batch.contents, write)
             for state in tally.cut_short:
                 diff.omitted.add(Skipped(state.path, CUT_SHORT))
-                diff.refused[state.path] = (state.size, state.mtime_ns, CUT_SHORT)
+                diff.refused[state.path] = (state.stamp, CUT_SHORT)
             tally.cut_short.clear()
             work.report(tally.progress())
     return IndexReport(
@@ -188,9 +189,9 @@ def _read(
     if isinstance(content, Skipped):
         diff.omitted.add(content)
         if content.reason in _REFUSALS and not _is_racy(entry.mtime_ns, began):
-            diff.refused[entry.path] = (entry.size, entry.mtime_ns, content.reason)
+            diff.refused[entry.path] = (entry.stamp, content.reason)
     elif _is_racy(content.mtime_ns, began):
-        return replace(content, mtime_ns=0)
+        return replace(content, stamp=0)
     return content
 
 
@@ -318,6 +319,16 @@ def seed_index(folder: Path, tree: Tree, work: Work, *, store: str, recipe: str)
         copy_stores(best, folder, store)
     except SondeError as error:
         log.info("%s is not copied: %s", best, error)
+
+
+def find_moved_index(folder: Path, tree: Tree, *, store: str, recipe: str) -> Path | None:
+    """The index of a project that is gone and whose files lie here now, if there is one."""
+    for candidate in _list_candidates(folder, tree, store, recipe):
+        metadata = load_metadata(candidate)
+        gone = metadata and not Path(metadata.project_path).exists()
+        if gone and _measure_similarity(candidate, tree) >= _SURELY_MOVED:
+            return candidate
+    return None
 
 
 def _list_candidates(folder: Path, tree: Tree, store: str, recipe: str) -> list[Path]:

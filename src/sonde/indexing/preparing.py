@@ -101,6 +101,7 @@ def state_of(content: FileContent, kind: Kind) -> FileState:
         mtime_ns=content.mtime_ns,
         language=language_of(content.path).name,
         kind=kind,
+        stamp=content.stamp,
     )
 
 

@@ -14,6 +14,7 @@ from sonde.errors import InvalidRequest, OutsideRoots
 from sonde.policy.admit import Rules, Source, find_denied
 from sonde.policy.read import FileReader
 from sonde.policy.walk import Checker, check_path, walk_files, walk_folders
+from sonde.text.globs import compose
 from sonde.types import FileContent, FileText, Kind, ListedFile, Skipped
 
 Identity = Mapping[Path, tuple[int, int] | None]
@@ -85,8 +86,8 @@ class Tree:
         with self.open_reader() as reader:
             return reader.read(path)
 
-    def read_again(self, path: str, known: tuple[int, int] | None) -> FileText | Skipped:
-        """One file's text as UTF-8; of the size and time that are known, it was admitted before."""
+    def read_again(self, path: str, known: int | None) -> FileText | Skipped:
+        """One file's text as UTF-8; under the stamp `known`, it was admitted before."""
         with self.open_reader() as reader:
             return reader.read_utf8(path, vouched=known)
 
@@ -109,7 +110,7 @@ class Tree:
             if place == root:
                 return source.prefix
             if place.startswith(root.rstrip(os.sep) + os.sep):
-                below = place[len(root.rstrip(os.sep)) + 1 :].replace(os.sep, "/")
+                below = compose(place[len(root.rstrip(os.sep)) + 1 :].replace(os.sep, "/"))
                 folder = below.rpartition("/")[0] + "/"
                 return None if find_denied(folder, source.rules) else source.prefix + below
         return None
@@ -135,8 +136,8 @@ class TreeReader:
         reader, below = self._find(path)
         return reader.read(below)
 
-    def read_utf8(self, path: str, *, vouched: tuple[int, int] | None = None) -> FileText | Skipped:
-        """One file's text as UTF-8; of the size and time `vouched`, it was admitted before."""
+    def read_utf8(self, path: str, *, vouched: int | None = None) -> FileText | Skipped:
+        """One file's text as UTF-8; under the stamp `vouched`, it was admitted before."""
         reader, below = self._find(path)
         return reader.read_utf8(below, vouched=vouched)
 
@@ -178,7 +179,7 @@ def list_sources(
 ) -> tuple[Source, ...]:
     """The project's folders: itself, or those that `roots` in its config.json names."""
     if not roots:
-        return (Source("", root, _exclude_home(home, root, rules)),)
+        return (Source("", root, _adapt_rules(home, root, rules)),)
     sources: dict[str, Source] = {}
     for text in roots:
         folder = _root_folder(root, text)
@@ -191,7 +192,7 @@ def list_sources(
             not inside and (root / prefix).exists()
         ):
             prefix, number = f"{name}-{number}/", number + 1
-        sources[prefix] = Source(prefix, folder, _exclude_home(home, folder, rules))
+        sources[prefix] = Source(prefix, folder, _adapt_rules(home, folder, rules))
     # longer prefixes first, so that a file is found under the nearest of nested roots
     return tuple(sorted(sources.values(), key=lambda source: -len(source.prefix)))
 
@@ -208,9 +209,11 @@ def _root_folder(root: Path, text: str) -> Path:
     )
 
 
-def _exclude_home(home: Path, root: Path, rules: Rules) -> Rules:
-    """The rules with sonde's own storage excluded: indexing the index would never end."""
-    return replace(rules, exclude=(*rules.exclude, *exclude_folder(home.resolve(), root)))
+def _adapt_rules(home: Path, root: Path, rules: Rules) -> Rules:
+    """The rules for one folder: its owner's, and without sonde's own storage, as indexing the index
+    would never end."""
+    excluded = (*rules.exclude, *exclude_folder(home.resolve(), root))
+    return replace(rules, exclude=excluded, owner=root.stat().st_uid if root.exists() else None)
 
 
 def exclude_folder(folder: Path | None, root: Path) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ def update_views(
 ) -> int:
     """Make the missing and outdated views of indexed files; returns how many files."""
     known: dict[str, FileState] = {}
-    for path, state in views.files().items():
+    made = views.files()
+    for path, state in made.items():
         known.setdefault(path.partition("/")[2], state)
     wanted: dict[str, tuple[Kind, FileState]] = {
         path: (kind, state)
@@ -33,6 +34,14 @@ def update_views(
     gone = [path for path in known if path not in wanted]
     if gone:
         views.remove([f"{type_}/{path}" for path in gone for type_ in VIEW_TYPES])
+    touched = [
+        replace(view, mtime_ns=now.mtime_ns, stamp=now.stamp)
+        for path, view in made.items()
+        if (now := wanted.get(path.partition("/")[2], (None, view))[1]).stamp != view.stamp
+        and now.hash == view.hash
+    ]
+    if touched:
+        views.touch(touched)
     changed = [
         (kind, state)
         for path, (kind, state) in wanted.items()
@@ -66,7 +75,13 @@ def _view_file(content: FileContent, kind: Kind, indexed: FileState) -> list[Par
     made = derive_views(content.path, content.text, kind)
     for at, view in enumerate(made):
         by_type.setdefault(view.type, []).append(at)
-    state = replace(indexed, hash=content.hash, size=content.size, mtime_ns=content.mtime_ns)
+    state = replace(
+        indexed,
+        hash=content.hash,
+        size=content.size,
+        mtime_ns=content.mtime_ns,
+        stamp=content.stamp,
+    )
     files = []
     for type_, places in by_type.items():
         path = f"{type_}/{content.path}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NotRequired, TypedDict
 
 from sonde.errors import EntryMissing
 from sonde.knowledge.ranking import read_knowledge_query
@@ -21,6 +20,7 @@ from sonde.knowledge.retrieval import (
 from sonde.stores.knowledge.base import Conditions, Entry, KnowledgeStore, Piece, Source
 from sonde.text.cuts import floor_boundary
 from sonde.text.words import index_text
+from sonde.values import invalid_value
 
 _NAMES: Mapping[str, str] = {"media": "medium", "chats": "conversation"}
 ANCHOR_DEPTH = 200  # messages, best first, among which a conversation's own is looked for
@@ -64,7 +64,9 @@ class EntryContent:
 
 
 def find_entry(store: KnowledgeStore, source: Source, id: str, *, pieces: bool = True) -> Entry:  # noqa: A002
-    """The entry with this id; a prompt may be named instead. Raises `EntryMissing`."""
+    """The entry with this id or uri; a prompt may be named instead. Raises `EntryMissing`."""
+    if id.startswith(f"{source}://"):
+        id = id.removeprefix(f"{source}://").partition("#")[0]  # noqa: A001
     entry = store.get(source, id, pieces=pieces)
     if entry is None and source == "prompts":
         named = store.find_title(source, id)
@@ -79,6 +81,9 @@ def get_entry(store: KnowledgeStore, source: Source, key: str, options: Retrieva
     """As much of an entry as the options ask for."""
     terms = read_knowledge_query(options.query).terms
     entry = find_entry(store, source, key, pieces=source != "chats")
+    owner = {"media": options.loc.media_id, "chats": options.loc.conversation_id}.get(source)
+    if owner and owner != entry.id:
+        raise invalid_value(f"`loc` is a place in {source} {owner}, not in {entry.id}")
     if source == "chats":
         return _get_chat(store, entry, options, terms)
     if source in ("characters", "prompts"):
@@ -92,7 +97,9 @@ def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryCo
     loc = options.loc
     place, anchor = _find_place(pieces, loc), loc.approx_offset
     if place is not None and pieces:
-        anchor = pieces[place].start
+        chunk = pieces[place]
+        if anchor is None or not chunk.start <= anchor < chunk.start + len(chunk.text):
+            anchor = chunk.start + find_offset(chunk.text, terms)
     elif anchor is None:
         anchor = find_offset(text, terms)
     else:
@@ -101,24 +108,35 @@ def _get_text(entry: Entry, options: Retrieval, terms: Sequence[str]) -> EntryCo
     piece = _piece_at(entry, anchor)
     if options.mode == "snippet":
         if pieces and place is not None:
-            content = show_snippet(pieces[place].text, terms, options, 0)
+            start = pieces[place].start
+            content = show_snippet(pieces[place].text, terms, options, anchor - start)
         else:
             content = show_snippet(text, terms, options, anchor)
         return EntryContent(entry, piece, content)
-    shown = show_text(text, options, anchor, pieces, place)
     named = bool(pieces) and options.prefer_prechunked
+    # the number of a stored chunk says nothing about a text that is cut afresh
+    shown = show_text(text, options, anchor, pieces, place if named or not pieces else None)
     chunks = tuple(ChunkSpan(*each, pieces[each[0]].uuid if named else None)
                    for each in shown.chunks)  # fmt: skip
     return EntryContent(entry, piece, shown.text, chunks, shown.next_offset)
 
 
 def _find_place(pieces: Sequence[Piece], loc: Location) -> int | None:
-    for at, piece in enumerate(pieces):
-        if loc.chunk_uuid and piece.uuid == loc.chunk_uuid:
-            return at
+    """The number of the chunk that a location names. Raises `EntryMissing` if there is none."""
+    if loc.chunk_uuid and pieces:
+        places = (at for at, piece in enumerate(pieces) if piece.uuid == loc.chunk_uuid)
+        place = next(places, None)
+        return _require_part(place, "chunk", loc.chunk_uuid)
     if loc.chunk_index is None:
         return None
-    return max(0, min(loc.chunk_index, len(pieces) - 1) if pieces else loc.chunk_index)
+    inside = loc.chunk_index >= 0 and not (pieces and loc.chunk_index >= len(pieces))
+    return _require_part(loc.chunk_index if inside else None, "chunk", loc.chunk_index)
+
+
+def _require_part(place: int | None, what: str, named: str | int) -> int:
+    if place is None:
+        raise EntryMissing(f"the entry has no {what} {named!r}", what=what, id=named)
+    return place
 
 
 def _piece_at(entry: Entry, offset: int, field: str = "") -> Piece:
@@ -194,10 +212,12 @@ def _get_chat(
 
 
 def _find_message(store: KnowledgeStore, entry: Entry, loc: Location, terms: Sequence[str]) -> int:
-    if loc.message_id and (piece := store.find_piece("chats", entry.id, loc.message_id)):
-        return piece.place
+    if loc.message_id:
+        piece = store.find_piece("chats", entry.id, loc.message_id)
+        return _require_part(piece.place if piece else None, "message", loc.message_id)
     if loc.message_index is not None:
-        return loc.message_index
+        known = loc.message_index < store.count_pieces("chats", entry.id)
+        return _require_part(loc.message_index if known else None, "message", loc.message_index)
     if terms:  # a light search: the best messages of the store, the first of this conversation
         found = store.rank("chats", terms, ANCHOR_DEPTH, Conditions(fields=("",)))
         places = store.locate("chats", [one.id for one in found])
@@ -230,71 +250,3 @@ def read_messages(
     behind = chosen[-1].place + 1 if chosen else total
     piece, content = chosen[0] if chosen else Piece(""), Messages(tuple(chosen), total, page, count)
     return EntryContent(entry, piece, content, next_offset=behind if behind < total else None)
-
-
-TranscriptFormat = Literal["text", "srt", "vtt", "json"]
-
-
-class Segment(TypedDict):
-    """One spoken line; times are in seconds."""
-
-    start: NotRequired[float]
-    end: NotRequired[float]
-    speaker: NotRequired[str]
-    text: str
-
-
-class Segments(TypedDict):
-    """A transcript as JSON."""
-
-    segments: list[Segment]
-
-
-def write_transcript(entry: Entry, form: TranscriptFormat, *, timestamps: bool) -> str | Segments:
-    """A medium's text in a format; subtitles always carry times."""
-    lines = [piece for piece in entry.pieces if piece.text.strip()]
-    if form == "json":
-        return {"segments": [_make_segment(line, timestamps=timestamps) for line in lines]}
-    if form == "srt":
-        return "\n".join(_write_cues(lines, ",", numbered=True))
-    if form == "vtt":
-        return "\n".join(["WEBVTT\n", *_write_cues(lines, ".", numbered=False)])
-    if not timestamps:
-        return "".join(piece.text for piece in entry.pieces)
-    stamps = [_clock(line.begins or 0, ".") for line in lines]
-    said = [_name_speaker(line, " ".join(line.text.split())) for line in lines]
-    return "\n".join(f"[{stamp}] {text}" for stamp, text in zip(stamps, said, strict=True))
-
-
-def _name_speaker(line: Piece, text: str) -> str:
-    return f"{line.sender}: {text}" if line.sender else text
-
-
-def _make_segment(line: Piece, *, timestamps: bool) -> Segment:
-    segment: Segment = {"text": line.text.strip()}
-    if line.sender:
-        segment = {"speaker": line.sender, **segment}
-    if timestamps and line.begins is not None:
-        ends = line.ends or line.begins
-        segment = {"start": line.begins / 1000, "end": ends / 1000, **segment}
-    return segment
-
-
-def _write_cues(lines: Sequence[Piece], point: str, *, numbered: bool) -> Iterator[str]:
-    clock = 0
-    for number, line in enumerate(lines, 1):
-        begins = line.begins if line.begins is not None else clock
-        ends = line.ends if line.ends is not None else begins + max(1000, 60 * len(line.text))
-        clock = ends
-        head, text = "", line.text.strip()
-        if numbered:
-            head, text = f"{number}\n", _name_speaker(line, text)
-        elif line.sender:
-            text = f"<v {line.sender}>{text}"
-        yield f"{head}{_clock(begins, point)} --> {_clock(ends, point)}\n{text}\n"
-
-
-def _clock(stamp: int, point: str) -> str:
-    seconds, rest = divmod(stamp, 1000)
-    hours, minutes = seconds // 3600, seconds // 60 % 60
-    return f"{hours:02d}:{minutes:02d}:{seconds % 60:02d}{point}{rest:03d}"

@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from itertools import accumulate, pairwise
 from typing import Any, Literal, TypedDict, cast, get_args
 
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.cuts import ceil_boundary, cut_ranges, floor_boundary
 from sonde.text.words import read_words
-from sonde.values import invalid_value, to_snake
+from sonde.values import invalid_value, nearest_name, to_snake
 
 DEFAULT_LENGTH, SHORTEST, LONGEST = 300, 50, 1_000  # characters of a snippet
 _ELLIPSIS = "…"
@@ -59,7 +58,8 @@ def find_offset(text: str, terms: Collection[str]) -> int:
 def _find_place(
     text: str, terms: Collection[str], hints: Collection[str], length: int
 ) -> tuple[int, int]:
-    """Start and end of the best run of matches that is no longer than `length`."""
+    """Start and end of the best run of matches that is no longer than `length`, and no wider
+    than its distinct terms need."""
     starts = tuple(term[:-1] for term in terms if term.endswith("*"))
     wanted = dict.fromkeys(terms, 1.0) | {t: HINT_WEIGHT for t in hints if t not in terms}
     matches: list[tuple[int, int, str]] = []
@@ -69,16 +69,18 @@ def _find_place(
             term = next((t for t in word.terms if t.startswith(starts)), None)
         if term is not None:
             matches.append((word.start, word.end, term))
-    best = (0.0, 0, 0)
+    most, run = 0.0, matches[:0]
     for at, (start, _, _) in enumerate(matches):
         seen: dict[str, float] = {}
-        for begin, end, term in matches[at : at + MAX_RUN_MATCHES]:
+        for behind, (_, end, term) in enumerate(matches[at : at + MAX_RUN_MATCHES], at + 1):
             if end - start > length:
                 break
             seen[term] = seen.get(term, 0.0) or wanted.get(term, 1.0)
-            if sum(seen.values()) > best[0] + 1e-9:
-                best = (sum(seen.values()), start, min(end, begin + length))
-    return best[1], best[2]
+            if sum(seen.values()) > most + 1e-9:
+                most, run = sum(seen.values()), matches[at:behind]
+    while len(run) > 1 and run[0][2] in {term for _, _, term in run[1:]}:
+        run = run[1:]
+    return (run[0][0], min(run[-1][1], run[-1][0] + length)) if run else (0, 0)
 
 
 PIECE_CHARS = 1_500
@@ -119,6 +121,8 @@ class KnowledgePreferences(TypedDict, total=False):
 class Location:
     """Where in an entry to look, as the `loc` of a search result says."""
 
+    media_id: str = ""
+    conversation_id: str = ""
     chunk_index: int | None = None
     chunk_uuid: str = ""
     approx_offset: int | None = None
@@ -188,7 +192,7 @@ def read_retrieval(
         if name in BOUNDS or name in named
     }
     if options.setdefault("mode", mode) == "auto":
-        options["mode"] = "chunk_with_siblings" if "max_tokens" in named else "snippet"
+        options["mode"] = "chunk_with_siblings" if "max_tokens" in options else "snippet"
     return Retrieval(**options)
 
 
@@ -224,8 +228,8 @@ def _read_option(name: str, value: object) -> object:
     if name == "loc":
         raise invalid_value("`loc` must be an object, as a search result has it")
     if name not in OPTIONS:
-        near = get_close_matches(name, OPTIONS, n=1, cutoff=0.6)
-        advice = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(OPTIONS)}"
+        near = nearest_name(name, OPTIONS)
+        advice = f"did you mean `{near}`?" if near else f"it has {', '.join(OPTIONS)}"
         raise invalid_value(f"`retrieval` has no `{name}`; {advice}")
     return value
 
@@ -237,6 +241,8 @@ def _read_location(given: Mapping[str, Any]) -> Location:
         value: Any = given.get(part.name)
         if part.name == "approx_offset" and isinstance(value, float) and math.isfinite(value):
             value = int(value)
+        if part.default == "" and type(value) is int:
+            value = str(value)
         is_valid = isinstance(value, str) if part.default == "" else type(value) is int
         if is_valid and not (part.name in ("approx_offset", "message_index") and value < 0):
             known = replace(known, **{part.name: value})

@@ -18,6 +18,7 @@ from sonde.knowledge.ranking import (
     sort_recent,
 )
 from sonde.knowledge.retrieval import KnowledgePreferences, Mode, clamp_length, read_retrieval
+from sonde.knowledge.transcripts import Segments, TranscriptFormat, write_transcript
 from sonde.paging.cursor import hash_parameters
 from sonde.runtime.work import Work
 from sonde.stores.knowledge.base import ANYTHING, SOURCES, TITLE, Conditions, KnowledgeStore, Source
@@ -67,6 +68,8 @@ class RankedPage:
     """Terms of earlier queries, which snippets prefer."""
     openings: Mapping[str, str]
     """Of conversations found by their titles, by uri: the first message."""
+    note: str = ""
+    """What the caller should know about this ranking; empty if nothing."""
 
 
 def search_knowledge(
@@ -193,6 +196,22 @@ def read_conversation(
     first = options.offset or (page - 1) * page_size
     found = read_messages(store, entry, first, page_size, options, page)
     return replace(found, snippet_length=options.snippet_length)
+
+
+def read_transcript(
+    library: Library,
+    id: str,  # noqa: A002
+    form: TranscriptFormat,
+    options: Mapping[str, object],
+    work: Work,
+    *,
+    timestamps: bool,
+) -> tuple[str | Segments, int | None]:
+    """As much of what is said in a recording as the options ask for."""
+    session = library.open_session(work.caller, None)
+    found = find_entry(library.of(work.caller.user), "media", id)
+    wanted = read_retrieval(options, list_preferences(session, work), "full")
+    return write_transcript(found, form, wanted, timestamps=timestamps)
 
 
 def list_preferences(session: KnowledgeSession | None, work: Work) -> KnowledgePreferences:

@@ -29,6 +29,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
+from starlette.requests import HTTPConnection
 
 from sonde.errors import Cancelled, CatalogError, InvalidRequest, SondeError, TooManyRequests
 from sonde.runtime.work import Work
@@ -40,6 +41,8 @@ SCOPE_CALLER = "sonde.caller"
 """Key of the caller in an ASGI scope; set by the guard."""
 SCOPE_SESSION = "sonde.session"
 """Key of a WebSocket's session name in its ASGI scope."""
+SESSION_NAME = "mcp-session-id"
+"""The header or argument of an address that names a session."""
 MAX_SESSION_CHARS = 200
 """A session names itself in the address; it is kept in memory."""
 PROGRESS_INTERVAL_S = 0.2
@@ -117,7 +120,7 @@ class Calls:
         work = Work(
             report=_Reporter(ctx, channel).report,
             ask=_choose_ask(ctx, params, channel),
-            caller=self.read_caller(ctx),
+            caller=_add_preferences(self.read_caller(ctx), ctx),
         )
         try:
             return await self.run_work(verb, work)
@@ -139,13 +142,8 @@ class Calls:
         """The caller that the guard has identified, or the one client of this process."""
         if ctx.request is None:
             return self._caller
-        scope = ctx.request.scope
-        named = ctx.request.query_params.get("mcp-session-id", "")[:MAX_SESSION_CHARS]
-        session = named or scope.get(SCOPE_SESSION, "")
-        if not session and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            session = ctx.request.headers.get("mcp-session-id", "")
-        caller: Caller = scope[SCOPE_CALLER]
-        return replace(caller, session=session)
+        caller: Caller = ctx.request.scope[SCOPE_CALLER]
+        return replace(caller, session=read_session_name(ctx.request))
 
     def has_become_idle(self) -> bool:
         """Whether nothing runs now, but something has since the last time this was true."""
@@ -172,6 +170,25 @@ class Calls:
             with self._changed:
                 self._running.discard(work)
                 self._changed.notify_all()
+
+
+def read_session_name(request: HTTPConnection) -> str:
+    """The session that a request names in its address or a header, or that its socket is."""
+    named = request.query_params.get(SESSION_NAME) or request.scope.get(SCOPE_SESSION)
+    return str(named or request.headers.get(SESSION_NAME, ""))[:MAX_SESSION_CHARS]
+
+
+def _add_preferences(caller: Caller, ctx: Context) -> Caller:
+    """The caller with the preferences that the client declared in `initialize`, if any."""
+    from sonde.knowledge.retrieval import check_preferences
+
+    declared, params = ctx.session.client_capabilities, ctx.session.client_params
+    given = {**(params.meta or {})} if params and params.meta else {}
+    given |= (declared.experimental or {}) if declared else {}
+    config = given.get("config")
+    if not isinstance(config, dict):
+        return caller
+    return replace(caller, config={**check_preferences(config), **caller.config})
 
 
 class ClientChannel:

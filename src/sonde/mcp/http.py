@@ -18,18 +18,18 @@ from uuid import uuid4
 
 import anyio
 import anyio.to_thread
-import mcp_types as types
 from mcp.server import Server
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from pydantic import ValidationError
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sonde.mcp.calls import SCOPE_CALLER, SCOPE_SESSION
+from sonde.mcp.messages import read_message, write_message
 from sonde.mcp.server import Outbox
 
 SUBPROTOCOL = "mcp"
@@ -65,6 +65,15 @@ class McpOverHttp:
             named = (request.headers, request.query_params)
             for session in {each.get("mcp-session-id", "") for each in named} - {""}:
                 await anyio.to_thread.run_sync(self._forget, user, session)
+        if scope["method"] == "POST":
+            body = await Request(scope, receive).body()
+            message = read_message(body)
+            if isinstance(message, list):
+                text = ",".join(map(write_message, message))
+                text = text if len(message) == 1 else f"[{text}]"
+                await Response(text, 400, media_type="application/json")(scope, receive, send)
+                return
+            receive = _replay(body, receive)
         if scope["method"] != "GET":
             await self._manager.handle_request(scope, receive, send)
             return
@@ -91,6 +100,16 @@ class McpOverHttp:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives a body that was read already, then what comes after it."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return receive_again
+
+
 class McpOverSocket:
     """A WebSocket as an ASGI application."""
 
@@ -110,9 +129,7 @@ class McpOverSocket:
 
         async def send_message(item: SessionMessage) -> None:
             try:
-                await socket.send_text(
-                    item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                )
+                await socket.send_text(write_message(item.message))
             except (WebSocketDisconnect, RuntimeError, OSError):
                 _log.debug("a message to a closed socket was dropped")
 
@@ -135,13 +152,11 @@ async def _receive_messages(
         if text is None:
             await socket.close(1003, "text frames only")
             break
-        try:
-            message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
-        except ValidationError:
-            error = types.ErrorData(code=types.PARSE_ERROR, message="Not a JSON-RPC message")
-            answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
-            await outbox.send(SessionMessage(answer))
-        else:
+        message = read_message(text.encode("utf-8", "surrogatepass"))
+        if not isinstance(message, list):
             await put.send(SessionMessage(message, metadata=origin))
+            continue
+        for refusal in message:
+            await outbox.send(SessionMessage(refusal))
     # The client is gone: cancel what is running.
     scope.cancel()

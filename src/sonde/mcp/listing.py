@@ -59,7 +59,8 @@ class Buckets:
 
     def _level(self, caller: str) -> float:
         level, since = self._levels.get(caller, (self._burst, 0.0))
-        return min(self._burst, level + (self._clock() - since) * self._rate)
+        # rounded, so that who waits exactly as long as asked is not a hair too early
+        return min(self._burst, round(level + (self._clock() - since) * self._rate, 9))
 
 
 class ToolLimits:

@@ -37,8 +37,8 @@ both, with filters (include, exclude, language) and byte spans. Pass next_cursor
 - search, fetch: everything at once: kept notes, media, chats and prompts beside code and docs; \
 fetch reads a result whole.
 - get_index_status: whether the project is indexed, how much of it, and how fresh.
-- create_index: once per project, when a search says INDEX_NOT_FOUND. Later edits are picked up \
-by themselves; reindex_file and reindex_project are for when something looks wrong.
+- create_index: once per project, when a search notes that there is no index. Later edits are \
+picked up by themselves; reindex_file and reindex_project are for when something looks wrong.
 - list_projects: what else on this machine is indexed.
 
 A short, concrete query works best ("where are retries configured", "parse_header"). Open only \

@@ -20,7 +20,6 @@ from mcp.server import CacheHint, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from sonde.errors import CatalogError, InvalidRequest, NoSuchAddress, TooManyRequests
 from sonde.mcp.calls import (
@@ -36,6 +35,7 @@ from sonde.mcp.calls import (
 )
 from sonde.mcp.listing import Listing
 from sonde.mcp.manifest import INSTRUCTIONS, LIST_TTL_MS, LISTS, answer_list
+from sonde.mcp.messages import read_message, write_message
 from sonde.mcp.stdio.early import Inbox, Wire
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, find_route
@@ -220,10 +220,11 @@ async def run_server(server: Server[Any], inbox: Inbox, wire: Wire) -> None:
         if line is None:
             send.close()
             return
-        try:
-            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValidationError:
-            _log.warning("ignored a line that is not JSON-RPC (%d bytes)", len(line))
+        message = read_message(line)
+        if isinstance(message, list):
+            _log.warning("refused a line that is not JSON-RPC (%d bytes)", len(line))
+            for refusal in message:
+                wire.send(write_message(refusal))
             return
         send.send_nowait(SessionMessage(message))
 
@@ -235,7 +236,7 @@ async def run_server(server: Server[Any], inbox: Inbox, wire: Wire) -> None:
         message = item.message
         greeting = isinstance(message, types.JSONRPCResponse) and inbox.take_greeting(message.id)
         if not greeting:  # else the front has sent this answer already
-            wire.send(message.model_dump_json(by_alias=True, exclude_unset=True))
+            wire.send(write_message(message))
 
     inbox.hand_over(deliver)
     await server.run(receive, Outbox(send_message), server.create_initialization_options())

@@ -30,10 +30,17 @@ def count_tokens(value: Any) -> int:
     return math.ceil(len(text) / CHARS_PER_TOKEN)
 
 
-def snippet_limit(rows: int, max_tokens: int) -> int:
-    """Characters of text each of `rows` rows may have so that all fit."""
-    room = (max_tokens - ENVELOPE_TOKENS) * CHARS_PER_TOKEN
-    limit = room // max(rows, 1) - _ROW_CHARS
+def snippet_limit(texts: Sequence[str], max_tokens: int) -> int:
+    """Characters of text that each row may have so that all fit; what short ones leave is shared
+    by the others."""
+    room = (max_tokens - ENVELOPE_TOKENS) * CHARS_PER_TOKEN - _ROW_CHARS * len(texts)
+    limit = _LARGEST_SHARE
+    sizes = sorted(len(text) + text.count("\n") + text.count('"') for text in texts)
+    for at, size in enumerate(sizes):
+        if size * (len(sizes) - at) > room:
+            limit = room // (len(sizes) - at)
+            break
+        room -= size
     return max(_LEAST_SHARE, min(_LARGEST_SHARE, limit))
 
 

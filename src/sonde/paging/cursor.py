@@ -13,7 +13,7 @@ import json
 import threading
 import time
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -127,7 +127,13 @@ SWEEP_S = 60.0  # a fifth of the TTL, so that memory is freed soon after it
 MOST_SETS = 100
 """Rankings kept at a time, as documented."""
 MOST_CHARS = 64_000_000
-"""Text of all kept rankings together; the least recently used make room."""
+"""Of all kept rankings together; the least recently used make room."""
+_HIT_CHARS = 400  # what a hit takes beside its text, in bytes as measured
+_MOST_EVICTED = 1_000  # rankings remembered as evicted, so that their cursors say why
+
+
+_EVICTED = "the results of this cursor made room for those of newer searches"
+_EXPIRED = "the results of this cursor are gone: 5 minutes unused, or the server was restarted"
 
 
 @dataclass(slots=True)
@@ -142,7 +148,7 @@ class ResultSet:
     facts: Any
     """What every page says of the whole ranking; its tool knows the type."""
     chars: int
-    """Text of all hits, which `MOST_CHARS` limits."""
+    """Size of all hits, which `MOST_CHARS` limits."""
     pages: dict[int, int] = field(default_factory=lambda: {0: 1})
     """Offset -> number of the page that starts there; a budget makes pages of unequal length."""
 
@@ -158,27 +164,40 @@ class ResultSets:
         self._key = key
         self._clock = clock
         self._sets: OrderedDict[str, ResultSet] = OrderedDict()
+        self._evicted: deque[str] = deque(maxlen=_MOST_EVICTED)
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
     def __len__(self) -> int:
         return len(self._sets)
 
+    def freeze(
+        self, parameters: Mapping[str, Any], hits: Sequence[Any], facts: Any = None
+    ) -> ResultSet:
+        """Freeze a ranking; it is kept from the first cursor into it, so one page takes no room."""
+        chars = sum(len(hit.text) + _HIT_CHARS for hit in hits)
+        return ResultSet(
+            uuid.uuid4().hex, dict(parameters), tuple(hits), self._clock(), facts, chars
+        )
+
     def keep(
         self, parameters: Mapping[str, Any], hits: Sequence[Any], facts: Any = None
     ) -> ResultSet:
-        """Freeze a ranking."""
-        chars = sum(len(hit.text) for hit in hits)
-        kept = ResultSet(
-            uuid.uuid4().hex, dict(parameters), tuple(hits), self._clock(), facts, chars
-        )
+        """Freeze a ranking and keep it, for pages named by number; one hit has no second page."""
+        kept = self.freeze(parameters, hits, facts)
+        if len(hits) > 1:
+            self._keep(kept)
+        return kept
+
+    def _keep(self, kept: ResultSet) -> None:
         with self._lock:
             self._drop_expired()
             self._sets[kept.id] = kept
             total = sum(one.chars for one in self._sets.values())
             while len(self._sets) > MOST_SETS or (total > MOST_CHARS and len(self._sets) > 1):
-                total -= self._sets.popitem(last=False)[1].chars
-        return kept
+                id_, evicted = self._sets.popitem(last=False)
+                self._evicted.append(id_)
+                total -= evicted.chars
 
     def find(self, parameters: Mapping[str, Any]) -> ResultSet | None:
         """The newest ranking kept for just these parameters, for pages named by number."""
@@ -212,6 +231,8 @@ class ResultSets:
         """The cursor for the page that starts at `offset`; None past the end."""
         if offset >= len(results.hits):
             return None
+        if results.id not in self._sets:
+            self._keep(results)
         digest = hash_parameters(results.parameters)
         return encode_cursor(Cursor(results.id, offset, digest), self._key)
 
@@ -221,12 +242,18 @@ class ResultSets:
         with self._lock:
             self._drop_expired()
             if cursor.session_id not in self._sets:
-                raise BadCursor("the results this cursor points at have expired (5 minutes)")
+                evicted = cursor.session_id in self._evicted
+                raise BadCursor(_EVICTED if evicted else _EXPIRED)
             results = self._use(cursor.session_id)
+        tool = results.parameters.get("tool")
+        if given.get("tool", tool) != tool:
+            raise BadCursor(
+                f"the cursor belongs to {tool}", next_action=f"Pass it to {tool} instead."
+            )
         if cursor.search_params_hash != hash_parameters(results.parameters):
             raise BadCursor("the cursor belongs to another search")
         for name, value in given.items():
-            if results.parameters.get(name) != value:
+            if hash_parameters({"": results.parameters.get(name)}) != hash_parameters({"": value}):
                 raise BadCursor(
                     f"`{name}` differs from the search that this cursor continues",
                     next_action="Pass the cursor alone, or search again without it.",

@@ -1,4 +1,4 @@
-"""Which names are admitted: the fixed deny list, the user's rules, and ignore files.
+"""Which names are admitted: the fixed deny list and the user's rules.
 
 The deny list is matched against every name on the way to a file, as spelled and as displayed (see
 `globs.clean_path`), so that no invisible character lets one through. Secrets are matched in any
@@ -8,14 +8,18 @@ letter case everywhere, the rest where the file system folds case. Nothing overr
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sonde.errors import InvalidPattern
-from sonde.text.globs import Glob, clean_path, compile_glob, compile_regex, translate_wildcards
+from sonde.text.globs import (
+    Glob,
+    clean_path,
+    compile_glob,
+    compose,
+)
 
 REASONS: Mapping[str, str] = {
     "denied": "it is on the fixed deny list",
@@ -23,7 +27,8 @@ REASONS: Mapping[str, str] = {
     "not_included": "it matches nothing in `include` in config.json",
     "ignored": "an ignore file (.gitignore or .sondeignore) leaves it out",
     "symlink": "it is a symbolic link",
-    "hard_link": "it has another name, which may be outside the project",
+    "hard_link": "it has another name (hard link) and belongs to another user than the folder",
+    "same_name": "another file has the same name, spelled with other code points",
     "special": "it is not a regular file",
     "folder": "it is a folder",
     "too_deep": "it is too many folders deep",
@@ -49,9 +54,9 @@ class Rules:
     max_depth: int = 20
     """The most folders between the root and a file."""
     folds_case: bool = sys.platform in ("win32", "darwin")
-    hard_links: bool = False
-    """Whether to read files with several hard links. Another name of such a file may be outside
-    the project, which cannot be checked cheaply; trees made with `cp -al` need this on."""
+    owner: int | None = None
+    """The user id of the project's folder. A file with several hard links, whose other names may
+    be anywhere, is read only if it belongs to the same user; of nobody if this is None."""
 
 
 class Source(NamedTuple):
@@ -148,10 +153,14 @@ class Gate:
         kinds = (False, True)
         self._secret = {kind: _Names(secret=True, folder=kind) for kind in kinds}
         self._plain = {kind: _Names(secret=False, folder=kind, fold=fold) for kind in kinds}
-        self._exclude: list[Glob] = [compile_glob(p, fold_case=fold) for p in rules.exclude]
+        self._exclude: list[Glob] = [
+            compile_glob(compose(p), fold_case=fold) for p in rules.exclude
+        ]
         everything = "**/*" in rules.include or "**" in rules.include or not rules.include
         self._include: list[Glob] | None = (
-            None if everything else [compile_glob(p, fold_case=fold) for p in rules.include]
+            None
+            if everything
+            else [compile_glob(compose(p), fold_case=fold) for p in rules.include]
         )
 
     def find_denial(self, name: str, *, folder: bool, secrets_only: bool = False) -> str | None:
@@ -209,124 +218,3 @@ def public_deny_list() -> list[str]:
         *(f"// - {', '.join(dict.fromkeys(row.patterns))}  ({row.category})" for row in DENY_LIST),
         "// - Binary files (images, videos, etc.) are auto-detected and skipped",
     ]
-
-
-GIT_FILE = ".gitignore"
-OWN_FILE = ".sondeignore"
-_IGNORE_FILE_BYTES = 1024 * 1024  # the rest of a larger ignore file is not read
-_BATCH_LINES = 64  # few enough that the search for the line that decides is short
-_BATCH_CHARACTERS = 40_000
-"""Keeps a combined expression within the memory limit of the engine."""
-
-
-class _Line(NamedTuple):
-    regex: str
-    negated: bool
-    folders_only: bool
-
-
-class Patterns:
-    """The lines of one ignore file."""
-
-    def __init__(self, text: str, *, fold_case: bool = False) -> None:
-        self._batches: list[tuple[Any, list[tuple[_Line, Any]]]] = []
-        # Last line first, as the last match decides; one expression tests a whole batch.
-        lines = [line for raw in reversed(text.split("\n")) if (line := _parse_line(raw))]
-        for batch in _cut_batches(lines):
-            singles = [(line, compile_regex(line.regex, "", fold_case=fold_case)) for line in batch]
-            union = "|".join(line.regex for line in batch)
-            self._batches.append((compile_regex(union, "", fold_case=fold_case), singles))
-
-    def decide(self, path: str, *, folder: bool) -> bool | None:
-        """True: ignored, False: included again, None: no match. `path` is relative to the file."""
-        for union, singles in self._batches:
-            if union.fullmatch(path) is None:
-                continue
-            for line, regex in singles:
-                if (folder or not line.folders_only) and regex.fullmatch(path) is not None:
-                    return not line.negated
-        return None
-
-
-def _cut_batches(lines: list[_Line]) -> Iterator[list[_Line]]:
-    batch: list[_Line] = []
-    for line in lines:
-        size = sum(len(other.regex) for other in batch) + len(line.regex)
-        if batch and (len(batch) == _BATCH_LINES or size > _BATCH_CHARACTERS):
-            yield batch
-            batch = []
-        batch.append(line)
-    if batch:
-        yield batch
-
-
-def _parse_line(raw: str) -> _Line | None:
-    text = _strip_spaces(raw.removesuffix("\r"))
-    if not text or text.startswith("#"):
-        return None
-    negated = text.startswith("!")
-    text = text[negated:]
-    folders_only = text.endswith("/")
-    text = text[: len(text) - folders_only]
-    by_name = "/" not in text
-    text = text.removeprefix("/")
-    try:
-        regex = translate_wildcards(text)
-    except InvalidPattern:
-        return None
-    return _Line(f"(?:.*/)?{regex}" if by_name else regex, negated, folders_only)
-
-
-def _strip_spaces(text: str) -> str:
-    """The text without trailing spaces, except escaped ones."""
-    end = at = 0
-    while at < len(text):
-        step = 2 if text[at] == "\\" else 1
-        if text[at] != " ":
-            end = min(at + step, len(text))
-        at += step
-    return text[:end]
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The ignore files that apply in one folder: its own and those above."""
-
-    above: Scope | None
-    start: int
-    """Offset of paths relative to this folder: the length of its own path and the slash."""
-    git: Patterns | None
-    own: Patterns | None
-
-    def ignores(self, path: str, *, folder: bool) -> bool:
-        """Whether a path in this folder is ignored, given that the folder itself is not."""
-        for kind in ("own", "git"):
-            scope: Scope | None = self
-            while scope is not None:
-                patterns: Patterns | None = getattr(scope, kind)
-                if patterns is not None:
-                    verdict = patterns.decide(path[scope.start :], folder=folder)
-                    if verdict is not None:
-                        return verdict
-                scope = scope.above
-        return False
-
-
-def open_scope(
-    above: Scope | None, path: str, rules: Rules, read_start: Callable[[str, int], bytes | None]
-) -> Scope | None:
-    """The scope of a folder from its ignore files; the scope above if it has none."""
-    own = _compile_patterns(read_start(OWN_FILE, _IGNORE_FILE_BYTES), rules.folds_case)
-    git = None
-    if rules.respect_gitignore:
-        git = _compile_patterns(read_start(GIT_FILE, _IGNORE_FILE_BYTES), rules.folds_case)
-    if own is None and git is None:
-        return above
-    return Scope(above, len(path) + 1 if path else 0, git, own)
-
-
-@lru_cache(maxsize=128)
-def _compile_patterns(data: bytes | None, fold_case: bool) -> Patterns | None:
-    """Cached by content, as single paths are checked again and again."""
-    # As in git, an ignore file that is a link or cannot be read has no effect; nor an empty one.
-    return Patterns(data.decode("utf-8-sig", "replace"), fold_case=fold_case) if data else None

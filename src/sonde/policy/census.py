@@ -1,7 +1,7 @@
 """The current admitted files of a project, found again with as few system calls as possible.
 
 The first look walks everything. After that, a folder is listed again only if its own time changed
-or an ignore file that applies in it; every file's size and time are read each time. So a look
+or an ignore file that applies in it; every file's metadata are read each time. So a look
 finds everything that a walk would, for one system call per file.
 """
 
@@ -14,9 +14,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sonde.policy.admit import GIT_FILE, OWN_FILE, Scope, Source, compile_rules, open_scope
+from sonde.policy.admit import Source, compile_rules
+from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
+from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope
 from sonde.policy.roots import Folder, open_folder
-from sonde.policy.walk import judge_file, judge_name
+from sonde.policy.walk import is_second_spelling, judge_file, judge_name, open_folder_scope
+from sonde.text.globs import compose
 from sonde.types import ListedFile
 
 _SETTLE_NS = 2_000_000_000
@@ -37,6 +40,8 @@ class _Known:
     stamp: _Stamp | None = None
     """None if it must be listed again in any case."""
     ignore_files: dict[str, _Stamp] = field(default_factory=dict)
+    git: GitRules | None = None
+    """Those of the repository that begins here, or around the root."""
     files: dict[str, _Stamp] = field(default_factory=dict)
     """Path -> stamp; includes files that are too large, which may shrink."""
     folders: tuple[str, ...] = ()
@@ -120,6 +125,8 @@ class _Count:
         try:
             if _stamp_folder(os.lstat(full)) != known.stamp:
                 return False
+            if (known.git or not known.path) and known.git != self._read_git(known):
+                return False
             return all(
                 _stamp_file(os.lstat(full + name)) == stamp
                 for name, stamp in known.ignore_files.items()
@@ -135,8 +142,8 @@ class _Count:
                 facts = look_at(base + path)
             except OSError:
                 return None
-            if (facts.st_size, facts.st_mtime_ns, facts.st_nlink, facts.st_mode) != stamp:
-                known.files[path] = _stamp_file(facts)
+            if (found := _stamp_file(facts)) != stamp:
+                known.files[path] = found
                 self._judge(path, facts)
                 changed = True
         return changed
@@ -170,7 +177,7 @@ class _Count:
             changed = self._forget(path) or changed
         for child in new:
             try:
-                with folder.enter(child.path.split("/")[-2]) as inner:
+                with folder.enter(folder.spell(child.path.split("/")[-2])) as inner:
                     changed = self._list(child, inner) or changed
             except OSError:
                 changed = self._leave(child) or changed
@@ -179,15 +186,21 @@ class _Count:
     def _read(self, known: _Known, folder: Folder) -> list[_Known]:
         """Judge the entries of a folder; returns the folders in it that must be listed too."""
         entries = folder.scan()
-        names = {entry.name for entry in entries} & {OWN_FILE, GIT_FILE}
+        found = {entry.name for entry in entries}
+        names = found & {OWN_FILE, GIT_FILE}
         known.ignore_files = {name: _stamp_file(folder.look_at(name)) for name in names}
-        known.scope = known.above
-        if names:
-            known.scope = open_scope(known.above, known.path[:-1], self._rules, folder.read_start)
+        known.git = self._read_git(known) if GIT_FOLDER in found or not known.path else None
+        known.scope = known.above.enter(known.path[:-1]) if known.above else None
+        if names or known.git:
+            known.scope = open_folder_scope(
+                known.above, known.path[:-1], self._rules, folder, known.git
+            )
         known.files, folders = {}, []
         for entry in entries:
-            path = known.path + entry.name
+            path = known.path + compose(entry.name)
             try:
+                if is_second_spelling(folder, entry):
+                    continue
                 if entry.is_dir(follow_symlinks=False):
                     if judge_name(path, entry.name, "folder", self._gate, known.scope) is None:
                         folders.append(f"{path}/")
@@ -209,6 +222,9 @@ class _Count:
                 changed.append(child)
         return changed
 
+    def _read_git(self, known: _Known) -> GitRules | None:
+        return read_git_rules(self._root / known.path, around=not known.path)
+
     def _forget(self, path: str) -> bool:
         known = self._known.pop(path, None)
         if known is None:
@@ -226,4 +242,4 @@ def _stamp_folder(facts: os.stat_result) -> _Stamp:
 
 
 def _stamp_file(facts: os.stat_result) -> _Stamp:
-    return facts.st_size, facts.st_mtime_ns, facts.st_nlink, facts.st_mode
+    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino

@@ -148,6 +148,19 @@ def list_live(root: Path, path: str) -> list[Facts]:
         raise FileMissing(f"{path}: {error.strerror}", path=path) from error
 
 
+def look_at_names(root: Path, path: str, names: Iterable[str]) -> dict[str, Facts]:
+    """The current metadata of names in a folder, and as `.` of the folder; what is gone is missing.
+
+    Raises `OSError` if that cannot be known: the folder may not be entered, or a link leads there.
+    """
+    try:
+        with open_folder(root, split_inside(root, path)) as folder:
+            found = [(".", folder.look_at(".")), *folder.look_at_all(names)]
+            return {name: describe(name, facts) for name, facts in found}
+    except (FileMissing, FileNotFoundError, NotADirectoryError):
+        return {}
+
+
 def look_live(root: Path, path: str) -> Facts | None:
     """The current metadata of one path below the root; None if it does not exist."""
     names = split_inside(root, path)

@@ -2,8 +2,9 @@
 
 A file on the deny list is never opened, not even to look at its first bytes. Each folder on the way
 and the file itself are opened without following links, so that what was checked is what is read.
-A file with more than one hard link is refused unless `Rules.hard_links` is set: another of its
-names may be outside the project or that of a secret, and the system does not say which.
+A file with several hard links is read only if it belongs to the owner of the project's folder: its
+other names may be anywhere, but then nobody linked another user's file into the project. What it
+contains is checked like any other text.
 
 A file that is named to be shown, compared or imported may be binary, large or in a folder of
 dependencies, but the protection is the same: never a secret of the deny list, never through a link,
@@ -29,16 +30,18 @@ from sonde.policy.roots import (
     show_path,
     skip_unreadable,
     split_inside,
+    stamp_file,
 )
 from sonde.policy.secrets import secret_in
+from sonde.text.encodings import decode_legacy
 from sonde.types import FileContent, FileText, Skipped
 
 _PART_BYTES = 1 << 20  # large enough for the disk, small enough for memory
 _OVERLAP_BYTES = 1 << 14
 """Longer than any known secret, so that none is missed where two parts meet."""
 _MAX_VERDICTS = 1_000  # about 300 KB of memory
-_VERDICTS: dict[tuple[int, int, int, int], bool] = {}
-"""Device, inode, size and time of a file -> whether it contains a secret."""
+_VERDICTS: dict[tuple[int, int], bool] = {}
+"""Device and stamp of a file -> whether it contains a secret."""
 SNIFFED_BYTES = 8192
 """A NUL among this many first bytes means that a file is binary, as in git."""
 # UTF-32 first: its little-endian mark begins with that of UTF-16.
@@ -65,13 +68,10 @@ def decode_text(data: bytes) -> str | None:
         return None
     with suppress(UnicodeDecodeError):
         return data.decode("utf-8")
-    # Old Western text has next to no control characters, binary data about one byte in ten.
+    # Old text has next to no control characters, binary data about one byte in ten.
     if len(data.translate(None, _PRINTED)) * 500 > len(data):
         return None
-    try:
-        return data.decode("cp1252")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+    return decode_legacy(data)
 
 
 def encode_text(data: bytes) -> bytes | None:
@@ -115,13 +115,13 @@ class FileReader(OpenPath):
         if secret := secret_in(text):
             return Skipped(named, "secret_content", secret)
         digest = hashlib.sha256(data).hexdigest()
-        return FileContent(named, text, digest, len(data), clamp_mtime(facts))
+        return FileContent(named, text, digest, len(data), clamp_mtime(facts), stamp_file(facts))
 
-    def read_utf8(self, path: str, *, vouched: tuple[int, int] | None = None) -> FileText | Skipped:
+    def read_utf8(self, path: str, *, vouched: int | None = None) -> FileText | Skipped:
         """The file as UTF-8 and without a hash, to search its bytes.
 
-        `vouched` is the size and time of a state whose content was admitted before: a file that an
-        index has read, unchanged since, is not searched for secrets again.
+        `vouched` is the stamp of a state whose content was admitted before: a file that an index
+        has read, unchanged since, is not searched for secrets again.
         """
         taken = self._take(path)
         if isinstance(taken, Skipped):
@@ -130,11 +130,10 @@ class FileReader(OpenPath):
         text = encode_text(data)
         if text is None:
             return Skipped(named, "binary")
-        if vouched != (len(data), facts.st_mtime_ns) and (
-            secret := secret_in(text.decode("utf-8", "surrogatepass"))
-        ):
+        stamp = stamp_file(facts)
+        if vouched != stamp and (secret := secret_in(text.decode("utf-8", "surrogatepass"))):
             return Skipped(named, "secret_content", secret)
-        return FileText(named, text, len(data), facts.st_mtime_ns)
+        return FileText(named, text, len(data), facts.st_mtime_ns, stamp)
 
     def _take(self, path: str) -> tuple[str, bytes, os.stat_result] | Skipped:
         """The file's name in the project, its bytes and its metadata."""
@@ -155,7 +154,8 @@ class FileReader(OpenPath):
         try:
             for name in names[len(self._names) : -1]:
                 self._enter(name)
-            descriptor, facts = self._innermost().open_file(names[-1])
+            folder = self._innermost()
+            descriptor, facts = folder.open_file(folder.spell(names[-1]))
         except OSError as error:
             return skip_unreadable(named, error)
         data = self._read_opened(named, descriptor, facts)
@@ -176,7 +176,7 @@ class FileReader(OpenPath):
         """All bytes of an open file, or why it is skipped; closes it."""
         rules = self._source.rules
         try:
-            if facts.st_nlink > 1 and not rules.hard_links:
+            if facts.st_nlink > 1 and facts.st_uid != rules.owner:
                 return Skipped(path, "hard_link")
             if facts.st_size > rules.max_file_bytes:
                 return Skipped(path, "too_large", f"{facts.st_size} bytes")
@@ -249,7 +249,7 @@ def open_shown(root: Path, path: str, *, look_inside: bool = True) -> ShownFile:
     try:
         if facts.st_nlink > 1:
             raise _refuse_shown(shown, "hard_link")
-        identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        identity = (facts.st_dev, stamp_file(facts))
         if look_inside and _contains_secret(file, identity):
             raise _refuse_shown(shown, "secret_content")
     except BaseException:
@@ -268,7 +268,7 @@ def digest_file(root: Path, path: str, check: Callable[[], None]) -> tuple[bytes
         return digest.digest(), file.size, file.mtime_ns // 1_000_000
 
 
-def _contains_secret(file: ShownFile, identity: tuple[int, int, int, int]) -> bool:
+def _contains_secret(file: ShownFile, identity: tuple[int, int]) -> bool:
     """Whether a text contains a secret; cached for as long as the file is the same."""
     known = _VERDICTS.get(identity)
     if known is None:

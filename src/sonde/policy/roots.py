@@ -23,7 +23,7 @@ from sonde.errors import (
     ProjectNotDetected,
     SymlinkNotAllowed,
 )
-from sonde.text.globs import clean_path
+from sonde.text.globs import clean_path, compose
 from sonde.types import Skipped
 
 MARKERS = (".git", "package.json", "pyproject.toml", "Cargo.toml", "go.mod")
@@ -61,7 +61,7 @@ def detect_root(start: Path) -> Path:
         # unlike Path.is_file, false where permission is missing
         if any(os.path.isfile(folder / marker) for marker in MARKERS[1:]):  # noqa: PTH113
             return folder
-    raise ProjectNotDetected(f"none of {', '.join(MARKERS)} in {first} or above", cwd=str(first))
+    raise ProjectNotDetected(f"No markers found in path hierarchy of {first}", cwd=str(first))
 
 
 def show_path(path: str) -> str:
@@ -72,7 +72,8 @@ def show_path(path: str) -> str:
 
 
 def split_inside(root: Path, path: str) -> tuple[str, ...]:
-    """The names from the root down to `path`; raises `OutsideRoots`. Does not access the disk."""
+    """The names from the root down to `path`, composed; raises `OutsideRoots`. Does not access the
+    disk."""
     if "\0" in path:
         raise OutsideRoots("the path contains a NUL character", path=path.replace("\0", "\\0"))
     try:
@@ -83,10 +84,10 @@ def split_inside(root: Path, path: str) -> tuple[str, ...]:
     if ".." in given.parts:
         raise OutsideRoots(f"'..' in {path!r}", path=path)
     if not given.is_absolute() and not given.anchor:
-        return given.parts
+        return tuple(map(compose, given.parts))
     for base in dict.fromkeys((root, root.resolve())):
         if given.is_relative_to(base):
-            return given.relative_to(base).parts
+            return tuple(map(compose, given.relative_to(base).parts))
     raise OutsideRoots(f"{path!r} is not below {root}", path=path)
 
 
@@ -109,7 +110,7 @@ def resolve_inside(root: Path, path: str) -> Path:
         except OSError:
             continue
         if stat.S_ISLNK(mode):
-            raise SymlinkNotAllowed(f"symbolic link at {place}", path=path)
+            raise SymlinkNotAllowed(f"Symlink detected at path: {place}", path=path)
     return place
 
 
@@ -138,6 +139,16 @@ class Folder:
             if stat.S_ISLNK(self.look_at(name).st_mode):
                 raise OSError(errno.ELOOP, "symbolic link", name) from None
             raise
+
+    def spell(self, name: str) -> str:
+        """A composed name as it is on disk, where its accents may be apart; itself if not there."""
+        if name.isascii():
+            return name
+        try:
+            self.look_at(name)
+        except FileNotFoundError:
+            return next((each for each in self.list_names() if compose(each) == name), name)
+        return name
 
     def scan(self) -> list[os.DirEntry[str]]:
         """Its entries in the order of names; they are valid until the folder is closed."""
@@ -239,7 +250,8 @@ class OpenPath:
 
     def _enter(self, name: str) -> None:
         """Open a folder in the innermost one, and make it the innermost."""
-        self._folders.append(self._innermost().enter(name))
+        folder = self._innermost()
+        self._folders.append(folder.enter(folder.spell(name)))
         self._names.append(name)
 
     def _innermost(self) -> Folder:
@@ -272,14 +284,24 @@ def open_folder(root: Path, names: Iterable[str]) -> Folder:
     folder = open_root(root)
     for name in names:
         with folder:
-            folder = folder.enter(name)
+            folder = folder.enter(folder.spell(name))
     return folder
+
+
+def exists_below(root: Path, path: str) -> bool:
+    """Whether there is a file or folder of this name below a root, however it is spelled."""
+    names = split_inside(root, path)
+    try:
+        with open_folder(root, names[:-1]) as folder:
+            return not names or bool(folder.look_at(folder.spell(names[-1])))
+    except OSError:
+        return False
 
 
 def open_below(root: Path, names: Sequence[str]) -> tuple[int, os.stat_result]:
     """A descriptor of a regular file below a root, and its metadata."""
     with open_folder(root, names[:-1]) as folder:
-        return folder.open_file(names[-1])
+        return folder.open_file(folder.spell(names[-1]))
 
 
 _SKIP_REASONS = {
@@ -299,6 +321,16 @@ def _errno_of(mode: int) -> int:
     if stat.S_ISLNK(mode):
         return errno.ELOOP
     return errno.EISDIR if stat.S_ISDIR(mode) else errno.ENXIO
+
+
+def stamp_file(facts: os.stat_result) -> int:
+    """A number that differs whenever anything differs that the system records of a change.
+
+    Size and modification time can be set back by anyone; the time of the last change of any kind
+    cannot, and the inode tells two files that were written in the same moment apart. A new mode or
+    name changes it too: then the content decides. Hashes of integers are the same everywhere.
+    """
+    return hash((facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino))
 
 
 def clamp_mtime(facts: os.stat_result) -> int:

@@ -12,17 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sonde.policy.admit import (
-    GIT_FILE,
-    OWN_FILE,
-    Gate,
-    Rules,
-    Scope,
-    compile_rules,
-    find_denied,
-    has_binary_suffix,
-    open_scope,
-)
+from sonde.policy.admit import Gate, Rules, compile_rules, find_denied, has_binary_suffix
+from sonde.policy.git import GIT_FOLDER, GitRules, read_git_rules
+from sonde.policy.ignore import GIT_FILE, OWN_FILE, Scope, open_scope
 from sonde.policy.roots import (
     Folder,
     OpenPath,
@@ -31,7 +23,9 @@ from sonde.policy.roots import (
     show_path,
     skip_unreadable,
     split_inside,
+    stamp_file,
 )
+from sonde.text.globs import compose
 from sonde.types import ListedFile, Skipped
 
 
@@ -73,13 +67,15 @@ def _walk(root: Path, rules: Rules, under: str) -> Iterator[ListedFile | Skipped
         while levels:
             level = levels[-1]
             for entry in level.entries:
-                path = level.prefix + entry.name
+                path = level.prefix + compose(entry.name)
                 found = _judge_entry(entry, path, gate, level.scope)
+                if not isinstance(found, Skipped) and is_second_spelling(level.folder, entry):
+                    found = Skipped(path, "same_name")
                 if found is not None:
                     yield found
                     continue
                 try:
-                    levels.append(_open_level(level, entry.name, rules))
+                    levels.append(_open_level(level, entry.name, rules, root))
                 except OSError as error:
                     yield skip_unreadable(path, error)
                     continue
@@ -131,7 +127,7 @@ class Checker(OpenPath):
         for index in range(len(self._names), len(names)):
             folder, scope = self._find_scope()
             name, at = names[index], "/".join(names[: index + 1])
-            facts = folder.look_at(name)
+            facts = folder.look_at(folder.spell(name))
             found = judge_name(at, name, _name_kind(facts.st_mode), self._gate, scope)
             if found is not None:
                 return Skipped(show_path(relative), found.reason, found.detail)
@@ -147,22 +143,50 @@ class Checker(OpenPath):
         folder = self._innermost()
         if len(self._scopes) == len(self._names):
             above = self._scopes[-1] if self._scopes else None
-            path = "/".join(self._names)
-            self._scopes.append(open_scope(above, path, self._gate.rules, folder.read_start))
+            path, rules = "/".join(self._names), self._gate.rules
+            git = read_git_rules(self._root / path, around=not path)
+            self._scopes.append(open_folder_scope(above, path, rules, folder, git))
         return folder, self._scopes[-1]
 
 
-def _open_level(above: Level, name: str, rules: Rules) -> Level:
+def open_folder_scope(
+    above: Scope | None, path: str, rules: Rules, folder: Folder, git: GitRules | None
+) -> Scope | None:
+    """The scope of a folder from its ignore files and its repository."""
+    return open_scope(
+        above,
+        path,
+        folder.read_start,
+        git,
+        fold_case=rules.folds_case,
+        respect_git=rules.respect_gitignore,
+    )
+
+
+def _open_level(above: Level, name: str, rules: Rules, root: Path) -> Level:
     folder = above.folder.enter(name)
     try:
         entries = folder.scan()
     except OSError:
         folder.close()
         raise
-    scope, prefix = above.scope, f"{above.prefix}{name}/"
-    if not {OWN_FILE, GIT_FILE}.isdisjoint(entry.name for entry in entries):
-        scope = open_scope(scope, prefix[:-1], rules, folder.read_start)
+    scope, prefix = above.scope, f"{above.prefix}{compose(name)}/"
+    if names := {OWN_FILE, GIT_FILE, GIT_FOLDER}.intersection(entry.name for entry in entries):
+        git = read_git_rules(root / prefix) if GIT_FOLDER in names else None
+        scope = open_folder_scope(scope, prefix[:-1], rules, folder, git)
+    elif scope is not None:
+        scope = scope.enter(prefix[:-1])
     return Level(folder, prefix, scope, iter(entries))
+
+
+def is_second_spelling(folder: Folder, entry: os.DirEntry[str]) -> bool:
+    """Whether the composed name is that of another entry: both would have the same path."""
+    if entry.name.isascii() or (name := compose(entry.name)) == entry.name:
+        return False
+    try:
+        return folder.look_at(name).st_ino != entry.inode()  # equal where spellings do not count
+    except OSError:
+        return False
 
 
 def _judge_entry(
@@ -209,11 +233,11 @@ def judge_file(path: str, facts: os.stat_result, gate: Gate) -> ListedFile | Ski
     """The verdict on a file whose name is admitted, by its size, links and path."""
     if facts.st_size > gate.rules.max_file_bytes:
         return Skipped(path, "too_large", f"{facts.st_size} bytes")
-    if facts.st_nlink > 1 and not gate.rules.hard_links:
+    if facts.st_nlink > 1 and facts.st_uid != gate.rules.owner:
         return Skipped(path, "hard_link")
     if not gate.includes(path):
         return Skipped(path, "not_included")
-    return ListedFile(path, facts.st_size, clamp_mtime(facts))
+    return ListedFile(path, facts.st_size, clamp_mtime(facts), stamp_file(facts))
 
 
 def _name_kind(mode: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from sonde.errors import (
@@ -17,12 +18,13 @@ from sonde.errors import (
     SondeError,
     StorageUnusable,
 )
+from sonde.indexing.pipeline import find_moved_index, recipe_of
 from sonde.paging.cursor import BrokenSealError, seal, unseal
 from sonde.policy.roots import detect_root
 from sonde.projects.project import Project, Workspace
-from sonde.runtime.work import Work
+from sonde.runtime.work import Work, WriterLock
 from sonde.stores.files import read_json
-from sonde.stores.records import load_metadata, project_folder
+from sonde.stores.records import load_metadata, project_folder, save_metadata
 
 ALL = "all"
 _CONSENT_S = 120  # time to ask a person, too short to be kept for another occasion
@@ -41,15 +43,36 @@ def find_project(
     """
     if project is not None:
         folder = _named_folder(workspace, project)
-        return workspace.projects.get(folder if work else _nearest(workspace, folder) or folder)
+        return _open(workspace, folder if work else _nearest(workspace, folder) or folder)
     found = _nearest(workspace, workspace.start)
     if found is None and work and _may_use(workspace, workspace.start, work):
         found = workspace.start
     if found is None:
         raise ProjectNotDetected(
-            f"no markers in {workspace.start} or above", cwd=str(workspace.start)
+            f"No markers found in path hierarchy of {workspace.start}", cwd=str(workspace.start)
         )
-    return workspace.projects.get(found)
+    return _open(workspace, found)
+
+
+def _open(workspace: Workspace, root: Path) -> Project:
+    """The project at a root. One that was moved here takes its index along."""
+    project = workspace.projects.get(root)
+    if project.is_indexed() or not project.is_first_use():
+        return project
+    store, recipe = project.settings.store_name, recipe_of(project.tree)
+    try:
+        moved = find_moved_index(project.folder, project.tree, store=store, recipe=recipe)
+        metadata = load_metadata(moved) if moved else None
+        if moved is None or metadata is None:
+            return project
+        with WriterLock(moved).held(wait_s=0):
+            moved.rename(project.folder)
+            save_metadata(project.folder, replace(metadata, project_path=str(root)))
+    except (OSError, SondeError) as error:  # in use, or not to be moved: a new one will be made
+        log.info("%s has no index yet: %s", root, error)
+        return project
+    workspace.projects.forget(root)
+    return workspace.projects.get(root)
 
 
 def _nearest(workspace: Workspace, folder: Path) -> Path | None:
@@ -103,10 +126,25 @@ def require_index(project: Project) -> Project:
     return project
 
 
+def readable_project(workspace: Workspace, project: str | None) -> Project:
+    """The current project, or an indexed one: naming another folder does not open it."""
+    found = find_project(workspace, project)
+    if not found.is_indexed() and project is not None and found.root != workspace.start:
+        try:
+            here: Project | None = find_project(workspace)
+        except ProjectNotDetected:
+            here = None
+        if here is None or here.root != found.root:
+            raise IndexNotFound(f"No index at {found.folder}/")
+    load_metadata(found.folder)
+    return found
+
+
 def projects_in_scope(workspace: Workspace, project: str | None) -> list[Project]:
-    """One project, or every indexed project of this machine for `all`."""
+    """One project, indexed or the current one, or every indexed project of this machine for
+    `all`."""
     if project != ALL:
-        return [indexed_project(workspace, project)]
+        return [readable_project(workspace, project)]
     found = []
     for root in known_roots(workspace):
         try:

@@ -17,14 +17,19 @@ from collections.abc import Callable
 from sonde.errors import Cancelled, IndexBusy, SondeError
 from sonde.indexing.following import Inbox, TreeWatch
 from sonde.projects.find import find_project
+from sonde.projects.freshness import measure_coverage
 from sonde.projects.leader import IDLE_WORK_S, TICK_S, Leader, LeaderState, stat_config
 from sonde.projects.maintenance import IdleWork
 from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
+from sonde.projects.search import Request, rank_project
 from sonde.projects.update import follow_project, update_changed
-from sonde.runtime.work import WriterLock
+from sonde.ranking.question import read_question
+from sonde.runtime.work import Work, WriterLock
+from sonde.searching.search import QueryVectors
 from sonde.stores.files import read_json
 from sonde.stores.records import load_dirty
 
+_WARMING_QUERY = "main function"  # common words: their lists are the longest ones
 _STEADY_S = 600.0  # after running this long, a crash counts as the first again
 _MAX_RESTART_PAUSE_S = 30.0  # so that what passes, such as a full disk, is noticed soon
 _STOP_S = 10.0  # what is being written gets this long; a daemon thread ends with the process
@@ -188,8 +193,24 @@ class Follower:
 
 
 def begin_following(workspace: Workspace) -> None:
-    """Follow the project that a server was started in, if it has an index."""
+    """Follow the project that a server was started in, if it has an index, and get ready for the
+    first search while the client lists tools."""
     try:
-        follow_project(workspace, find_project(workspace))
+        project = find_project(workspace)
+        follow_project(workspace, project)
+        if project.is_indexed():
+            workspace.jobs.submit(
+                f"warm:{project.key}", "warm", lambda work: _warm(workspace, project, work)
+            )
     except SondeError as error:
         log.info("no project is followed yet: %s", error)
+
+
+def _warm(workspace: Workspace, project: Project, work: Work) -> None:
+    """Do what a search does, so that the first one finds files, vectors and modules loaded; the
+    deep model is large, and left to the first search that needs it."""
+    project.note_warm()
+    measure_coverage(project)
+    question = read_question(_WARMING_QUERY)
+    vectors = QueryVectors(question, workspace.static, None)
+    rank_project(project, Request("warm", _WARMING_QUERY), question, vectors, work)

@@ -6,9 +6,11 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Literal
 
 from sonde.errors import (
     DocsIndexNotFound,
@@ -16,7 +18,6 @@ from sonde.errors import (
     FileMissing,
     FileNotAdmitted,
     IndexBusy,
-    IndexNotFound,
     InvalidRequest,
     SondeError,
 )
@@ -25,15 +26,18 @@ from sonde.indexing.pipeline import coverage_of
 from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
 from sonde.policy.roots import resolve_inside
-from sonde.projects.find import find_project, indexed_project, known_roots, require_consent
-from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
-from sonde.projects.update import (
-    follow_project,
-    index_job,
+from sonde.projects.deep_vectors import (
     model_mismatch_note,
-    repairing_corruption,
     schedule_deep_embedding,
     start_deep_embedding,
+)
+from sonde.projects.find import indexed_project, known_roots, readable_project, require_consent
+from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
+from sonde.projects.update import (
+    describe_freshness,
+    follow_project,
+    index_job,
+    repairing_corruption,
     update_project,
 )
 from sonde.runtime.jobs import Job
@@ -42,10 +46,54 @@ from sonde.stores.database import translate_errors
 from sonde.stores.files import measure_folder, read_json
 from sonde.stores.records import Metadata, describe_checks, load_metadata, project_folder
 from sonde.text.languages import language_of
-from sonde.types import Chunk, IndexReport, IndexStatus, ListedFile, ProjectSummary, Skipped
+from sonde.types import Chunk, IndexReport, Json, ListedFile, Progress, Skipped, StoreCounts
 
 PLAIN_LANGUAGES_SHOWN = 10  # the commonest without a grammar; the rest is a long tail
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """How large, fresh and complete an index is, and what was left out of it."""
+
+    root: str
+    state: Literal["ready", "incomplete", "indexing"]
+    store: str
+    code: StoreCounts
+    docs: StoreCounts
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
+    is_watched: bool
+    following: Json
+    """How changes reach the index, as the leader or follower reports it."""
+    coverage: Mapping[str, tuple[int, int]]
+    """Model -> chunks that have a vector of it, and chunks in all."""
+    model_note: str = ""
+    plain_languages: Mapping[str, int] = field(default_factory=dict)
+    """Languages chunked without a grammar -> number of files."""
+    checks: Json = field(default_factory=dict)
+    progress: Progress | None = None
+    freshness: str = ""  # how much of the project the index covers
+    last_error: Json | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of files."""
+    skipped_examples: tuple[Mapping[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSummary:
+    """One indexed project of this machine, as its metadata describes it."""
+
+    root: str
+    state: str
+    """`ready`, `incomplete`, or the code of the error that reading it raised."""
+    files: int
+    chunks: int
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
 
 
 def confirm_creation(
@@ -173,7 +221,9 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
     plain = Counter(one.name for one in languages if one.kind == "code" and not one.grammar)
     metadata = load_metadata(project.folder)
     job = workspace.jobs.find(f"index:{project.key}")
-    indexing = job is not None and job.status == "running"
+    freshness, progress = describe_freshness(workspace, project)
+    if job and job.status == "running":
+        progress = progress or job.progress
     incomplete = metadata is None or metadata.last_full_index is None
     coverage = {}
     for embedder in filter(None, (workspace.static, workspace.deep)):
@@ -182,7 +232,7 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
     is_watched, following = _describe_following(project)
     return IndexStatus(
         root=str(project.root),
-        state="indexing" if indexing else "incomplete" if incomplete else "ready",
+        state="indexing" if progress else "incomplete" if incomplete else "ready",
         store=project.settings.store_name,
         code=stores["code"].counts(),
         docs=stores["docs"].counts(),
@@ -194,7 +244,8 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         model_note=model_mismatch_note(workspace, project),
         plain_languages=dict(plain.most_common(PLAIN_LANGUAGES_SHOWN)),
         checks=describe_checks(project.folder),
-        progress=job.progress if job and indexing else None,
+        progress=progress,
+        freshness=freshness,
         last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
         skipped=metadata.skipped if metadata else {},
         skipped_examples=metadata.skipped_examples if metadata else (),
@@ -244,7 +295,7 @@ def read_current_text(
     workspace: Workspace, project: str | None, path: str, lines: str | None = None
 ) -> str:
     """The text of a file, or of lines such as `10-40`, under the policy of searches."""
-    found = _readable_project(workspace, project)
+    found = readable_project(workspace, project)
     verdict = found.tree.check(path)
     content = verdict if isinstance(verdict, Skipped) else found.tree.read(path)
     if isinstance(content, Skipped):
@@ -279,13 +330,12 @@ def list_chunks(
         for chunk in sorted(chunks, key=lambda chunk: chunk.span.start_byte)
         if line is None or chunk.span.start_line <= line <= chunk.span.end_line
     ]
-    now = (verdict.size, verdict.mtime_ns)
-    return shown, not any(state and (state.size, state.mtime_ns) == now for state in states)
+    return shown, not any(state and state.stamp == verdict.stamp for state in states)
 
 
 def list_paths(workspace: Workspace, project: str | None, prefix: str, limit: int) -> Sequence[str]:
     """Paths of a project that start with a prefix, in order."""
-    found = _readable_project(workspace, project)
+    found = readable_project(workspace, project)
     if found.is_indexed():
         with repairing_corruption(workspace, found):
             paths = [path for store in found.stores().values() for path in store.files()]
@@ -298,13 +348,3 @@ def list_roots(workspace: Workspace, prefix: str, limit: int) -> Sequence[str]:
     """Roots of indexed projects that start with a prefix."""
     roots = (str(root) for root in known_roots(workspace))
     return list(islice((root for root in roots if root.startswith(prefix)), limit))
-
-
-def _readable_project(workspace: Workspace, project: str | None) -> Project:
-    """The current project, or an indexed one: naming another folder does not open it."""
-    found = find_project(workspace, project)
-    if project is not None and not found.is_indexed():
-        here = find_project(workspace)
-        if here.root != found.root:
-            raise IndexNotFound(f"No index at {found.folder}/")
-    return found

@@ -45,7 +45,6 @@ _BUSY_S, _BUSY_TIMES = 60.0, 100  # the same while events keep coming
 _NO_EVENTS_S, _NO_EVENTS_TIMES = 600.0, 400  # the same without any event: a queue may overflow
 _POLL_S, _POLL_TIMES, _MAX_POLL_S = 2.0, 30, 60.0  # the same where the system reports no events
 _REOPEN_WATCH_S = 600.0  # how often polling tries whether the system can watch again
-_CHECK_S = 24 * 3600.0  # how often the index is checked for damage and drift
 _COMPARE_ALL_PATHS = 1_000  # from this many touched paths on, comparing everything is cheaper
 _MAX_RETRY_S = 60.0  # the longest pause between two attempts at what fails
 _GONE = "the project's folder is not there"
@@ -127,7 +126,7 @@ class Leader:
         self._written: dict[str, object] = {}
         now = clock()
         self._last_event = self._last_comparison = self._last_open = now
-        self._next_check = self._last_check = self._idle_work_at = now
+        self._next_check = self._idle_work_at = now
         self._had_events = self._failing = False
         self._pause, self._retry_at, self._next_tick = 1.0, now, now
 
@@ -208,7 +207,8 @@ class Leader:
             self._idle_work.start(leads=True, updates=self._state.updates)
             self._idle_work_at = now + IDLE_WORK_S
         if now >= self._next_check and self._state.comparisons:
-            self._check_or_wait(now)
+            self._next_check = now + self._project.settings.check_interval_s
+            check_if_due(self._workspace, self._project)
         if self._state.watching == "polling" and now - self._last_open >= _REOPEN_WATCH_S:
             self._watch_folders()
         self._state.pending = len(self._strategy.pending) + len(self._settling)
@@ -220,14 +220,6 @@ class Leader:
         if now - self._last_comparison >= self._comparison_interval(now) and not self._settling:
             self._compare_all()
             self._idle_work_at = min(self._idle_work_at, now + _IDLE_WORK_AFTER_COMPARISON_S)
-
-    def _check_or_wait(self, now: float) -> None:
-        """Check the index. That would index what is pending by choice, so then it waits until
-        nothing is, but at most a day."""
-        waits = self._strategy.name != "realtime" and self._strategy.pending
-        if not waits or now - self._last_check >= _CHECK_S:
-            self._last_check, self._next_check = now, now + _CHECK_S
-            check_if_due(self._workspace, self._project)
 
     def _comparison_interval(self, now: float) -> float:
         """How long after the last full comparison the next one is due."""

@@ -1,29 +1,31 @@
-"""Lines of a project's files as they are now: found, found again after a change, and shown."""
+"""Lines of a project's files as they are now: found, found again after a change, and shown;
+hits cut to the lines that answer."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
-from sonde.errors import CatalogError, OutsideRoots
+from sonde.errors import CatalogError, FileMissing, OutsideRoots, PermissionDenied
 from sonde.indexing.sources import Tree, TreeReader
-from sonde.projects.project import Project, ProjectPart
+from sonde.projects.freshness import KnownFiles
+from sonde.projects.project import Project, Workspace
+from sonde.ranking.question import Question
+from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
 from sonde.searching.filters import filter_paths, read_folder
-from sonde.searching.lines.candidates import CandidateFiles, LineCandidates
+from sonde.searching.hits import find_changed, refresh_hit
+from sonde.searching.lines.candidates import CandidateFiles
 from sonde.searching.lines.grep import Expression, Line, compile_pattern, grep_text
 from sonde.text.languages import find_language, language_of
 from sonde.types import FileState, FileText, Hit, ListedFile, Needs, Skipped, Span
 
-
-class KnownFiles(ProjectPart):
-    """What is remembered of a project's files between two scans."""
-
-    def __init__(self, project: Project) -> None:
-        super().__init__(project)
-        self.candidates = LineCandidates()
+_LEAD_LINES = 2  # shown above the line that answers, while there are others to show below
+_LEAD = 4  # a line that is too long is cut so that a quarter of what is shown is before the match
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,10 @@ def scan_project(
     sight = _look(project, scan)
     chosen, trusted = _choose_files(project, sight, expression.needs)
     with open_reader(project.tree) as reader:
-        for path in _narrow_scope(scan, chosen):
+        for path in narrow_scope(scan, chosen):
             work.check()
             entry = sight.entries[path]
-            vouched = (entry.size, entry.mtime_ns) if path in trusted else None
+            vouched = entry.stamp if path in trusted else None
             text = reader.read_utf8(path, vouched=vouched)
             if not isinstance(text, Skipped):
                 for line in grep_text(
@@ -102,7 +104,7 @@ def _look(project: Project, scan: LineScan) -> CandidateFiles:
     return CandidateFiles(entries, version=-time.monotonic_ns())
 
 
-def _narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:
+def narrow_scope(scan: LineScan, paths: Collection[str]) -> list[str]:
     """Those of the files that the call asks for, in order."""
     kept: set[str] = set()
     for under in scan.paths or [""]:
@@ -134,7 +136,7 @@ def list_line_hits(project: Project, scan: LineScan, work: Work) -> Iterator[Hit
         if state is None or state.path != text.path:
             kind = project.tree.kind_of(text.path) or "docs"
             name = language_of(text.path).name
-            state = FileState(text.path, "", text.size, text.mtime_ns, name, kind)
+            state = FileState(text.path, "", text.size, text.mtime_ns, name, kind, text.stamp)
         end = line.start_byte + measure_utf8(line.text)
         yield Hit(
             project=str(project.root),
@@ -160,6 +162,34 @@ def find_line(hit: Hit, content: FileText | None) -> Hit:
     at = min(places, key=lambda place: abs(place - old))
     start = sum(measure_utf8(line) + 1 for line in lines[:at])
     return replace(hit, span=Span(at + 1, at + 1, start, start + measure_utf8(hit.text)))
+
+
+def trim_line(hit: Hit, at: int, limit: int) -> Hit:
+    """At most `limit` characters of a line, so that the one at `at` is among them."""
+    line = hit.text.removesuffix("\r")
+    start = max(0, min(at - limit // _LEAD, len(line) - limit))
+    text = line[start : start + limit]
+    start_byte = hit.span.start_byte + measure_utf8(hit.text[:start])
+    span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + measure_utf8(text))
+    return replace(hit, text=text, span=span)
+
+
+def cut_around(hit: Hit, limit: int) -> Hit:
+    """At most `limit` characters of a hit: whole lines around the one that answers."""
+    lines = hit.text.rstrip("\n").split("\n")
+    at = max(0, min(hit.focus - hit.start_line, len(lines) - 1))
+    first, last, room = at, at, limit - len(lines[at])
+    for lead in (_LEAD_LINES, len(lines)):  # some lines above, all below, then all above that fit
+        while first > max(0, at - lead) and len(lines[first - 1]) < room:
+            first -= 1
+            room -= len(lines[first]) + 1
+        while last + 1 < len(lines) and len(lines[last + 1]) < room:
+            last += 1
+            room -= len(lines[last]) + 1
+    text = "\n".join(lines[first : last + 1])[: max(limit, 1)]
+    start = hit.span.start_byte + (measure_utf8("\n".join(lines[:first])) + 1 if first else 0)
+    span = Span(hit.start_line + first, hit.start_line + last, start, start + measure_utf8(text))
+    return replace(hit, text=text, span=span)
 
 
 def list_lines_around(
@@ -199,10 +229,74 @@ def measure_utf8(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+def _measure_as(encoding: str, text: str) -> int:
+    try:
+        return len(text.encode(encoding))
+    except UnicodeEncodeError:
+        return -1
+
+
 _CODINGS: tuple[tuple[int, Callable[[str], int]], ...] = (
     (3, measure_utf8),
     (2, lambda text: len(text.encode("utf-16-le", "surrogatepass"))),
     (4, lambda text: 4 * len(text)),
     (0, len),
+    *((0, partial(_measure_as, encoding)) for encoding in ("cp932", "euc_jp", "gb18030", "euc_kr")),
 )
 """Length of the mark and of the text in the encodings that are read besides UTF-8."""
+
+
+def find_changed_hits(
+    workspace: Workspace, hits: Iterable[Hit], *, just_searched: bool
+) -> set[tuple[str, str]]:
+    """Project and path of those hits whose files are no longer as they were when searched.
+
+    Right after the search, files that it compared with the disk itself are not compared again.
+    """
+    moved: set[tuple[str, str]] = set()
+    states: dict[str, dict[str, FileState]] = {}
+    for hit in hits:
+        known = states.setdefault(hit.project, {})
+        if hit.state is None:
+            moved.add((hit.project, hit.path))
+        elif not (just_searched and hit.compared):
+            known[hit.path] = hit.state
+    for project, known in states.items():
+        try:
+            tree = workspace.projects.get(Path(project)).tree
+            changed: Collection[str] = find_changed(known, known, tree.check_all)
+        except (FileMissing, PermissionDenied):  # the project's folder itself is gone
+            changed = known
+        moved |= {(project, path) for path in changed}
+    return moved
+
+
+def present_hit(
+    workspace: Workspace, question: Question, hit: Hit, limit: int, *, moved: bool
+) -> Hit:
+    """The hit as the file is now, cut to the lines that answer."""
+    project = workspace.projects.get(Path(hit.project))
+    project.shown[hit.path] += 1
+    if moved:
+        try:
+            hit = refresh_hit(hit, project.tree.read)
+        except (FileMissing, PermissionDenied):
+            hit = replace(hit, stale=True)
+    if hit.focus:
+        return cut_around(hit, limit)
+    whole = hit.definition
+    cut = cut_snippet(question, hit.text, hit.span, limit, opening=whole.line if whole else None)
+    # an overview has lines of its own: they say nothing about where in the file it is
+    if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
+        return replace(hit, text=cut.text)
+    hit = replace(hit, text=cut.text, span=cut.span, parts=cut.parts)
+    return hit if whole else replace(hit, symbol=_name_lines(project, hit))
+
+
+def _name_lines(project: Project, hit: Hit) -> str:
+    """The definition that lines lie in, else the first that begins in them; empty if none does."""
+    symbols = project.stores()[hit.kind].symbols_of([hit.path]).get(hit.path, ())
+    around = [one for one in symbols if one.start_line <= hit.start_line <= one.end_line]
+    inside = [one for one in symbols if hit.start_line <= one.line <= hit.end_line]
+    innermost = sorted(around, key=lambda one: one.end_line - one.start_line)[:1]
+    return next((one.name for one in [*innermost, *inside]), "")

@@ -16,15 +16,11 @@ from sonde.indexing.diff import compare_index
 from sonde.indexing.integrity import check_index
 from sonde.indexing.pipeline import update_index
 from sonde.policy.changes import has_hook, install_hook, remove_hook
+from sonde.projects.deep_vectors import schedule_deep_embedding
 from sonde.projects.find import indexed_project
+from sonde.projects.freshness import KnownFiles
 from sonde.projects.project import Project, Workspace
-from sonde.projects.update import (
-    compact_project,
-    index_job,
-    repairing_corruption,
-    schedule_deep_embedding,
-    update_project,
-)
+from sonde.projects.update import compact_project, index_job, repairing_corruption, update_project
 from sonde.runtime.jobs import Job
 from sonde.runtime.processes import trim_heap
 from sonde.runtime.work import Work
@@ -118,6 +114,7 @@ def check_project(
                 work,
                 refused=refused,
                 thorough=thorough,
+                changes_wait=project.settings.strategy != "realtime",
             )
     except IndexCorrupt as error:
         log.warning("rebuilding the index of %s: %s", project.root, error)
@@ -171,9 +168,10 @@ class IdleWork:
         if leads:
             compact_project(project, work)
         since = project.seconds_since_search()
-        if since >= _IDLE_S:
+        if project.seconds_idle() >= _IDLE_S:
             for store in project.list_open():
                 store.rest()
+            project.part(KnownFiles).close()
             if self._workspace.static:
                 self._workspace.static.close()
             gc.collect()

@@ -18,32 +18,36 @@ from sonde.errors import (
     OutsideRoots,
     PermissionDenied,
 )
+from sonde.indexing.sources import Tree
 from sonde.paging.cursor import ResultSet
 from sonde.projects.find import ALL, find_project, projects_in_scope
 from sonde.projects.lines import (
     LineScan,
     count_file_bytes,
+    find_changed_hits,
     find_line,
     list_line_hits,
     list_lines_around,
-    measure_utf8,
+    present_hit,
+    trim_line,
 )
 from sonde.projects.project import Project, Workspace
-from sonde.projects.search import Request, find_changed_hits, present_hit, rank_everywhere
+from sonde.projects.search import Request, rank_everywhere
 from sonde.ranking.question import Question, read_question
 from sonde.runtime.work import Work
 from sonde.searching.filters import read_folder
 from sonde.searching.lines.grep import Expression
-from sonde.types import FileText, Hit, StoreCounts
+from sonde.types import FileText, Hit, ListedFile, Span, StoreCounts
 
 PageMode = Literal["semantic", "lexical", "hybrid", "regex"]
 
-_MOST_LINES, _MOST_CHUNKS = 10_000, 200  # hits of all pages together where the call does not say
+MOST_LINES, MOST_CHUNKS = 10_000, 200
+"""Hits of all pages together where the call does not say."""
 _MOST_LINE_CHARS = 16_000_000  # text of the lines of one scan; far more than anyone pages through
-_PAGE_SIZE, _SNIPPET_CHARS = 50, 500  # where the call does not say: a screen, and a paragraph
+PAGE_SIZE, SNIPPET_CHARS = 50, 500
+"""Matches in a page and characters of each, where the call does not say, as documented."""
 _UNCUT = 1 << 30  # characters; no text has as many
 _MOST_COLUMNS = 10  # matches of one line whose columns are listed; a minified file has thousands
-_LEAD = 4  # a line that is too long is cut so that a quarter of what is shown is before the match
 _DEFAULTS: Mapping[str, object] = {
     "project": None,
     "path": None,
@@ -82,7 +86,7 @@ class PageRequest:
     @property
     def most_hits(self) -> int:
         """How many hits all pages may have together."""
-        return self.top_k or (_MOST_LINES if self.mode == "regex" else _MOST_CHUNKS)
+        return self.top_k or (MOST_LINES if self.mode == "regex" else MOST_CHUNKS)
 
     def given(self) -> dict[str, object]:
         """The filters that were given, each in one spelling; the answer repeats them."""
@@ -131,12 +135,12 @@ class PageView:
     @property
     def size(self) -> int:
         """Matches in a page."""
-        return self.page_size or _PAGE_SIZE
+        return self.page_size or PAGE_SIZE
 
     @property
     def length(self) -> int:
         """Characters of text in each match."""
-        return self.snippet_length or _SNIPPET_CHARS
+        return self.snippet_length or SNIPPET_CHARS
 
     def budget(self, default: int) -> int | None:
         """Tokens of the answer; None where the number of matches alone decides."""
@@ -168,6 +172,10 @@ class PageMatch:
     """A hit as a page shows it."""
 
     hit: Hit
+    """With the lines that are shown of it."""
+    span: Span
+    """All of it, however little is shown."""
+    is_clipped: bool = False
     columns: tuple[tuple[int, int], ...] = ()
     """The characters of the line that match, for regular expressions."""
     around: tuple[list[str], list[str]] | None = None
@@ -213,13 +221,9 @@ class MatchPage:
 
     def present(self, hit: Hit, length: int) -> PageMatch:
         """One row; its text and each line around it have at most `length` characters."""
-        limit = length if self.include_snippet else _UNCUT
-        moved = (hit.project, hit.path) in self.changed
-        if self.question is None:
-            shown = self._cut_line(hit, limit, moved=moved)
-        else:
-            shown = present_hit(self.workspace, self.question, hit, limit, moved=moved)
-        content = None if shown.stale else self._read(hit)
+        whole = self._cut(hit, _UNCUT, moved=(hit.project, hit.path) in self.changed)
+        shown = self._cut(whole, length, moved=False) if self.include_snippet else whole
+        content = None if whole.stale else self._read(hit)
         around = None
         if self.include_snippet and self.view.context_lines:
             around = list_lines_around(content, shown.span, self.view.context_lines, length)
@@ -228,29 +232,28 @@ class MatchPage:
             width = len(hit.text.removesuffix("\r"))
             spans = self.expression.find_spans(hit.text)[:_MOST_COLUMNS]
             columns = [(min(start, width), min(end, width)) for start, end in spans]
-        span = count_file_bytes(content, shown.span)
-        return PageMatch(replace(shown, span=span), tuple(columns), around)
+        span = count_file_bytes(content, whole.span)
+        return PageMatch(shown, span, shown.text != whole.text, tuple(columns), around)
+
+    def _cut(self, hit: Hit, limit: int, *, moved: bool) -> Hit:
+        """The hit as its file is now, cut to the limit; once that is done it has not moved."""
+        if self.question is None:
+            return self._cut_line(hit, limit, moved=moved)
+        return present_hit(self.workspace, self.question, hit, limit, moved=moved)
 
     def _cut_line(self, hit: Hit, limit: int, *, moved: bool) -> Hit:
         """The equal line nearest to where it was, cut around its first match."""
         if moved:
             hit = find_line(hit, self._read(hit))
-        line = hit.text.removesuffix("\r")
-        start = 0
-        if len(line) > limit:
-            spans = self.expression.find_spans(hit.text) if self.expression else []
-            at = spans[0][0] if spans else 0
-            start = max(0, min(at - limit // _LEAD, len(line) - limit))
-        text = line[start : start + limit]
-        start_byte = hit.span.start_byte + measure_utf8(hit.text[:start])
-        span = replace(hit.span, start_byte=start_byte, end_byte=start_byte + measure_utf8(text))
-        return replace(hit, text=text, span=span)
+        known = self.expression if len(hit.text) > limit else None
+        spans = known.find_spans(hit.text) if known else []
+        return trim_line(hit, spans[0][0] if spans else 0, limit)
 
     def _read(self, hit: Hit) -> FileText | None:
         """The file as it is now; None when it cannot be read any more."""
         key = (hit.project, hit.path)
         if key not in self._texts:
-            known = (hit.state.size, hit.state.mtime_ns) if hit.state else None
+            known = hit.state.stamp if hit.state else None
             content = None
             with suppress(FileMissing, PermissionDenied):  # the project's folder itself is gone
                 tree = self.workspace.projects.get(Path(hit.project)).tree
@@ -273,7 +276,7 @@ def open_match_page(
             raise EmptyQuery(f"neither `{name}` nor `cursor`")
         find = _find_lines if request.mode == "regex" else _find_chunks
         ranking = find(workspace, request, view, work)
-        results, offset = workspace.results.keep(request.parameters(), ranking.hits, ranking), 0
+        results, offset = workspace.results.freeze(request.parameters(), ranking.hits, ranking), 0
     changed: Collection[tuple[str, str]] = ()
     is_regex = request.mode == "regex"
     if cursor or not is_regex:  # lines of a search that was just made are those of the files
@@ -347,7 +350,16 @@ def _find_lines(
             break
         hits.append(hit)
         room -= len(hit.text)
-    return PagedRanking(hits, _count_index(projects), is_capped, request, view)
+    note = ""
+    if not hits and under and not any(_holds_files(found.tree, under) for found in projects):
+        note = f"No file that can be searched is at or below {under}."
+    return PagedRanking(hits, _count_index(projects), is_capped, request, view, note=note)
+
+
+def _holds_files(tree: Tree, under: str) -> bool:
+    """Whether there is a file at or below a path."""
+    entries = chain(tree.walk(under), tree.check_all([under]).values())
+    return any(isinstance(entry, ListedFile) for entry in entries)
 
 
 def _locate(workspace: Workspace, request: PageRequest) -> tuple[str | None, str]:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -45,6 +45,7 @@ class ProjectSettings:
     """What config.json says when it is generated."""
     strategy: str = "realtime"
     lazy_idle_s: float = 30.0
+    check_interval_s: float = 24 * 3600.0
     watching: str = "auto"
     warnings: tuple[str, ...] = ()
     chunk_folder: Path | None = None
@@ -102,7 +103,7 @@ class Project:
         root: Path,
         folder: Path,
         settings: ProjectSettings,
-        open_store: Callable[[str, Kind], ChunkStore],
+        open_store: Callable[[Path, str, Kind], ChunkStore],
         open_views: Callable[[], ChunkStore],
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -125,8 +126,9 @@ class Project:
         self._identity: Identity = {}
         self._parts: dict[type[ProjectPart], ProjectPart] = {}
         self._fresh_until = self._record_after = float("-inf")
-        self._was_replaced = False
         self._proved_whole_at = float("-inf")
+        self._was_used = False
+        self._last_warm = float("-inf")
 
     @property
     def key(self) -> str:
@@ -145,6 +147,17 @@ class Project:
                 self._stores = {}  # not closed: a reader may still finish
             self.settings = settings
             self._fresh_until = float("-inf")
+
+    def at(self, folder: Path) -> Project:
+        """The same project with an index of its own, in another folder and in SQLite."""
+        settings = replace(self.settings, store_name="sqlite")
+        return Project(self.root, folder, settings, self._open_store, self.open_views)
+
+    def is_first_use(self) -> bool:
+        """Whether this was not asked before."""
+        with self._guard:
+            first, self._was_used = not self._was_used, True
+        return first
 
     def part(self, make: type[Part]) -> Part:
         """The part of this class that belongs to the project."""
@@ -168,6 +181,14 @@ class Project:
         """How long ago it was last searched; infinite if never."""
         return self._clock() - self.last_search
 
+    def note_warm(self) -> None:
+        """Note that what a search needs was loaded just now."""
+        self._last_warm = self._clock()
+
+    def seconds_idle(self) -> float:
+        """How long ago it was last searched, or made ready for that."""
+        return self._clock() - max(self.last_search, self._last_warm)
+
     def mark_fresh(self, seconds: float) -> None:
         """Let the index count as fresh for a while after a full comparison."""
         self._fresh_until = self._clock() + seconds
@@ -183,12 +204,6 @@ class Project:
     def are_records_due(self) -> bool:
         """Whether the records may be written again."""
         return self._clock() >= self._record_after
-
-    def take_replaced(self) -> bool:
-        """Whether the stores were deleted or replaced by others since this was last asked."""
-        with self._guard:
-            replaced, self._was_replaced = self._was_replaced, False
-        return replaced
 
     def start_following(self, start: Callable[[], Following]) -> None:
         """Start following, unless it is followed already."""
@@ -210,7 +225,6 @@ class Project:
             if self._stores and identify_files(self._identity) != self._identity:
                 self._stores = {}  # not closed: a reader may still finish
                 self._fresh_until = float("-inf")
-                self._was_replaced = True
             if not self._stores:
                 self._stores = self.open_stores(self.settings.store_name)
                 self._identity = identify_files(self.folder / name for name in _DATABASES)
@@ -227,7 +241,7 @@ class Project:
         opened: dict[Kind, ChunkStore] = {}
         try:
             for kind in _STEMS:
-                opened[kind] = self._open_store(name, kind)
+                opened[kind] = self._open_store(self.folder, name, kind)
         except BaseException:
             for store in opened.values():
                 store.close()
@@ -257,7 +271,7 @@ class Project:
     def _is_broken(self, kind: Kind) -> bool:
         """Whether a newly opened store is broken: an open one may remember how it was."""
         try:
-            store = self._open_store(self.settings.store_name, kind)
+            store = self._open_store(self.folder, self.settings.store_name, kind)
             try:
                 return bool(store.verify())
             finally:

@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 
 from sonde.errors import (
     Cancelled,
     CatalogError,
     DocsIndexNotFound,
     EmptyQuery,
-    FileMissing,
-    PermissionDenied,
 )
 from sonde.paging.cursor import ResultSet
-from sonde.projects.find import ALL, projects_in_scope
+from sonde.projects.deep_vectors import model_mismatch_note, schedule_deep_embedding
+from sonde.projects.find import ALL, projects_in_scope, require_index
+from sonde.projects.freshness import find_stale_files, is_searchable
+from sonde.projects.lines import LineScan, find_changed_hits, present_hit
+from sonde.projects.literal import EXACT, LiteralHits, LiteralSearch
 from sonde.projects.project import Project, Workspace
-from sonde.projects.update import (
-    count_pending,
-    find_stale_files,
-    model_mismatch_note,
-    refresh,
-    reindex_stale_files,
-    repairing_corruption,
-    schedule_deep_embedding,
-)
+from sonde.projects.unindexed import NO_INDEX, index_best_files
+from sonde.projects.update import refresh, reindex_stale_files, repairing_corruption
 from sonde.projects.views import Views, read_views, refresh_views
 from sonde.ranking.question import Question, read_question
-from sonde.ranking.snippets import cut_snippet
 from sonde.runtime.work import Work
 from sonde.searching.filters import narrow_store, split_view, wants_views
 from sonde.searching.hits import (
     explain_missing_words,
     explain_no_results,
-    find_changed,
-    refresh_hit,
 )
 from sonde.searching.modes import MODES, fill_up
 from sonde.searching.search import QueryVectors, Search
 from sonde.stores.chunks.base import ChunkStore
-from sonde.types import FileState, Filter, Hit, Kind
+from sonde.types import Filter, Hit, Kind
 
 _LONGEST_QUERY = 100_000  # characters, as the tools declare; nothing longer is read
 _CHECKED_HITS = 20  # hits whose files are compared with the disk before they are shown: two pages
@@ -74,6 +66,11 @@ class Request:
     def of_views(self) -> bool:
         """Whether to search views of files, not the files themselves."""
         return wants_views(self.tags, self.chunk_types)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether to read the query in whatever way answers it; other modes say how."""
+        return self.mode in ("auto", "hybrid") and not self.of_views
 
     def parameters(self) -> dict[str, object]:
         """What a cursor is bound to."""
@@ -146,7 +143,7 @@ def open_search_page(
             raise EmptyQuery("neither `query` nor `cursor` was given")
         question = read_question(request.query[:_LONGEST_QUERY])
         ranking = rank_everywhere(workspace, request, question, work)
-        results, offset = workspace.results.keep(request.parameters(), ranking.hits), 0
+        results, offset = workspace.results.freeze(request.parameters(), ranking.hits), 0
     changed = find_changed_hits(workspace, results.hits[offset:], just_searched=not cursor)
     return SearchPage(results, offset, question, changed, ranking.freshness, ranking.note)
 
@@ -159,11 +156,14 @@ def rank_everywhere(
     notes: list[str] = []
     freshness = "complete"
     failed: CatalogError | None = None
+    is_final = False
     projects = projects_in_scope(workspace, request.project)
+    if len(projects) == 1 and not is_searchable(projects[0]):
+        return _rank_unindexed(workspace, projects[0], request, question, work)
     for project in projects:
         vectors = QueryVectors(question, workspace.static, workspace.deep)
         try:
-            hits.extend(_rank_fresh(workspace, project, request, question, vectors, work))
+            found, covered = _rank_fresh(workspace, project, request, question, vectors, work)
         except Cancelled:
             raise
         except CatalogError as error:
@@ -171,20 +171,50 @@ def rank_everywhere(
             failed = error
             notes.append(f"{project.root}: {error.user_message}")
             continue
+        hits.extend(found.hits)
+        is_final |= found.is_final and bool(found.hits)
+        notes[:0] = [found.note] if found.note else []
         notes.extend(vectors.notes)
         if request.mode != "lexical" and (note := model_mismatch_note(workspace, project)):
             notes.append(note)
-        freshness = _describe_progress(workspace, project) or freshness
+        freshness = freshness if covered == "complete" else covered
         schedule_deep_embedding(workspace, project)
     if failed and (request.project != ALL or not hits):
         raise failed
+    if is_final:  # in another project, its words may have been searched
+        hits = [hit for hit in hits if hit.score_type == EXACT]
     hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
-    if not hits:
+    if not hits and not notes:
         notes.append(_explain_nothing(projects, request, question))
-    elif not notes and request.mode in ("auto", "hybrid"):
+    elif not notes and request.is_open and hits[0].score_type != EXACT:
         stores = [project.stores()[kind] for project in projects for kind in request.kinds]
         notes.append(explain_missing_words(stores, question))
     return Ranking(hits[: request.top_k], freshness, notes[0] if notes else "")
+
+
+def _rank_unindexed(
+    workspace: Workspace, project: Project, request: Request, question: Question, work: Work
+) -> Ranking:
+    """The best hits of a project before its first index is done, by words."""
+    if request.of_views:
+        require_index(project)
+    covered = refresh(workspace, project, work) if project.is_indexed() else ""
+    scan = LineScan(
+        "",
+        paths=(request.under,) if request.under else (),
+        include=request.include,
+        exclude=request.exclude,
+        language=request.language,
+    )
+    vectors = QueryVectors(question, workspace.static, workspace.deep)
+    terms = question.report.terms if question.report else question.terms
+    with index_best_files(project, terms, request.kinds, scan, workspace.static, work) as (
+        scratch,
+        looked_at,
+    ):
+        hits = rank_project(scratch, request, question, vectors, work)
+    hits.sort(key=lambda hit: (-hit.score, hit.path, hit.span.start_line))
+    return Ranking(hits[: request.top_k], covered or looked_at, NO_INDEX)
 
 
 def _explain_nothing(projects: Sequence[Project], request: Request, question: Question) -> str:
@@ -218,21 +248,6 @@ def _explain_nothing(projects: Sequence[Project], request: Request, question: Qu
     return explain_no_results(stores, question, filters, allowed)
 
 
-def _describe_progress(workspace: Workspace, project: Project) -> str:
-    """How much of the project the index covers, as far as that is not all of it."""
-    job = workspace.jobs.find(f"index:{project.key}")
-    if job and job.status == "running" and job.progress.stage == "indexing":
-        return f"indexing, {job.progress.done} of {job.progress.total} changed files done"
-    if waiting := count_pending(project):
-        return f"complete; {waiting} changed files wait (strategy {project.settings.strategy})"
-    if workspace.deep:
-        pairs = [store.coverage(workspace.deep.name) for store in project.stores().values()]
-        have, total = (sum(column) for column in zip(*pairs, strict=True))
-        if 0 < have < total:
-            return f"complete; deeper vectors for {100 * have // total} % of chunks"
-    return ""
-
-
 def _rank_fresh(
     workspace: Workspace,
     project: Project,
@@ -240,13 +255,23 @@ def _rank_fresh(
     question: Question,
     vectors: QueryVectors,
     work: Work,
-) -> list[Hit]:
+) -> tuple[LiteralHits, str]:
+    """The hits of a project, and how much of it they cover."""
     with repairing_corruption(workspace, project):
-        refresh(workspace, project, work, follow=request.project != ALL)
+        covered = refresh(workspace, project, work, follow=request.project != ALL)
+        literal = LiteralHits()
+        narrow = partial(_narrow, request=request)
+        literal_search = LiteralSearch(project, narrow, request.kinds, request.top_k, work)
 
         def rank() -> list[Hit]:
+            nonlocal literal
+            ranked: list[Hit] = []
             work.check()  # the caller may be gone by now
-            return _rank_project(project, request, question, vectors, work)
+            if request.is_open:
+                literal = literal_search.find(request.query, question)
+            if not literal.is_final:
+                ranked = rank_project(project, request, question, vectors, work)
+            return literal_search.lead(literal, ranked) if literal.hits else ranked
 
         if request.of_views:
             refresh_views(workspace, project, work, again=True)
@@ -256,14 +281,16 @@ def _rank_fresh(
         if changed and reindex_stale_files(workspace, project, changed, work):
             if request.of_views:
                 refresh_views(workspace, project, work, again=True)
-            return rank()
+            ranked = rank()
+            return replace(literal, hits=ranked), covered
         compared = [replace(hit, compared=hit.path not in changed) for hit in best]
-        return compared + ranked[_CHECKED_HITS:]
+        return replace(literal, hits=compared + ranked[_CHECKED_HITS:]), covered
 
 
-def _rank_project(
+def rank_project(
     project: Project, request: Request, question: Question, vectors: QueryVectors, work: Work
 ) -> list[Hit]:
+    """The hits of a project as its index is; unordered where there are several kinds."""
     hits = []
     rank = MODES["hybrid" if request.mode == "auto" else request.mode]
     for kind in request.kinds:
@@ -272,7 +299,7 @@ def _rank_project(
         probe = None if request.mode == "lexical" else vectors.probe(store)
         deep = vectors.deep(store, kind, probe) if probe else None
         generation = store.generation()
-        search = Search(store, where, request.top_k, probe, deep)
+        search = Search(store, where, request.top_k, probe, deep, of_views=request.of_views)
         with _take_turn(work):
             found_here = rank(search, question)
             if request.whole:
@@ -295,6 +322,7 @@ def _rank_project(
                     score_type=found.score_type,
                     language=state.language if state else "",
                     symbol=found.chunk.symbol,
+                    definition=found.definition,
                     why=found.why,
                     state=state if steady else None,
                 )
@@ -324,49 +352,3 @@ def _narrow(store: ChunkStore, kind: Kind, request: Request) -> Filter:
         tags=request.tags,
         chunk_types=request.chunk_types,
     )
-
-
-def find_changed_hits(
-    workspace: Workspace, hits: Iterable[Hit], *, just_searched: bool
-) -> set[tuple[str, str]]:
-    """Project and path of those hits whose files are no longer as they were when searched.
-
-    Right after the search, files that it compared with the disk itself are not compared again.
-    """
-    moved: set[tuple[str, str]] = set()
-    states: dict[str, dict[str, FileState]] = {}
-    for hit in hits:
-        known = states.setdefault(hit.project, {})
-        if hit.state is None:
-            moved.add((hit.project, hit.path))
-        elif not (just_searched and hit.compared):
-            known[hit.path] = hit.state
-    for project, known in states.items():
-        try:
-            tree = workspace.projects.get(Path(project)).tree
-            changed: Collection[str] = find_changed(known, known, tree.check_all)
-        except (FileMissing, PermissionDenied):  # the project's folder itself is gone
-            changed = known
-        moved |= {(project, path) for path in changed}
-    return moved
-
-
-def present_hit(
-    workspace: Workspace, question: Question, hit: Hit, limit: int, *, moved: bool
-) -> Hit:
-    """The hit as the file is now, cut to the lines that answer."""
-    project = workspace.projects.get(Path(hit.project))
-    project.shown[hit.path] += 1
-    if moved:
-        try:
-            hit = refresh_hit(hit, project.tree.read)
-        except (FileMissing, PermissionDenied):
-            hit = replace(hit, stale=True)
-    text, span = cut_snippet(question, hit.text, hit.span, limit, symbol=hit.symbol)
-    # an overview has lines of its own: they say nothing about where in the file it is
-    if hit.text.count("\n", 0, -1) != hit.span.end_line - hit.span.start_line:
-        return replace(hit, text=text)
-    # a hit is not named after a definition that starts only after the lines shown of it
-    before, name, _ = hit.text.partition(hit.symbol.rpartition(".")[2] or "\0")
-    below = name and hit.span.start_line + before.count("\n") > span.end_line
-    return replace(hit, text=text, span=span, symbol="" if below else hit.symbol)

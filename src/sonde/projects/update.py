@@ -1,34 +1,40 @@
-"""Updating a project's index: before a search, what changed, deep vectors, records, repair."""
+"""Updating a project's index: before a search, what changed, records, repair."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from sonde.embedding.base import Embedder
 from sonde.errors import Cancelled, IndexBusy, IndexCorrupt, IndexNotFound, SondeError
 from sonde.indexing.diff import EVERYTHING, Diff, compare_index, generation_of
 from sonde.indexing.pipeline import recipe_of, refine_vectors, seed_index, update_index
+from sonde.projects.freshness import (
+    Coverage,
+    KnownFiles,
+    describe_deep_vectors,
+    is_too_large,
+    measure_coverage,
+)
 from sonde.projects.project import Project, Workspace
 from sonde.runtime.jobs import Job
-from sonde.runtime.work import Work, WriterLock
-from sonde.searching.hits import find_changed
+from sonde.runtime.logs import project_log
+from sonde.runtime.work import Work
 from sonde.stores import records
 from sonde.stores.files import write_text
-from sonde.types import FileContent, FileState, IndexReport
+from sonde.types import FileContent, IndexReport, Progress
 
 _RECORD_TIMES = 20
-"""The records of an index are written whole; under constant edits, this many times as long as
-that takes passes in between. The full comparison once it is quiet makes up for the last."""
-_WANTED_FILES = 20  # the files shown most that get their deep vectors first
+"""Records are written whole; under constant edits, this many times as long passes in between."""
 _SET_ASIDE_S = 0.2  # how long a search that found the index corrupt waits to set it aside
-_REINDEX_STALE_S = 0.1  # how long an answer waits for the lock before it says what is stale
-_MAX_COMPARED_FILES = 20_000  # beyond it a one-shot command answers from the index as it is
-_CATCH_UP_S = 1.0  # how long a search waits for pending changes to be indexed
 _JOB_THRESHOLD_FILES = 100  # from this many changes on, an update is a job that the status shows
+_INDEXED_AT_ONCE = 20  # changed files that a search in a server indexes itself: a tenth of a second
+_WRITER_WAIT_S = 0.1  # how long an answer waits for the lock before it says what is stale
+_CATCH_UP_S = 1.0  # how long a search waits for pending changes to be indexed
+_RETRY_S = 10.0  # after which files that could not be read are tried again
+_UNREADABLE = "the operating system refuses to read them"
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +43,9 @@ def compare_project(
     project: Project, work: Work, paths: Iterable[str] | None = None, *, force: bool = False
 ) -> Diff:
     """Compare a project's index with its files, or with the named files and folders."""
+    refused = records.load_refused(project.folder)
     return compare_index(
-        project.tree,
-        project.stores(),
-        work,
-        refused=records.load_refused(project.folder),
-        paths=paths,
-        force=force,
+        project.tree, project.stores(), work, refused=refused, paths=paths, force=force
     )
 
 
@@ -119,6 +121,7 @@ def _update(
         project.mark_fresh(min(max(least, 5 * report.seconds), most))
     # a run that was killed has changed the stores without writing the records
     unrecorded = metadata.generation != generation_of(stores)
+    unrecorded |= paths is None and metadata.skipped != report.skipped
     due = paths is None or (project.are_records_due() and not hurried)
     if (unrecorded and due) or metadata.last_full_index is None:
         started = time.monotonic()
@@ -218,6 +221,10 @@ def _record(
         generation=generation_of(stores),
     )
     records.save_metadata(project.folder, updated)
+    if full:
+        named = ", ".join(f"{one.path} ({one.reason} {one.detail})" for one in report.examples)
+        about = (project.root, report.as_dict(), named or "nothing worth naming")
+        project_log(project.folder).info("%s was indexed: %s; skipped: %s", *about)
 
 
 def index_job(
@@ -249,85 +256,6 @@ def repairing_corruption(workspace: Workspace, project: Project) -> Iterator[Non
         ) from error
 
 
-def model_mismatch_note(workspace: Workspace, project: Project) -> str:
-    """A note if the index was embedded by another model than the one in use; else empty.
-
-    Vectors of two models are never compared. Embedding everything again may cost time and money,
-    so it is offered, not done.
-    """
-    if workspace.deep is None or workspace.static:
-        return ""  # the static model embeds again at once
-    stores = project.stores().values()
-    if any(store.coverage(workspace.deep.name)[0] for store in stores):
-        return ""
-    others = ", ".join(sorted({name for store in stores for name in store.models()}))
-    return others and (
-        f"answered by words alone: the index was embedded by {others}, not by "
-        f"{workspace.deep.name}; `sonde index --deep` or reindex_project embeds it again"
-    )
-
-
-def schedule_deep_embedding(workspace: Workspace, project: Project) -> None:
-    """Make missing deep vectors in the background; in servers only."""
-    if workspace.stays and workspace.deep and not model_mismatch_note(workspace, project):
-        start_deep_embedding(workspace, project)
-
-
-def start_deep_embedding(
-    workspace: Workspace, project: Project, *, gently: bool = True
-) -> Job | None:
-    """Start a job that makes missing deep vectors, also those of a model that is new here."""
-    deep, background = workspace.deep, workspace.background_deep if gently else None
-    if deep is None:
-        return None
-
-    def refine(work: Work) -> int:
-        if background is None:
-            return _refine(project, deep, work)
-        with closing(background(work.check)) as embedder:
-            return _refine(project, embedder, work)
-
-    name = f"refine:{project.key}"
-    return workspace.jobs.submit(name, "refine", refine, gently=gently and background is None)
-
-
-def _refine(project: Project, embedder: Embedder, work: Work) -> int:
-    """Give every chunk its deep vector, those of the files shown most first."""
-
-    def wanted() -> list[str]:
-        return [path for path, _ in project.shown.most_common(_WANTED_FILES)]
-
-    try:
-        with WriterLock(project.folder, "refine.lock").held(wait_s=0):
-            return refine_vectors(project.stores(), embedder, project.lock, work, wanted=wanted)
-    except IndexBusy:
-        return 0  # another process does it
-
-
-def find_stale_files(project: Project, known: Mapping[str, FileState | None]) -> set[str]:
-    """Which of these files are not as they are known, or as they are indexed where None is."""
-    states = {path: state for path, state in known.items() if state}
-    unknown = known.keys() - states.keys()
-    for store in project.stores().values() if unknown else ():
-        states |= store.files(unknown)
-    return find_changed(known.keys(), states, project.tree.check_all)
-
-
-def reindex_stale_files(
-    workspace: Workspace, project: Project, changed: set[str], work: Work
-) -> bool:
-    """Index changed files of an answer. Returns false if the index cannot be written now."""
-    try:
-        with project.lock.held(work, wait_s=_REINDEX_STALE_S):
-            update_project(workspace, project, work, paths=changed, existing=True, hurried=True)
-    except Cancelled:
-        raise
-    except SondeError:
-        # busy: the writer will find them; not writable: the hits say that they are stale
-        return False
-    return True
-
-
 def follow_project(workspace: Workspace, project: Project) -> None:
     """Keep a project's index current from now on; servers only.
 
@@ -342,38 +270,129 @@ def follow_project(workspace: Workspace, project: Project) -> None:
         project.start_following(lambda: workspace.start_follower(workspace, project))
 
 
-def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool = True) -> None:
-    """Index changes before a search; in a server in the background, so that it need not wait."""
-    stores = project.stores()
+def refresh(workspace: Workspace, project: Project, work: Work, *, follow: bool = True) -> str:
+    """Index changes before a search, in a server only a few: the rest in the background.
+
+    Returns what the index covers then. Without `follow`, only of a project that is in use.
+    """
     project.note_search()
     if follow:
         follow_project(workspace, project)
-    if workspace.stays and project.take_replaced():
-        index_job(workspace, project, existing=True)
-        return
     following, strategy = project.following, project.settings.strategy
     if following and strategy == "lazy" and following.is_current():
         following.catch_up(_CATCH_UP_S)
-    if (following and following.is_current()) or project.is_fresh() or strategy == "git":
-        return
-    if workspace.stays:
+    in_use = follow or not workspace.stays or project.part(KnownFiles).candidates.has_looked
+    if is_too_large(project) or not in_use:
+        watched = following and following.is_current()
+        if workspace.stays and not watched and not project.is_fresh() and strategy != "git":
+            index_job(workspace, project, existing=True)
+        return _trust_index(project)
+    found = measure_coverage(project)
+    why = ""
+    if (strategy != "git" and found.differing) or _is_unfinished(project):
+        left, retry_at = (part := project.part(KnownFiles)).left
+        why = _UNREADABLE
+        if left != found.differing or time.monotonic() >= retry_at:
+            why = _bring_in_step(workspace, project, found, work)
+            found = measure_coverage(project)
+            wait_s = _RETRY_S if why == _UNREADABLE else 0.0
+            part.left = (found.differing, time.monotonic() + wait_s)
+    return _describe(workspace, project, found, why)
+
+
+def describe_freshness(workspace: Workspace, project: Project) -> tuple[str, Progress | None]:
+    """How much of the project the index covers, and how far its indexing is."""
+    if is_too_large(project):
+        return _trust_index(project), None
+    found = measure_coverage(project)
+    being_written = found.differing and is_being_written(workspace, project)
+    return _describe(workspace, project, found), found.progress if being_written else None
+
+
+def _is_unfinished(project: Project) -> bool:
+    """Whether the first index was never finished, or files are chunked in another way now."""
+    metadata = records.load_metadata(project.folder)
+    return metadata is not None and (
+        metadata.last_full_index is None or metadata.recipe != recipe_of(project.tree)
+    )
+
+
+def _bring_in_step(workspace: Workspace, project: Project, found: Coverage, work: Work) -> str:
+    """Index what differs, or start to. Returns why that is not possible."""
+    few = 0 < len(found.differing) <= _INDEXED_AT_ONCE and not _is_unfinished(project)
+    if workspace.stays and not few:
+        before = workspace.jobs.find(f"index:{project.key}")
         index_job(workspace, project, existing=True)
-        return
-    if stores["code"].counts().files > _MAX_COMPARED_FILES:
-        return
+        if before and before.result and "unreadable" in before.result.skipped:
+            return _UNREADABLE
+        return before.error.user_message if before and before.error else ""
+    paths = found.differing if few else None
     try:
-        with project.lock.held(work, wait_s=0):
-            update_project(workspace, project, work, existing=True)
+        with project.lock.held(work, wait_s=_WRITER_WAIT_S):
+            report = update_project(
+                workspace, project, work, paths=paths, existing=True, hurried=workspace.stays
+            )
+            return _UNREADABLE if "unreadable" in report.skipped else ""
     except Cancelled:
         raise
     except SondeError as error:
-        # the search still has an index to answer from; `sonde index` shows the reason
+        # the search still has an index to answer from
         log.info("%s is not updated: %s", project.root, error)
+        return "" if isinstance(error, IndexBusy) else error.user_message
 
 
-def count_pending(project: Project) -> int:
-    """How many changes wait by choice; none do under `realtime`."""
-    if project.following is None or project.settings.strategy == "realtime":
-        return 0
-    pending = project.following.describe().get("pendingFiles", 0)
-    return pending if isinstance(pending, int) else 0
+def _describe(workspace: Workspace, project: Project, found: Coverage, why: str = "") -> str:
+    if not found.differing:
+        if not found.files:
+            return "empty; no file here may be indexed"
+        return "complete" + describe_deep_vectors(workspace, project)
+    leader = project.following.describe() if project.following else {}
+    if leader.get("watching") == "events":  # else the note says why it polls
+        why = why or str(leader.get("note", ""))
+    if not why and is_being_written(workspace, project):
+        return f"indexing, {found.progress.done} of {found.files} files done"
+    if not why and project.settings.strategy == "git":
+        why = "they wait for a commit (strategy git)"
+    said = f"{len(found.missing)} of {found.files} files are not indexed as they are"
+    if found.gone:
+        said += f", {len(found.gone)} indexed ones are gone"
+    return f"incomplete; {said}" + (f": {why}" if why else "")
+
+
+def _trust_index(project: Project) -> str:
+    """Without a look at the files: what the leader says of the index."""
+    following = project.following
+    if following and following.is_current():
+        pending = following.describe().get("pendingFiles", 0)
+        return f"incomplete; {pending} changes are pending" if pending else "complete, as watched"
+    metadata = records.load_metadata(project.folder)
+    return f"as of {metadata and metadata.last_updated}; not compared with the files"
+
+
+def is_being_written(workspace: Workspace, project: Project) -> bool:
+    """Whether this process or another writes to the index now."""
+    job = workspace.jobs.find(f"index:{project.key}")
+    if job and job.status == "running":
+        return True
+    try:
+        with project.lock.held(wait_s=0):
+            return False
+    except IndexBusy:
+        return True
+    except SondeError:  # a home that cannot be written
+        return False
+
+
+def reindex_stale_files(
+    workspace: Workspace, project: Project, changed: set[str], work: Work
+) -> bool:
+    """Index changed files of an answer. Returns false if the index cannot be written now."""
+    try:
+        with project.lock.held(work, wait_s=_WRITER_WAIT_S):
+            update_project(workspace, project, work, paths=changed, existing=True, hurried=True)
+    except Cancelled:
+        raise
+    except SondeError:
+        # busy: the writer will find them; not writable: the hits say that they are stale
+        return False
+    return True

@@ -6,20 +6,29 @@ import json
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from sonde.chunking.views import VIEW_TYPES
 from sonde.embedding.base import Embedder
-from sonde.errors import Cancelled, EmbeddingFailed, IndexCorrupt, InvalidRequest, SondeError
+from sonde.errors import (
+    Cancelled,
+    EmbeddingFailed,
+    FileMissing,
+    IndexCorrupt,
+    InvalidRequest,
+    PermissionDenied,
+    SondeError,
+)
 from sonde.indexing.pipeline import refine_vectors
 from sonde.indexing.sources import Identity, identify_files
 from sonde.indexing.views import update_views
 from sonde.projects.find import find_project, indexed_project
+from sonde.projects.freshness import find_stale_files
 from sonde.projects.project import Project, ProjectPart, Workspace
 from sonde.projects.update import (
-    find_stale_files,
     refresh,
     reindex_stale_files,
     repairing_corruption,
@@ -37,7 +46,7 @@ from sonde.searching.filters import split_view
 from sonde.stores.chunks.base import ChunkStore
 from sonde.stores.files import write_text
 from sonde.stores.records import stamp_now
-from sonde.types import Progress
+from sonde.types import FileState, Progress
 from sonde.version import __version__
 
 if TYPE_CHECKING:
@@ -127,40 +136,84 @@ class ChunkFolder(ProjectPart):
         self._guard = threading.Lock()
 
     def open(self, own: Embedder | None, *, follow: bool) -> ChunkFiles | None:
-        """The searcher; None where there are no chunk files."""
-        from sonde.searching.chunk_files import ChunkFiles, identify  # numpy is slow to import
+        """The searcher; None where there are no chunk files. A folder that goes leaves the last
+        state of its files."""
+        from sonde.searching.chunk_files import ChunkFiles  # numpy is slow to import
 
         with self._guard:
             settings, folder = self.project.settings, self.project.settings.chunk_folder
-            found = identify(folder) if folder else None
-            if self._files and (self._files.identity != found or self._settings is not settings):
-                self._files.close()
-                self._files = None
-            if folder is None or (found is None and not settings.needs_chunks):
-                return None
-            if self._files is None:
+            if self._files is None or self._settings is not settings:
+                self._replace(None)
+                if folder is None or not (settings.needs_chunks or folder.is_dir()):
+                    return None
                 self._files = ChunkFiles(folder, settings.chunk_embedder or own)
                 self._settings = settings
-                if follow:
-                    self._files.follow()
+            if follow:
+                self._files.follow()
+            else:
+                self._files.catch_up()
             return self._files
+
+    def _replace(self, files: ChunkFiles | None) -> None:
+        old, self._files = self._files, files
+        if old:
+            old.close()
 
     def close(self) -> None:
         """Stop following them."""
         with self._guard:
-            files, self._files = self._files, None
-        if files:
-            files.close()
+            self._replace(None)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRanking:
+    """The best chunks of a project."""
+
+    project: Project
+    results: Sequence[SearchResult]
+    note: str = ""
+    """What is still missing."""
+    states: Mapping[str, FileState] | None = None
+    """The files that views were made from; None if chunk files answered."""
+
+    def list_stale(self, workspace: Workspace) -> set[str]:
+        """The ids of the chunks that are no longer as they were when searched."""
+        chunks = [result.chunk for result in self.results]
+        if self.states is None:
+            files = open_chunk_files(workspace, self.project)
+            return files.list_stale(chunks) if files else {chunk.id for chunk in chunks}
+        try:
+            changed: Collection[str] = find_stale_files(self.project, self.states)
+        except (FileMissing, PermissionDenied):  # the project's folder itself is gone
+            changed = self.states.keys()
+        return {chunk.id for chunk in chunks if chunk.metadata["file_path"] in changed}
+
+
+def open_chunk_files(workspace: Workspace, project: Project) -> ChunkFiles | None:
+    """The project's chunk files, if it has some; a server follows them."""
+    folder = project.part(ChunkFolder)
+    return folder.open(workspace.static or workspace.deep, follow=workspace.stays)
+
+
+def begin_chunk_files(workspace: Workspace) -> None:
+    """Read the chunk files of the project that a server was started in, and report problems."""
+    try:
+        project = find_project(workspace)
+        files = open_chunk_files(workspace, project)
+        if files and project.settings.chunk_embedder:
+            embed_query(project.settings.chunk_embedder, "ready")
+    except SondeError as error:
+        log.warning("chunk files cannot be searched: %s", error.user_message)
 
 
 def find_context(
     workspace: Workspace, project: str | None, query: str, options: SearchOptions, work: Work
-) -> tuple[list[SearchResult], str]:
-    """The best chunks of a project, and a note on what is still missing."""
+) -> ContextRanking:
+    """The best chunks of a project."""
     found = find_project(workspace, project)
-    files = found.part(ChunkFolder).open(workspace.static or workspace.deep, follow=workspace.stays)
-    if files:
-        return files.query(query, options), ""
+    if files := open_chunk_files(workspace, found):
+        results = files.query(query, options)
+        return ContextRanking(found, results, _explain_filters(results, options))
     indexed_project(workspace, project)
     if found.part(Views).made_from() is None and not workspace.static:
         # report an unreachable service at once, not after making all views
@@ -173,12 +226,25 @@ def find_context(
     with repairing_corruption(workspace, found):
         note = refresh_views(workspace, found, work)
         results = read_views(workspace, found, work, run)
-        paths = {str(one.chunk.metadata["file_path"]) for one in results}
-        changed = find_stale_files(found, dict.fromkeys(paths))
+        states = _read_states(found, results)
+        changed = find_stale_files(found, states)
         if changed and reindex_stale_files(workspace, found, changed, work):
             note = refresh_views(workspace, found, work, again=True)
             results = read_views(workspace, found, work, run)
-    return results, note
+            states = _read_states(found, results)
+    return ContextRanking(found, results, note or _explain_filters(results, options), states)
+
+
+def _explain_filters(results: Sequence[SearchResult], options: SearchOptions) -> str:
+    """A note where filters let nothing through."""
+    given = [f"all of the tags {', '.join(options.tags)}"] if options.tags else []
+    given += [f"a type of {', '.join(options.chunk_types)}"] if options.chunk_types else []
+    return "" if results or not given else f"No chunk has {' and '.join(given)}."
+
+
+def _read_states(project: Project, results: Sequence[SearchResult]) -> dict[str, FileState]:
+    paths = {str(one.chunk.metadata["file_path"]) for one in results}
+    return {k: v for store in project.stores().values() for k, v in store.files(paths).items()}
 
 
 def read_views(workspace: Workspace, project: Project, work: Work, run: Callable[[], T]) -> T:
@@ -200,7 +266,8 @@ class ProjectSearcher:
 
     def query(self, query: str, options: SearchOptions) -> list[SearchResult]:
         """The best chunks."""
-        return find_context(self._workspace, self._project, query, options, Work())[0]
+        found = find_context(self._workspace, self._project, query, options, Work())
+        return list(found.results)
 
 
 def refresh_views(

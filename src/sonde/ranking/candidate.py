@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -11,6 +11,7 @@ from sonde.types import Chunk, FileState, Symbol
 Evidence = Literal["lexical", "dense", "deep", "report_lexical", "report_dense"]
 """BM25 of the question's words, similarity to it by the static and by the deeper model, and the
 first two for the whole text of a report."""
+_LEAST_PART = 0.05  # of a score that is worth mentioning: scores differ by more
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 
 
@@ -46,5 +47,10 @@ class Candidate:
     @property
     def why(self) -> tuple[tuple[str, float], ...]:
         """The parts worth mentioning, strongest first."""
-        kept = [(name, round(part, 3)) for name, part in self.parts.items() if abs(part) >= 0.05]
-        return tuple(sorted(kept, key=lambda pair: -abs(pair[1])))
+        return sort_parts(self.parts.items())
+
+
+def sort_parts(parts: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """The parts of a score that are worth mentioning, strongest first."""
+    kept = [(name, round(part, 3)) for name, part in parts if abs(part) >= _LEAST_PART]
+    return tuple(sorted(kept, key=lambda pair: -abs(pair[1])))

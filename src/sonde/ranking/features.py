@@ -56,7 +56,7 @@ FEATURES: Mapping[str, str] = {
     "importers": "logarithm of how many files import it",
 }
 
-_TEST = re.compile(
+TEST_PATH = re.compile(
     r"(^|/)(tests?|testing|spec|specs|__tests__|testdata|fixtures?|mocks?|e2e)(/|$)"
     r"|(^|/)(test_[^/]*|conftest)\.\w+$|[._-](test|tests|spec|specs)\.\w+$|(Test|Tests|Spec)\.\w+$",
 )
@@ -76,7 +76,9 @@ _ABOUT_EXAMPLES = frozenset(["exampl", "sampl", "demo", "benchmark", "tutorial",
 _ABOUT_LEGACY = frozenset(["compat", "legacy", "deprecat", "vendor", "generat", "backport", "old"])
 _BARREL_STEMS = frozenset(["__init__", "index", "mod", "package-info", "init", "lib"])
 _HEADER = re.compile(r"\.(h|hh|hpp|hxx)$")
-_KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3}
+_KIND_WEIGHT = {"type": 1.0, "function": 2 / 3, "value": 1 / 3} | dict.fromkeys(
+    ("declaration", "section", "key"), 1 / 3
+)
 
 
 def measure_files(question: Question, files: Sequence[Candidate]) -> list[dict[str, float]]:
@@ -182,7 +184,7 @@ def _read_place(path: str, stem: str) -> _Place:
         whole=frozenset(words).union(*folders),
         name_parts=max(0, name.strip(".").count(".") - 1),
         is_data=language_of(path).kind == "data",
-        is_test=bool(_TEST.search(path)),
+        is_test=bool(TEST_PATH.search(path)),
         is_example=bool(_EXAMPLE.search(path)),
         is_legacy=bool(_LEGACY.search(path)),
         is_header=bool(_HEADER.search(path)),
@@ -224,7 +226,7 @@ def _measure_definitions(question: Question, file: Candidate) -> dict[str, float
     for symbol in file.symbols:
         if not question.matches.may_match(symbol.name):
             continue
-        folded, words = _list_name_words(symbol.name)
+        folded, words = list_name_words(symbol.name)
         if question.is_symbol:
             if folded in question.names:
                 defines = max(defines, _KIND_WEIGHT[symbol.kind])
@@ -240,7 +242,7 @@ def _measure_definitions(question: Question, file: Candidate) -> dict[str, float
 
 
 @lru_cache(maxsize=50_000)
-def _list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
+def list_name_words(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a defined name, folded, and its words."""
     last = name.rsplit(".", 1)[-1]
     return fold_name(last), tuple(shorten_word(part) for part in split_identifier(last))
@@ -276,7 +278,7 @@ def measure_report(report: Report, files: Sequence[Candidate]) -> list[dict[str,
     lexical, dense = (_spread_over(files, kind) for kind in ("report_lexical", "report_dense"))
     said = {shorten_word(p) for word in find_words(report.body) for p in split_identifier(word)}
     frames = _place_frames(report, files)
-    defined = [{_list_name_words(one.name)[0] for one in file.symbols} for file in files]
+    defined = [{list_name_words(one.name)[0] for one in file.symbols} for file in files]
     names = _rate_names(report.spelled, defined)
     places = Places(report.paths)
     rows = []

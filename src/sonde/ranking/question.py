@@ -39,10 +39,22 @@ _FRAME = re.compile(
     r"|^[ \t]{0,40}(?:(?:at|from|in|-->|#\d+) )?[ \t]{0,8}([\w./\\@+-]{1,200}\.\w{1,6}):\d+",
     re.MULTILINE,
 )
+_CALLED = re.compile(r", in (\w{1,100})$|^\s{0,40}at ([\w.$<>]{1,200}) ?\(", re.MULTILINE)
 _PATH = re.compile(r"(?:[\w.@+-]{1,80}[/\\]){0,20}[\w@+-][\w.@+-]{0,80}\.[A-Za-z]\w{0,6}\b")
 _FOLDERS = re.compile(r"(?:[\w.@+-]{1,80}/){2,20}[\w@+-]{1,80}")
 _DOTTED = re.compile(r"\b[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*")
+_NAME = re.compile(rf"(?:[.#@&*]|::)?({_IDENTIFIER.pattern})[?!]?(?:\([^()]{{0,200}}\))?[;:]?")
+"""A name alone, as people paste it: `name`, `Scope#name`, `name()`, `valid?`."""
+_SIGNATURE = re.compile(
+    r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|override"
+    r"|virtual|inline|extern|const|unsafe|pub(?:\(\w+\))?|open|suspend|local)\s+)*"
+    r"(?:def|fn|func|function|fun|sub|proc|class|struct|interface|trait|enum|protocol|module|object"
+    r"|record|type|macro|defp?|defmodule|void|int|bool|string|var|let|val)\*?\s+"
+    rf"(?:\([^()]{{0,80}}?(\w+)\)\s*)?({_IDENTIFIER.pattern})[?!]?\s*(?:[(<:{{=].{{0,400}})",
+    re.DOTALL,
+)
+"""The beginning of a definition, as people paste it; a receiver in brackets is its scope."""
 _TRACE = re.compile(r"^(?:Traceback \(most recent|Exception in thread|panicked at|thread ')")
 
 
@@ -61,6 +73,8 @@ class Report:
     """The same for the frames of stack traces, innermost last."""
     spelled: tuple[str, ...]
     """Names in code spans and dotted names, as written."""
+    called: tuple[str, ...] = ()
+    """Functions in the frames of stack traces, as written."""
 
 
 def read_report(text: str) -> Report | None:
@@ -89,6 +103,7 @@ def read_report(text: str) -> Report | None:
         paths=_read_places([*places, *dotted])[:_MOST_PATHS],
         frames=_read_places(frames)[-_MOST_PATHS:],
         spelled=tuple(unique([*_IDENTIFIER.findall(spans), *_DOTTED.findall(body)]))[:_MOST_NAMES],
+        called=tuple(unique(filter(None, itertools.chain(*_CALLED.findall(plain)))))[-_MOST_NAMES:],
     )
 
 
@@ -217,8 +232,12 @@ class Question:
     """Words written with a capital, and the last parts of identifiers, as written."""
     joined: frozenset[str]
     """Two to four neighbouring words written together (`cookie jar` -> `cookiejar`)."""
+    scopes: tuple[str, ...]
+    """What qualifies those identifiers, folded (`pkg.Foo.bar` -> `pkg`, `foo`)."""
     is_symbol: bool
     """The whole query is one identifier."""
+    is_code: bool
+    """It is spelled as only code is: `cookie_jar`, `Client.send`, not `cookie`."""
     matches: Matches = field(compare=False)
     """`words`, ready to be compared with names."""
     report: Report | None = field(default=None, compare=False)
@@ -234,31 +253,43 @@ def read_question(text: str) -> Question:
     """Take a query apart."""
     report = read_report(text)
     text = report.title if report else text.strip()
-    spelled = _identifiers(text)
+    name = "" if report else _read_name(text)
+    spelled = [name] if name else _identifiers(text)
     raw = [part for word in find_words(text) for part in split_identifier(word)]
     content = [part for part in raw if part not in STOP_WORDS]
     words = unique(shorten_word(part) for part in content or raw)[:_MOST_WORDS]
-    names = {fold_name(part) for name in spelled for part in (_LINK.split(name)[-1], name)}
+    parts = [_LINK.split(name) for name in spelled]
+    names = {fold_name("".join(own[-size:])) for own in parts for size in (1, 2, len(own))}
     return Question(
         text=text,
         terms=tuple(unique(t for t in index_terms(text) if t not in STOP_WORDS))
         or tuple(unique(index_terms(text))),
         words=tuple(words),
         names=frozenset(name for name in names if len(name) > 1),
-        spelled=tuple(unique(name.split(".")[-1].split("::")[-1] for name in spelled)),
+        spelled=tuple(unique(own[-1] for own in parts)),
         proper=frozenset(word for word in find_words(text) if word[0].isupper() and len(word) > 2)
         | {re.split(r"\W+", name)[-1] for name in spelled},
         joined=frozenset(_joins(content[:_MOST_WORDS]) | _whole_names(text)),
-        is_symbol=bool(_IDENTIFIER.fullmatch(text)) and len(raw) > 0,
+        scopes=tuple(unique(fold_name(part) for own in parts for part in own[:-1] if part)),
+        is_symbol=bool(name) and len(raw) > 0,
+        is_code=bool(name) and (name != text or _looks_like_code(name)),
         matches=Matches(words),
         report=report,
     )
 
 
+def _read_name(text: str) -> str:
+    """The name that a query asks for, if it is nothing else: `Client.send` of
+    `func (c *Client) send(ctx)`; empty if it is a question."""
+    if alone := _NAME.fullmatch(text):
+        return alone[1]
+    if signature := _SIGNATURE.fullmatch(text):
+        return ".".join(filter(None, signature.groups()))
+    return ""
+
+
 def _identifiers(text: str) -> list[str]:
-    """Words that can only be identifiers; a one-word query counts as one."""
-    if _IDENTIFIER.fullmatch(text):
-        return [text]
+    """Words that can only be identifiers."""
     return unique(word for word in _IDENTIFIER.findall(text) if _looks_like_code(word))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from sonde.ranking.question import Question
@@ -12,36 +13,86 @@ from sonde.types import Span
 
 _ELLIPSIS_LINE = 400  # one line longer than this (minified code) is cut inside
 _LEAD = 2  # lines shown above the first that matches, while there are others to show below
+_SIGNATURE_LINES = 12  # that a signature may run over: longer ones are shown in part
+_GAP = "⋮"
+_GAP_CHARS = 2  # a gap's own line
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """The lines shown of a passage, and where they are."""
+
+    text: str
+    span: Span
+    """From the first line shown to the last."""
+    parts: tuple[tuple[int, int], ...] = ()
+    """First and last line of each part, where lines between are left out; a line `⋮` stands for
+    them."""
 
 
 def cut_snippet(
-    question: Question, text: str, span: Span, limit: int, *, symbol: str = ""
-) -> tuple[str, Span]:
-    """At most `limit` characters of whole lines around the best match, and where they are.
+    question: Question, text: str, span: Span, limit: int, *, opening: int | None = None
+) -> Snippet:
+    """At most `limit` characters of whole lines: all of them, or those that answer.
 
-    The line that opens the definition of `symbol` counts as a match of its own.
+    `opening` is the line of the file that names what the text defines: its signature is shown in
+    any case, then the lines that match best.
     """
     # what follows the last newline is the next line, which is not part of the chunk
     lines = text.rstrip("\n").split("\n")
     if len(text) <= limit:
-        shown, last = "\n".join(lines), span.start_line + len(lines) - 1
-        end_byte = span.end_byte - (len(text) - len(shown))
-        trimmed = Span(span.start_line, last, span.start_byte, end_byte)
-        return shown, trimmed if shown != text else span
+        return Snippet("\n".join(lines), _locate(lines, span, 0, len(lines) - 1, None))
+    sizes = [len(line) + 1 for line in lines]
     weights = _weigh_lines(question, lines)
-    name = symbol.rsplit(".", 1)[-1]
-    opening = next((at for at, line in enumerate(lines) if name and name in line), None)
-    if opening is not None:
-        weights[opening] += 0.5 * max(weights) + 0.5
-    first, last = _best_window([len(line) + 1 for line in lines], weights, limit)
-    shown = "\n".join(lines[first : last + 1])[: max(limit, 1)]
-    start_byte = span.start_byte + len("\n".join(lines[:first]).encode()) + (1 if first else 0)
-    return shown, Span(
-        span.start_line + first,
-        span.start_line + last,
-        start_byte,
-        start_byte + len(shown.encode("utf-8", "surrogatepass")),
-    )
+    at = None if opening is None else opening - span.start_line
+    if at is None or not 0 <= at < len(lines):
+        first, last = _best_window(sizes, weights, limit)
+        return _show(lines, span, [(first, last)], limit)
+    end = _find_signature_end(lines, at)
+    at = 0 if at <= _LEAD else at
+    while end > at and sum(sizes[at : end + 1]) > limit // 2:
+        end -= 1
+    weights[at : end + 1] = [0.0] * (end + 1 - at)
+    room = limit - sum(sizes[at : end + 1]) - _GAP_CHARS
+    # who asks for a name wants to see it from its beginning
+    if room > 0 and any(weights) and not question.is_symbol:
+        first, last = _best_window(sizes, weights, room)
+        if first > end + 1 + _LEAD:
+            return _show(lines, span, [(at, end), (first, last)], limit)
+        if last < at - 1 - _LEAD:
+            return _show(lines, span, [(first, last), (at, end)], limit)
+        at = min(first, at)
+    return _show(lines, span, [_grow(sizes, at, end, limit)], limit)
+
+
+def _show(
+    lines: Sequence[str], span: Span, parts: Sequence[tuple[int, int]], limit: int
+) -> Snippet:
+    gap = f"\n{_GAP}\n"
+    shown = gap.join("\n".join(lines[first : last + 1]) for first, last in parts)[: max(limit, 1)]
+    first, last = parts[0][0], parts[-1][1]
+    apart = tuple((span.start_line + one, span.start_line + other) for one, other in parts)
+    where = _locate(lines, span, first, last, shown if len(parts) == 1 else None)
+    return Snippet(shown, where, apart if len(parts) > 1 else ())
+
+
+def _locate(lines: Sequence[str], span: Span, first: int, last: int, shown: str | None) -> Span:
+    """Where these lines are in the file; `shown` is their text where it may be cut inside."""
+    start = span.start_byte + (len(encode_lines("\n".join(lines[:first]))) + 1 if first else 0)
+    text = "\n".join(lines[first : last + 1]) if shown is None else shown
+    line = span.start_line
+    return Span(line + first, line + last, start, start + len(encode_lines(text)))
+
+
+def _find_signature_end(lines: Sequence[str], at: int) -> int:
+    """The line that ends a signature: where its brackets are closed."""
+    depth = 0
+    for end in range(at, min(at + _SIGNATURE_LINES, len(lines))):
+        line = lines[end]
+        depth += sum(map(line.count, "([")) - sum(map(line.count, ")]"))
+        if depth <= 0:
+            return end
+    return min(at + _SIGNATURE_LINES, len(lines)) - 1
 
 
 def _weigh_lines(question: Question, lines: Sequence[str]) -> list[float]:
@@ -90,6 +141,11 @@ def _best_window(sizes: Sequence[int], weights: Sequence[float], limit: int) -> 
     _, first, last = best
     heavy = next((at for at in range(first, last + 1) if weights[at] > 0), first)
     first = max(first, heavy - _LEAD)  # what follows a match says more than what stands before it
+    return _grow(sizes, first, last, limit)
+
+
+def _grow(sizes: Sequence[int], first: int, last: int, limit: int) -> tuple[int, int]:
+    """These lines and as many after them, then before them, as `limit` allows."""
     used = sum(sizes[first : last + 1])
     while last + 1 < len(sizes) and used + sizes[last + 1] <= limit:
         last += 1
@@ -98,3 +154,8 @@ def _best_window(sizes: Sequence[int], weights: Sequence[float], limit: int) -> 
         first -= 1
         used += sizes[first]
     return first, last
+
+
+def encode_lines(text: str) -> bytes:
+    """The bytes of a text as its file holds them."""
+    return text.encode("utf-8", "surrogatepass")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sonde.ranking.question import Question
 from sonde.types import Kind
 
 CODE: Mapping[str, float] = {
@@ -101,6 +102,78 @@ DOCS_DEEP: Mapping[str, float] = {
     "told_dense_rel": 1.0,
 }
 """On prose the deeper model is worth more than words, and the static one hardly anything."""
+
+
+PASSAGE_NAME: Mapping[str, float] = {
+    "own_lexical": 3.6,
+    "own_lexical_rel": 1.8,
+    "code_lexical": 2.8,
+    "opening_lexical": 0.7,
+    "name_f1": 0.4,
+    "name_precision": 2.0,
+    "is_named": 0.8,
+    "is_spelled": 4.4,
+    "is_qualified": 8.2,
+    "scope_named": 0.7,
+    "is_type": 1.4,
+    "is_value": -0.3,
+    "is_rest": 0.3,
+    "has_members": -1.7,
+    "nesting": -0.4,
+    "lines": 0.4,
+    "in_test": -2.0,
+}
+PASSAGE_WORDS: Mapping[str, float] = {
+    "chunk_lexical": 2.6,
+    "chunk_dense": 6.0,
+    "own_lexical": 0.1,
+    "code_lexical": 2.1,
+    "own_dense": 4.5,
+    "own_dense_rel": 0.6,
+    "opening_lexical": 1.9,
+    "name_f1": 2.8,
+    "name_precision": 0.3,
+    "is_type": -1.6,
+    "is_value": -2.3,
+    "is_rest": -1.4,
+    "has_members": -0.6,
+    "nesting": 0.3,
+    "lines": 0.4,
+}
+PASSAGE_REPORT: Mapping[str, float] = {
+    "chunk_lexical": 1.0,
+    "told_dense": 4.0,
+    "told_lexical": 4.0,
+    "told_name": 2.0,
+    "own_dense_rel": 1.6,
+    "name_f1": 2.0,
+    "is_type": -1.0,
+    "is_value": -2.0,
+    "is_rest": -1.0,
+    "has_members": -1.0,
+    "lines": 0.2,
+}
+
+
+def choose_passage_weights(question: Question) -> Mapping[str, float]:
+    """The weights of passages for one kind of query."""
+    if question.report:
+        return PASSAGE_REPORT
+    return PASSAGE_NAME if question.is_symbol else PASSAGE_WORDS
+
+
+def choose_share(question: Question) -> float:
+    """How much a file's best passage counts beside the file's own score.
+
+    A name is found by its definition, unless it is an English word as well; the file of a report is
+    known better than its lines. For words a larger share finds more documented functions and
+    fewer files (docs/quality.md).
+    """
+    if question.report:
+        return 0.0
+    if question.is_symbol:
+        return 1.0 if question.is_code else 0.5
+    return 0.2
 
 
 def choose_weights(kind: Kind, *, is_report: bool, is_deep: bool) -> Mapping[str, float]:

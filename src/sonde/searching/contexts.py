@@ -25,6 +25,8 @@ _SHORT_WORD = 3  # letters up to which a word must stand alone; inside names it 
 _KEPT_FILTERS = 16  # filters whose paths are remembered until the store changes
 _PLAIN = re.compile(r"[A-Za-z0-9_/]+\.[A-Za-z0-9_]+")
 _WORD_SHARE = 0.3  # how much the query's words count beside its meaning
+SCORE_TYPE = "cosine_and_words"
+"""What `combined_score` is; docs/chunk-types.md has the formula."""
 
 
 @dataclass(frozen=True, slots=True)

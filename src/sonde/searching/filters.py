@@ -9,7 +9,7 @@ from itertools import islice
 from sonde.chunking.tags import fold_tag, tag_file
 from sonde.errors import OutsideRoots
 from sonde.stores.chunks.base import ChunkStore
-from sonde.text.globs import compile_glob
+from sonde.text.globs import compile_glob, compose
 from sonde.text.languages import find_language
 from sonde.types import Filter, Kind
 
@@ -19,12 +19,12 @@ MOST_MATCHES = 100_000
 
 def match_paths(pattern: str, paths: Iterable[str]) -> list[str]:
     """The paths that match a glob, sorted, at most `MOST_MATCHES`."""
-    return sorted(islice(filter(compile_glob(pattern).matches, paths), MOST_MATCHES))
+    return sorted(islice(filter(compile_glob(compose(pattern)).matches, paths), MOST_MATCHES))
 
 
 def read_folder(path: str | None) -> str:
     """A folder or file as people write it (`./src/`, `.`) as the index names it (`src`, ``)."""
-    normal = posixpath.normpath(path or ".")
+    normal = posixpath.normpath(compose(path or "."))
     if normal == ".." or normal.startswith("../"):
         raise OutsideRoots(f"'..' in {path!r}")
     return "" if normal == "." else normal
@@ -40,13 +40,13 @@ def filter_paths(
     """The filter for a folder (or one file) and globs; no condition means no filter."""
     if not under and not include and not exclude:
         return Filter()
-    folder = under.strip("/")
+    folder = compose(under).strip("/")
     kept = {path for path in paths if not folder or path == folder or path.startswith(folder + "/")}
     if include:
-        globs = [compile_glob(pattern) for pattern in include]
+        globs = [compile_glob(compose(pattern)) for pattern in include]
         kept = {path for path in kept if any(glob.matches(path) for glob in globs)}
     for pattern in exclude:
-        glob = compile_glob(pattern)
+        glob = compile_glob(compose(pattern))
         kept = {path for path in kept if not glob.matches(path)}
     return Filter(paths=frozenset(kept))
 

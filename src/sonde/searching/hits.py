@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from sonde.ranking.question import Question
+from sonde.ranking.question import Question, shorten_word
 from sonde.stores.chunks.base import ChunkStore
+from sonde.text.words import fold_name
 from sonde.types import FileContent, FileState, Hit, ListedFile, Skipped, Span
 
 _MOST_WORDS = 8  # of the query that a note mentions
 _SHORTEST = 4  # letters of a word that may be misspelt; any two shorter ones are near each other
 _MOST_SIMILAR = 2  # words that a note offers instead of each unknown one
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_ENDINGS = ("", "e", "s", "es", "ed", "er", "or", "ing", "ion", "ate", "ation", "y", "ies")
+_LIKENESS = 0.75  # of a name that is offered instead: one letter in four may differ
+_MOST_NAMES = 3  # that are offered
 
 CheckAll = Callable[[Collection[str]], Mapping[str, ListedFile | Skipped]]
 Read = Callable[[str], FileContent | Skipped]
@@ -27,7 +32,7 @@ def find_changed(
         for path, found in check_all(paths).items()
         if isinstance(found, Skipped)
         or (state := states.get(path)) is None
-        or (found.size, found.mtime_ns) != (state.size, state.mtime_ns)
+        or found.stamp != state.stamp
     }
 
 
@@ -42,7 +47,8 @@ def refresh_hit(hit: Hit, read: Read) -> Hit:
     old, before = hit.span, content.text[:position]
     down, on = before.count("\n") + 1 - old.start_line, len(before.encode()) - old.start_byte
     span = Span(old.start_line + down, old.end_line + down, old.start_byte + on, old.end_byte + on)
-    return replace(hit, span=span)
+    moved = hit.definition and hit.definition.move(down)
+    return replace(hit, span=span, definition=moved, focus=hit.focus and hit.focus + down)
 
 
 def _find_nearest(text: str, piece: str, span: Span) -> int:
@@ -71,17 +77,42 @@ def explain_no_results(
         return f"No indexed file fits {' and '.join(filters)}; {files:,} files are indexed."
     counted = _count_terms(stores, _list_terms(question))
     said = _describe_unknown(stores, [term for term, count in counted.items() if not count])
+    if occurs_nowhere(stores, question):
+        names = _find_names(stores, question.text)
+        said += [f"Names like it: {', '.join(names)}."] if names else []
+        said.append("Mode `semantic` searches by meaning alone.")
     if filters:
         said.append(f"Only {allowed:,} of {files:,} files fit {' and '.join(filters)}.")
     return " ".join(said) or "Other words, or mode `semantic`, may find more."
 
 
 def explain_missing_words(stores: Sequence[ChunkStore], question: Question) -> str:
-    """A note for hits when the index holds none of the query's words; empty otherwise."""
+    """A note for hits when the index holds none of the query's words, or not the name that is
+    the query; empty otherwise."""
     terms = _list_terms(question)
-    if not terms or any(_count_terms(stores, terms).values()):
+    counted = _count_terms(stores, terms)
+    if len(terms) > 1 and terms[0] == fold_name(question.text) and not counted[terms[0]]:
+        return f"No exact match for: {question.text}. Showing results for its parts."
+    if not terms or any(counted.values()):
         return ""
     return " ".join([*_describe_unknown(stores, terms), "Showing semantically similar results."])
+
+
+def occurs_nowhere(stores: Sequence[ChunkStore], question: Question) -> bool:
+    """Whether the query is one word, and the index holds less than half of it in any form.
+
+    Such a word means nothing to a model either: it is a name from elsewhere, or misspelt.
+    """
+    if len(question.text.split()) != 1 or not question.text.isascii():
+        return False
+    counted = _count_terms(stores, question.terms)
+    unknown = [term for term, count in counted.items() if not count]
+    if 2 * len(unknown) <= len(counted):
+        return False
+    roots = {term: shorten_word(term) for term in unknown}
+    forms = _count_terms(stores, [root + end for root in roots.values() for end in _ENDINGS])
+    alien = [term for term in unknown if not any(forms[roots[term] + end] for end in _ENDINGS)]
+    return 2 * len(alien) > len(counted)
 
 
 def _list_terms(question: Question) -> Sequence[str]:
@@ -110,6 +141,18 @@ def _find_similar(stores: Sequence[ChunkStore], term: str) -> list[str]:
     counted = _count_terms(stores, sorted(_slips(term) - {term}))
     known = [word for word, count in counted.items() if count]
     return sorted(known, key=lambda word: (-counted[word], word))[:_MOST_SIMILAR]
+
+
+def _find_names(stores: Sequence[ChunkStore], asked: str) -> list[str]:
+    """Definitions whose names differ least from this one."""
+    wanted = fold_name(asked)
+    names: dict[str, str] = {}
+    for store in stores:
+        for symbols in store.symbols_of(store.files()).values():
+            names |= {fold_name(symbol.name.rpartition(".")[2]): symbol.name for symbol in symbols}
+    # what has too few letters in common cannot be near, and is seen cheaply
+    near = [name for name in names if len(set(wanted) & set(name)) >= _LIKENESS * len(set(wanted))]
+    return [names[n] for n in difflib.get_close_matches(wanted, near, _MOST_NAMES, _LIKENESS)]
 
 
 def _slips(term: str) -> set[str]:

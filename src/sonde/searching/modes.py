@@ -14,11 +14,13 @@ from itertools import zip_longest
 
 from sonde.errors import EmbeddingFailed
 from sonde.ranking.candidate import Candidate
+from sonde.ranking.passages import FILES, Group, Passage
 from sonde.ranking.question import Question
 from sonde.ranking.snippets import cut_snippet
-from sonde.ranking.weights import DEEPENED, choose_weights
+from sonde.ranking.weights import DEEPENED, choose_share, choose_weights
+from sonde.searching.passages import group_passages
 from sonde.searching.search import Search, defines_name, gather_evidence
-from sonde.types import Chunk, Scored, Span
+from sonde.types import Chunk, Scored, Span, Symbol
 
 _FILES = 15  # the best files, whose order the deeper model may change
 _FRESH_FILES = 3  # where vectors are missing: more files gain nothing (docs/quality.md)
@@ -36,6 +38,8 @@ class Ranked:
     score: float
     score_type: str
     why: tuple[tuple[str, float], ...] = ()
+    definition: Symbol | None = None
+    """What the chunk is, where it is one definition."""
 
 
 def merge_neighbours(found: list[Ranked]) -> list[Ranked]:
@@ -105,19 +109,55 @@ def rerank(search: Search, question: Question, candidates: Sequence[Candidate]) 
 
 
 def _write_passage(question: Question, chunk: Chunk) -> str:
-    shown, _ = cut_snippet(question, chunk.text, chunk.span, _SNIPPET, symbol=chunk.symbol)
+    shown = cut_snippet(question, chunk.text, chunk.span, _SNIPPET).text
     return f"{chunk.header}\n{shown}"
 
 
 _DEFINITION = 3.0  # outweighs three kinds of evidence: the chunk that defines the asked name leads
+_FIRST_PASSAGES = 4  # of the best file that are shown before those of the next one
+_NEAR_BEST = 3.0  # how far below their file's best they may score
+_STEP = 1 - 1e-4  # by which a hit's score is below the one before: the shown digits tell them apart
 _SCALE = 4.0  # model scores are about -10..+10; divided by this they spread well over 0..1
 
 
 def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
+    """Best passages first, those of one file together."""
+    files = weigh_files(search, question)
+    if search.of_views or (files and files[0].state.kind == "docs"):
+        return _rank_chunks(search, question, files)
+    return rank_passages(search, question, files)
+
+
+def rank_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
+    """The passages that answer, grouped by file; further passages of good files follow."""
+    share = choose_share(question)
+    groups = group_passages(search, question, files)
+    order = sorted(groups, key=lambda group: (-group.score(share), group.file.state.path))
+    first: list[tuple[Group, Passage]] = []
+    rest: list[tuple[Group, Passage]] = []
+    for group in order:
+        most = 1 if first else _FIRST_PASSAGES
+        for at, one in enumerate(group.passages):
+            near = group.passages[0].score - one.score < _NEAR_BEST
+            (first if at == 0 or (at < most and near) else rest).append((group, one))
+    found: list[Ranked] = []
+    for group, one in [*first, *rest][: search.limit]:
+        relevance = (1 + math.tanh(group.score(share) / _SCALE / 2)) / 2
+        relevance *= math.exp((one.score - group.passages[0].score) / _SCALE)
+        # never above the one before, so that passages of one file stay together
+        score = min(relevance, found[-1].score * _STEP) if found else relevance
+        found.append(Ranked(one.as_chunk(), score, "relevance", group.why(one, share), one.symbol))
+    beyond = _rank_chunks(search, question, files[FILES:]) if len(found) < search.limit else []
+    lowest = found[-1].score * _STEP if found else 1.0
+    found += [replace(one, score=min(one.score, lowest)) for one in beyond]
+    return found[: search.limit]
+
+
+def _rank_chunks(search: Search, question: Question, files: Sequence[Candidate]) -> list[Ranked]:
     """Best files first, each by its answering chunk; further chunks of good files follow."""
     found: list[Ranked] = []
     extra: list[Ranked] = []
-    for file in _weigh_files(search, question):
+    for file in files:
         best, *others = order_chunks(question, file)
         relevance = (1 + math.tanh(file.score / _SCALE / 2)) / 2
         found.append(Ranked(best, relevance, "relevance", file.why))
@@ -128,7 +168,7 @@ def rank_hybrid(search: Search, question: Question) -> list[Ranked]:
     return merge_neighbours(found)[: search.limit]
 
 
-def _weigh_files(search: Search, question: Question) -> list[Candidate]:
+def weigh_files(search: Search, question: Question) -> list[Candidate]:
     """Every candidate file with its score, best first."""
     files = gather_evidence(search, question)
     is_report = question.report is not None

@@ -49,6 +49,8 @@ class QueryVector:
     vector: Vectors
     report: Vectors | None = None
     """A report's sentences, where the query is one."""
+    embed: Callable[[Sequence[str]], Vectors] | None = None
+    """Embeds passages; None where that takes too long to do while the caller waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Search:
     limit: int
     probe: QueryVector | None = None
     deep: DeepVectors | None = None
+    of_views: bool = False
+    """Whether the store holds views of files, whose lines are not the files' own."""
 
     @property
     def pool(self) -> int:
@@ -96,7 +100,13 @@ class QueryVectors:
         for embedder in (self._static, self._deep):
             if embedder and store.coverage(embedder.name)[0]:
                 vectors = self._embed(embedder)
-                return None if vectors is None else QueryVector(embedder.name, *vectors)
+                if vectors is None:
+                    return None
+                embed = (
+                    partial(embedder.embed, mode="passage") if embedder is self._static else None
+                )
+                report = vectors[1] if len(vectors) > 1 else None
+                return QueryVector(embedder.name, vectors[0], report, embed)
         return None
 
     def deep(self, store: ChunkStore, kind: Kind, probe: QueryVector) -> DeepVectors | None:
@@ -166,7 +176,7 @@ def _retrieve(search: Search, question: Question) -> tuple[Retrieved, list[Chunk
     store, probe, pool = search.store, search.probe, search.pool
     found: Retrieved = {kind: [] for kind in EVIDENCE}
     if question.report:
-        terms = _choose_terms(search, question.report)
+        terms = choose_report_terms(search, question.report)
         found["report_lexical"] = store.lexical(terms, pool, search.where)
         if probe and probe.report is not None:
             found["report_dense"] = store.dense(probe.model, probe.report, pool, search.where)
@@ -186,7 +196,7 @@ def _retrieve(search: Search, question: Question) -> tuple[Retrieved, list[Chunk
         pool *= 4
 
 
-def _choose_terms(search: Search, report: Report) -> list[str]:
+def choose_report_terms(search: Search, report: Report) -> list[str]:
     """The report's words that say most: often in it, seldom in the index."""
     terms = [term for term in report.terms if term not in STOP_WORDS and len(term) > 1]
     terms = terms[:_LOOKED_UP_TERMS]

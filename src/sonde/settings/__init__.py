@@ -120,11 +120,13 @@ def load_settings(
     settings = _apply_file(settings, home / "config.json", over={"default"})
     settings = _apply_environment(settings, environ)
     settings = _apply_explicit(settings, given)
-    return apply_project_config(settings, project_config) if project_config else settings
+    return apply_project_config(settings, project_config)
 
 
-def apply_project_config(settings: Settings, path: Path) -> Settings:
+def apply_project_config(settings: Settings, path: Path | None) -> Settings:
     """The settings with a project's config.json, which overrides defaults and the user's file."""
+    if path is None:
+        return settings
     over = {"default", str(settings.home / "config.json")}
     over |= {source for source in settings.sources.values() if source.endswith(CORTEX_FILE)}
     return _apply_file(settings, path, over=over)
@@ -268,7 +270,7 @@ _GROUPS = (
     ("doc_patterns", "index_docs"),
     ("enhanced_tool_descriptions",),
     ("indexing_strategy", "lazy_idle_threshold"),
-    ("watching", "roots", "chunking", "store", "embedding"),
+    ("check_interval", "watching", "roots", "chunking", "store", "embedding"),
     ("tool_names", "toolsets", "max_tokens"),
 )
 _UNEDITED_NOTE = (
@@ -277,8 +279,9 @@ _UNEDITED_NOTE = (
 )
 
 
-def render_config(settings: Settings, hardcoded_excludes: Sequence[str]) -> str:
-    """The text of a commented config.json that lists the hardcoded excludes."""
+def render_config(hardcoded_excludes: Sequence[str]) -> str:
+    """The text of a commented config.json: the defaults, whatever is set for this run, and the
+    hardcoded excludes."""
     groups: list[list[tuple[str, Any]]] = [
         [
             ("_comment", "Search MCP Configuration - Edit to customize indexing behavior"),
@@ -286,19 +289,16 @@ def render_config(settings: Settings, hardcoded_excludes: Sequence[str]) -> str:
             (UNEDITED, _UNEDITED_NOTE),
         ]
     ]
-    groups += [[(RULES[name].key, _write(settings, name)) for name in names] for names in _GROUPS]
+    groups += [[(RULES[name].key, _write_default(name)) for name in names] for names in _GROUPS]
     groups.append([("_hardcodedExcludes", list(hardcoded_excludes))])
     groups.append([("_availableOptions", {rule.key: rule.about for rule in RULES.values()})])
     body = ",\n\n".join(",\n".join(_render(*entry) for entry in group) for group in groups)
     return f"{{\n{body}\n}}\n"
 
 
-def _write(settings: Settings, name: str) -> Any:
-    value = getattr(settings, name)
-    if name != "max_file_size":
-        return value
-    kilobytes = -(-value // 1024)
-    return f"{kilobytes // 1024}MB" if kilobytes and kilobytes % 1024 == 0 else f"{kilobytes}KB"
+def _write_default(name: str) -> Any:
+    value: Any = Settings.__dataclass_fields__[name].default
+    return f"{value >> 20}MB" if name == "max_file_size" else value
 
 
 def _render(key: str, value: Any) -> str:

@@ -29,11 +29,18 @@ class Settings:
     respect_gitignore: bool = True
     max_file_size: int = 1024 * 1024  # in bytes
     max_files: int = 50_000
-    doc_patterns: tuple[str, ...] = ("**/*.md", "**/*.txt")
+    doc_patterns: tuple[str, ...] = (
+        "**/*.md",
+        "**/*.txt",
+        "**/*.{mdx,markdown,rst,adoc,asciidoc,org,ipynb}",
+        "**/{README,CHANGELOG,CHANGES,HISTORY,NEWS,TODO,INSTALL,CONTRIBUTING,HACKING,UPGRADING}",
+        "**/{LICENSE,LICENCE,COPYING,NOTICE,PATENTS,AUTHORS,CONTRIBUTORS,MAINTAINERS,CREDITS,THANKS}",
+    )
     index_docs: bool = True
     enhanced_tool_descriptions: bool = False
     indexing_strategy: Strategy = "realtime"
     lazy_idle_threshold: int = 30  # in seconds
+    check_interval: int = 24  # in hours
     watching: Watching = "auto"
     roots: tuple[str, ...] = ()
     """As written; relative ones are relative to the project's root."""
@@ -179,7 +186,8 @@ RULES: dict[str, Rule] = {
         "Skip files larger than this. Supports: '500KB', '1MB', '2MB'."),
     "max_files": _number("maxFiles", "Warn if project exceeds this many files."),
     "doc_patterns": _list("docPatterns",
-        "Glob patterns for documentation files. Default: ['**/*.md', '**/*.txt']."),
+        "Glob patterns for documentation files. Default: Markdown, reStructuredText, AsciiDoc, "
+        "Org, notebooks, plain text, and names such as README."),
     "index_docs": _flag("indexDocs",
         "If true, index documentation files with prose-optimized chunking. Default: true."),
     "enhanced_tool_descriptions": _flag("enhancedToolDescriptions",
@@ -189,6 +197,8 @@ RULES: dict[str, Rule] = {
         "Default: 'realtime'."),
     "lazy_idle_threshold": _number("lazyIdleThreshold",
         "Seconds of inactivity before lazy indexing triggers. Default: 30."),
+    "check_interval": _number("checkInterval",
+        "Hours between two checks of the index against the files and itself. Default: 24."),
     "watching": _choice("watching", Watching,
         "How a server notices changes: 'auto' (file events), 'polling' (checking now and then), or "
         "'off' (checking before searches). Default: 'auto'."),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sonde.errors import SondeError
+from sonde.policy.roots import detect_root
 from sonde.stores.files import read_json, refuse_newer, write_json
 from sonde.types import FileState, Findings, IndexReport, Kind, StoreCounts
 
@@ -23,7 +24,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
 T = TypeVar("T")
 Json = Mapping[str, object]  # an object of a JSON file, before it is checked
-Refusals = dict[str, tuple[int, int, str]]  # refused files: path -> size, mtime, reason
+Refusals = dict[str, tuple[int, str]]  # refused files: path -> stamp, reason
 _CHECKS_FILE = "integrity.json"
 _REPAIRED = ("changed", "missing", "gone", "broken", "strays", "vectors")
 
@@ -34,6 +35,19 @@ def project_folder(home: Path, root: Path) -> Path:
     digest = hashlib.sha256(real).hexdigest()
     folder, legacy = home / "indexes" / digest[:32], home / "indexes" / digest[:16]
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
+
+
+def find_config(home: Path, start: Path) -> Path | None:
+    """The config.json, which may not exist, of the project around a folder; None without one."""
+    marked = None
+    with contextlib.suppress(OSError, SondeError):
+        marked = detect_root(start)
+    with contextlib.suppress(OSError):
+        for above in (start, *start.parents):
+            folder = project_folder(home, above)
+            if above == marked or (folder / "metadata.json").exists():
+                return folder / "config.json"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,18 +212,18 @@ def load_heads(folder: Path) -> dict[str, str]:
 
 
 def save_refused(folder: Path, refused: Refusals) -> None:
-    """Write the files that were read and refused, as of their size and time."""
+    """Write the files that were read and refused, as of their stamps."""
     files = {path: list(refused[path]) for path in sorted(refused)}
     write_json(folder / "refused-files.json", {"formatVersion": 1, "files": files})
 
 
 def load_refused(folder: Path) -> Refusals:
-    """The files that need not be read again while their size and time are the same."""
+    """The files that need not be read again while their stamps are the same."""
     found: Refusals = {}
     for name, fact in _get(_load_versioned(folder / "refused-files.json"), "files", dict).items():
         match fact:
-            case [int(size), int(time), str(reason)]:
-                found[name] = (size, time, reason)
+            case [int(stamp), str(reason)]:
+                found[name] = (stamp, reason)
     return found
 
 

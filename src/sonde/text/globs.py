@@ -47,6 +47,11 @@ _SLASH = ord("/")
 _INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
+def compose(name: str) -> str:
+    """A name in its composed form (NFC), in which both spellings of an accent are one."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
 def clean_path(text: str) -> str:
     """The path as a reader sees it: NFC, without zero-width characters and direction marks."""
     return text if text.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", text))

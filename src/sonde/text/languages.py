@@ -70,7 +70,8 @@ _CODE = {
 }  # fmt: skip
 
 _DOCS = {
-    "asciidoc": "adoc asciidoc asc", "latex": "tex ltx sty bib", "man": "1 man mdoc",
+    "asciidoc": "adoc asciidoc asc", "jupyter": "ipynb", "latex": "tex ltx sty bib",
+    "man": "1 man mdoc",
     "markdown": "md markdown mdown mkd mkdn mdx mdc qmd", "org": "org", "pod": "pod",
     "rst": "rst rest", "textile": "textile",
     "text": "txt text README LICENSE LICENCE COPYING NOTICE AUTHORS CONTRIBUTORS CHANGELOG "
@@ -86,7 +87,7 @@ _DATA = {
         ".prettierignore .editorconfig .clang-format .clang-tidy .mailmap .npmrc .yarnrc .nvmrc "
         ".inputrc .gitconfig .wgetrc .curlrc .tmux.conf .browserslistrc .htaccess CODEOWNERS",
     "ini": "ini",
-    "json": "json jsonc json5 jsonl ndjson geojson webmanifest topojson har ipynb avsc map "
+    "json": "json jsonc json5 jsonl ndjson geojson webmanifest topojson har avsc map "
         ".babelrc .eslintrc .prettierrc .jshintrc .swcrc composer.lock flake.lock Pipfile.lock",
     "lock": "lock yarn.lock Gemfile.lock Cargo.lock poetry.lock go.sum mix.lock", "log": "log",
     "gomod": "go.mod go.work", "plist": "plist entitlements strings",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from typing import Annotated, Literal, NotRequired, TypedDict
@@ -11,17 +12,24 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 from sonde.app import App
 from sonde.errors import EmptyQuery
 from sonde.paging.budget import ENVELOPE_TOKENS, SHORTEST_SNIPPET, fit_page, snippet_limit
-from sonde.projects.find import find_project, indexed_project
+from sonde.projects.find import find_project, readable_project
+from sonde.projects.freshness import list_current_paths
 from sonde.projects.index import list_chunks, list_paths, list_roots, read_current_text
 from sonde.projects.lines import LineScan, scan_project
 from sonde.projects.search import Request, open_search_page
 from sonde.projects.update import repairing_corruption
-from sonde.projects.views import find_context
+from sonde.projects.views import ContextRanking, find_context
 from sonde.runtime.work import Work
-from sonde.searching.contexts import DEFAULT_LIMIT, MOST, SearchOptions, SearchResult
+from sonde.searching.contexts import (
+    DEFAULT_LIMIT,
+    MOST,
+    SCORE_TYPE,
+    SearchOptions,
+    SearchResult,
+)
 from sonde.searching.filters import match_paths, read_folder
 from sonde.tools.route import Content, Route
-from sonde.tools.schema import HiddenTokensParam, Param, ProjectParam, TagsParam, TypesParam
+from sonde.tools.schema import Param, ProjectParam, TagsParam, TokensParam, TypesParam
 from sonde.tools.shapes.rfc import CortexAnswer, GrepAnswer, PathAnswer, SearchAnswer
 from sonde.tools.tool import Tool, declare_tool
 from sonde.types import Hit, HitRow, Json, Kind
@@ -36,7 +44,6 @@ Mode = Literal["auto", "hybrid", "semantic", "lexical"]
 ProjectsParam = Annotated[
     str | None, Param("Folder of the project, or 'all'; default: here", max_length=4096)
 ]
-TokensParam = Annotated[int | None, Param("Size of the answer", minimum=200, maximum=20_000)]
 FileParam = Annotated[str, Param("Path of the file in the project", min_length=1, max_length=4096)]
 
 
@@ -58,7 +65,7 @@ def _declare_search(kind: Kind, about: str) -> Callable[..., SearchAnswer]:
         top_k: Annotated[int, Param("Number of results to return", minimum=1, maximum=50)] = 10,
         project: ProjectsParam = None,
         path: Annotated[str | None, Param("Only below this folder", max_length=4096)] = None,
-        mode: Annotated[Mode, Param("How to search")] = "auto",
+        mode: Annotated[Mode, Param("How to search", terse=True, default="auto")] = "auto",
         max_tokens: TokensParam = None,
         explain: Annotated[bool, Param("Say why each result is there", listed=False)] = False,
         cursor: Annotated[
@@ -93,6 +100,8 @@ def _answer(
     workspace = app.workspace
     page = open_search_page(workspace, request, work, cursor)
     trust = {"freshness": page.freshness, "note": page.note}
+    if page.hits:
+        trust["scoreType"] = page.hits[0].score_type
 
     def write(hit: Hit, length: int) -> HitRow:
         shown = page.present(workspace, hit, length)
@@ -109,7 +118,7 @@ def _answer(
             answer["truncated"], answer["nextCursor"] = True, more
         return answer
 
-    length = snippet_limit(min(len(page.hits), request.top_k), budget)
+    length = snippet_limit([hit.text for hit in page.hits[: request.top_k]], budget)
     return fit_page(page.hits, write, whole, budget, length=length, shortest=SHORTEST_SNIPPET)
 
 
@@ -126,10 +135,9 @@ def search_by_path(
 ) -> PathAnswer:
     """Find files by a glob on their path."""
     del work
-    found = indexed_project(app.workspace, project)
+    found = readable_project(app.workspace, project)
     with repairing_corruption(app.workspace, found):
-        paths = [path for store in found.stores().values() for path in store.files()]
-    matches = match_paths(pattern, paths)
+        matches = match_paths(pattern, list_current_paths(found))
     return {"matches": matches[:limit], "totalMatches": len(matches)}
 
 
@@ -177,51 +185,56 @@ def grep(
 def cortex_search(
     app: App,
     query: Annotated[str, Param("What to look for", max_length=100_000, terse=True)] = "",
-    limit: Annotated[int, Param("Results", minimum=1, maximum=MOST, clamp=True)] = DEFAULT_LIMIT,
-    tags: Annotated[
-        tuple[str, ...] | None, Param("It must have all of these", max_length=100, terse=True)
+    limit: Annotated[
+        int | None,
+        Param("Results", minimum=1, maximum=MOST, clamp=True, terse=True, default=DEFAULT_LIMIT),
     ] = None,
+    tags: TagsParam = None,
     chunk_types: Annotated[
         tuple[str, ...] | None,
         Param("Any of documentation, symbols, definitions, data", max_length=100),
     ] = None,
-    project: Annotated[
-        str | None, Param("Folder of the project; default: here", max_length=4096, listed=False)
-    ] = None,
-    max_tokens: HiddenTokensParam = None,
+    project: ProjectParam = None,
+    max_tokens: TokensParam = None,
     cursor: Annotated[
-        str | None, Param("nextCursor of an answer", max_length=2_000, listed=False)
+        str | None, Param("nextCursor of an answer; suffices alone", max_length=2_000, terse=True)
     ] = None,
     *,
     work: Work,
 ) -> CortexAnswer:
     """Search for relevant context in the project codebase and documentation."""
-    # what a filter lets through is found, however little it has to do with the query
-    options = SearchOptions(limit, -1.0, tuple(tags or ()), tuple(chunk_types or ()))
-    note = ""
-    asked = {"tool": "cortex_search", "query": query, "options": repr(options)}
+    workspace, named = app.workspace, {"tool": "cortex_search", "project": project}
     if cursor:
-        given = {"tool": "cortex_search"} | ({"query": query} if query else {})
-        kept, offset = app.workspace.results.resume(cursor, given)
+        given: Json = {"query": query or None, "limit": limit, "tags": tags, **named}
+        given = {k: v for k, v in (given | {"chunk_types": chunk_types}).items() if v is not None}
+        kept, offset = workspace.results.resume(cursor, given)
+        found: ContextRanking = kept.facts
     else:
         if not query.strip():
             raise EmptyQuery("neither `query` nor `cursor` was given")
-        results, note = find_context(app.workspace, project, query, options, work)
-        kept, offset = app.workspace.results.keep(asked, results), 0
+        # what a filter lets through is found, however little it has to do with the query
+        options = SearchOptions(
+            limit or DEFAULT_LIMIT, -1.0, tuple(tags or ()), tuple(chunk_types or ())
+        )
+        found = find_context(workspace, project, query, options, work)
+        asked = named | asdict(options) | {"query": query}
+        kept, offset = workspace.results.freeze(asked, found.results, found), 0
     page = kept.hits[offset:]
     first = page[0] if page else None
+    stale = found.list_stale(workspace)
 
     def write(result: SearchResult, length: int) -> Json:
-        return result.as_dict(length if result is first else None)
+        row = result.as_dict(length if result is first else None)
+        return row | ({"stale": True} if result.chunk.id in stale else {})
 
-    budget = (max_tokens or app.workspace.max_tokens) - ENVELOPE_TOKENS
+    budget = (max_tokens or workspace.max_tokens) - ENVELOPE_TOKENS
     length = len(first.text) if first else 0
     rows = fit_page(page, write, list, budget, length=length, shortest=_SHORTEST_CHUNK, envelope=0)
-    answer: CortexAnswer = {"results": rows, "total": len(kept.hits)}
-    if next_cursor := app.workspace.results.cursor_at(kept, offset + len(rows)):
+    answer: CortexAnswer = {"results": rows, "total": len(kept.hits), "score_type": SCORE_TYPE}
+    if next_cursor := workspace.results.cursor_at(kept, offset + len(rows)):
         answer |= {"truncated": True, "nextCursor": next_cursor}
-    if note:
-        answer["note"] = note
+    if found.note:
+        answer["note"] = found.note
     return answer
 
 
@@ -274,7 +287,8 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         search_code,
         "Search code",
-        "Search your codebase for relevant code by question, words or symbol name. "
+        "Search your codebase for relevant code by question, words, symbol, path:line, regex, "
+        "glob or error message. "
         "Prefer search_docs for prose and search_by_path for file names.",
         hint="TIP: Prefer this over reading full files when looking for specific functions, "
         "patterns, or implementations.",
@@ -283,15 +297,16 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         search_docs,
         "Search docs",
-        "Search documentation files (.md, .txt). Prefer search_code for source code.",
+        "Search documentation files. Prefer search_code for source code.",
         hint="TIP: For follow-up questions about a doc already in context, use this tool instead "
         "of re-reading the entire file - more precise results, less context usage.",
+        described_by="search_code",
     ),
     _declare(
         search_by_path,
         "Search by path",
         "Find files whose path matches a glob pattern. "
-        "Prefer search_code when you know what the file does but not its name.",
+        "Prefer search_code when you do not know the name.",
     ),
 )
 CONTEXT_TOOLS = (

@@ -12,7 +12,6 @@ from sonde.disk.trees import join_node
 from sonde.errors import InvalidRequest
 from sonde.policy.roots import show_path
 from sonde.runtime.work import Work
-from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Content, Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
 from sonde.tools.shapes import nodes, shell
@@ -132,16 +131,26 @@ def read_session(
     work: Work,
 ) -> shell.Answer:
     """Where a session is."""
-    caller = work.caller
-    session = scope.find_shell_session(app.disk, caller, session_id)
-    known = app.disk.saved.get(DiskIndex, session.index, caller.user) if session.index else None
+    disk, caller = app.disk, work.caller
+    session = scope.find_shell_session(disk, caller, session_id)
     answer: dict[str, object] = {
         "sessionId": session.id,
         "cwd": show_path(session.cwd),
-        "indexId": known.id if known else None,
+        "indexId": None,
+        "breadcrumb": [],
         "preferences": asdict(scope.read_preferences(session)),
+        "link": caller.link(f"sessions/{session.id}"),
     }
-    return answer | ({"indexUrl": caller.link(f"indexes/{known.id}")} if known else {})
+    place = scope.place_session(disk, session)
+    if place is None:
+        return answer
+    tree = disk.tree(place.index.id)
+    node = tree.find(place.names)
+    return answer | {
+        "indexId": place.index.id,
+        "breadcrumb": nodes.show_crumbs(place, tree.trail(node.id) if node else ()),
+        "indexUrl": caller.link(f"indexes/{place.index.id}"),
+    }
 
 
 def list_indexes(app: App, *, work: Work) -> shell.Answer:

@@ -11,13 +11,14 @@ from sonde.paging.cursor import decode_key, encode_key
 from sonde.projects import index
 from sonde.projects.find import find_project, indexed_project, require_consent, require_index
 from sonde.projects.maintenance import check_soon
+from sonde.runtime.jobs import JobRecord
 from sonde.runtime.work import Work
 from sonde.stores.disk.base import DiskIndex
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param, ProjectParam
 from sonde.tools.shapes import rfc, shell
 from sonde.tools.tool import Tool, declare_tool
-from sonde.types import Json
+from sonde.types import Caller, Json
 
 Action = Literal["index", "rebuild", "check"]
 JobParam = Annotated[str, Param("jobId", min_length=1, max_length=64)]
@@ -134,8 +135,15 @@ def job_progress(
     work: Work,
 ) -> shell.ProgressAnswer:
     """The progress of a job, or its outcome."""
-    record = app.workspace.jobs.find_visible(job_id, work.caller.user)
-    return shell.show_job_progress(record, work.caller)
+    record, scanned = _find_job(app, job_id, work.caller)
+    return shell.show_job_progress(record, work.caller, scanned=scanned)
+
+
+def _find_job(app: App, job_id: str, caller: Caller) -> tuple[JobRecord, bool]:
+    """A job, and whether it scanned a folder whose index is still there."""
+    record = app.workspace.jobs.find_visible(job_id, caller.user)
+    scan = record.kind == "scan" and app.disk.saved.get(DiskIndex, record.subject, caller.user)
+    return record, bool(scan)
 
 
 def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work) -> Json:
@@ -155,10 +163,8 @@ def list_jobs(app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, w
 
 def read_job(app: App, job_id: JobParam, *, work: Work) -> Json:
     """A job, with its whole report."""
-    caller = work.caller
-    record = app.workspace.jobs.find_visible(job_id, caller.user)
-    scan = record.kind == "scan" and app.disk.saved.get(DiskIndex, record.subject, caller.user)
-    return shell.show_job_detail(record, caller, scanned=bool(scan))
+    record, scanned = _find_job(app, job_id, work.caller)
+    return shell.show_job_detail(record, work.caller, scanned=scanned)
 
 
 def read_progress(app: App, job_id: JobParam, *, work: Work) -> shell.ProgressAnswer:
@@ -180,20 +186,20 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         create_index,
         "Create index",
-        "Index the contents of the current project so that it can be searched. "
-        "Asks for confirmation; an existing index is brought up to date.",
+        "Index the contents of the current project so that it can be searched; asks first. "
+        "An existing index is brought up to date.",
         read_only=False,
     ),
     _declare(
         get_index_status,
-        "Index status",
+        "Get index status",
         "Show how large, fresh and complete the project's index is and what was left out. "
         "Use list_projects to see every project.",
     ),
     _declare(
         reindex_project,
         "Reindex project",
-        "Rebuild the entire index from scratch; asks for confirmation. "
+        "Rebuild the entire index from scratch; asks first. "
         "Rarely needed: changed files are picked up by themselves.",
         read_only=False,
         destructive=True,
@@ -207,7 +213,7 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         delete_index,
         "Delete index",
-        "Delete the index of the current project; asks for confirmation. "
+        "Delete the index of the current project; asks first. "
         "The project's own files are not touched.",
         read_only=False,
         destructive=True,

@@ -5,24 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, TypedDict, get_type_hints
+from typing import Annotated, Any, NotRequired, TypedDict, get_type_hints
 
 from sonde.app import App
 from sonde.knowledge import service
-from sonde.knowledge.getting import Segments, TranscriptFormat, find_entry, write_transcript
 from sonde.knowledge.library import KnowledgeSession
 from sonde.knowledge.retrieval import Mode, Order
+from sonde.knowledge.transcripts import Segments, TranscriptFormat
 from sonde.runtime.work import Work
-from sonde.stores.knowledge.base import SOURCES, Source
+from sonde.stores.knowledge.base import MEDIA_TYPES, SOURCES, Source
 from sonde.tools.route import Route
-from sonde.tools.schema import HiddenTokensParam, Param
+from sonde.tools.schema import Param, TokensParam
 from sonde.tools.shapes import know
 from sonde.tools.tool import declare_signature, declare_tool
-
-SUGGESTED_MEDIA_TYPES = (
-    "video", "audio", "podcast", "pdf", "epub", "docx", "pptx", "html", "markdown", "txt", "image",
-    "article",
-)  # fmt: skip
 
 QueryParam = Annotated[str, Param("Words or a question", max_length=100_000, terse=True)]
 TagsParam = Annotated[
@@ -30,6 +25,7 @@ TagsParam = Annotated[
 ]
 LimitParam = Annotated[int, Param("Results in a page", minimum=1, maximum=100)]
 OffsetParam = Annotated[int, Param("next_offset of the page before", minimum=0)]
+PartParam = Annotated[int, Param("next_offset of the part before", minimum=0)]
 LengthParam = Annotated[int | None, Param("Characters of text, clamped to 50..1000", minimum=0)]
 RetrievalParam = Annotated[
     Mapping[str, object] | None,
@@ -74,7 +70,7 @@ def knowledge_search(
         ),
     ] = None,
     dedupe: Annotated[bool, Param("Hold back what this session has seen", terse=True)] = True,
-    max_tokens: HiddenTokensParam = None,
+    max_tokens: TokensParam = None,
     session_id: SessionParam = None,
     defaults: Annotated[
         Mapping[str, object] | None,
@@ -106,7 +102,7 @@ def knowledge_get(
     """As much of one entry as `retrieval` asks for."""
     session = app.knowledge.open_session(work.caller, session_id)
     found = service.read_entry(app.knowledge, source, id, retrieval, work, session)
-    return know.show_content(found)
+    return know.show_content(found, work.caller)
 
 
 def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., know.KnowAnswer]:
@@ -138,7 +134,7 @@ def _declare_search(source: Source, query: Any = QueryParam) -> Callable[..., kn
         "offset": (OffsetParam, 0),
         "snippet_length": (LengthParam, None),
         **{each.name: (hints[each.name], each.default) for each in own},
-        "max_tokens": (HiddenTokensParam, None),
+        "max_tokens": (TokensParam, None),
     }
     return declare_signature(search_source, f"{source}_search", know.KnowAnswer, parameters)
 
@@ -157,9 +153,8 @@ def _declare_get(
         **named: str,
     ) -> know.GetAnswer:
         id_, session = named.get(id_name, entry), app.knowledge.open_session(work.caller, None)
-        return know.show_content(
-            service.read_entry(app.knowledge, source, id_, retrieval, work, session, mode)
-        )
+        found = service.read_entry(app.knowledge, source, id_, retrieval, work, session, mode)
+        return know.show_content(found, work.caller)
 
     parameters = {id_name: (IdParam, inspect.Parameter.empty), "retrieval": (retrieval, None)}
     return declare_signature(get_entry, f"{source}_get", know.GetAnswer, parameters)
@@ -180,6 +175,7 @@ class TranscriptAnswer(TypedDict):
     """What media_transcript answers."""
 
     content: str | Segments
+    next_offset: NotRequired[int]
 
 
 def media_transcript(
@@ -187,12 +183,20 @@ def media_transcript(
     media_id: IdParam,
     format: Annotated[TranscriptFormat, Param("How it is written")] = "text",  # noqa: A002
     include_timestamps: Annotated[bool, Param("With times", terse=True)] = False,
+    offset: PartParam = 0,
+    max_tokens: Annotated[
+        int | None, Param("Size of a part; 5,000 by default", minimum=1, maximum=20_000)
+    ] = None,
     *,
     work: Work,
 ) -> TranscriptAnswer:
-    """What is said in a recording."""
-    entry = find_entry(app.knowledge.of(work.caller.user), "media", media_id)
-    return {"content": write_transcript(entry, format, timestamps=include_timestamps)}
+    """What is said in a recording, in parts."""
+    options = {"offset": offset, "max_tokens": max_tokens}
+    content, behind = service.read_transcript(
+        app.knowledge, media_id, format, options, work, timestamps=include_timestamps
+    )
+    answer: TranscriptAnswer = {"content": content}
+    return answer if behind is None else answer | {"next_offset": behind}
 
 
 def chats_get(
@@ -205,9 +209,10 @@ def chats_get(
     work: Work,
 ) -> know.GetAnswer:
     """A conversation, page by page, or the messages around one."""
-    return know.show_content(
-        service.read_conversation(app.knowledge, conversation_id, retrieval, page, page_size, work)
+    found = service.read_conversation(
+        app.knowledge, conversation_id, retrieval, page, page_size, work
     )
+    return know.show_content(found, work.caller)
 
 
 class TypesAnswer(TypedDict):
@@ -221,20 +226,21 @@ class TypesAnswer(TypedDict):
 def list_media_types(app: App, *, work: Work) -> TypesAnswer:
     """The kinds of media that this user has."""
     store = app.knowledge.of(work.caller.user)
-    return {"types": store.list_media_types(), "suggested": list(SUGGESTED_MEDIA_TYPES)}
+    return {"types": store.list_media_types(), "suggested": list(MEDIA_TYPES)}
 
 
 def read_knowledge_entry(
     app: App,
     source: SourceParam,
     id: IdParam,  # noqa: A002
-    offset: Annotated[int, Param("next_offset of the part before", minimum=0)] = 0,
+    offset: PartParam = 0,
     *,
     work: Work,
 ) -> know.GetAnswer:
     """One entry, from an offset on."""
     options = {"mode": "full", "offset": offset}
-    return know.show_content(service.read_entry(app.knowledge, source, id, options, work))
+    found = service.read_entry(app.knowledge, source, id, options, work)
+    return know.show_content(found, work.caller)
 
 
 def _answer(
@@ -247,7 +253,7 @@ def _answer(
     dedupe: bool = False,
 ) -> know.KnowAnswer:
     page = service.search_knowledge(app.knowledge, request, options, work, session, dedupe=dedupe)
-    answer = know.show_ranked_page(page)
+    answer = know.show_ranked_page(page, work.caller)
     service.record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
 

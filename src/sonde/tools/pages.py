@@ -12,6 +12,9 @@ from sonde.app import App
 from sonde.errors import InvalidRequest
 from sonde.paging.budget import SHORTEST_SNIPPET, fit_page
 from sonde.projects.pages import (
+    MOST_CHUNKS,
+    PAGE_SIZE,
+    SNIPPET_CHARS,
     MatchPage,
     PageMatch,
     PageMode,
@@ -46,17 +49,15 @@ _FILTERS: Mapping[str, Any] = {
     "exclude": _terse(tuple[str, ...], "No paths that fit one of these globs", max_length=100),
     "language": _terse(str, "Only files in this language (`python`)", max_length=100),
 }
-_PAGE_SIZE = (
-    "Matches in a page, 50 by default; when given without max_tokens it alone decides, up to 1 MB"
-)
+_PAGE_SIZE = "Matches in a page; when given without max_tokens it alone decides, up to 1 MB"
 _VIEW: Mapping[str, Any] = {
-    "page_size": _terse(int, _PAGE_SIZE, minimum=1, maximum=200),
-    "include_snippet": _terse(bool, "Show the text of each match, true by default"),
+    "page_size": _terse(int, _PAGE_SIZE, minimum=1, maximum=200, default=PAGE_SIZE),
+    "include_snippet": _terse(bool, "Show the text of each match", default=True),
     "snippet_length": _terse(
-        int, "Characters of text in each match, 500 by default", minimum=1, maximum=2000
+        int, "Characters of text in each match", minimum=1, maximum=2000, default=SNIPPET_CHARS
     ),
     "context_lines": _terse(
-        int, "Lines before and after each match, 0 by default", minimum=0, maximum=10
+        int, "Lines before and after each match", minimum=0, maximum=10, default=0
     ),
     "max_tokens": _terse(
         int, "Size of the answer; the rest comes by cursor", minimum=400, maximum=20_000
@@ -70,7 +71,7 @@ _RANKED: Mapping[str, Any] = {
     ],
     **_FILTERS,
     "top_k": _terse(
-        int, "The best so many, over all pages; 200 by default", minimum=1, maximum=1000
+        int, "The best so many, over all pages", minimum=1, maximum=1000, default=MOST_CHUNKS
     ),
     "threshold": _terse(float, "No matches with a lower score"),
     **_VIEW,
@@ -94,6 +95,10 @@ _SCANNED: Mapping[str, Any] = {
         str | None, Param("Another name of `pattern`", max_length=10_000, listed=False)
     ],
 }
+
+
+_SHOWN = ("query", "path", "page_size", "tags", "chunk_types", "max_tokens", "project", "cursor")
+"""What the schema lists of a tool that takes all that semantic_search lists."""
 
 
 class PageAnswer(TypedDict):
@@ -166,9 +171,11 @@ def _show_page(
     page: MatchPage, rows: list[Json], next_cursor: str | None, took_ms: int
 ) -> PageAnswer:
     """The page with those of its matches that fit."""
-    ranking, end = page.ranking, page.offset + len(rows)
+    ranking, end, total = page.ranking, page.offset + len(rows), len(page.results.hits)
     request, stats = ranking.request, ranking.stats
     trust = {"freshness": ranking.freshness, "note": ranking.note}
+    if ranking.hits and request.mode != "regex":
+        trust["score_type"] = ranking.hits[0].score_type
     return {
         "search": {
             "query": _shorten_text(request.query, _LONGEST_QUERY),
@@ -178,8 +185,9 @@ def _show_page(
         "results": {
             "matches": rows,
             "count": len(rows),
-            "total_count": len(page.results.hits),
-            "has_more": end < len(page.results.hits),
+            "total_count": None if ranking.is_capped else total,
+            **({"capped_at": total} if ranking.is_capped else {}),
+            "has_more": end < total,
             "truncated": len(rows) < len(page.hits) or ranking.is_capped,
         },
         "pagination": {
@@ -198,18 +206,23 @@ def _show_page(
 def _show_match(page: MatchPage, found: PageMatch) -> Json:
     """One match: bytes from 0, half-open; lines from 1, inclusive."""
     hit, mode = found.hit, page.ranking.request.mode
+    span, lines = found.span, (hit.span.start_line, hit.span.end_line)
     match: Json = {
         "span": {
-            "byte_start": hit.span.start_byte,
-            "byte_end": hit.span.end_byte,
-            "line_start": hit.span.start_line,
-            "line_end": hit.span.end_line,
+            "byte_start": span.start_byte,
+            "byte_end": span.end_byte,
+            "line_start": span.start_line,
+            "line_end": span.end_line,
         }
     }
     if page.include_snippet:
         match["content"] = hit.text
+    if found.is_clipped:
+        match["clipped"] = True
+        if lines != (span.start_line, span.end_line):
+            match["content_lines"] = list(lines)
     if mode == "regex":
-        match["line_number"] = hit.span.start_line
+        match["line_number"] = span.start_line
         match["columns"] = [list(pair) for pair in found.columns]
     else:
         match["score"] = round_score(hit.score)
@@ -261,16 +274,16 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         hybrid_search,
         "Hybrid search",
-        "Page through code and docs by meaning, words and names together. "
-        "Prefer regex_search for exact text.",
-        shown=("query", *_FILTERS, "top_k", "page_size", "context_lines", "project", "cursor"),
+        "Page through code and docs by meaning, words and names together, filtered as in "
+        "semantic_search. Prefer regex_search for exact text.",
+        shown=_SHOWN,
     ),
     _declare(
         lexical_search,
         "Lexical search",
         "Page through code and docs that hold the words, filtered as in semantic_search. "
         "Prefer semantic_search when the wording is unknown.",
-        shown=("query", "path", "page_size", "cursor"),
+        shown=_SHOWN,
     ),
 )
 

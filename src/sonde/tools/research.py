@@ -10,7 +10,7 @@ from sonde.app import App
 from sonde.everything import EVERYWHERE, fetch_anything, search_everything
 from sonde.knowledge.service import KnowledgeRequest, PageOptions, record_shown
 from sonde.runtime.work import Work
-from sonde.tools.schema import HiddenTokensParam, Param
+from sonde.tools.schema import Param, TokensParam
 from sonde.tools.shapes import know
 from sonde.tools.tool import declare_tool
 
@@ -23,7 +23,7 @@ ModeParam = Annotated[
 def search(
     app: App,
     query: Annotated[str, Param("Words or a question", max_length=100_000, terse=True)],
-    limit: Annotated[int, Param("Results", minimum=1, maximum=100)] = 20,
+    limit: Annotated[int, Param("Results", minimum=1, maximum=100, terse=True, default=20)] = 20,
     offset: Annotated[int, Param("next_offset", minimum=0)] = 0,
     sources: Annotated[
         tuple[str, ...],
@@ -38,7 +38,7 @@ def search(
         Mapping[str, object] | None, Param("By source, as of knowledge_search", listed=False)
     ] = None,
     dedupe: Annotated[bool, Param("Hold back what was seen", listed=False)] = True,
-    max_tokens: HiddenTokensParam = None,
+    max_tokens: TokensParam = None,
     session_id: Annotated[str | None, Param("A session's handle", listed=False)] = None,
     *,
     work: Work,
@@ -49,7 +49,8 @@ def search(
     request = KnowledgeRequest("search", query, chosen, order_by, where)
     options = PageOptions(limit, offset, snippet_length or None, max_tokens)
     page = search_everything(app, request, options, work, session, dedupe=dedupe)
-    answer = know.show_ranked_page(page, compact=mode == "compact")
+    shape: know.Shape = "compact" if mode == "compact" else "pointers"
+    answer = know.show_ranked_page(page, work.caller, shape)
     record_shown(app.knowledge, page, len(answer["results"]), work)
     return answer
 
@@ -57,7 +58,7 @@ def search(
 def fetch(
     app: App,
     id: Annotated[  # noqa: A002
-        str, Param("A result's uri", min_length=1, max_length=5000, numbers=True, terse=True)
+        str, Param("A result's id", min_length=1, max_length=5000, numbers=True, terse=True)
     ],
     source: Annotated[
         str | None, Param("Where a bare id is from", choices=EVERYWHERE, listed=False)
@@ -72,7 +73,8 @@ def fetch(
 ) -> dict[str, Any]:
     """What a result points at."""
     session = app.knowledge.open_session(work.caller, session_id)
-    answer = know.show_content(fetch_anything(app, id, source, retrieval, work, session))
+    found = fetch_anything(app, id, source, retrieval, work, session)
+    answer = know.show_content(found, work.caller)
     return dict(answer) if mode == "full" else dict(know.show_compact_content(answer))
 
 
@@ -81,9 +83,9 @@ _declare = partial(declare_tool, "research")
 TOOLS = (
     _declare(
         search,
-        "Search everything",
+        "Search",
         "Search notes, media, chats, characters, prompts, code and docs at once. "
         "mode=compact: {id, title, text, url, metadata}. Prefer search_code for code.",
     ),
-    _declare(fetch, "Fetch a result", "Read what the uri of a result points at."),
+    _declare(fetch, "Fetch a result", "Read what the id of a result points at."),
 )

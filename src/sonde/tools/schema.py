@@ -12,7 +12,7 @@ from sonde.errors import EmptyQuery, UnknownArgument
 from sonde.types import Json
 
 LISTED_LENGTH = 100
-"""Schemas list a `maxLength` below this. Longer ones only protect the server; they are checked,
+"""Schemas list lengths below this and above 1. Others only protect the server; they are checked,
 but no caller needs to know them, and every listed word costs context."""
 
 
@@ -34,6 +34,8 @@ class Param:
     """The schema gives only the type: the name says enough, and a wrong value is refused anyway."""
     listed: bool = True
     """Whether the schema names it; it is accepted either way."""
+    default: Any = None
+    """What the schema shows where the verb's own default, None, only says that none was given."""
     clamp: bool = False
     """A number out of bounds becomes the nearest bound."""
     numbers: bool = False
@@ -58,9 +60,13 @@ class Argument:
     @cached_property
     def schema(self) -> Json:
         """JSON Schema of the argument as clients see it."""
-        hidden = {"maxLength"} if self.full_schema.get("maxLength", 0) >= LISTED_LENGTH else set()
+        lengths = ("minLength", "maxLength", "minItems", "maxItems")
+        hidden = {key for key in lengths if not 1 < self.full_schema.get(key, 0) < LISTED_LENGTH}
         if self.param.terse:
-            hidden |= {"description", "default", "minLength", "maxLength", "minItems", "maxItems"}
+            hidden |= {"description", *lengths}
+        # a flag that is not given is off
+        if self.default is False or (self.param.terse and self.param.default is None):
+            hidden.add("default")
         return {key: fact for key, fact in self.full_schema.items() if key not in hidden}
 
     @cached_property
@@ -74,7 +80,7 @@ class Argument:
             "maximum": self.param.maximum,
             lengths[0]: self.param.min_length,
             lengths[1]: self.param.max_length,
-            "default": self.default if self.default not in ("", ()) else None,
+            "default": self.param.default if self.default in ("", (), None) else self.default,
             "description": self.param.description,
         }
         return {"type": self.kind} | {key: fact for key, fact in facts.items() if fact is not None}
@@ -82,8 +88,8 @@ class Argument:
     def convert(self, value: Any) -> Any:
         """The value as the verb takes it; raises `InvalidRequest` if it is not acceptable."""
         param = self.param
-        if value is None and self.nullable:
-            return None
+        if value is None and not self.required:
+            return None if self.nullable else self.default
         if param.lists and isinstance(value, list | tuple):
             value = ", ".join(values.convert_items(self.name, "string", value))
         if self.name == "query" and isinstance(value, str) and not value.strip():
@@ -127,11 +133,9 @@ def bind(owner: str, arguments: Iterable[Argument], given: Mapping[str, Any]) ->
 
 
 def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArgument:
-    from difflib import get_close_matches
-
-    near = get_close_matches(values.to_snake(spelling), names, n=1, cutoff=0.6)
+    near = values.nearest_name(spelling, names)
     if near:
-        advice = f"Did you mean `{near[0]}`?"
+        advice = f"Did you mean `{near}`?"
     elif names:
         advice = f"It takes {', '.join(f'`{name}`' for name in names)}."
     else:
@@ -146,18 +150,20 @@ def _unknown_argument(owner: str, spelling: str, names: list[str]) -> UnknownArg
     )
 
 
-ProjectParam = Annotated[str | None, Param("Folder of the project; default: here", max_length=4096)]
-ConfirmParam = Annotated[str | None, Param("Token of the answer that asked", max_length=100)]
+ProjectParam = Annotated[
+    str | None, Param("Its folder; default: here", max_length=4096, terse=True)
+]
+ConfirmParam = Annotated[str | None, Param("Token of the question", max_length=100, terse=True)]
 LimitParam = Annotated[int, Param("Rows of a page", minimum=1, maximum=1000)]
 CursorParam = Annotated[str | None, Param("As in nextPageUrl", max_length=4096)]
 TagsParam = Annotated[
     tuple[str, ...] | None,
-    Param("Only what has all of these tags (see cortex_search)", max_length=100, listed=False),
+    Param("Only what has all of these tags (see cortex_search)", max_length=100, terse=True),
 ]
 TypesParam = Annotated[
     tuple[str, ...] | None,
-    Param("Only these views of files (see cortex_search)", max_length=100, listed=False),
+    Param("Only these views of files (see cortex_search)", max_length=100, terse=True),
 ]
-HiddenTokensParam = Annotated[
-    int | None, Param("Size of the answer", minimum=200, maximum=20_000, listed=False)
+TokensParam = Annotated[
+    int | None, Param("Size of the answer", minimum=200, maximum=20_000, terse=True)
 ]

@@ -14,13 +14,14 @@ from sonde.stores.disk.base import Combination, ResourceSet
 from sonde.stores.disk.filters import Filter, filter_to_json, parse_filter, read_filter_json
 from sonde.tools.route import Route
 from sonde.tools.schema import ConfirmParam, CursorParam, LimitParam, Param
-from sonde.tools.shapes import shell
+from sonde.tools.shapes import selections, shell
 from sonde.tools.tool import Tool, declare_signature, declare_tool
 from sonde.types import Json
 
 Op = Literal[
-    "create", "list", "get", "delete", "add", "remove", "union", "intersection", "difference"
-]
+    "create", "list", "get", "delete", "add", "remove", "rename",
+    "union", "intersection", "difference",
+]  # fmt: skip
 _DOCUMENTED: tuple[Op, ...] = ("create", "list", "get", "delete", "add", "remove")
 """Operations that the document also writes as tools of their own."""
 _MAX_NODES = 1_000  # in one call; query_run fills larger sets
@@ -40,7 +41,7 @@ def resource_set_ops(
     node_ids: Annotated[
         tuple[str, ...] | None, Param("create, add, remove", max_length=_MAX_NODES)
     ] = None,
-    name: Annotated[str | None, Param("Of a new set", max_length=200)] = None,
+    name: Annotated[str | None, Param("Of a new set; rename", max_length=200)] = None,
     other: Annotated[str | None, Param("selectionId to combine with", max_length=64)] = None,
     cursor: Annotated[str | None, Param("nextPageUrl of list", max_length=8192, terse=True)] = None,
     confirm: Annotated[
@@ -49,18 +50,18 @@ def resource_set_ops(
     session_id: shell.SessionParam = None,
     *,
     work: Work,
-) -> shell.SetAnswer:
+) -> selections.SetAnswer:
     """Make, look at, change, combine and remove resource sets."""
     disk, caller = app.disk, work.caller
     session = scope.find_shell_session(disk, caller, session_id) if session_id else None
     units = scope.read_preferences(session).units
 
-    def show(found: ResourceSet) -> shell.SetAnswer:
-        return shell.show_set_detail(sets.describe_set(disk, found), caller, units)
+    def show(found: ResourceSet) -> selections.SetAnswer:
+        return selections.show_set_detail(sets.describe_set(disk, found), caller, units)
 
     if op == "list":
         page = sets.list_sets(disk, caller, limit=shell.LISTED, cursor=cursor)
-        return shell.show_set_list(page, caller, units, limit=shell.LISTED)
+        return selections.show_set_list(page, caller, units, limit=shell.LISTED)
     if op == "create":
         return show(sets.create_set(disk, caller, name or "", node_ids or (), session_id))
     found = sets.find_set(disk, caller, _require(selection_id, "selection_id", op))
@@ -74,6 +75,8 @@ def resource_set_ops(
             return show(sets.change_set(disk, found, add=_require(node_ids, "node_ids", op)))
         case "remove":
             return show(sets.change_set(disk, found, remove=_require(node_ids, "node_ids", op)))
+        case "rename":
+            return show(sets.change_set(disk, found, name=_require(name, "name", op)))
     second = sets.find_set(disk, caller, _require(other, "other", op))
     return show(sets.combine_sets(disk, found, op, second, name or ""))
 
@@ -86,10 +89,10 @@ def _require(value: T | None, name: str, op: str) -> T:
     return value
 
 
-def _fix_op(op: Op) -> Callable[..., shell.SetAnswer]:
+def _fix_op(op: Op) -> Callable[..., selections.SetAnswer]:
     """The verb of one operation under the document's own name, such as `resource-set-create`."""
 
-    def verb(app: App, *, work: Work, **options: Any) -> shell.SetAnswer:
+    def verb(app: App, *, work: Work, **options: Any) -> selections.SetAnswer:
         return resource_set_ops(app, op, **options, work=work)
 
     parameters = {
@@ -97,18 +100,15 @@ def _fix_op(op: Op) -> Callable[..., shell.SetAnswer]:
         for name, hint in get_type_hints(resource_set_ops, include_extras=True).items()
         if name not in ("app", "op", "other", "work", "return")
     }
-    return declare_signature(verb, f"resource_set_{op}", shell.SetAnswer, parameters)
+    return declare_signature(verb, f"resource_set_{op}", selections.SetAnswer, parameters)
 
 
 def read_sets(
     app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work
-) -> shell.SetAnswer:
+) -> selections.SetAnswer:
     """Resource sets, newest first."""
     page = sets.list_sets(app.disk, work.caller, limit=limit, cursor=cursor)
-    answer = shell.show_set_list(page, work.caller, "bytes", limit=limit)
-    for card in answer["sets"]:
-        card["link"] = work.caller.link(f"resource-sets/{card['selectionId']}")
-    return answer
+    return selections.show_set_list(page, work.caller, "bytes", limit=limit)
 
 
 def make_set(
@@ -118,24 +118,30 @@ def make_set(
     session_id: Annotated[str | None, Param("Whose index it is of", max_length=64)] = None,
     *,
     work: Work,
-) -> shell.SetAnswer:
+) -> selections.SetAnswer:
     """A new resource set."""
     made = sets.create_set(app.disk, work.caller, name, node_ids, session_id)
-    return shell.show_set_detail(sets.describe_set(app.disk, made), work.caller)
+    return selections.show_set_detail(sets.describe_set(app.disk, made), work.caller)
 
 
-def read_set(app: App, selection_id: SetParam, *, work: Work) -> shell.SetAnswer:
+def read_set(app: App, selection_id: SetParam, *, work: Work) -> selections.SetAnswer:
     """A resource set with a sample of its entries."""
     return resource_set_ops(app, "get", selection_id, work=work)
 
 
 def change_entries(
-    app: App, selection_id: SetParam, add: NodesParam = (), remove: NodesParam = (), *, work: Work
-) -> shell.SetAnswer:
-    """Add nodes to a set and remove others."""
+    app: App,
+    selection_id: SetParam,
+    add: NodesParam = (),
+    remove: NodesParam = (),
+    name: Annotated[str | None, Param("Another name", max_length=200)] = None,
+    *,
+    work: Work,
+) -> selections.SetAnswer:
+    """Add nodes to a set, remove others, rename it."""
     found = sets.find_set(app.disk, work.caller, selection_id)
-    changed = sets.change_set(app.disk, found, add, remove)
-    return shell.show_set_detail(sets.describe_set(app.disk, changed), work.caller)
+    changed = sets.change_set(app.disk, found, add, remove, name)
+    return selections.show_set_detail(sets.describe_set(app.disk, changed), work.caller)
 
 
 def add_entries(
@@ -144,7 +150,7 @@ def add_entries(
     node_ids: Annotated[tuple[str, ...], Param("nodeIds", min_length=1, max_length=_MAX_NODES)],
     *,
     work: Work,
-) -> shell.SetAnswer:
+) -> selections.SetAnswer:
     """Add nodes to a set."""
     return resource_set_ops(app, "add", selection_id, node_ids, work=work)
 
@@ -157,14 +163,14 @@ def combine_with(
     name: Annotated[str, Param("Of the new set", max_length=200)] = "",
     *,
     work: Work,
-) -> shell.SetAnswer:
+) -> selections.SetAnswer:
     """A new set that combines two; those stay as they are."""
     return resource_set_ops(app, op, selection_id, name=name, other=other, work=work)
 
 
 def remove_set(
     app: App, selection_id: SetParam, confirm: ConfirmParam = None, *, work: Work
-) -> shell.SetAnswer:
+) -> selections.SetAnswer:
     """Delete a resource set."""
     return resource_set_ops(app, "delete", selection_id, confirm=confirm, work=work)
 
@@ -180,7 +186,7 @@ def read_entries(
     """Entries of a set, in pages."""
     found = sets.find_set(app.disk, work.caller, selection_id)
     entries = sets.list_entries(app.disk, found, limit=limit, cursor=cursor)
-    return shell.show_entries(entries, work.caller)
+    return selections.show_entries(entries, work.caller)
 
 
 def query_run(
@@ -194,7 +200,7 @@ def query_run(
     session_id: shell.SessionParam = None,
     *,
     work: Work,
-) -> shell.RunAnswer:
+) -> selections.RunAnswer:
     """Find files by a filter over metadata and contents, and keep them as a resource set."""
     disk, caller = app.disk, work.caller
     if (filter is None) == (query_id is None):
@@ -202,14 +208,23 @@ def query_run(
         raise InvalidRequest(problem, user_message="Give a filter or a queryId.")
     if query_id is not None:
         query = sets.find_query(disk, caller, query_id)
+        query = sets.change_query(disk, query, name=name) if name else query
     else:
         query = sets.save_session_query(disk, caller, filter or "", name, index_id, session_id)
-    return shell.show_run(query.id, sets.run_query(disk, query, work), caller)
+    return selections.show_run(query.id, sets.run_query(disk, query, work), caller)
 
 
-def start_run(app: App, query_id: QueryParam, *, work: Work) -> shell.RunAnswer:
-    """Run a query into its resource set."""
-    return query_run(app, query_id=query_id, work=work)
+def start_run(
+    app: App,
+    query_id: QueryParam,
+    format: shell.FormatParam = "json",  # noqa: A002 - the document's word
+    *,
+    work: Work,
+) -> shell.Answer:
+    """Run a query into its resource set, or show the plan of the run."""
+    if format == "explain":
+        return read_query(app, query_id, format, work=work)
+    return dict(query_run(app, query_id=query_id, work=work))
 
 
 def query_list(
@@ -217,10 +232,10 @@ def query_list(
     cursor: Annotated[str | None, Param("nextPageUrl of an answer", max_length=8192)] = None,
     *,
     work: Work,
-) -> shell.QueriesAnswer:
+) -> selections.QueriesAnswer:
     """Saved queries, newest first."""
     page = sets.list_queries(app.disk, work.caller, limit=shell.LISTED, cursor=cursor)
-    return shell.show_query_list(page, work.caller, limit=shell.LISTED)
+    return selections.show_query_list(page, work.caller, limit=shell.LISTED)
 
 
 def query_get(
@@ -228,20 +243,18 @@ def query_get(
     query_id: Annotated[str, Param("queryId of an answer", min_length=1, max_length=64)],
     *,
     work: Work,
-) -> shell.QueryAnswer:
+) -> selections.QueryAnswer:
     """One saved query; the link leads to its whole filter."""
-    return shell.show_query_detail(sets.find_query(app.disk, work.caller, query_id), work.caller)
+    query = sets.find_query(app.disk, work.caller, query_id)
+    return selections.show_query_detail(query, work.caller)
 
 
 def read_queries(
     app: App, limit: LimitParam = 50, cursor: CursorParam = None, *, work: Work
-) -> shell.QueriesAnswer:
+) -> selections.QueriesAnswer:
     """Saved queries, newest first."""
     page = sets.list_queries(app.disk, work.caller, limit=limit, cursor=cursor)
-    answer = shell.show_query_list(page, work.caller, limit=limit)
-    for card in answer["queries"]:
-        card["link"] = work.caller.link(f"queries/{card['queryId']}")
-    return answer
+    return selections.show_query_list(page, work.caller, limit=limit)
 
 
 def make_query(
@@ -278,7 +291,7 @@ def read_query(
 ) -> shell.Answer:
     """A saved query with its whole filter, or with its query plan."""
     query = sets.find_query(app.disk, work.caller, query_id)
-    answer: dict[str, object] = dict(shell.show_query_detail(query, work.caller))
+    answer: dict[str, object] = dict(selections.show_query_detail(query, work.caller))
     answer |= {"filter": query.filter, "ast": filter_to_json(parse_filter(query.filter))}
     if format == "explain":
         answer |= shell.show_plan(sets.explain_query(app.disk, query))
@@ -303,14 +316,22 @@ def edit_query(
     return read_query(app, query.id, work=work)
 
 
-def read_run(app: App, query_id: QueryParam, *, work: Work) -> shell.Answer:
-    """The result of a query's last run; the first read runs it."""
-    query = sets.find_query(app.disk, work.caller, query_id)
-    last = app.disk.saved.get(ResourceSet, query.selection, work.caller.user)
-    if last is None:
-        return dict(start_run(app, query_id, work=work))
-    card = shell.show_set_detail(sets.describe_set(app.disk, last), work.caller)
-    return {"queryId": query.id, **card, "sampleUrl": card["entriesUrl"]}
+def read_run(
+    app: App,
+    query_id: QueryParam,
+    format: shell.FormatParam = "json",  # noqa: A002 - the document's word
+    *,
+    work: Work,
+) -> shell.Answer:
+    """The result of a query's last run, or its plan; the first read runs it."""
+    caller = work.caller
+    query = sets.find_query(app.disk, caller, query_id)
+    last = app.disk.saved.get(ResourceSet, query.selection, caller.user)
+    if last is None or format == "explain":
+        return start_run(app, query_id, format, work=work)
+    card = selections.show_set_detail(sets.describe_set(app.disk, last), caller)
+    link = caller.link(f"queries/{query.id}/run")
+    return {"queryId": query.id, **card, "sampleUrl": card["entriesUrl"], "link": link}
 
 
 def remove_query(

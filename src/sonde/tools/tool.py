@@ -64,6 +64,8 @@ class Tool:
     """Whether clients see it; a variant of another tool is not listed."""
     shown: tuple[str, ...] = ()
     """Arguments in the schema, if another tool lists them all; the rest are accepted too."""
+    described_by: str = ""
+    """The tool whose schema describes the arguments, other than the first, of this one too."""
     always_load: bool = False
     """Clients that load tools on demand should load this one at once."""
 
@@ -78,7 +80,7 @@ class Tool:
         schema: Json = {
             "type": "object",
             "properties": {
-                argument.name: argument.schema
+                argument.name: self._describe(argument)
                 for argument in self.arguments
                 if argument.param.listed and (not self.shown or argument.name in self.shown)
             },
@@ -86,6 +88,11 @@ class Tool:
         }
         required = [argument.name for argument in self.arguments if argument.required]
         return schema | {"required": required} if required else schema
+
+    def _describe(self, argument: Argument) -> Json:
+        if not self.described_by or argument == self.arguments[0]:
+            return argument.schema
+        return {key: fact for key, fact in argument.schema.items() if key != "description"}
 
     @cached_property
     def output_schema(self) -> Json:
@@ -96,7 +103,7 @@ class Tool:
     def annotations(self) -> dict[str, bool]:
         """MCP's hints on what a call may do."""
         if self.read_only:  # the other hints are about changes
-            return {"readOnlyHint": True}
+            return {"readOnlyHint": True, "destructiveHint": False}
         return {
             "readOnlyHint": False,
             "destructiveHint": self.destructive,

@@ -32,7 +32,7 @@ from sonde.version import __version__
 from sonde.web.guard import MAX_BODY_BYTES, Access, Guard
 from sonde.web.metrics import Meter, Metrics
 from sonde.web.pages.html import refuse_request
-from sonde.web.rest import RouteEndpoint, describe_routes
+from sonde.web.rest import RouteEndpoint, StreamRoute, describe_routes
 
 TRIM_INTERVAL_S = 5.0
 """How often an idle server returns freed memory to the system."""
@@ -134,6 +134,7 @@ def build_application(
             HttpRoute("/healthz", show_health),
             HttpRoute("/metrics", show_metrics),
             HttpRoute("/api/openapi.json", show_openapi),
+            *(route for route in added if isinstance(route, StreamRoute)),
             *(
                 HttpRoute(
                     f"/api/{route.address}",

@@ -26,7 +26,7 @@ from sonde.runtime.work import Work
 from sonde.tools.index import read_job
 from sonde.types import Caller, Json
 from sonde.web.application import Parts
-from sonde.web.rest import DescribedRoute, shape_error
+from sonde.web.rest import EVENTS, DescribedRoute, StreamRoute, shape_error
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 POLL_INTERVAL_S = 0.25
@@ -44,11 +44,14 @@ def add_file_routes(parts: Parts) -> Sequence[BaseRoute]:
             "A file, or the bytes of it that `Range` asks for",
             {"*/*": "its bytes, with the type that its name says"},
         ),
-        DescribedRoute(
-            "/api/jobs/{jobId}/events",
-            partial(_answer, _open_events, parts),
-            "A job whenever it changes, until it has ended",
-            {"text/event-stream": "events `progress` and `end`; the data is the job"},
+        *(
+            kind(
+                f"/api/jobs/{{jobId}}{end}",
+                partial(_answer, _open_events, parts),
+                "A job whenever it changes, until it has ended",
+                {EVENTS: "events `progress` and `end`; the data is the job"},
+            )
+            for kind, end in ((DescribedRoute, "/events"), (StreamRoute, ""))
         ),
     )
 
@@ -143,7 +146,7 @@ def _open_events(parts: Parts, request: Request) -> Response:
     return StreamingResponse(
         _follow(app, handle, caller, parts.ending),
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-        media_type="text/event-stream",
+        media_type=EVENTS,
     )
 
 

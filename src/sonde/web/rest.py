@@ -6,17 +6,26 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Match
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
 from sonde import errors
-from sonde.mcp.calls import SCOPE_CALLER, Calls, LazyApp, dump_answer
+from sonde.mcp.calls import (
+    SCOPE_CALLER,
+    SESSION_NAME,
+    Calls,
+    LazyApp,
+    dump_answer,
+    read_session_name,
+)
 from sonde.mcp.listing import ToolLimits
 from sonde.runtime.work import Work
 from sonde.tools.route import Content, Route
@@ -55,6 +64,9 @@ STATUSES: Mapping[int, tuple[type[errors.SondeError], ...]] = {
 }
 """A class that is not listed has the status of its nearest base, else 500."""
 
+EVENTS = "text/event-stream"
+OF_EVERY_REQUEST = ("config", SESSION_NAME)
+"""Arguments of any address: preferences, which the guard reads, and the name of a session."""
 _log = logging.getLogger("sonde.web")
 
 
@@ -110,7 +122,8 @@ class RouteEndpoint:
         """The arguments in the path and the query string."""
         texts: dict[str, list[str]] = {}
         for name, value in request.query_params.multi_items():
-            texts.setdefault(name, []).append(value)
+            if name not in OF_EVERY_REQUEST:
+                texts.setdefault(name, []).append(value)
         # the path wins over the query string: a repeated name cannot redirect a request
         return texts | {name: [str(value)] for name, value in request.path_params.items()}
 
@@ -137,7 +150,8 @@ class RouteEndpoint:
         return shape_error(error)
 
     async def _run(self, arguments: Json, scope: Scope, receive: Receive) -> Any:
-        work = Work(caller=scope[SCOPE_CALLER])
+        session = read_session_name(Request(scope))
+        work = Work(caller=replace(scope[SCOPE_CALLER], session=session))
 
         def run_verb(_work: Work) -> Any:
             return self._route.call(self._app.get(), **arguments, work=work)
@@ -221,6 +235,16 @@ class DescribedRoute(HttpRoute):
         }
 
 
+class StreamRoute(DescribedRoute):
+    """Another answer at the address of a verb, for clients that accept a stream of events."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether it answers this request."""
+        match, inner = super().matches(scope)
+        wanted = scope["type"] == "http" and EVENTS in Headers(scope=scope).get("accept", "")
+        return (match, inner) if wanted else (Match.NONE, {})
+
+
 def describe_routes(routes: Iterable[Route], added: Iterable[BaseRoute] = ()) -> Json:
     """The OpenAPI document."""
     paths: dict[str, Json] = {}
@@ -228,7 +252,10 @@ def describe_routes(routes: Iterable[Route], added: Iterable[BaseRoute] = ()) ->
         path = "/api/" + route.address.replace(":path}", "}")
         paths.setdefault(path, {})[route.method.lower()] = _describe(route)
     for one in added:
-        if isinstance(one, DescribedRoute):
+        if isinstance(one, StreamRoute):
+            answers = one.describe()["responses"]["200"]["content"]
+            paths[one.path]["get"]["responses"]["200"]["content"] |= answers
+        elif isinstance(one, DescribedRoute):
             paths[one.path] = {"get": one.describe()}
     return {
         "openapi": "3.1.0",

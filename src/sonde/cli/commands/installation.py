@@ -18,6 +18,7 @@ from sonde.cli.session import Session
 from sonde.cli.terminal import Screen, display_width, escape_controls
 from sonde.errors import IndexBusy, IndexNotFound, InvalidRequest, ProjectNotDetected, SondeError
 from sonde.policy.roots import MARKERS
+from sonde.runtime.logs import LOG_FILE
 from sonde.settings import RULES, Settings, apply_project_config
 from sonde.stores.users import Users
 from sonde.text.formats import count_of, format_bytes, show_time
@@ -35,7 +36,7 @@ def run_config(session: Session) -> int:
     if session.args.action == "edit":
         return _edit(session, project)
     files = {"project": str(project) if project else None, "user": str(user)}
-    settings = apply_project_config(session.settings, project) if project else session.settings
+    settings = apply_project_config(session.settings, project)
     if session.args.action == "path":
         session.print_answer(files, (path for path in files.values() if path))
         return FOUND
@@ -183,6 +184,7 @@ def check_everything(session: Session) -> Iterator[Check]:
     yield from _check_programs()
     try:
         yield _check_home(session.settings.home)
+        yield Check("logs", str(session.settings.home / "logs" / LOG_FILE))
         yield from _check_models(session)
         yield _check_project(session)
         if session.is_inside_project():
@@ -261,6 +263,7 @@ def _check_index(session: Session) -> Iterator[Check]:
         f"{status['storageSize']}, updated {status['lastUpdated'] or 'never'}"
     )
     yield Check("index", found)
+    yield Check("index log", str(session.opened.folder / "logs" / LOG_FILE))
     try:
         with session.opened.lock.held(wait_s=0):
             writer = "no process is writing the index"
@@ -321,7 +324,7 @@ def _settings_here(session: Session) -> Settings | None:
         path = find_project_config(session)
     except SondeError:
         path = None
-    return apply_project_config(settings, path) if path else settings
+    return apply_project_config(settings, path)
 
 
 def _render_checks(checks: list[Check], settings: Settings | None, screen: Screen) -> Iterator[str]:

@@ -31,6 +31,7 @@ _TERMINAL_TOKENS = 20_000
 
 def run_search(session: Session) -> int:
     """Answer a question about the project's code, or its documentation."""
+    from sonde.searching.readings import read_literally
     from sonde.tools.code import search_code, search_docs
 
     args = session.args
@@ -38,8 +39,11 @@ def run_search(session: Session) -> int:
     if args.mode == "regex":
         return _search_lines(session, query)
     project = "all" if args.all_projects else session.project
+    verb = search_docs if args.docs else search_code
+    tokens = args.max_tokens or (None if args.json else _TERMINAL_TOKENS)
     with session.working() as work:
-        answer = (search_docs if args.docs else search_code)(
+        options = {"max_tokens": tokens, "explain": args.explain, "work": work}
+        answer = verb(
             session.app,
             query,
             top_k=args.limit or 10,
@@ -47,15 +51,20 @@ def run_search(session: Session) -> int:
             mode=args.mode or "auto",
             # across projects, a path is relative to each of them
             path=args.path if args.all_projects or not args.path else session.inside(args.path),
-            max_tokens=args.max_tokens or (None if args.json else _TERMINAL_TOKENS),
-            explain=args.explain,
-            work=work,
+            **options,
         )
+        # who names a number wants all of them, and no option takes a cursor
+        while args.limit and not args.max_tokens and "nextCursor" in answer:
+            more = verb(session.app, cursor=answer["nextCursor"], **options)
+            rows = answer["results"] + more["results"]
+            answer = {**more, "results": rows, "metadata": answer["metadata"]}
     if args.json:
         session.print_json(answer)
     else:
         look = Style(session.out, session.show_path, full=args.full, scores=args.scores)
-        session.print_lines(render_search(answer, look, find_query_words(query)))
+        reading = read_literally(query)
+        line = reading.line if reading else 0
+        session.print_lines(render_search(answer, look, find_query_words(query), line))
         session.note(" · ".join(describe_search(answer)))
     return FOUND if answer["results"] else NOTHING
 
@@ -220,8 +229,8 @@ class Style:
         return self.screen.mark(cut_line(shown, width), moved)
 
 
-def render_search(answer: SearchAnswer, look: Style, find: Finder) -> Iterator[str]:
-    """Each result: its place, then the lines that match best."""
+def render_search(answer: SearchAnswer, look: Style, find: Finder, focus: int = 0) -> Iterator[str]:
+    """Each result: its place, then the lines that match best, or those around a line number."""
     for index, row in enumerate(answer["results"]):
         if index:
             yield ""
@@ -229,20 +238,34 @@ def render_search(answer: SearchAnswer, look: Style, find: Finder) -> Iterator[s
         opening = find_opening(lines, symbol)
         size = len(lines) if look.full else SNIPPET_LINES
         start, end = choose_window(lines, find, size, opening)
+        if 0 <= (at := focus - row["startLine"]) < len(lines):
+            start = max(0, min(at - LEAD_LINES, len(lines) - size))
+            end = min(start + size, len(lines))
         if opening is not None and not start <= opening < end:
             best = next((at for at in range(start, end) if find(lines[at])), start)
             # a chunk may hold several definitions: the name of another one misleads
             symbol = symbol if reaches(lines, opening, best) else ""
         yield _render_place(row, look, symbol)
-        gutter = len(str(row["startLine"] + len(lines) - 1))
-        for at in range(start, end):
-            number = look.screen.paint("dim", f"  {row['startLine'] + at:>{gutter}} │ ")
+        numbers = _number_lines(row, len(lines))
+        gutter = len(str(row["endLine"]))
+        for at in range(start, end if row["text"] else start):  # a listed path has no text
+            number = look.screen.paint("dim", f"  {numbers[at]:>{gutter}} │ ")
             line = lines[at].removesuffix("\r")
             yield (number + look.cut(line, join_parts(line, find(line)), gutter + 5)).rstrip()
         if hidden := len(lines) - (end - start):
             yield look.screen.paint("dim", f"  {'':>{gutter}} ⋮ {count_of(hidden, 'more line')}")
         for name, value in row.get("why", {}).items():
             yield look.screen.paint("dim", f"    {value:+8.3f}  {escape_controls(name)}")
+
+
+def _number_lines(row: HitRow, count: int) -> list[str]:
+    """The number of each line shown; empty for the line that stands for those left out."""
+    first = row["startLine"]
+    parts = row.get("parts") or ((first, first + count - 1),)
+    numbers: list[str] = []
+    for start, end in parts:
+        numbers += ([""] if numbers else []) + [str(line) for line in range(start, end + 1)]
+    return numbers
 
 
 def _render_place(row: HitRow, look: Style, symbol: str) -> str:

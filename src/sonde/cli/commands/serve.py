@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 from sonde.cli.parse import FOUND
 from sonde.cli.session import Session
 from sonde.errors import InvalidRequest, StorageUnusable
-from sonde.settings import Settings, load_settings
+from sonde.runtime.logs import open_logs
+from sonde.settings import Settings, apply_project_config, load_settings
+from sonde.stores.records import find_config
 
 if TYPE_CHECKING:
     from sonde.app import App
@@ -27,16 +29,17 @@ def run_mcp(session: Session) -> int:
     from sonde.mcp.manifest import load_manifest
     from sonde.mcp.stdio import serve_stdio
 
-    settings = _read_settings(session)
-    enhanced = settings.enhanced_tool_descriptions
-    early = load_manifest(settings.toolsets, settings.tool_names, enhanced=enhanced)
+    settings, own = _read_settings(session)
+    enhanced = own.enhanced_tool_descriptions
+    early = load_manifest(own.toolsets, own.tool_names, enhanced=enhanced)
     open_app = _open_later(session, settings)
+    _check_embedding(own)
     if sys.stdin and sys.stdin.isatty():
         session.note(
             "sonde speaks MCP here, on stdin and stdout, to the agent that starts it; "
             "`sonde setup` tells your agents to. Ctrl-C ends it."
         )
-    serve_stdio(open_app, lambda: _make_listing(settings), _begin, early)
+    serve_stdio(open_app, lambda: _make_listing(own), _begin, early)
     return FOUND
 
 
@@ -50,7 +53,9 @@ def run_serve(session: Session) -> int:
     from sonde.web.pages.table import PAGES
 
     options = ("host", "port", "token", "token_file", "public_url")
-    settings = _read_settings(session, **{name: getattr(session.args, name) for name in options})
+    given = {name: getattr(session.args, name) for name in options}
+    base, settings = _read_settings(session, **given)
+    _check_embedding(settings)
     file = Path(settings.token_file).expanduser() if settings.token_file else None
     users = Users(settings.home / "users.json")
     access = Access(
@@ -61,7 +66,7 @@ def run_serve(session: Session) -> int:
         rate_limit=settings.rate_limit,
     )
     check_access(access)
-    open_app, listing = _open_later(session, settings), _make_listing(settings)
+    open_app, listing = _open_later(session, base), _make_listing(settings)
     app = build_application(open_app, listing, access, pages=PAGES, begin=_begin)
 
     def announce(address: str) -> None:
@@ -79,8 +84,22 @@ def run_serve(session: Session) -> int:
 
 def _begin(app: Closable) -> None:
     from sonde.projects.follow import begin_following
+    from sonde.projects.views import begin_chunk_files
 
-    begin_following(cast("App", app).workspace)  # `_open_later` has built it
+    workspace = cast("App", app).workspace  # `_open_later` has built it
+    begin_following(workspace)
+    begin_chunk_files(workspace)
+
+
+def _check_embedding(settings: Settings) -> None:
+    """Fail now if a service that was asked for by name cannot embed queries."""
+    if settings.embedding not in ("http", "openai"):
+        return
+    from sonde.wiring import open_provider
+
+    if embedder := open_provider(settings, log.warning):
+        embedder.embed(["ready"], "query")
+        embedder.close()
 
 
 def _find_issuer(settings: Settings) -> Issuer | None:
@@ -97,8 +116,9 @@ def _find_issuer(settings: Settings) -> Issuer | None:
     return Issuer(Path(settings.jwt_keys).expanduser(), settings.jwt_issuer, settings.jwt_audience)
 
 
-def _read_settings(session: Session, **given: Any) -> Settings:
-    """The settings with the options of the command line; also sets the level of the log."""
+def _read_settings(session: Session, **given: Any) -> tuple[Settings, Settings]:
+    """The settings with the options of the command line, for any project, and with the file of
+    the project the server is started in; also opens the logs."""
     names = session.args.toolsets
     settings = load_settings(
         session.environ,
@@ -106,10 +126,11 @@ def _read_settings(session: Session, **given: Any) -> Settings:
         toolsets=[name.strip() for name in names.split(",")] if names else None,
         **given,
     )
-    logging.getLogger().setLevel(settings.log_level.upper())
+    own = apply_project_config(settings, find_config(settings.home, _find_start(session)))
+    open_logs(own.home, own.log_level)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    return settings
+    return settings, own
 
 
 def _make_listing(settings: Settings) -> Listing:
@@ -128,11 +149,15 @@ def _make_listing(settings: Settings) -> Listing:
     return listing
 
 
-def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
+def _find_start(session: Session) -> Path:
     named = session.args.project or "."
     if named.startswith("${"):  # a variable that the agent had no folder to substitute for
         named = "."
-    start = Path(named).expanduser().absolute()
+    return Path(named).expanduser().absolute()
+
+
+def _open_later(session: Session, settings: Settings) -> Callable[[], App]:
+    start = _find_start(session)
 
     def open_app() -> App:
         from sonde.wiring import build_app

@@ -19,12 +19,29 @@ from typing import Any
 
 from sonde.knowledge.retrieval import cut_fields
 from sonde.policy.read import decode_text
-from sonde.stores.knowledge.base import Entry, Piece, Source
+from sonde.stores.knowledge.base import MEDIA_TYPES, Entry, Piece, Source
+from sonde.text.formats import read_time
+from sonde.types import Json
 
 MAX_MEMBERS = 20_000  # files of an archive; bounds the time that its parsers take
 MAX_UNPACKED_BYTES = 1 << 29  # a quarter of the memory that a parser may use
 MAX_RATIO = 200
 """Of unpacked to packed bytes; text compresses to a tenth or so, a bomb to a thousandth."""
+MAX_URL_CHARS = 2_000  # the most that browsers and servers agree on
+_CREATED = ("created", "date", "created_at", "creation_date", "date created", "created time",
+            "published", "upload_date")  # fmt: skip
+_MODIFIED = ("updated", "modified", "last_modified", "updated_at", "date modified")
+_ADDRESSES = ("canonical", "url", "source", "source_url", "canonical_url", "link", "webpage_url")
+_META = {
+    "og:url": "url", "og:type": "type", "article:published_time": "created",
+    "article:modified_time": "modified", "datepublished": "created", "datemodified": "modified",
+    "date": "date", "keywords": "keywords", "author": "author",
+}  # fmt: skip
+"""The names of what a page says in its head, as front matter has them."""
+_KIND = re.compile(r"[\w .+/-]{1,40}")
+_SAVED_FROM = re.compile(
+    r"(?:saved from url=\(\d{1,9}\)|saved with SingleFile\s{1,9}url:\s{1,9})(https?://[^\s>]{1,2000})"
+)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _OPEN = re.compile(r"<(?=[^<>]*+(?:<|\Z))")
 MAX_OPEN_TAGS = 200  # unclosed tags; for each the HTML parser scans to the end of the text
@@ -138,6 +155,39 @@ def split_front(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(front, dict):
         return {}, text
     return front_matter_to_json(front), text[found.end() :]
+
+
+def read_times(said: Mapping[str, Any], file: File) -> dict[str, int]:
+    """When an entry was made and changed: as it says, else as its file does."""
+    created = next((read_time(str(said[key])) for key in _CREATED if said.get(key)), None)
+    modified = next((read_time(str(said[key])) for key in _MODIFIED if said.get(key)), None)
+    return {"created_at": created or file.modified, "last_modified": modified or file.modified}
+
+
+def list_said_tags(said: Mapping[str, Any]) -> list[str]:
+    """The tags that front matter names, as a list or with commas."""
+    tags: list[str] = []
+    for key in ("tags", "tag", "keywords"):
+        given = said.get(key) or []
+        if isinstance(given, str):
+            given = re.split(r"[,;]\s*|\s(?=#)", given) if "," in given else given.split()
+        tags += [str(tag) for tag in given] if isinstance(given, list) else []
+    cleaned = (tag.strip().strip("#[]").strip() for tag in tags)
+    return list(dict.fromkeys(tag for tag in cleaned if tag))
+
+
+def read_media_facts(said: Mapping[str, Any], file: File, kind: str) -> Json:
+    """What a document says of itself: its address, kind, tags and times."""
+    addresses = (str(said.get(key) or "").strip() for key in _ADDRESSES)
+    urls = (text for text in addresses if text.lower().startswith(("https://", "http://")))
+    given, named = (str(said.get(key) or "").strip().lower() for key in ("media_type", "type"))
+    kind = named if named in MEDIA_TYPES else kind
+    return {
+        "url": next(urls, "")[:MAX_URL_CHARS],
+        "media_type": given if _KIND.fullmatch(given) else kind,
+        "tags": tuple(list_said_tags(said)),
+        **read_times(said, file),
+    }
 
 
 def load_yaml(text: str) -> Any:
@@ -261,17 +311,27 @@ class _TextMaker(HTMLParser):
         super().__init__()
         self.parts: list[str] = []
         self.title: list[str] = []
+        self.said: dict[str, str] = {}
+        """What the head says of the page, under the names of front matter."""
         self._hidden = 0
         self._in_title = False
         self._pre = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs
+        if tag in ("link", "meta"):
+            self._read_head(tag, {name: value or "" for name, value in attrs})
         self._in_title = self._in_title or tag == "title"
         self._hidden = 0 if tag == "body" else self._hidden + (tag in self._HIDDEN)
         self._pre += tag == "pre"
         if tag in self._BLOCKS:
             self.parts.append("\n\n" if tag[0] in "ph" and tag != "hr" else "\n")
+
+    def _read_head(self, tag: str, given: Mapping[str, str]) -> None:
+        if tag == "link" and "canonical" in given.get("rel", "").lower().split():
+            self.said["canonical"] = given.get("href", "")
+        name = (given.get("property") or given.get("name") or given.get("itemprop") or "").lower()
+        if tag == "meta" and name in _META:
+            self.said.setdefault(_META[name], given.get("content", "")[:MAX_URL_CHARS])
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "title":
@@ -290,7 +350,14 @@ class _TextMaker(HTMLParser):
 
 def read_html(text: str) -> tuple[str, str]:
     """Title and plain text of HTML."""
+    return read_page(text)[:2]
+
+
+def read_page(text: str) -> tuple[str, str, Mapping[str, str]]:
+    """Title and plain text of HTML, and what its head says, under the names of front matter."""
     maker = _TextMaker()
+    if saved := _SAVED_FROM.search(text[:SAMPLE_BYTES]):  # as browsers and SingleFile write it
+        maker.said["url"] = saved[1]
     text = _COMMENT.sub("", text)
     if len(_OPEN.findall(text)) > MAX_OPEN_TAGS:
         text = _OPEN.sub("&lt;", text)
@@ -301,4 +368,4 @@ def read_html(text: str) -> tuple[str, str]:
         flat = " ".join(line.split())
         if flat or (body and body[-1]):
             body.append(flat)
-    return " ".join("".join(maker.title).split()), "\n".join(body).strip()
+    return " ".join("".join(maker.title).split()), "\n".join(body).strip(), maker.said

@@ -22,7 +22,9 @@ from sonde.knowledge.formats import (
     open_archive,
     parse_xml,
     read_html,
+    read_media_facts,
     read_member,
+    read_page,
     split_front,
 )
 from sonde.stores.knowledge.base import Entry
@@ -51,7 +53,11 @@ def parse_pdf(file: File) -> list[Entry]:
     title = (known.title if known else "") or file.stem
     facts = {"author": str(known.author)} if known and known.author else {}
     facts["pages"] = str(len(reader.pages))
-    return [_make(file, "pdf", str(title), text, facts=facts)]
+    created = None
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
+        created = read_time(known.creation_date if known else None)
+    known_at = {"created_at": created or file.modified}
+    return [_make(file, "pdf", str(title), text, facts=facts, **known_at)]
 
 
 def parse_epub(file: File) -> list[Entry]:
@@ -73,7 +79,14 @@ def parse_epub(file: File) -> list[Entry]:
     title = package.findtext(f".//{_DC}title") or file.stem
     author = package.findtext(f".//{_DC}creator")
     facts = {"author": author} if author else {}
-    return [_make(file, "epub", title, "\n\n".join(filter(None, parts)), facts=facts)]
+    said = {
+        "source": package.findtext(f".//{_DC}source"),
+        "link": package.findtext(f".//{_DC}identifier"),
+        "date": package.findtext(f".//{_DC}date"),
+        "tags": [each.text for each in package.iter(f"{_DC}subject") if each.text],
+    }
+    text, known = "\n\n".join(filter(None, parts)), read_media_facts(said, file, "epub")
+    return [_make(file, title=title, text=text, facts=facts, **known)]
 
 
 def parse_docx(file: File) -> list[Entry]:
@@ -125,15 +138,18 @@ def parse_xlsx(file: File) -> list[Entry]:
 
 def parse_html(file: File) -> list[Entry]:
     """A page's text without its markup."""
-    title, text = read_html(file.text())
-    return [_make(file, "html", title or file.stem, text)]
+    title, text, said = read_page(file.text())
+    facts = {"author": said["author"]} if said.get("author") else {}
+    known = read_media_facts(said, file, "html")
+    return [_make(file, title=title or file.stem, text=text, facts=facts, **known)]
 
 
 def parse_markdown(file: File) -> list[Entry]:
-    """A Markdown document; its front matter gives title and author."""
+    """A Markdown document; its front matter gives title, address, kind, tags and times."""
     front, body = split_front(file.text())
     facts = {"front_matter": front} if front else {}
-    return [_make(file, "markdown", str(front.get("title") or file.stem), body, facts=facts)]
+    title, known = str(front.get("title") or file.stem), read_media_facts(front, file, "markdown")
+    return [_make(file, title=title, text=body, facts=facts, **known)]
 
 
 def parse_plain_text(file: File) -> list[Entry]:
@@ -161,10 +177,11 @@ def parse_image(file: File) -> list[Entry]:
     return [_make(file, "image", file.stem, text, facts=facts, created_at=created)]
 
 
-def _make(file: File, kind: str, title: str, text: str, **facts: Any) -> Entry:
+def _make(file: File, media_type: str, title: str, text: str, **known: Any) -> Entry:
     if not text.strip():
         raise RefusedFormat("no_text")
-    return make_entry("media", title.strip() or file.stem, text, file, media_type=kind, **facts)
+    title = title.strip() or file.stem
+    return make_entry("media", title, text, file, media_type=media_type, **known)
 
 
 def _open_office(file: File, module: str, opener: str, **options: bool) -> Any:

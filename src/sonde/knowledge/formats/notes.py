@@ -16,9 +16,11 @@ from urllib.parse import unquote
 from sonde.knowledge.formats import (
     File,
     RefusedFormat,
+    list_said_tags,
     make_entry,
     parse_xml,
     read_html,
+    read_times,
     split_front,
 )
 from sonde.stores.knowledge.base import Entry
@@ -32,8 +34,6 @@ _LINK = re.compile(r"(!?)\[\[([^\[\]|#\n]++)(?:[|#][^\[\]\n]*+)?\]\]")
 _MARKDOWN_LINK = re.compile(r"!\[[^\[\]\n]*+\]\(([^()\s]++)[^()\n]*+\)")
 _HEADING = re.compile(r"\A\s*# +(.+)")
 _NOTION = re.compile(r" [0-9a-f]{32}$")
-_CREATED = ("created", "date", "created_at", "creation_date", "date created", "created time")
-_MODIFIED = ("updated", "modified", "last_modified", "updated_at", "date modified")
 
 
 def parse_note(file: File) -> list[Entry]:
@@ -54,10 +54,9 @@ def parse_note(file: File) -> list[Entry]:
         "attachments": list(dict.fromkeys(attached)),
     }
     facts = {name: fact for name, fact in facts.items() if fact}
-    created = next((read_time(front[key]) for key in _CREATED if key in front), None)
-    modified = next((read_time(front[key]) for key in _MODIFIED if key in front), None)
-    times = {"created_at": created or file.modified, "last_modified": modified or file.modified}
-    title, tags = _find_title(file, front, body), tuple(_list_tags(front, prose))
+    inline = [tag for tag in _TAG.findall(prose) if any(map(str.isalpha, tag))]
+    tags = tuple(list_said_tags({"tags": [*list_said_tags(front), *inline]}))
+    title, times = _find_title(file, front, body), read_times(front, file)
     return [make_entry("notes", title, body, file, tags=tags, facts=facts, **times)]
 
 
@@ -72,18 +71,6 @@ def _find_title(file: File, front: Mapping[str, Any], body: str) -> str:
     if "/pages/" in f"/{file.path}" or "/journals/" in f"/{file.path}":
         stem = unquote(stem).replace("___", "/")  # Logseq's way to write a slash
     return stem
-
-
-def _list_tags(front: Mapping[str, Any], prose: str) -> list[str]:
-    tags: list[str] = []
-    for key in ("tags", "tag", "keywords"):
-        given = front.get(key) or []
-        if isinstance(given, str):
-            given = re.split(r"[,;]\s*|\s(?=#)", given) if "," in given else given.split()
-        tags += [str(tag) for tag in given] if isinstance(given, list) else []
-    tags += [tag for tag in _TAG.findall(prose) if any(map(str.isalpha, tag))]
-    cleaned = (tag.strip().strip("#[]").strip() for tag in tags)
-    return list(dict.fromkeys(tag for tag in cleaned if tag))
 
 
 def is_notion(file: File) -> bool:

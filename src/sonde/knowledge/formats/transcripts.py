@@ -9,7 +9,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sonde.knowledge.formats import File, RefusedFormat, load_json, make_chat, read_lines
+from sonde.knowledge.formats import (
+    SAMPLE_BYTES,
+    File,
+    RefusedFormat,
+    load_json,
+    make_chat,
+    read_lines,
+    read_media_facts,
+)
 from sonde.stores.knowledge.base import Entry, Piece
 from sonde.text.formats import read_time
 
@@ -19,6 +27,8 @@ _CUE = re.compile(
 )
 _VOICE = re.compile(r"<v(?:\.[^ <>]*+)? ([^<>]++)>")
 _MARKUP = re.compile(r"<[^<>\n]*+>|\{\\[^{}]*+\}")
+_NOTED = re.compile(r"(?m)^(?:NOTE[ \t]++)?([A-Za-z_]{1,20}+):[ \t]++(\S[^\n]*+)$")
+_AUDIO = re.compile(r"\.(?:mp3|m4a|wav|flac|ogg|opus|aac)\b")
 TITLE_CHARS = 80  # of the first message, where a log has no title
 _SHOWN = {"user_message": "user", "agent_message": "assistant"}
 _TAVERN_TIMES = (
@@ -55,7 +65,9 @@ def parse_subtitles(file: File) -> list[Entry]:
             lines += filter(None, [_MARKUP.sub("", line).strip()])
     if not pieces:
         raise RefusedFormat("unknown", "no cues")
-    return [_make_heard(file, pieces)]
+    head = file.text()[:SAMPLE_BYTES].partition("-->")[0]
+    said = {name.lower(): value.strip() for name, value in _NOTED.findall(head)}
+    return [_make_heard(file, pieces, said)]
 
 
 def is_transcript(value: Any) -> bool:
@@ -81,15 +93,15 @@ def parse_transcript(file: File) -> list[Entry]:
         sender = str(row.get("speaker") or "")
         pieces.append(Piece(text, len(pieces), start, sender=sender, begins=begins, ends=ends))
         start += len(text)
-    title = str(value.get("title") or "") if isinstance(value, dict) else ""
-    return [_make_heard(file, pieces, title)]
+    return [_make_heard(file, pieces, value if isinstance(value, dict) else {})]
 
 
-def _make_heard(file: File, pieces: list[Piece], title: str = "") -> Entry:
+def _make_heard(file: File, pieces: list[Piece], said: Mapping[str, Any]) -> Entry:
     words = file.path.lower()
-    kind = "podcast" if "podcast" in words else "audio" if "audio" in words else "video"
-    title = title or re.sub(r"\.[a-z]{2,3}(-[A-Za-z]+)?$", "", file.stem)
-    return Entry("media", title, tuple(pieces), "", file.modified, file.modified, media_type=kind)
+    audio = "audio" in words or _AUDIO.search(words)
+    kind = "podcast" if "podcast" in words else "audio" if audio else "video"
+    title = str(said.get("title") or "") or re.sub(r"\.[a-z]{2,3}(-[A-Za-z]+)?$", "", file.stem)
+    return Entry("media", title, tuple(pieces), **read_media_facts(said, file, kind))
 
 
 def _stamp(hours: str | None, minutes: str, seconds: str, rest: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -44,6 +45,8 @@ def serve_stdio(
     parent = os.getppid()
     wire = claim_wire()
     logging.basicConfig(stream=sys.stderr)
+    # a supervisor's way to say Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     made = None if early else make_listing()
     shown = early or made
     assert shown is not None

@@ -208,7 +208,7 @@ class Inbox:
 
     def _answer_early(self, line: bytes) -> bool:
         """Answer the message if possible; true if the server need not see it."""
-        if self._front is None:
+        if self._front is None or b"\\ud" in line.lower():  # maybe half a character: an error
             return False
         try:
             message = json.loads(line)

@@ -42,6 +42,10 @@ class _Index:
     """Those that must be read: neither known, nor read once and refused."""
     recent: tuple[str, ...]
     """Known ones that may have changed in the moment they were read."""
+    gone: frozenset[str]
+    """Indexed ones that are not admitted now."""
+    refused: int
+    """How many were read once and refused."""
 
 
 class LineCandidates:
@@ -89,6 +93,13 @@ class LineCandidates:
                 return (fitting & trusted) | (index.known - trusted) | index.unknown, trusted
         return sight.entries.keys(), ()
 
+    def compare(
+        self, sight: CandidateFiles, folder: Path, stores: Collection[ChunkStore]
+    ) -> tuple[frozenset[str], frozenset[str], int]:
+        """Files not indexed as they are, indexed ones that are gone, and how many were refused."""
+        index = self._recall(sight, folder, stores)
+        return index.unknown, index.gone, index.refused
+
     def _recall(
         self, sight: CandidateFiles, folder: Path, stores: Collection[ChunkStore]
     ) -> _Index:
@@ -98,23 +109,24 @@ class LineCandidates:
             return index
         entries = sight.entries
         since = time.time_ns() - _SETTLED_NS
+        states = [state for store in stores for state in store.files().values()]
         known = {
-            path
-            for store in stores
-            for path, state in store.files().items()
-            if (entry := entries.get(path))
-            and (entry.size, entry.mtime_ns) == (state.size, state.mtime_ns)
+            state.path
+            for state in states
+            if (entry := entries.get(state.path)) and entry.stamp == state.stamp
         }
         refused = {
             path
-            for path, (size, mtime, _) in load_refused(folder).items()
-            if (entry := entries.get(path)) and (entry.size, entry.mtime_ns) == (size, mtime)
+            for path, (stamp, _) in load_refused(folder).items()
+            if (entry := entries.get(path)) and entry.stamp == stamp and path not in known
         }
         self._index = index = _Index(
             key,
             frozenset(known),
             frozenset(entries.keys() - known - refused),
             tuple(path for path in known if entries[path].mtime_ns > since),
+            frozenset(state.path for state in states if state.path not in entries),
+            len(refused),
         )
         return index
 

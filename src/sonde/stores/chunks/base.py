@@ -79,6 +79,9 @@ class ChunkStore(Protocol):
     def chunks_of(self, path: str) -> list[Chunk]:
         """A file's chunks in file order; empty when the file is unknown."""
 
+    def chunk_lines(self, paths: Collection[str]) -> Mapping[str, list[tuple[int, int, int]]]:
+        """Key, first and last line of each chunk of these files, in file order."""
+
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
         """The symbols that each of these files defines."""
 

@@ -319,7 +319,7 @@ def _copy_database(source: Path, target: Path) -> int:
         if found != (form.application_id, form.version):
             raise IndexCorrupt(f"{source} has another format")
         copy.execute("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL")
-        copy.execute("UPDATE files SET mtime_ns = 0")
+        copy.execute("UPDATE files SET stamp = 0")
         return tables.read_state(copy, "generation")
 
 

@@ -91,10 +91,11 @@ def describe_chunk(chunk: Chunk) -> tuple[str, str, str]:
 
 
 def list_names(file: ParsedFile) -> set[str]:
-    """The folded names a file is known by: its stem and what it defines, whole and last part."""
+    """The folded names a file is known by: its stem and what it defines, whole and last parts."""
     names = {file.state.stem}
     for symbol in file.symbols:
-        names |= {symbol.name, _NAME_PARTS.split(symbol.name)[-1]}
+        parts = _NAME_PARTS.split(symbol.name)
+        names |= {symbol.name, ".".join(parts[-2:]), parts[-1]}
     return {words.fold_name(name) for name in names} - {""}
 
 

@@ -40,7 +40,7 @@ from sonde.types import (
 
 R = TypeVar("R")
 _log = logging.getLogger(__name__)
-_STATES = "SELECT path, hash, size, mtime_ns, language, kind FROM files"
+_STATES = "SELECT path, hash, size, mtime_ns, language, kind, stamp FROM files"
 _STATES_AMONG = f"{_STATES} WHERE path IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own
 _MERGE_WORDS = (
     "INSERT INTO lex (lex, rank) VALUES ('merge', 2000);"
@@ -101,7 +101,7 @@ class ChunkIndex:
             tables.write_files(connection, files)
 
     def touch(self, states: Sequence[FileState]) -> None:
-        columns = "hash = ?, size = ?, mtime_ns = ?, language = ?, kind = ?"
+        columns = "hash = ?, size = ?, mtime_ns = ?, language = ?, kind = ?, stamp = ?"
         rows = [(*astuple(state)[1:], bind_text(state.path)) for state in states]
         with self._change() as connection:
             connection.executemany(f"UPDATE files SET {columns} WHERE path = ?", rows)  # noqa: S608
@@ -129,6 +129,18 @@ class ChunkIndex:
                 query = f"{tables.OF_FILES} WHERE f.id = ? ORDER BY c.id"
                 return self._complete(list(tables.select_chunks(connection, query, (file.id,))))
         return []
+
+    def chunk_lines(self, paths: Collection[str]) -> Mapping[str, list[tuple[int, int, int]]]:
+        query = (
+            "SELECT c.id, c.start_line, c.end_line FROM chunks AS c"
+            " WHERE c.id >= ? AND c.id < ? ORDER BY c.id"
+        )
+        with self._database.read() as connection:
+            return {
+                path: list(connection.execute(query, (file.first, file.first + file.size)))
+                for path in paths
+                for file in tables.select_files(connection, [path])
+            }
 
     def symbols_of(self, paths: Collection[str]) -> Mapping[str, list[Symbol]]:
         defined = {}

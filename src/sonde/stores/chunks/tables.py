@@ -88,7 +88,9 @@ FROM chunks AS c JOIN files AS f ON f.id = c.file_id;
 _CHECKSUMS = "ALTER TABLE files ADD COLUMN seal INTEGER; ALTER TABLE vectors ADD COLUMN sum INTEGER"
 """Older rows have none; they are checked in every other way."""
 _TAGS = "ALTER TABLE files ADD COLUMN tags TEXT NOT NULL DEFAULT ''"
-CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_SCHEMA, _CHECKSUMS, _TAGS))
+_STAMPS = "ALTER TABLE files ADD COLUMN stamp INTEGER NOT NULL DEFAULT 0"
+"""Older rows have none: their files are read once more, and kept if their hash is the same."""
+CHUNK_FORMAT = Format(application_id=0x534F4E44, steps=(_SCHEMA, _CHECKSUMS, _TAGS, _STAMPS))
 
 
 def read_state(connection: apsw.Connection, key: str) -> int:
@@ -179,8 +181,8 @@ def _insert_file(
     state = file.state
     symbols = json.dumps([astuple(each) for each in file.symbols], separators=(",", ":"))
     connection.execute(
-        "INSERT INTO files (path, hash, size, mtime_ns, language, kind, first_chunk,"
-        " chunk_count, symbols, seal, tags) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO files (path, hash, size, mtime_ns, language, kind, stamp, first_chunk,"
+        " chunk_count, symbols, seal, tags) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             bind_text(state.path),
             *astuple(state)[1:],

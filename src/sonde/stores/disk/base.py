@@ -316,7 +316,7 @@ class ResourceSet:
 
 @dataclass(frozen=True, slots=True)
 class SavedQuery:
-    """A named filter, and the selection of its last run."""
+    """A filter, and the selection of its last run; without a name it is not listed."""
 
     id: str
     owner: str
@@ -327,6 +327,11 @@ class SavedQuery:
     executed_ms: int = 0
     selection: str = ""
 
+    @property
+    def title(self) -> str:
+        """Its name, or else its filter."""
+        return self.name or self.filter or "everything"
+
 
 Saved = TypeVar("Saved", ShellSession, DiskIndex, ResourceSet, SavedQuery)
 
@@ -335,15 +340,24 @@ class SavedStore(Protocol):
     """Handles of one installation. A caller only ever gets what it owns."""
 
     def put(self, value: ShellSession | DiskIndex | ResourceSet | SavedQuery) -> None:
-        """Insert or replace a value. The least recently used sessions are dropped."""
+        """Insert or replace a value. Old sessions and queries without a name are dropped."""
 
     def get(self, kind: type[Saved], id_: str, owner: str) -> Saved | None:
         """A value of this owner."""
 
     def newest(
-        self, kind: type[Saved], owner: str, limit: int | None = None, after: Key | None = None
+        self,
+        kind: type[Saved],
+        owner: str,
+        limit: int | None = None,
+        after: Key | None = None,
+        *,
+        named: bool = False,
     ) -> list[Saved]:
-        """Values of this owner, newest first, starting after a key. Sessions are not listed."""
+        """Values of this owner, newest first, starting after a key; `named`: those with a name.
+
+        Sessions are not listed.
+        """
 
     def delete(self, kind: type[Saved], id_: str, owner: str) -> bool:
         """Delete a value, and with an index its sets and queries. Returns whether it existed."""

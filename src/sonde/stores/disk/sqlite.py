@@ -26,6 +26,7 @@ from sonde.types import Json
 
 _MAX_SCANS = 100  # scans whose sizes are kept for `growth` and `history`: a quarter of daily scans
 _MAX_SESSIONS = 1_000
+_MAX_UNNAMED = 1_000  # a day of an agent that never names its filters
 """Sessions of all users; a client that reconnects leaves one behind each time."""
 _KEYS: Mapping[Sort, str] = {"name": "n.name", "size": "-n.size", "modified": "-n.mtime"}
 """Sort expression of a listing; ties are ordered by id."""
@@ -274,9 +275,12 @@ _TABLES = {
 class SqliteSavedStore:
     """Handles of one installation; see `SavedStore`."""
 
-    def __init__(self, path: Path, *, max_sessions: int = _MAX_SESSIONS) -> None:
+    def __init__(
+        self, path: Path, *, max_sessions: int = _MAX_SESSIONS, max_unnamed: int = _MAX_UNNAMED
+    ) -> None:
         self._database = Database(path, _SAVED_FORMAT)
         self._max_sessions = max_sessions
+        self._max_unnamed = max_unnamed
 
     def put(
         self, value: base.ShellSession | base.DiskIndex | base.ResourceSet | base.SavedQuery
@@ -297,6 +301,12 @@ class SqliteSavedStore:
                     "(SELECT id FROM sessions ORDER BY updated_ms DESC LIMIT -1 OFFSET ?)",
                     (self._max_sessions,),
                 )
+            if isinstance(value, base.SavedQuery) and not value.name:
+                db.execute(
+                    "DELETE FROM queries WHERE id IN (SELECT id FROM queries WHERE name = '' "
+                    "ORDER BY max(created_ms, executed_ms) DESC LIMIT -1 OFFSET ?)",
+                    (self._max_unnamed,),
+                )
 
     def get(self, kind: type[Saved], id_: str, owner: str) -> Saved | None:
         key = (bind_text(owner), bind_text(id_))
@@ -305,9 +315,16 @@ class SqliteSavedStore:
         return _to_value(kind, row) if row else None
 
     def newest(
-        self, kind: type[Saved], owner: str, limit: int | None = None, after: Key | None = None
+        self,
+        kind: type[Saved],
+        owner: str,
+        limit: int | None = None,
+        after: Key | None = None,
+        *,
+        named: bool = False,
     ) -> list[Saved]:
         later = "AND (-created_ms, id) > (?, ?)" if after else ""
+        later += " AND name <> ''" if named else ""
         with self._database.read() as db:
             found = db.execute(
                 f"{_select(kind)} {later} ORDER BY -created_ms, id LIMIT ?",

@@ -11,6 +11,10 @@ from sonde.types import Scored
 
 Source = Literal["notes", "media", "chats", "characters", "prompts"]
 SOURCES: tuple[Source, ...] = get_args(Source)
+MEDIA_TYPES = tuple(
+    "video audio podcast pdf epub docx pptx html markdown txt image article".split()
+)
+"""The kinds of media that the specification suggests; others may occur."""
 NUMBERED: tuple[Source, ...] = ("media", "characters", "prompts")
 """Sources whose ids are numbers; the others are named by strings."""
 TITLED: tuple[Source, ...] = ("notes", "media")

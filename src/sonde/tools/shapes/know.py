@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
+from urllib.parse import quote
 
 from sonde.knowledge.getting import EntryContent, Messages
 from sonde.knowledge.ranking import AnyHit, FileHit, find_message_id, make_uri, read_knowledge_query
@@ -24,13 +25,15 @@ from sonde.stores.knowledge.base import (
 from sonde.text.formats import read_day_end, read_time, show_time
 from sonde.tools.schema import Param, bind
 from sonde.tools.tool import read_arguments
-from sonde.types import FileExcerpt, Json
+from sonde.types import Caller, FileExcerpt, Json
 from sonde.values import invalid_value
 
 RESERVED_TOKENS = 25
 """For the fields of an answer that are added after its page was cut."""
 PROMPT_FIELDS = ("name", "details", "system_prompt", "user_prompt", "author", "keywords")
 
+Shape = Literal["full", "pointers", "compact"]
+"""How a result is written: KNOW's fields, the same with its `uri` as `id`, or five fields."""
 NameT = TypeVar("NameT", bound=str)
 
 OrderParam = Annotated[Order | None, Param("By `relevance` or `recent` first", terse=True)]
@@ -112,7 +115,8 @@ def read_filters(given: Mapping[str, object]) -> dict[Source, Conditions]:
     """The conditions of each source, checked like arguments."""
     where: dict[Source, Conditions] = {}
     for name, filters in given.items():
-        (source,) = choose_sources((name,), SOURCES)
+        _check_names("filters", (name,), SOURCES)
+        source: Source = next(known for known in SOURCES if known == name)
         if not isinstance(filters, dict):
             raise invalid_value(f"`filters.{name}` must be an object")
         if source == "characters" and filters:
@@ -150,6 +154,7 @@ class KnowAnswer(TypedDict):
     session_id: NotRequired[str]
     suppressed: NotRequired[int]
     """How many hits were hidden because the session had seen them."""
+    note: NotRequired[str]
 
 
 class GetAnswer(TypedDict):
@@ -161,13 +166,15 @@ class GetAnswer(TypedDict):
     next_offset: NotRequired[int]
 
 
-def show_ranked_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
+def show_ranked_page(page: RankedPage, caller: Caller, shape: Shape = "full") -> KnowAnswer:
     """A page of results within its budget: fewer rows, then a shorter snippet."""
     terms = read_knowledge_query(page.query).terms
 
     def render(hit: AnyHit, length: int) -> Json:
-        row = _show_hit(hit, terms, length, page)
-        return _show_compact(row) if compact else row
+        row = _show_hit(hit, terms, length, page, caller)
+        if shape == "pointers":
+            row["id"] = row["uri"]
+        return _show_compact(row) if shape == "compact" else row
 
     def whole(rows: list[Json]) -> KnowAnswer:
         behind = page.offset + len(rows)
@@ -195,14 +202,18 @@ def show_ranked_page(page: RankedPage, *, compact: bool = False) -> KnowAnswer:
         answer["session_id"] = page.session.id
     if page.suppressed:
         answer["suppressed"] = page.suppressed
+    if page.note:
+        answer["note"] = page.note
     return answer
 
 
-def _show_hit(hit: AnyHit, terms: Collection[str], length: int, page: RankedPage) -> Json:
+def _show_hit(
+    hit: AnyHit, terms: Collection[str], length: int, page: RankedPage, caller: Caller
+) -> Json:
     if isinstance(hit, FileHit):
         snippet = cut_excerpt(hit.text, terms, length, page.hints)
         loc = {"path": hit.path, "start_line": hit.start_line, "end_line": hit.end_line}
-        return _show_file(hit.source, hit.uri, hit.path, hit.last_modified, loc) | {
+        return _show_file(hit.source, hit.uri, hit.path, hit.last_modified, loc, caller) | {
             "snippet": snippet or None,
             "score": round(hit.score, 4),
             "score_type": hit.score_type,
@@ -212,18 +223,18 @@ def _show_hit(hit: AnyHit, terms: Collection[str], length: int, page: RankedPage
         opening = page.openings.get(hit.uri)
         text = f"{hit.entry.title}: {opening}" if opening else hit.entry.title
     snippet = cut_excerpt(text, terms, length, page.hints)
-    return _show_entry(hit.entry, hit.piece, snippet, hit.score, hit.score_type, terms)
+    return _show_entry(hit.entry, hit.piece, snippet, hit.score, hit.score_type, terms, caller)
 
 
-def show_content(found: EntryContent | FileExcerpt) -> GetAnswer:
+def show_content(found: EntryContent | FileExcerpt, caller: Caller) -> GetAnswer:
     """An entry or a file, and the part of it that was read."""
     if isinstance(found, FileExcerpt):
         title, loc = PurePosixPath(found.path).name, {"path": found.path}
-        meta = _show_file(found.kind, found.uri, title, found.last_modified, loc)
+        meta = _show_file(found.kind, found.uri, title, found.last_modified, loc, caller)
         answer: GetAnswer = {"meta": meta, "content": found.text, "attachments": None}
     else:
         snippet = cut_excerpt(found.piece.text or found.entry.title, (), found.snippet_length)
-        meta = _show_entry(found.entry, found.piece, snippet, 1.0, "exact", ())
+        meta = _show_entry(found.entry, found.piece, snippet, 1.0, "exact", (), caller)
         if found.content == snippet:
             meta["snippet"] = None  # once is enough
         chunks: list[Json] = []
@@ -267,7 +278,7 @@ def _show_compact(row: Json) -> Json:
         "id": row["uri"],
         "title": row["title"] or "",
         "text": row["snippet"] or "",
-        "url": row.get("url") or row["uri"],
+        "url": row.get("url") or row.get("link") or row["uri"],
         "metadata": metadata,
     }
 
@@ -284,9 +295,21 @@ def show_compact_content(answer: GetAnswer) -> Json:
     return _show_compact(answer["meta"]) | {"text": content}
 
 
+def _show_link(address: str, caller: Caller) -> Json:
+    """Where a caller over HTTP opens a result; for the others its `uri` is a resource."""
+    return {"link": caller.link(address)} if caller.base_url else {}
+
+
 def _show_file(
-    kind: str, uri: str, title: str, last_modified: int, loc: Mapping[str, object]
+    kind: str,
+    uri: str,
+    title: str,
+    last_modified: int,
+    loc: Mapping[str, object],
+    caller: Caller,
 ) -> Json:
+    project, _, path = uri.partition("://")[2].partition("#")[0].rpartition("//")
+    lines = f"&lines={loc['start_line']}-{loc['end_line']}" if "start_line" in loc else ""
     return {
         "id": uri,
         "source": kind,
@@ -300,6 +323,7 @@ def _show_file(
         "version": None,
         "tags": None,
         "loc": loc,
+        **_show_link(f"files/{path}?project={project}{lines}", caller),
     }
 
 
@@ -310,8 +334,10 @@ def _show_entry(
     score: float,
     score_type: str,
     terms: Collection[str],
+    caller: Caller,
 ) -> Json:
     message = find_message_id(entry, piece)
+    start = f"?offset={piece.place}" if message and piece.place else ""
     extra: Json = {}
     if entry.source == "media":
         extra = {"media_type": entry.media_type or None, "url": entry.url or None}
@@ -335,6 +361,7 @@ def _show_entry(
         "tags": list(entry.tags) or None,
         **extra,
         "loc": _show_location(entry, piece, terms, message),
+        **_show_link(f"knowledge/{entry.source}/{quote(entry.id, safe='')}{start}", caller),
     }
 
 
@@ -346,13 +373,13 @@ def _show_id(entry: Entry) -> str | int:
 def _show_location(
     entry: Entry, piece: Piece, terms: Collection[str], message: str
 ) -> Mapping[str, object]:
-    if entry.source == "media":
-        chunk = {"chunk_index": piece.place, "chunk_uuid": piece.uuid}
-        return {"media_id": _show_id(entry), **chunk}
     if entry.source == "chats":
         place = {"message_id": message, "message_index": piece.place} if message else {}
         return {"conversation_id": entry.id, **place}
+    offset = {"approx_offset": piece.start + find_offset(piece.text, terms)}
+    if entry.source == "media":
+        chunk = {"chunk_index": piece.place, "chunk_uuid": piece.uuid}
+        return {"media_id": _show_id(entry), **chunk, **offset}
     if piece.field == TITLE:
         return {"field": "name", "approx_offset": 0}
-    offset = {"approx_offset": piece.start + find_offset(piece.text, terms)}
     return offset | {"field": piece.field} if piece.field else offset

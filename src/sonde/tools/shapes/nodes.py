@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from sonde.disk.indexes import IndexState
@@ -49,8 +50,10 @@ def _link_place(index: str, kind: str, path: str) -> str:
     return f"indexes/{index}/{kind}?path={quote(show_path(path), safe='/')}"
 
 
-def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") -> Json:
-    """A ListingEntry of a scanned node."""
+def show_node_row(
+    index: str, node: Node, caller: Caller, units: str = "bytes", state: str = ""
+) -> Json:
+    """A ListingEntry of a scanned node; `state` replaces that of the scan."""
     handle = join_node(index, node.id)
     row: Json = {
         "nodeId": handle,
@@ -61,15 +64,16 @@ def show_node_row(index: str, node: Node, caller: Caller, units: str = "bytes") 
     if node.listable:
         row["counts"] = _show_counts(node)
     row["modifiedAt"] = shell.show_epoch(node.mtime_ms)
-    if node.state != OK:
-        row["state"] = STATES[node.state]
+    state = state or STATES[node.state]
+    if state != STATES[OK]:
+        row["state"] = state
     row["link"] = caller.link(f"indexes/{index}/nodes/{handle}")
     return row
 
 
 def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) -> Json:
     if entry.node:
-        return show_node_row(place.index.id, entry.node, caller, units)
+        return show_node_row(place.index.id, entry.node, caller, units, entry.state)
     path = f"{place.inner_path}/{entry.name}" if place.names else entry.name
     kind = "tree" if entry.listable else "detail"
     return {
@@ -83,18 +87,18 @@ def _show_entry(place: Place, entry: FolderEntry, caller: Caller, units: str) ->
     }
 
 
-def show_crumbs(listing: FolderListing) -> list[Json]:
-    """The way from the root; the middle of a long one is left out."""
-    index = listing.place.index.id
+def show_crumbs(place: Place, trail: Sequence[Node]) -> list[Json]:
+    """The way from the root; the middle of a long one is left out. Without nodes it has no ids."""
+    index, names = place.index, [Path(place.index.root).name or "/", *place.names]
+    if trail:
+        names = [names[0], *(node.name for node in trail[1:])]
+    ids: list[str | None] = [join_node(index.id, node.id) for node in trail]
     crumbs: list[Json] = [
-        {
-            "nodeId": join_node(index, number) if number else None,
-            "name": shorten_text(name, _MAX_CRUMB_BYTES),
-        }
-        for number, name in listing.crumbs
+        {"nodeId": id_, "name": shorten_text(name, _MAX_CRUMB_BYTES)}
+        for id_, name in zip(ids or [None] * len(names), names, strict=True)
     ]
-    if not listing.trail or len(crumbs) <= _MAX_CRUMBS:
-        return crumbs[-_MAX_CRUMBS:]
+    if len(crumbs) <= _MAX_CRUMBS:
+        return crumbs
     return [*crumbs[:2], {"name": "…"}, *crumbs[-5:]]
 
 
@@ -102,7 +106,7 @@ def show_folder_page(
     listing: FolderListing, caller: Caller, units: str = "bytes", max_bytes: int | None = None
 ) -> Json:
     """One page of a folder."""
-    place, crumbs = listing.place, show_crumbs(listing)
+    place, crumbs = listing.place, show_crumbs(listing.place, listing.trail)
     if listing.trail and listing.node:
         address = _link_folder(place.index.id, listing.node.id, listing.sort)
     else:
@@ -117,6 +121,10 @@ def show_folder_page(
         }
         if listing.state != STATES[OK]:
             answer["state"] = listing.state
+        if listing.scanned_ms is not None:
+            answer["scannedAt"] = shell.show_epoch(listing.scanned_ms)
+        if listing.stale:
+            answer["stale"] = True
         return answer
 
     rows = listing.page.rows
@@ -127,8 +135,8 @@ def show_folder_page(
 
 def show_cd(session: str, listing: FolderListing, caller: Caller, units: str) -> shell.CdAnswer:
     """The answer of cd."""
-    cwd = shorten_path(listing.place.path)
-    room = shell.MAX_ANSWER_BYTES - _CD_FRAME_BYTES - measure_json(cwd)
+    cwd, link = shorten_path(listing.place.path), caller.link(f"sessions/{session}")
+    room = shell.MAX_ANSWER_BYTES - _CD_FRAME_BYTES - measure_json(cwd) - measure_json(link)
     page = show_folder_page(listing, caller, units, room)
     answer: shell.CdAnswer = {
         "sessionId": session,
@@ -137,10 +145,9 @@ def show_cd(session: str, listing: FolderListing, caller: Caller, units: str) ->
         "indexId": listing.place.index.id,
         "entries": page["entries"],
         "nextPageUrl": page["nextPageUrl"],
+        "link": link,
     }
-    if "state" in page:
-        answer["state"] = page["state"]
-    return answer
+    return answer | {name: page[name] for name in ("state", "scannedAt", "stale") if name in page}  # type: ignore[return-value]
 
 
 def show_tree(listing: FolderListing, caller: Caller) -> shell.Answer:
@@ -173,13 +180,15 @@ def show_node(
         "link": caller.link(f"{address}/detail"),
         "historyUrl": caller.link(f"{address}/history"),
     }
+    if detail.scanned_ms is not None:
+        answer["scannedAt"] = shell.show_epoch(detail.scanned_ms)
     if detail.digest:
         answer["digest"] = f"sha256:{detail.digest.hex()}"
     if node.target:
         target = node.target
         answer["symlink"] = show_path(target) if whole else shorten_text(target, _MAX_TARGET_BYTES)
-    if node.state != OK:
-        answer["state"] = STATES[node.state]
+    if detail.state != STATES[OK]:
+        answer["state"] = detail.state
     if node.listable:
         answer["counts"] = _show_counts(node)
         answer["childrenUrl"] = caller.link(_link_folder(index.id, node.id))
@@ -274,7 +283,8 @@ def show_disk_report(report: DiskReport, caller: Caller) -> shell.Answer:
         extra["sinceScan"] = base.id if base else None
         extra["since"] = shell.show_epoch(base.started_ms) if base else None
         if base is None:
-            return {"report": report.kind, "rows": [], "nextPageUrl": None, **extra}
+            nothing: Json = {"rows": [], "nextPageUrl": None}
+            return {"report": report.kind, "indexId": index, **nothing, **extra}
     if report.complete is not None:
         extra["complete"] = report.complete
     if report.comparison:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from sonde.projects.index import IndexStatus, ProjectSummary
 from sonde.projects.project import Project
 from sonde.searching.lines.grep import LineRow
 from sonde.text.formats import format_bytes, format_seconds
-from sonde.types import HitRow, IndexReport, IndexStatus, Json, ProjectSummary
+from sonde.types import HitRow, IndexReport, Json
 
 
 class SearchAnswer(TypedDict):
@@ -43,6 +44,7 @@ class CortexAnswer(TypedDict):
 
     results: list[Json]
     total: int
+    score_type: str
     truncated: NotRequired[bool]
     nextCursor: NotRequired[str]
     note: NotRequired[str]
@@ -109,6 +111,9 @@ def show_report(project: Project, report: IndexReport) -> IndexAnswer:
     }
     if report.skipped:
         answer["skipped"] = report.skipped
+    if not answer["filesIndexed"]:
+        reasons = (f"{count} {why.replace('_', ' ')}" for why, count in report.skipped.items())
+        answer["message"] = f"No file was indexed. Left out: {', '.join(reasons) or 'nothing'}."
     return answer
 
 
@@ -124,6 +129,7 @@ def show_index_status(status: IndexStatus) -> StatusAnswer:
         "withoutGrammar": dict(status.plain_languages),
         "integrity": status.checks,
         "progress": progress,
+        "freshness": status.freshness,
         "lastError": status.last_error,
         "skipped": dict(status.skipped),
         "skippedExamples": list(status.skipped_examples) if status.skipped else None,

@@ -1,4 +1,4 @@
-"""SHELL's answers field by field, shared parameters, and jobs, sets and queries as JSON."""
+"""SHELL's answers field by field, the parameters and values they share, and jobs as JSON."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal, NotRequired, TypedDict, TypeVar
 
 from sonde.disk.scope import measure_json, shorten_path, shorten_text
-from sonde.disk.trees import Page, SetDetail, SetEntries, SetSummary, join_node
 from sonde.paging.budget import fit_page
 from sonde.policy.roots import show_path
 from sonde.runtime.jobs import JobRecord
-from sonde.stores.disk.base import Member, Plan, SavedQuery
-from sonde.stores.disk.filters import KINDS
+from sonde.stores.disk.base import Plan
 from sonde.text.formats import format_bytes
 from sonde.tools.schema import Param
 from sonde.types import Caller, Json
@@ -26,8 +24,6 @@ LISTED = 10
 """Rows of a tool's list; the REST API takes a limit."""
 _MAX_NAME_BYTES = 260  # file systems allow 255, and a few are escaped
 _MAX_REPORT_BYTES = 1_500  # less than half of MAX_ANSWER_BYTES, whatever a job reports
-_MAX_TITLE_BYTES = 120  # with a filter, 2,800 of MAX_ANSWER_BYTES for LISTED queries
-_MAX_FILTER_BYTES = 160  # tells filters apart; `link` leads to the whole
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """The years 1 to 9999: datetime has no others."""
 _FILE_TYPES = {"file": stat.S_IFREG, "directory": stat.S_IFDIR, "symlink": stat.S_IFLNK}
@@ -56,7 +52,10 @@ class CdAnswer(TypedDict):
     indexId: str
     entries: list[Json]
     nextPageUrl: str | None
+    link: str
     state: NotRequired[str]
+    scannedAt: NotRequired[str]
+    stale: NotRequired[bool]
 
 
 class ScanAnswer(TypedDict):
@@ -78,6 +77,8 @@ class ProgressAnswer(TypedDict):
     eta: NotRequired[int]
     indexId: NotRequired[str]
     report: NotRequired[Mapping[str, object]]
+    indexUrl: NotRequired[str]
+    reportsUrl: NotRequired[str]
 
 
 class NodeAnswer(TypedDict):
@@ -95,55 +96,11 @@ class NodeAnswer(TypedDict):
     sizeOnDisk: NotRequired[Size]
     counts: NotRequired[Json]
     state: NotRequired[str]
+    scannedAt: NotRequired[str]
     childrenUrl: NotRequired[str]
     previewUrl: NotRequired[str]
     downloadUrl: NotRequired[str]
     historyUrl: NotRequired[str]
-
-
-class SetAnswer(TypedDict):
-    """What resource_set_ops answers."""
-
-    selectionId: NotRequired[str]
-    name: NotRequired[str]
-    indexId: NotRequired[str]
-    counts: NotRequired[dict[str, int]]
-    totalSize: NotRequired[Size]
-    entriesUrl: NotRequired[str]
-    sample: NotRequired[list[Json]]
-    sets: NotRequired[list[Json]]
-    nextPageUrl: NotRequired[str | None]
-    status: NotRequired[str]
-
-
-class RunAnswer(TypedDict):
-    """What query_run answers."""
-
-    queryId: str
-    selectionId: str
-    sampleUrl: str
-    report: Mapping[str, object]
-
-
-class QueriesAnswer(TypedDict):
-    """What query_list answers."""
-
-    queries: list[Json]
-    nextPageUrl: str | None
-
-
-class QueryAnswer(TypedDict):
-    """What query_get answers."""
-
-    queryId: str
-    name: str
-    filterSummary: str
-    lastExecutedAt: str | None
-    runUrl: str
-    link: str
-    indexId: NotRequired[str]
-    explainUrl: NotRequired[str]
-    selectionId: NotRequired[str]
 
 
 class PreferencesAnswer(TypedDict):
@@ -234,8 +191,8 @@ def compute_percent(record: JobRecord) -> float:
     return round(min(share * 100, 99.9), 1)
 
 
-def show_job_progress(record: JobRecord, caller: Caller) -> ProgressAnswer:
-    """The answer of job_progress."""
+def show_job_progress(record: JobRecord, caller: Caller, *, scanned: bool) -> ProgressAnswer:
+    """The answer of job_progress; `scanned` says that the index of a scan is still there."""
     link = caller.link(f"jobs/{record.id}")
     answer: ProgressAnswer = {"status": record.status, "statusUrl": link}
     if record.total is not None or record.status == "done":
@@ -252,12 +209,15 @@ def show_job_progress(record: JobRecord, caller: Caller) -> ProgressAnswer:
         report = _show_progress(record)
     if report:
         answer["report"] = report
+    if scanned:
+        answer["indexUrl"] = caller.link(f"indexes/{record.subject}")
+        answer["reportsUrl"] = caller.link(f"indexes/{record.subject}/reports")
     return answer
 
 
 def show_job_detail(record: JobRecord, caller: Caller, *, scanned: bool) -> Json:
-    """A job with its whole report; `scanned` says that its index is still there."""
-    answer = show_job(record, caller) | dict(show_job_progress(record, caller))
+    """A job with its whole report."""
+    answer = show_job(record, caller) | dict(show_job_progress(record, caller, scanned=scanned))
     answer["subject"] = show_path(record.subject)
     if record.finished_ms:
         answer["finishedAt"] = show_epoch(record.finished_ms)
@@ -265,134 +225,4 @@ def show_job_detail(record: JobRecord, caller: Caller, *, scanned: bool) -> Json
         answer["report"] = dict(record.report)
     if record.error:
         answer["error"] = dict(record.error)
-    if scanned:
-        answer["indexUrl"] = caller.link(f"indexes/{record.subject}")
     return answer
-
-
-def _show_set(found: SetSummary, caller: Caller, units: str) -> SetAnswer:
-    totals = found.totals
-    counts = {"entries": totals.entries, "files": totals.files, "folders": totals.folders}
-    if totals.stale:
-        counts["stale"] = totals.stale
-    return {
-        "selectionId": found.set.id,
-        "name": shorten_text(found.set.name, _MAX_TITLE_BYTES),
-        "indexId": found.set.index,
-        "counts": counts,
-        "totalSize": show_bytes(totals.size, units),
-        "entriesUrl": caller.link(f"resource-sets/{found.set.id}/entries"),
-    }
-
-
-def show_set_detail(found: SetDetail, caller: Caller, units: str = "bytes") -> SetAnswer:
-    """A set with a sample of its entries."""
-    card, index = _show_set(found, caller, units), found.set.index
-
-    def whole(rows: list[Json]) -> SetAnswer:
-        return card | {"sample": rows}
-
-    return fit_bytes(found.sample, lambda row: _show_member(index, row, caller, units), whole)
-
-
-def show_set_list(page: Page[SetSummary], caller: Caller, units: str, *, limit: int) -> SetAnswer:
-    """One page of resource sets; a short one fits into a context window."""
-
-    def whole(rows: list[Json]) -> SetAnswer:
-        return {"sets": rows, "nextPageUrl": _link_rest(page, "resource-sets", rows, caller)}
-
-    max_bytes = MAX_ANSWER_BYTES if limit <= LISTED else None
-    return fit_bytes(page.rows, lambda row: dict(_show_set(row, caller, units)), whole, max_bytes)
-
-
-def _link_rest(page: Page[T], address: str, rows: list[Json], caller: Caller) -> str | None:
-    """The address of the rows that did not fit, and of the next pages."""
-    cursor = page.take(len(rows)).cursor
-    return caller.link(f"{address}?limit=50&cursor={cursor}") if cursor else None
-
-
-def _show_member(index: str, member: Member, caller: Caller, units: str = "bytes") -> Json:
-    handle = join_node(index, member.id)
-    row: Json = {
-        "nodeId": handle,
-        "name": show_name(member.name),
-        "size": show_bytes(member.size, units),
-    }
-    if member.stale:
-        row["stale"] = member.stale
-    if member.node:
-        row["link"] = caller.link(f"indexes/{index}/nodes/{handle}/detail")
-    return row
-
-
-def show_entries(entries: SetEntries, caller: Caller) -> Answer:
-    """One page of the entries of a set."""
-    found, page = entries.set, entries.page
-    rows = []
-    for member in page.rows:
-        row = _show_member(found.index, member, caller)
-        if member.node:
-            row["path"] = entries.paths[member.id]
-            row["kind"] = KINDS[member.node.kind]
-        rows.append(row)
-    address = f"resource-sets/{found.id}/entries?limit={entries.limit}&cursor={page.cursor}"
-    return {
-        "selectionId": found.id,
-        "entries": rows,
-        "nextPageUrl": caller.link(address) if page.cursor else None,
-    }
-
-
-def _show_query(query: SavedQuery, caller: Caller) -> Json:
-    return {
-        "queryId": query.id,
-        "name": shorten_text(query.name, _MAX_TITLE_BYTES),
-        "filterSummary": shorten_text(query.filter, _MAX_FILTER_BYTES),
-        "lastExecutedAt": show_epoch(query.executed_ms) if query.executed_ms else None,
-        "runUrl": caller.link(f"queries/{query.id}/run"),
-    }
-
-
-def show_query_list(page: Page[SavedQuery], caller: Caller, *, limit: int) -> QueriesAnswer:
-    """One page of saved queries; a short one fits into a context window."""
-
-    def whole(rows: list[Json]) -> QueriesAnswer:
-        return {"queries": rows, "nextPageUrl": _link_rest(page, "queries", rows, caller)}
-
-    max_bytes = MAX_ANSWER_BYTES if limit <= LISTED else None
-    return fit_bytes(page.rows, lambda row: _show_query(row, caller), whole, max_bytes)
-
-
-def show_query_detail(query: SavedQuery, caller: Caller) -> QueryAnswer:
-    """A SavedQuery with its links."""
-    address = f"queries/{query.id}"
-    answer: QueryAnswer = {
-        **_show_query(query, caller),  # type: ignore[typeddict-item]
-        "indexId": query.index,
-        "link": caller.link(address),
-        "explainUrl": caller.link(f"{address}?format=explain"),
-    }
-    if query.selection:
-        answer["selectionId"] = query.selection
-    return answer
-
-
-def show_run(query: str, found: SetDetail, caller: Caller) -> RunAnswer:
-    """The answer of query_run."""
-    made, totals = found.set, found.totals
-
-    def whole(rows: list[Json]) -> RunAnswer:
-        return {
-            "queryId": query,
-            "selectionId": made.id,
-            "sampleUrl": caller.link(f"resource-sets/{made.id}/entries?limit=10"),
-            "report": {
-                "matches": totals.entries,
-                "files": totals.files,
-                "folders": totals.folders,
-                "totalSize": totals.size,
-                "sample": rows,
-            },
-        }
-
-    return fit_bytes(found.sample, lambda row: _show_member(made.index, row, caller), whole)

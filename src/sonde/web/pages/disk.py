@@ -114,7 +114,7 @@ def show_folder(
     here = join_node(index.id, found.id) if found else None
     kept = {"node": here, "path": None if here else path}
     job = read_job(app, index.job, work=work) if state.scanning else None
-    crumbs = show_crumbs(listing)
+    crumbs = show_crumbs(place, listing.trail)
     tabs = [
         tag("a", report.replace("-", " "), href=f"{address}/reports/{report}", title=about)
         for report, about in REPORTS.items()

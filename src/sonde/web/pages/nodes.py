@@ -124,10 +124,11 @@ def _read_tiles(
 ) -> list[tuple[Tile, Node | None]]:
     try:
         place = place_node(disk, index, folder)
-        found = list_folder(disk, place, folder, limit=_MAX_TILES, sort="size").page.rows
+        found = list_folder(disk, place, folder, limit=_MAX_TILES, sort="size", compare=False)
+
     except SondeError:  # it disappeared while the map was drawn
         return []
-    nodes = [entry.node for entry in found if entry.node and entry.size]
+    nodes = [entry.node for entry in found.page.rows if entry.node and entry.size]
     tiles: list[tuple[Tile, Node | None]] = [
         (Tile(show_name(each.name), each.size, join_node(index.id, each.id), each.listable), each)
         for each in nodes

@@ -158,7 +158,7 @@ def _show_last_run(query: SavedQuery, otherwise: str) -> list[str | Markup]:
 
 def _show_card(query: SavedQuery, roots: Mapping[str, str]) -> Markup:
     address, root = f"/queries/{query.id}", roots.get(query.index, "")
-    name = show_name(query.name)
+    name = show_name(query.title)
     return tag(
         "li",
         tag("h2", tag("a", name, href=address, class_="open")),
@@ -177,7 +177,7 @@ def show_query_page(app: App, query_id: QueryParam, *, work: Work) -> Content:
 def _show_one(app: App, query_id: str, draft: _Draft | None, work: Work) -> Content:
     query = sets.find_query(app.disk, work.caller, query_id)
     root, address = _list_roots(app, work).get(query.index, ""), f"/queries/{query_id}"
-    name = show_name(query.name)
+    name = show_name(query.title)
     return frame(
         name,
         "/queries",

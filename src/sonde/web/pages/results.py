@@ -71,6 +71,8 @@ class ResultPage:
     freshness: str = ""
     milliseconds: int | None = None
     noun: str = "result"
+    is_capped: bool = False
+    """There are more than `total`."""
 
 
 def _mark_words(text: str, find: Finder) -> Markup:
@@ -93,7 +95,8 @@ def show_results(asked: SearchForm, found: ResultPage, find: Finder) -> Markup:
     """A page of results; `find` marks the texts whose matches are not known exactly."""
     time, fresh = found.milliseconds, found.freshness
     summary = [
-        tag("strong", f"{found.total:,}"), f" {found.noun}{'' if found.total == 1 else 's'}",
+        tag("strong", f"{found.total:,}{'+' if found.is_capped else ''}"),
+        f" {found.noun}{'' if found.total == 1 else 's'}",
         f" in {time} ms" if time is not None else None,
         tag("span", fresh, class_="badge") if fresh not in ("", "complete") else None,
         f" · {found.note}" if found.note else None,

@@ -208,13 +208,14 @@ def _find_pages(app: App, asked: SearchForm, work: Work) -> ResultPage:
             spans = tuple((start, end) for start, end in match["columns"])
         rows.append(_make_item(
             file.get("project") or asked.project, file["path"], text,
-            match["span"]["line_start"], match["span"]["line_end"],
+            *match.get("content_lines", (match["span"]["line_start"], match["span"]["line_end"])),
             badges=(file["language"],), spans=spans, stale=match.get("stale", False),
         ))  # fmt: skip
     facts, more = answer["metadata"], {"cursor": answer["pagination"]["next_cursor"]}
+    total = answer["results"]
     return ResultPage(
-        rows, answer["results"]["total_count"], more, facts.get("note", ""),
-        facts.get("freshness", ""), facts["search_time_ms"], noun,
+        rows, total["total_count"] or total.get("capped_at", 0), more, facts.get("note", ""),
+        facts.get("freshness", ""), facts["search_time_ms"], noun, "capped_at" in total,
     )  # fmt: skip
 
 

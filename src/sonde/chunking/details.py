@@ -1,0 +1,249 @@
+"""Definitions that the outline of a file leaves out, by queries over its syntax tree.
+
+The outline (`symbols.py`) decides how a file is cut: types, functions and the values around them.
+These are all other names that someone may ask for: what is defined inside functions, members of
+types, prototypes. They are qualified by whatever encloses them; local variables are no definitions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from sonde.chunking.grammars import load_language
+from sonde.chunking.nodes import Role, node_types_of
+from sonde.chunking.symbols import (
+    NAME_FIELDS,
+    Definition,
+    clean_name,
+    find_lead,
+    locate_name,
+    node_text,
+    read_call,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Query
+
+_JS = """
+(variable_declarator value: [(arrow_function) (function_expression) (class)]) @function
+(pair value: [(arrow_function) (function_expression)]) @function
+(assignment_expression right: [(arrow_function) (function_expression) (class)]) @function
+(function_expression name: (_)) @function
+"""
+_TS = f"""{_JS} (public_field_definition) @value
+(interface_body [(property_signature) (method_signature)] @value)
+(type_alias_declaration value: (object_type [(property_signature) (method_signature)] @value))
+(class_body (method_signature) @value)
+(enum_body [(property_identifier) (enum_assignment)] @value)
+(required_parameter (accessibility_modifier)) @value
+"""
+_C = """
+(field_declaration) @value (enumerator) @value (preproc_def) @value
+(translation_unit (declaration) @value) (preproc_ifdef (declaration) @value)
+(preproc_if (declaration) @value) (preproc_else (declaration) @value)
+(linkage_specification (declaration) @value) (declaration_list (declaration) @value)
+"""
+_QUERIES = {
+    "bash": '((command name: (command_name) @_name) @alias (#eq? @_name "alias"))',
+    "c": _C,
+    "cpp": f"""{_C} (field_declaration_list (declaration) @value)
+        (template_declaration (declaration) @value) (namespace_definition) @space""",
+    "csharp": """(enum_member_declaration) @value (event_declaration) @value
+        (event_field_declaration (variable_declaration (variable_declarator) @value))
+        (record_declaration (parameter_list (parameter) @value))
+        [(namespace_declaration) (file_scoped_namespace_declaration)] @space""",
+    "elixir": r"""((call target: (identifier) @_name) @call
+            (#match? @_name "^def(module|protocol|impl|guardp?|delegate|macrop?|p)?$"))
+        (unary_operator operand: (call target: (identifier) (arguments))) @attribute""",
+    "go": "(field_declaration) @value (method_elem) @function",
+    "haskell": """(data_constructor) @value (newtype_constructor) @value
+        (gadt_constructor) @value (field name: (_)) @value (header module: (_)) @type
+        (class_declarations (signature) @function) (local_binds (function) @function)""",
+    "java": """(enum_constant) @value (annotation_type_element_declaration) @function
+        (record_declaration parameters: (formal_parameters (formal_parameter) @value))""",
+    "javascript": f"{_JS} (field_definition) @value",
+    "kotlin": """(enum_entry) @value (class_parameter ["val" "var"]) @value
+        (companion_object) @type""",
+    "lua": """(field name: (identifier) value: (function_definition)) @function
+        (assignment_statement (expression_list value: (function_definition))) @function""",
+    "php": """(property_element) @value (enum_case) @value (property_promotion_parameter) @value
+        (namespace_definition) @space""",
+    "python": """(class_definition body: (block (expression_statement (assignment) @value)))
+        (function_definition body: (block (expression_statement
+            (assignment left: (attribute)) @attribute)))""",
+    "ruby": """((call method: (identifier) @_name) @attribute
+        (#match? @_name "^(attr_(accessor|reader|writer)|define_method|alias_method)$"))
+        (alias) @function""",
+    "rust": "(field_declaration) @value (enum_variant) @value",
+    "scala": """(simple_enum_case) @value (full_enum_case) @type (class_parameter) @value
+        [(val_declaration) (var_declaration)] @value""",
+    "swift": "(enum_entry) @value (protocol_property_declaration) @value",
+    "tsx": _TS,
+    "typescript": _TS,
+    "zig": """(container_field) @value (struct_declaration (variable_declaration) @value)
+        (enum_declaration (variable_declaration) @value)
+        (union_declaration (variable_declaration) @value)""",
+}  # fmt: skip
+_DEFINING: tuple[Role, ...] = ("type", "function")
+_TYPED = "function"  # of Haskell: also the type of one
+_ROLES: dict[str, Role] = {"type": "type", "function": "function", "space": "space"}
+_ELIXIR_TYPES = re.compile(rb"@(?:type|typep|opaque|callback|macrocallback)\s+\(?([\w?!]+)")
+_ELIXIR_VALUE = re.compile(rb"@(\w+)\s")
+_ELIXIR_DOCS = frozenset({b"doc", b"moduledoc", b"spec", b"impl", b"behaviour", b"typedoc", b"tag"})
+_SELF = re.compile(rb"self\.(\w+)\s*[:=]")
+_SYMBOL = re.compile(rb"[:\"'](\w+[?!]?)")
+_ALIAS = re.compile(rb"alias\s+(?:-\w+\s+)*([\w.:-]+)=")
+_MANY = frozenset({"field_declaration", "field", "enum_entry", "declaration"})
+"""Nodes that may hold several names."""
+_LISTS = frozenset({"pattern_list", "tuple_pattern"})
+_CONSTRUCTORS = ("__init__", "constructor", "__construct")
+_PROPERTIES = frozenset({"assignment", "required_parameter", "property_promotion_parameter"})
+"""Nodes in a constructor that define a member of its class."""
+_LOCAL: Literal[0] = 0
+
+
+@cache
+def _query_for(grammar: str) -> Query:
+    from tree_sitter import Query
+
+    language = load_language(grammar)
+    known = set(map(language.node_kind_for_id, range(language.node_kind_count))) - {_TYPED}
+    parts = [_QUERIES.get(grammar, "")]
+    for role in _DEFINING:
+        parts += [f"({kind}) @{role}" for kind in node_types_of(grammar, role) if kind in known]
+    return Query(language, "\n".join(parts))
+
+
+def find_details(
+    root: Node, data: bytes, grammar: str, outline: Sequence[Definition]
+) -> list[Definition]:
+    """All definitions in order: those of the outline, and the others, qualified."""
+    from tree_sitter import QueryCursor
+
+    known = {one.node.id for one in outline}
+    found = list(outline)
+    for capture, nodes in QueryCursor(_query_for(grammar)).captures(root).items():
+        if capture[0] == "_":
+            continue
+        for node in nodes:
+            if node.id not in known:
+                known.add(node.id)
+                found += _read_detail(node, capture, data, grammar)
+    found.sort(key=lambda one: (one.start, -one.end))
+    return list(_qualify(found))
+
+
+def _read_detail(node: Node, capture: str, data: bytes, grammar: str) -> Iterator[Definition]:
+    start, end = node.start_byte, node.end_byte
+    role = _ROLES.get(capture, "value")
+    names: list[tuple[str, int]] = []
+    if capture in ("call", "attribute", "alias"):
+        role, names = _read_special(node, data, grammar)
+    elif node.type in _MANY or capture == "value":
+        names = list(_list_names(node, data))
+        if grammar in ("c", "cpp") and _declares(node, data):
+            role = "declaration"
+        elif node.type == "method_signature":
+            role = "function"
+    elif not (node.type.endswith("_specifier") and node.child_by_field_name("body") is None):
+        names = [locate_name(node, data)]
+    lead = -1
+    for name, at in names:
+        if name:
+            if lead < 0:
+                lead = start if role == "space" else find_lead(data, start)
+            yield Definition(start, end, name, role, node, lead, at, inner=True)
+
+
+def _read_special(node: Node, data: bytes, grammar: str) -> tuple[Role, list[tuple[str, int]]]:
+    start, end = node.start_byte, node.end_byte
+    if grammar == "elixir" and node.type == "call":
+        kind, name, at = read_call(data, start, end)
+        return kind, [(name, at)]
+    role: Role = "value"
+    if grammar == "elixir":
+        found = _ELIXIR_TYPES.match(data, start, end)
+        if found:
+            role = "function" if b"callback" in found[0] else "type"
+        else:
+            found = _ELIXIR_VALUE.match(data, start, end)
+            found = None if found and found[1] in _ELIXIR_DOCS else found
+    elif grammar == "ruby":
+        each = _SYMBOL.finditer(data, start, end)
+        attributes = data.startswith(b"attr_", start)
+        matches = list(each) if attributes else list(each)[:1]
+        return "value" if attributes else "function", [
+            (match[1].decode(), match.start(1)) for match in matches
+        ]
+    else:
+        pattern = _SELF if grammar == "python" else _ALIAS
+        found = pattern.match(data, start, min(end, start + 200))
+        role = "value" if grammar == "python" else "function"
+    return role, [(found[1].decode("utf-8", "replace"), found.start(1))] if found else []
+
+
+def _list_names(node: Node, data: bytes) -> Iterator[tuple[str, int]]:
+    """Every name of a node that may hold several (`a, b int`)."""
+    if node.child_count == 0:
+        yield clean_name(node_text(node, data)), node.start_byte
+        return
+    for field in NAME_FIELDS:
+        parts = node.children_by_field_name(field)
+        for part in parts:
+            for each in part.named_children if part.type in _LISTS else [part]:
+                yield locate_name(each, data, inside=True)
+        if parts:
+            return
+    yield locate_name(node, data)
+
+
+def _declares(node: Node, data: bytes) -> bool:
+    """Whether a declaration of C names what is defined elsewhere: a prototype, an `extern`."""
+    inner = node.child_by_field_name("declarator")
+    while inner is not None:
+        if inner.type in ("function_declarator", "operator_cast"):
+            return True
+        inner = inner.child_by_field_name("declarator")
+    return data.startswith(b"extern", node.start_byte)
+
+
+def _find_owner(one: Definition, stack: Sequence[Definition]) -> Definition | Literal[0] | None:
+    """The definition that qualifies the name of another; `_LOCAL` if that is a local variable."""
+    kind = one.node.type
+    if not stack or kind.startswith("preproc"):
+        return None
+    around, outer = stack[-1], stack[-2] if len(stack) > 1 else None
+    if one.role in ("value", "declaration") and around.role == "function":
+        made = around.name.endswith(_CONSTRUCTORS) and kind in _PROPERTIES
+        return outer if made else _LOCAL
+    return outer if around.node.type == "type_definition" and one.role == "type" else around
+
+
+def _qualify(found: Sequence[Definition]) -> Iterator[Definition]:
+    """Give each its full name, by what encloses it; drop the local ones."""
+    stack: list[Definition] = []
+    space = ""
+    spaces: list[tuple[int, str]] = []
+    for one in found:
+        while stack and (stack[-1].end <= one.start or stack[-1].node.id == one.node.id):
+            stack.pop()
+        while spaces and spaces[-1][0] <= one.start:
+            space = spaces.pop()[1]
+        if one.role == "space":
+            whole = one.node.child_by_field_name("body") is None
+            spaces.append((1 << 40 if whole else one.end, space))
+            space = f"{space}.{one.name}" if space and not whole else one.name
+            continue
+        if one.inner:
+            around = _find_owner(one, stack)
+            if around is _LOCAL:
+                continue
+            one.space = around.space if around else space
+            one.name = f"{around.name}.{one.name}" if around else one.name
+        else:
+            one.space = space
+        stack.append(one)
+        yield one

@@ -1,0 +1,111 @@
+"""How much of a project its index covers right now.
+
+"complete" is a promise: every admitted file is indexed as it is on disk. So a search looks at every
+file itself and compares its stamp with the index, whichever process keeps that current, and
+whatever a process that was killed or ran out of space has left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from sonde.projects.project import Project, ProjectPart, Workspace
+from sonde.searching.hits import find_changed
+from sonde.searching.lines.candidates import LineCandidates
+from sonde.stores.records import load_metadata, load_refused
+from sonde.types import FileState, Progress
+
+_MAX_LOOKED_FILES = 20_000  # a look at more of them takes longer than a search should
+
+
+class KnownFiles(ProjectPart):
+    """What is remembered of a project's files between two scans."""
+
+    def __init__(self, project: Project) -> None:
+        super().__init__(project)
+        self.candidates = LineCandidates()
+        self.left: tuple[Collection[str], float] = ((), float("-inf"))
+        """What an update could not bring in step, and when it is worth trying again."""
+
+    def close(self) -> None:
+        """Forget the files; the next use looks at them again."""
+        self.candidates = LineCandidates()
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """A project's files beside its index, at one moment."""
+
+    files: int
+    """Files that should be indexed."""
+    missing: frozenset[str]
+    """Those that are not indexed as they are."""
+    gone: frozenset[str]
+    """Indexed ones that should not be."""
+
+    @property
+    def differing(self) -> frozenset[str]:
+        """Everything that an update would change."""
+        return self.missing | self.gone
+
+    @property
+    def progress(self) -> Progress:
+        """How far the process that indexes the project is."""
+        return Progress("indexing", self.files - len(self.missing), self.files)
+
+
+def measure_coverage(project: Project) -> Coverage:
+    """Look at every file of the project and compare it with the index."""
+    candidates = project.part(KnownFiles).candidates
+    sight = candidates.look(project.tree.sources)
+    stores = project.stores()
+    missing, gone, refused = candidates.compare(sight, project.folder, stores.values())
+    kind_of = project.tree.kind_of
+    unwanted = {path for path in missing if kind_of(path) is None}
+    files = len(sight.entries) - refused - len(unwanted)
+    return Coverage(files, frozenset(missing - unwanted), gone)
+
+
+def list_current_paths(project: Project) -> list[str]:
+    """The paths of a project's files as they are now, indexed or not; not those refused."""
+    if project.is_indexed() and is_too_large(project):
+        return [path for store in project.stores().values() for path in store.files()]
+    entries = project.part(KnownFiles).candidates.look(project.tree.sources).entries
+    refused = load_refused(project.folder) if project.is_indexed() else {}
+    return [path for path in entries if path not in refused and project.tree.kind_of(path)]
+
+
+def is_searchable(project: Project) -> bool:
+    """Whether the index may answer: its first run is done, or covers half of the files."""
+    if not project.is_indexed():
+        return False
+    metadata = load_metadata(project.folder)
+    if metadata is None or metadata.last_full_index:
+        return True
+    found = measure_coverage(project)
+    return 2 * len(found.missing) <= found.files
+
+
+def is_too_large(project: Project) -> bool:
+    """Whether looking at every file takes longer than a search should."""
+    return sum(store.counts().files for store in project.stores().values()) > _MAX_LOOKED_FILES
+
+
+def find_stale_files(project: Project, known: Mapping[str, FileState | None]) -> set[str]:
+    """Which of these files are not as they are known, or as they are indexed where None is."""
+    states = {path: state for path, state in known.items() if state}
+    unknown = known.keys() - states.keys()
+    for store in project.stores().values() if unknown else ():
+        states |= store.files(unknown)
+    return find_changed(known.keys(), states, project.tree.check_all)
+
+
+def describe_deep_vectors(workspace: Workspace, project: Project) -> str:
+    """How many chunks have deep vectors, while that is not all of them."""
+    if workspace.deep:
+        pairs = [store.coverage(workspace.deep.name) for store in project.stores().values()]
+        have, total = (sum(column) for column in zip(*pairs, strict=True))
+        if 0 < have < total:
+            return f"; deeper vectors for {100 * have // total} % of chunks"
+    return ""

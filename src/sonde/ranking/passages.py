@@ -1,0 +1,273 @@
+"""Passages: the definitions and other stretches of the best files, and the evidence about each."""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sonde.ranking.candidate import Candidate, sort_parts
+from sonde.ranking.features import list_name_words
+from sonde.ranking.question import Question, overlap_of
+from sonde.ranking.snippets import encode_lines
+from sonde.text.words import fold_name, index_terms
+from sonde.types import Chunk, Span, Symbol
+
+PASSAGE_FEATURES: Mapping[str, str] = {
+    "chunk_lexical": "the best of its chunks by words, against the best of all",
+    "chunk_dense": "the best of its chunks by meaning",
+    "chunk_deep": "the same by the deeper model",
+    "own_lexical": "share of the question's words, rare ones counting more, that its text holds",
+    "own_lexical_rel": "that, against the best of all",
+    "code_lexical": "the same without its comments: what it does, not what is said about it",
+    "own_dense": "similarity of its own text by the static model",
+    "own_dense_rel": "that, against the best of all",
+    "opening_lexical": "share of the question's words that its opening lines hold",
+    "name_f1": "words of its name against those of the question",
+    "name_precision": "share of its name's words that the question says",
+    "name_recall": "share of the question's words that its name says",
+    "parent_f1": "the same for the definition around it",
+    "is_named": "the question spells its name, in whatever letter case",
+    "is_spelled": "the question spells its name exactly",
+    "is_qualified": "the question names it together with the definition around it",
+    "scope_named": "share of the question's qualifiers that its scopes, file or folders bear",
+    "is_type": "a class, struct, interface or module",
+    "is_value": "a constant, field or variable",
+    "in_test": "in a test",
+    "is_rest": "no definition: what stands between them",
+    "has_members": "other definitions lie inside it",
+    "nesting": "definitions around it",
+    "lines": "logarithm of its lines",
+    "told_lexical": "share of a report's words that its text holds",
+    "told_dense": "its best chunk by the meaning of a report's sentences",
+    "told_name": "a report spells its name",
+}
+FILES = 20
+"""Best files whose passages are weighed: in 97 of 100 cases they hold the answer."""
+_OWN_CHARS = 4_000  # of a text whose words are compared: what a passage does is said early
+_MOST_MEMBERS = 60  # of a type whose names say what it is about
+_COMMENT = re.compile(
+    r'"""(?:[^"]|"(?!""))*"""'
+    r"|/\*(?:[^*]|\*(?!/))*\*/"
+    r"|^[ \t]*(?://|#(?!\w)|--|;|%|\*).*$",
+    re.MULTILINE,
+)
+_LINK = re.compile(r"\W+")
+_WHOLE_CHARS = 2_500  # a type is shown with its members up to this size
+_LONGEST_CHARS = 20_000  # of a passage that are read: bounds the work
+_OPENING_LINES = 3  # from the line that bears the name: a signature is rarely longer
+
+
+@dataclass(slots=True)
+class Passage:
+    """A definition, or a chunk outside all definitions: its lines, and the evidence about it."""
+
+    file: Candidate
+    symbol: Symbol | None
+    start_line: int
+    end_line: int
+    chunks: Sequence[int]
+    """Keys of the chunks that hold it, in order."""
+    members: Sequence[str] = ()
+    """Names of the definitions inside it, if it is a type."""
+    own_lines: int = 0
+    """Lines before its first member; 0 where there is none."""
+    text: str = ""
+    """All of it; of a large one that has members, what stands before the first."""
+    start_byte: int = 0
+    parts: dict[str, float] = field(default_factory=dict)
+    """What each feature adds to the score: its value times its weight."""
+    features: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its qualified name; empty for what is no definition."""
+        return self.symbol.name if self.symbol else ""
+
+    @property
+    def line(self) -> int:
+        """The line that names it, or its first."""
+        return self.symbol.line if self.symbol else self.start_line
+
+    @property
+    def score(self) -> float:
+        """The sum of the parts, about -10 to 20."""
+        return sum(self.parts.values())
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Set the parts of the score."""
+        features = self.features
+        self.parts = {n: w * features[n] for n, w in weights.items() if features.get(n)}
+
+    def read(self, chunks: Sequence[Chunk]) -> None:
+        """Take the text from the chunks that hold it."""
+        if not chunks:
+            return
+        lines = "".join(chunk.text for chunk in chunks).split("\n")
+        before = self.start_line - chunks[0].span.start_line
+        own = lines[before : before + self.end_line - self.start_line + 1]
+        text = "\n".join(own).rstrip("\n")
+        if len(text) > _WHOLE_CHARS and self.own_lines:
+            text = "\n".join(own[: self.own_lines]).rstrip("\n")
+        self.text = text[:_LONGEST_CHARS]
+        skipped = "".join(f"{line}\n" for line in lines[:before])
+        self.start_byte = chunks[0].span.start_byte + len(encode_lines(skipped))
+
+    def meets(self, other: Passage) -> bool:
+        """Whether both show a line of the same file."""
+        mine, others = self._shown_end(), other._shown_end()
+        return self.start_line <= others and other.start_line <= mine
+
+    def _shown_end(self) -> int:
+        return self.start_line + self.text.count("\n")
+
+    def as_chunk(self) -> Chunk:
+        """The passage as a piece of its file."""
+        size = len(encode_lines(self.text))
+        span = Span(self.start_line, self._shown_end(), self.start_byte, self.start_byte + size)
+        key = self.chunks[0] if self.chunks else 0
+        return Chunk(self.file.state.path, self.text, span, "", self.name, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A file and its passages, best first."""
+
+    file: Candidate
+    passages: Sequence[Passage]
+
+    def score(self, share: float) -> float:
+        """The file's score, and its best passage's as far as it counts."""
+        return self.file.score + share * self.passages[0].score
+
+    def why(self, one: Passage, share: float) -> tuple[tuple[str, float], ...]:
+        """What made one of them rank, strongest first: the file's parts and its own."""
+        own = [(name, part * (share or 1.0)) for name, part in one.parts.items()]
+        return sort_parts([*self.file.parts.items(), *own])
+
+
+def list_passages(
+    file: Candidate,
+    chunks: Sequence[tuple[int, int, int]],
+    hopeful: Collection[int],
+    may_match: Callable[[str], bool],
+) -> list[Passage]:
+    """The definitions of a file whose name may match or that lie in a hopeful chunk, and hopeful
+    chunks outside all definitions; `chunks` are keys, first and last lines."""
+    firsts, lasts = [first for _, first, _ in chunks], [last for _, _, last in chunks]
+    hot = [at for at, (key, _, _) in enumerate(chunks) if key in hopeful]
+    outside = set(hot)
+    symbols = sorted(file.symbols, key=lambda one: (one.start_line, -one.end_line))
+    found: list[Passage] = []
+    for place, symbol in enumerate(symbols):
+        start, end = symbol.start_line, symbol.end_line
+        low, high = bisect_left(lasts, start), bisect_right(firsts, end)
+        near = bisect_left(hot, low)
+        is_hot = near < len(hot) and hot[near] < high
+        if is_hot:
+            outside.difference_update(hot[near : bisect_left(hot, high)])
+        if is_hot or may_match(symbol.name):
+            keys = [key for key, _, _ in chunks[low:high]]
+            one = Passage(file, symbol, start, end, keys)
+            if symbol.kind == "type":
+                _attach_members(one, symbols[place + 1 : place + 1 + _MOST_MEMBERS])
+            found.append(one)
+    for at in sorted(outside):
+        key, first, last = chunks[at]
+        found.append(Passage(file, None, first, last, (key,)))
+    return found
+
+
+def _attach_members(one: Passage, following: Sequence[Symbol]) -> None:
+    """Name the definitions inside a passage, of those that begin after it."""
+    inside = [symbol for symbol in following if symbol.start_line <= one.end_line]
+    if inside:
+        one.members = [symbol.name.rpartition(".")[2] for symbol in inside]
+        one.own_lines = max(inside[0].start_line, one.line + 1) - one.start_line
+
+
+def measure_names(question: Question, passages: Sequence[Passage]) -> None:
+    """The features that need no text: of names, kinds and sizes."""
+    report = question.report
+    said = (*report.spelled, *report.called) if report else ()
+    reported = {fold_name(_LINK.split(name)[-1]) for name in said}
+    for one in passages:
+        row = one.features
+        row["in_test"] = one.file.features.get("is_test", 0.0)
+        row["lines"] = math.log1p(one.end_line - one.start_line)
+        symbol = one.symbol
+        if symbol is None:
+            row["is_rest"] = 1.0
+            continue
+        row["is_type"] = float(symbol.kind == "type")
+        row["is_value"] = float(symbol.kind == "value")
+        row["has_members"] = float(bool(one.members))
+        row["nesting"] = float(symbol.name.count("."))
+        if reported:
+            row["told_name"] = float(list_name_words(symbol.name)[0] in reported)
+        if question.matches.may_match(symbol.name):
+            _compare_name(question, symbol.name, one.file.state.path, row)
+
+
+def _compare_name(question: Question, name: str, path: str, row: dict[str, float]) -> None:
+    scope, _, last = name.rpartition(".")
+    folded, words = list_name_words(name)
+    row["name_precision"], row["name_recall"], row["name_f1"] = overlap_of(question.matches, words)
+    if scope:
+        row["parent_f1"] = overlap_of(question.matches, list_name_words(scope)[1])[2]
+    if folded in question.names:
+        row["is_named"] = 1.0
+        row["is_spelled"] = float(last in question.spelled)
+        if scope:
+            pair = scope.rpartition(".")[2] + last
+            row["is_qualified"] = float(fold_name(pair) in question.names)
+        if question.scopes:
+            held = {
+                fold_name(part) for part in (*scope.split("."), *path.replace(".", "/").split("/"))
+            }
+            row["scope_named"] = sum(part in held for part in question.scopes) / len(
+                question.scopes
+            )
+
+
+class TermCoverage:
+    """How much of some terms a text holds, rare terms counting more."""
+
+    def __init__(self, terms: Sequence[str], counts: Mapping[str, int], total: int) -> None:
+        self._weights = {
+            term: math.log(1 + (total + 0.5) / (counts.get(term, 0) + 0.5)) for term in terms
+        }
+        self._sum = sum(self._weights.values()) or 1.0
+
+    def rate(self, text: str) -> float:
+        """The share of the terms' weight that the text holds."""
+        folded = text.lower().replace("_", "")
+        # in ASCII a term is a piece of the text: cheap to exclude
+        if text.isascii() and not any(term in folded for term in self._weights):
+            return 0.0
+        held = self._weights.keys() & set(index_terms(text))
+        return sum(self._weights[term] for term in held) / self._sum
+
+
+def measure_texts(
+    passages: Sequence[Passage], asked: TermCoverage, reported: TermCoverage | None
+) -> None:
+    """The features of words, for passages that have their text."""
+    for one in passages:
+        row, lines = one.features, one.text.split("\n")
+        row["own_lexical"] = asked.rate(one.text[:_OWN_CHARS])
+        row["code_lexical"] = asked.rate(_COMMENT.sub(" ", one.text[:_OWN_CHARS]))
+        first = one.line - one.start_line
+        row["opening_lexical"] = asked.rate("\n".join(lines[first : first + _OPENING_LINES]))
+        if reported:
+            row["told_lexical"] = reported.rate(one.text[:_OWN_CHARS])
+
+
+def compare_passages(passages: Sequence[Passage]) -> None:
+    """Features of each passage against the best of all."""
+    for name in ("own_lexical", "own_dense"):
+        most = max((one.features.get(name, 0.0) for one in passages), default=0.0)
+        for one in passages:
+            one.features[f"{name}_rel"] = one.features.get(name, 0.0) / most if most > 0 else 0.0

@@ -1,0 +1,157 @@
+"""From the best files to the passages that answer: list them, weigh all cheaply, then the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from sonde.embedding.base import Vectors
+from sonde.ranking.candidate import Candidate
+from sonde.ranking.passages import (
+    FILES,
+    Group,
+    Passage,
+    TermCoverage,
+    compare_passages,
+    list_passages,
+    measure_names,
+    measure_texts,
+)
+from sonde.ranking.question import Question
+from sonde.ranking.weights import choose_passage_weights, choose_share
+from sonde.searching.search import Search, choose_report_terms
+
+_WEIGHED = (
+    64  # passages whose own text is looked at; the answer is among them as often as among all
+)
+_HOPEFUL = 60  # chunks by each kind of evidence whose definitions are weighed, whatever their names
+_OF_EACH_FILE = 2  # that are weighed in any case
+_LEAST_SHARE = 0.3  # of a passage in the choice of the others, where it counts less in the order
+_OWN_CHARS = 1_500  # of a passage's text that is compared: what it does is said early
+
+
+def group_passages(search: Search, question: Question, files: Sequence[Candidate]) -> list[Group]:
+    """The best files, each with the passages that do not overlap, best first."""
+    groups: dict[str, list[Passage]] = {}
+    for one in gather_passages(search, question, files):
+        group = groups.setdefault(one.file.state.path, [])
+        if one.text and not any(one.meets(other) for other in group):
+            group.append(one)
+    return [Group(group[0].file, group) for group in groups.values() if group]
+
+
+def gather_passages(
+    search: Search, question: Question, files: Sequence[Candidate], most: int = _WEIGHED
+) -> list[Passage]:
+    """The passages of the best files with their features, best first, hopeless ones left out."""
+    files = files[:FILES]
+    lines = search.store.chunk_lines([file.state.path for file in files])
+    scores = _score_chunks(search, files, [key for rows in lines.values() for key, _, _ in rows])
+    hopeful = _choose_hopeful(scores, lines.values())
+    weights, share = choose_passage_weights(question), choose_share(question)
+    kept: list[Passage] = []
+    others: list[Passage] = []
+    for file in files:
+        rows = lines.get(file.state.path, ())
+        passages = list_passages(file, rows, hopeful, question.matches.may_match)
+        measure_names(question, passages)
+        for one in passages:
+            row = one.features
+            for name, known in scores.items():
+                row[name] = max([known.get(key, 0.0) for key in one.chunks], default=0.0)
+            row["own_dense"] = row["own_dense_rel"] = row["chunk_dense"]  # until its text is read
+            one.weigh(weights)
+        passages.sort(key=_sort_key)
+        kept += passages[:_OF_EACH_FILE]
+        others += passages[_OF_EACH_FILE:]
+    others.sort(key=lambda one: -one.file.score - max(share, _LEAST_SHARE) * one.score)
+    kept += others[: max(0, most - len(kept))]
+    _read_texts(search, kept)
+    asked = _cover(search, question.terms)
+    reported = (
+        _cover(search, choose_report_terms(search, question.report)) if question.report else None
+    )
+    measure_texts(kept, asked, reported)
+    _attach_own_vectors(search, kept)
+    compare_passages(kept)
+    for one in kept:
+        one.weigh(weights)
+    return sorted(kept, key=_sort_key)
+
+
+def _sort_key(one: Passage) -> tuple[float, str, int]:
+    return -one.score, one.file.state.path, one.start_line
+
+
+def _cover(search: Search, terms: Sequence[str]) -> TermCoverage:
+    return TermCoverage(terms, search.store.term_counts(terms), search.store.coverage("")[1])
+
+
+def _score_chunks(
+    search: Search, files: Sequence[Candidate], keys: Sequence[int]
+) -> Mapping[str, Mapping[int, float]]:
+    """Per feature, what is known of each chunk of the files."""
+    lexical = {key: score for file in files for key, score in file.scores["lexical"].items()}
+    best = max(lexical.values(), default=0.0) or 1.0
+    scores: dict[str, Mapping[int, float]] = {
+        "chunk_lexical": {key: score / best for key, score in lexical.items()},
+        "chunk_dense": {},
+    }
+    if probe := search.probe:
+        vectors = search.store.vectors(probe.model, keys)
+        scores["chunk_dense"] = _compare(vectors, probe.vector)
+        if probe.report is not None:
+            scores["told_dense"] = _compare(vectors, probe.report)
+    if search.deep and search.deep.is_complete:
+        vectors = search.store.vectors(search.deep.model, keys)
+        scores["chunk_deep"] = _compare(vectors, search.deep.vector)
+    return scores
+
+
+def _compare(vectors: Mapping[int, Vectors], probe: Vectors) -> Mapping[int, float]:
+    if not vectors:
+        return {}
+    return dict(zip(vectors, (np.stack(list(vectors.values())) @ probe).tolist(), strict=True))
+
+
+def _choose_hopeful(
+    scores: Mapping[str, Mapping[int, float]], files: Iterable[Sequence[tuple[int, int, int]]]
+) -> set[int]:
+    """The best chunks of all files by each kind of evidence, and at least one of each file."""
+    hopeful = {
+        key
+        for known in scores.values()
+        for key in sorted(known, key=known.__getitem__, reverse=True)[:_HOPEFUL]
+    }
+    for rows in files:
+        keys = [key for key, _, _ in rows]
+        if keys and hopeful.isdisjoint(keys):
+            hopeful.add(max(keys, key=lambda key: scores["chunk_dense"].get(key, 0.0)))
+    return hopeful
+
+
+def _read_texts(search: Search, passages: Sequence[Passage]) -> None:
+    """Give each passage its text."""
+    keys = sorted({key for one in passages for key in one.chunks})
+    chunk_of = {chunk.id: chunk for chunk in search.store.chunks(keys)}
+    for one in passages:
+        one.read([chunk_of[key] for key in one.chunks if key in chunk_of])
+
+
+def _attach_own_vectors(search: Search, passages: Sequence[Passage]) -> None:
+    probe = search.probe
+    if probe is None or probe.embed is None:
+        return
+    texts = [_write_own(one) for one in passages]
+    for one, vector in zip(passages, probe.embed(texts), strict=True):
+        one.features["own_dense"] = float(vector @ probe.vector)
+
+
+def _write_own(one: Passage) -> str:
+    """The text that is compared: of what has members, its opening and their names."""
+    text = one.text
+    if one.own_lines:
+        opening = "\n".join(text.split("\n")[: one.own_lines])
+        text = f"{opening}\n{' '.join(one.members)}"
+    return f"{one.file.state.path}\n{one.name}\n{text[:_OWN_CHARS]}"

@@ -1,0 +1,61 @@
+"""Which legacy encoding a text is in that is not UTF-8, by evidence in its bytes.
+
+Japanese is known by its kana, Chinese by its most common characters (level 1 of GB 2312), Korean by
+its syllables, Russian by words of Cyrillic letters only; anything else is Western.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from contextlib import suppress
+
+_SAMPLE_BYTES = 1 << 16  # evidence beyond this changes nothing
+_KANA = re.compile("[\u3041-\u30fe]")
+_HALF_KANA = re.compile("[\uff61-\uff9f]")
+_OTHER = re.compile(r"[^\x00-\x7f]")
+_RUN = re.compile(rb"([A-Za-z]?)([\x80-\xff]+)([A-Za-z]?)")
+_CYRILLIC = bytes(range(0xC0, 0x100)) + bytes.fromhex("a8 aa af b2 b3 b8 ba bf")  # ё є ї і
+_LOWER_KOI = bytes(range(0xC0, 0xE0))  # where CP1251 has its capitals
+_HIGH = bytes(range(0x80, 0x100))
+_MIN_KANA = 0.15  # of Japanese at least so much is kana, of Chinese nothing
+_MIN_COMMON = 0.85  # level 1 holds over 99 % of written Chinese; names and marks are outside
+_MIN_LETTERS = 0.9  # of Russian, the rest is quotes and dashes
+_MIN_SYLLABLES = 10  # fewer pairs may lie in the range of Hangul by chance
+
+
+def guess_encoding(data: bytes) -> str:
+    """The encoding of a text that is neither UTF-8 nor marked: `cp1252` unless others are shown."""
+    sample = data[:_SAMPLE_BYTES]
+    high = len(sample) - len(sample.translate(None, _HIGH))
+    for name in ("cp932", "euc_jp"):
+        text = _decode(sample, name)
+        others = len(_OTHER.findall(text)) or 1
+        if len(_KANA.findall(text)) >= _MIN_KANA * others > 2 * len(_HALF_KANA.findall(text)):
+            return name
+    runs = _RUN.findall(sample)
+    letters = len(sample) - len(sample.translate(None, _CYRILLIC))
+    mixed = sum(len(run) for before, run, after in runs if before or after)
+    words = any(len(run) > 2 for _, run, _ in runs)
+    if words and letters >= _MIN_LETTERS * high and 2 * mixed < high:
+        lower = len(sample) - len(sample.translate(None, _LOWER_KOI))
+        return "koi8_r" if 2 * lower > letters else "cp1251"
+    pairs = [one.encode("gb18030") for one in _OTHER.findall(_decode(sample, "gb18030"))]
+    common = sum(len(one) == 2 and one[1] > 0xA0 and 0xA0 < one[0] < 0xD8 for one in pairs)
+    if pairs and common >= _MIN_COMMON * len(pairs):
+        hangul = sum(one[0] in range(0xB0, 0xC9) or one[0] < 0xA4 for one in pairs)
+        korean = hangul == len(pairs) >= _MIN_SYLLABLES and _decode(sample, "euc_kr")
+        return "euc_kr" if korean else "gb18030"
+    return "cp1252"
+
+
+def _decode(data: bytes, name: str) -> str:
+    """The text without a character that is cut off at its end; empty if the encoding is another."""
+    with suppress(UnicodeDecodeError):
+        return codecs.getincrementaldecoder(name)().decode(data)
+    return ""
+
+
+def decode_legacy(data: bytes) -> str:
+    """A text that is not UTF-8; every byte counts as a character where nothing fits."""
+    return _decode(data, guess_encoding(data)) or data.decode("latin-1")
