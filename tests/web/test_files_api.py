@@ -9,7 +9,6 @@ import random
 import re
 import socket
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -122,16 +121,6 @@ def test_a_listing_pages_by_cursor_in_every_order(anna: Api, index: str, disk: P
         assert {row["name"] for row in rows} == names
     status, _, body = anna.ask(f"/api/indexes/{index}/tree?parent={parent}&cursor=forged")
     assert (status, json.loads(body)["code"]) == (400, "BAD_CURSOR")
-
-
-def test_a_node_leads_to_the_folder_above_it(anna: Api, index: str) -> None:
-    inner = find(anna, index, "src")
-    listed = anna.read(f"/api/indexes/{index}/tree?parent={inner['nodeId']}")
-    assert (listed["parent"], listed["path"]) == (inner["nodeId"], "src")
-    above = anna.read(
-        anna.read(f"/api/indexes/{index}/nodes/{inner['nodeId']}/detail")["parentUrl"]
-    )
-    assert "parentUrl" not in anna.read(f"/api/indexes/{index}/nodes/{above['nodeId']}/detail")
 
 
 def test_answers_have_tags_and_are_not_sent_again(anna: Api, index: str) -> None:
@@ -345,7 +334,6 @@ def test_a_job_is_followed_live_to_its_end(anna: Api, index: str, disk: Path, ad
     told = json.loads(data.removeprefix("data: "))
     assert told == anna.read(made["statusUrl"])
     assert told["status"] == "done"
-    assert datetime.fromisoformat(told["finishedAt"]) >= datetime.fromisoformat(told["startedAt"])
     progress = anna.read(made["progressUrl"])
     assert progress["report"] == told["report"]
     assert anna.ask(f"/api/jobs/{made['jobId']}", "DELETE")[0] == 400
