@@ -193,5 +193,5 @@ def test_the_lines_of_a_definition_begin_with_its_documentation() -> None:
 def test_a_broken_source_may_be_nested_deeper_than_calls_may() -> None:
     opened = "".join(f"if (name_{number} > {number * 7}) {{\n" for number in range(700))
     closed = "".join(f"}} // end of name_{number}\n" for number in range(700))
-    text = f"LIB_BEGIN\nint f() {{\n{opened}int x = 1 2;\n{closed}}}\n"
+    text = f"\nLIB_BEGIN\nint f() {{\n{opened}int x = 1 2;\n{closed}}}\n"
     assert "f" in names_of("a.cpp", text)
