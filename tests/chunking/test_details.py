@@ -188,3 +188,10 @@ def test_the_lines_of_a_definition_begin_with_its_documentation() -> None:
     text = "class A:\n    def f(self):\n        # says it\n        @wrap\n        def g(): pass\n"
     (inner,) = [s for s in parse_source("a.py", text, kind="code").symbols if s.name == "A.f.g"]
     assert (inner.line, inner.start_line, inner.end_line) == (5, 3, 5)
+
+
+def test_a_broken_source_may_be_nested_deeper_than_calls_may() -> None:
+    opened = "".join(f"if (name_{number} > {number * 7}) {{\n" for number in range(700))
+    closed = "".join(f"}} // end of name_{number}\n" for number in range(700))
+    text = f"\nLIB_BEGIN\nint f() {{\n{opened}int x = 1 2;\n{closed}}}\n"
+    assert "f" in names_of("a.cpp", text)

@@ -103,11 +103,15 @@ def _mask(data: bytes, pattern: re.Pattern[bytes]) -> bytes:
     return pattern.sub(blank, data)
 
 
-def _count_errors(node: Node) -> int:
+def _count_errors(root: Node) -> int:
     """How many parts of a tree could not be read."""
-    if not node.has_error:
-        return 0
-    return (node.type == "ERROR" or node.is_missing) + sum(map(_count_errors, node.children))
+    count, stack = 0, [root]
+    while stack:
+        node = stack.pop()
+        if node.has_error:
+            count += node.type == "ERROR" or node.is_missing
+            stack += node.children
+    return count
 
 
 def parse_tree(grammar: str, data: bytes) -> Tree | None:
