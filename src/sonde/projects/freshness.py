@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from sonde.projects.project import Project, ProjectPart, Workspace
 from sonde.searching.hits import find_changed
 from sonde.searching.lines.candidates import LineCandidates
 from sonde.stores.records import load_metadata, load_refused
-from sonde.types import FileState, Progress
+from sonde.types import FileState, Json, Progress, StoreCounts
 
 _TRUSTED_S = 1.0
 """How long a look counts while every change is watched: as long as a saved file may take to be
@@ -67,6 +68,51 @@ class Coverage:
     def progress(self) -> Progress:
         """How far the process that indexes the project is."""
         return Progress("indexing", self.files - len(self.missing), self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """How large, fresh and complete an index is, and what was left out of it."""
+
+    root: str
+    state: Literal["ready", "incomplete", "indexing"]
+    store: str
+    code: StoreCounts
+    docs: StoreCounts
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
+    is_watched: bool
+    following: Json
+    """How changes reach the index, as the leader or follower reports it."""
+    coverage: Mapping[str, tuple[int, int]]
+    """Model -> chunks that have a vector of it, and chunks in all."""
+    model_note: str = ""
+    plain_languages: Mapping[str, int] = field(default_factory=dict)
+    """Languages chunked without a grammar -> number of files."""
+    checks: Json = field(default_factory=dict)
+    progress: Progress | None = None
+    freshness: str = ""  # how much of the project the index covers
+    last_error: Json | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of files."""
+    skipped_examples: tuple[Mapping[str, str], ...] = ()  # all secrets, a few of other reasons
+    config_file: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSummary:
+    """One indexed project of this machine, as its metadata describes it."""
+
+    root: str
+    state: str
+    """`ready`, `incomplete`, or the code of the error that reading it raised."""
+    files: int
+    chunks: int
+    size: int
+    """Bytes on disk."""
+    last_updated: str | None
 
 
 def measure_coverage(project: Project) -> Coverage:
