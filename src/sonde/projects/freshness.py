@@ -2,7 +2,8 @@
 
 "complete" is a promise: every admitted file is indexed as it is on disk. So a search looks at every
 file itself and compares its stamp with the index, whichever process keeps that current, and
-whatever a process that was killed or ran out of space has left behind.
+whatever a process that was killed or ran out of space has left behind. While a watcher is current,
+one look counts for the searches of a second.
 """
 
 from __future__ import annotations
