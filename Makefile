@@ -79,7 +79,8 @@ conformance: $(STAMP) ## The official MCP conformance suite (needs npm); see doc
 	$(BIN)/python scripts/conformance.py --write
 
 mutants: $(STAMP) ## Change the source in 100 places and see which changes the tests notice (long)
-	$(BIN)/python scripts/mutants.py $(ARGS)
+	[ -e .mutants/record/times.json ] || $(BIN)/python scripts/mutants.py record
+	$(BIN)/python scripts/mutants.py try $(ARGS)
 
 lock: $(STAMP) ## Write requirements.lock: exact versions and hashes for development and CI
 	$(BIN)/python scripts/lock.py
@@ -98,4 +99,4 @@ release: $(STAMP) ## Build, with SBOM, licences, sums and a signature: make rele
 	$(BIN)/python scripts/release.py dist $(if $(KEY),--key "$(KEY)")
 
 clean: ## Remove what make made
-	rm -rf $(VENV) .venv-lowest dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance
+	rm -rf $(VENV) .venv-lowest dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .conformance .mutants

@@ -88,7 +88,7 @@ class ForeignOrigin(Refused, code="FOREIGN_ORIGIN"):
 class TokenRequired(Refused, code="TOKEN_REQUIRED"):
     """The request has no token, or an unknown one."""
     user_message = "This server needs a valid token."
-    next_action = "Send the header `Authorization: Bearer TOKEN`."
+    next_action = "Send `Authorization: Bearer KEY`; on its machine `sonde users key` prints one."
 
 class BodyTooLarge(Refused, code="BODY_TOO_LARGE"):
     """The request is larger than any call needs."""
@@ -210,7 +210,7 @@ class SymlinkNotAllowed(CatalogError, code="SYMLINK_NOT_ALLOWED"):
     next_action = "Name the real file inside the project."
 
 class OutsideRoots(CatalogError, code="OUTSIDE_ROOTS"):
-    """The path leads out of the project."""
+    """The path leads out of the project, or out of the folders that the caller may use."""
     user_message = "That path is outside the project."
     next_action = "Name a path inside the project, relative to its root."
 

@@ -19,6 +19,7 @@ FOLDING = compile_rules(Rules(folds_case=True))
         ".vscode", "coverage", ".nyc_output", ".pytest_cache", ".ssh", ".aws", ".env",
     ],
 )  # fmt: skip
+@pytest.mark.row("001-61", "001-62", "001-63", "001-66", "001-67")
 def test_these_folders_are_denied(name: str) -> None:
     assert SENSITIVE.find_denial(name, folder=True)
 
@@ -32,6 +33,7 @@ def test_these_folders_are_denied(name: str) -> None:
         "credentials", "debug.keystore", ".envrc", "client_secret_7.json", ".zsh_history",
     ],
 )  # fmt: skip
+@pytest.mark.row("001-64", "001-65")
 def test_these_files_are_denied(name: str) -> None:
     assert SENSITIVE.find_denial(name, folder=False)
 
@@ -61,6 +63,7 @@ def test_these_folders_are_not(name: str) -> None:
         ".env\u115f", ".env\u3164", ".env\u180b", ".env\x7f", ".env\u00a0", ".en\u2800v",
     ],
 )  # fmt: skip
+@pytest.mark.row("001-80", "001-82")
 def test_no_disguise_hides_a_secret(name: str) -> None:
     assert "secrets" in (SENSITIVE.find_denial(name, folder=False) or "")
 
@@ -119,6 +122,7 @@ def test_users_are_shown_every_pattern() -> None:
     assert all(line.startswith("// ") for line in public_deny_list())
 
 
+@pytest.mark.row("001-75")
 def test_only_a_suffix_makes_a_name_binary() -> None:
     assert has_binary_suffix("logo.PNG")
     assert not has_binary_suffix("node")

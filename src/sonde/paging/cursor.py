@@ -7,6 +7,7 @@ that a token made for one thing is worthless for another, and only the installat
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import hmac
 import json
@@ -169,6 +170,12 @@ class ResultSets:
         self._evicted: deque[str] = deque(maxlen=_MOST_EVICTED)
         self._lock = threading.Lock()
         self._closed = threading.Event()
+
+    def sealed_with(self, key: bytes) -> ResultSets:
+        """The same rankings, whose cursors are signed with another key."""
+        view = copy.copy(self)
+        view._key = key  # noqa: SLF001 - of a copy of itself
+        return view
 
     def __len__(self) -> int:
         return len(self._sets)

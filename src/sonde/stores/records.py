@@ -37,6 +37,11 @@ def project_folder(home: Path, root: Path) -> Path:
     return legacy if legacy.is_dir() and not folder.is_dir() else folder
 
 
+def has_index(home: Path, root: Path) -> bool:
+    """Whether an index of the project at this root was begun."""
+    return (project_folder(home, root) / "metadata.json").exists()
+
+
 def find_config(home: Path, start: Path) -> Path | None:
     """The config.json, which may not exist, of the project around a folder; None without one."""
     marked = None

@@ -96,7 +96,7 @@ def build_application(
     extend(server)
 
     def forget_session(user: str, session: str) -> None:
-        library = getattr(parts.app.get(), "knowledge", None)
+        library = getattr(parts.app.open(), "knowledge", None)
         if library is not None:
             library.forget_session(user, session)
 
@@ -197,7 +197,7 @@ async def _refuse_defect(request: Request, error: Exception) -> Response:
 
 
 def check_access(access: Access) -> None:
-    """Raise `InvalidRequest` if other machines could connect without a token."""
+    """Raise `InvalidRequest` if other machines could connect, and nobody has a token."""
     if not access.is_loopback and not access.tokens:
         raise InvalidRequest(
             f"{access.host} is not loopback and there is no token",

@@ -66,14 +66,15 @@ async def _answer(
         return shape_error(error)
 
 
-def _app_of(parts: Parts) -> App:
-    app = parts.app.get()
+def _app_of(parts: Parts, caller: Caller) -> App:
+    app = parts.app.get(caller)
     assert isinstance(app, App)
     return app
 
 
 def _open_download(parts: Parts, request: Request) -> Response:
-    app, caller = _app_of(parts), request.scope[SCOPE_CALLER]
+    caller = request.scope[SCOPE_CALLER]
+    app = _app_of(parts, caller)
     handle = request.path_params["nodeId"]
     index, node = find_node(app.disk, caller, handle)
     if index.id != request.path_params["indexId"]:
@@ -151,33 +152,34 @@ class _Download(StreamingResponse):
 
 
 def _open_events(parts: Parts, request: Request) -> Response:
-    app, caller = _app_of(parts), request.scope[SCOPE_CALLER]
+    caller = request.scope[SCOPE_CALLER]
+    app = _app_of(parts, caller)
     handle = request.path_params["jobId"]
     _read(app, handle, caller)
     return StreamingResponse(
-        _follow(app, handle, caller, parts.ending),
+        _follow(parts, handle, caller),
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         media_type=EVENTS,
     )
 
 
-async def _follow(app: App, handle: str, caller: Caller, ending: anyio.Event) -> AsyncIterator[str]:
+async def _follow(parts: Parts, handle: str, caller: Caller) -> AsyncIterator[str]:
     """An event whenever the job changes, until it or the server ends."""
     shown, quiet = "", 0.0
     while True:
-        answer = await anyio.to_thread.run_sync(_read, app, handle, caller)
+        answer = await anyio.to_thread.run_sync(_read, _app_of(parts, caller), handle, caller)
         text = dump_answer(answer)
         ended = answer["status"] != "running"
         if text != shown:
             yield f"event: {'end' if ended else 'progress'}\ndata: {text}\n\n"
             shown, quiet = text, 0.0
-        if ended or ending.is_set():
+        if ended or parts.ending.is_set():
             return
         if quiet >= KEEP_ALIVE_S:
             yield ": still running\n\n"
             quiet = 0.0
         with anyio.move_on_after(POLL_INTERVAL_S):
-            await ending.wait()
+            await parts.ending.wait()
         quiet += POLL_INTERVAL_S
 
 

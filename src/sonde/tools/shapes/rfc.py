@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from sonde.projects.index import IndexStatus, ProjectSummary
+from sonde.projects.freshness import IndexStatus, ProjectSummary
 from sonde.projects.project import Project
 from sonde.searching.lines.grep import LineRow
 from sonde.text.formats import format_bytes, format_seconds
