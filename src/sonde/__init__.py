@@ -13,6 +13,8 @@ Each call opens what it needs and closes it again; `open` keeps it open for many
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sonde.version import __version__
@@ -60,6 +62,15 @@ __all__ = [
     "select",
     "status",
 ]
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "projects":  # else importing the folder `projects` hides the verb of that name
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ from sonde.knowledge.library import Library
 from sonde.policy.reach import Reach, is_below, is_too_wide
 from sonde.policy.roots import detect_root
 from sonde.projects.project import Workspace
+from sonde.runtime.private import mend_storage
 from sonde.stores.records import has_index
 from sonde.stores.users import EVERYONE, Users
 from sonde.types import LOCAL, Caller
@@ -110,3 +111,4 @@ class App:
         self.workspace.close()
         self.disk.close()
         self.knowledge.close()
+        mend_storage(self.workspace.home)

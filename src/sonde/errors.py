@@ -174,6 +174,11 @@ class OutOfMemory(CatalogError, code="OUT_OF_MEMORY"):
     user_message = "There is not enough memory to continue."
     next_action = "Free memory or raise the limit; what was indexed so far is kept."
 
+class TooFewFiles(CatalogError, code="TOO_FEW_FILES"):
+    """The system lets this process open too few files."""
+    user_message = "The system lets sonde open only {limit} files at a time; it needs {needed}."
+    next_action = "Raise the limit: `ulimit -n {needed}`, or the hard limit of your account."
+
 class FileMissing(CatalogError, code="FILE_NOT_FOUND"):
     """The file does not exist in the project or in its index."""
     user_message = "The file '{path}' doesn't exist or isn't indexed."

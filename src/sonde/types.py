@@ -49,8 +49,7 @@ class Span:
         return Span, (self.start_line, self.end_line, self.start_byte, self.end_byte)
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A definition: its qualified name, its kind, the line that names it, and all its lines."""
 
     name: str
@@ -59,9 +58,6 @@ class Symbol:
     line: int
     start_line: int  # of its decorators, attributes and documentation, if it has any
     end_line: int
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Symbol, (self.name, self.kind, self.line, self.start_line, self.end_line)
 
     def move(self, lines: int) -> Symbol:
         """The definition that many lines further down."""
@@ -264,6 +260,7 @@ class Hit:
     language: str = ""
     symbol: str = ""
     definition: Symbol | None = None  # all of what is shown in part or whole
+    symbols: tuple[Symbol, ...] = ()  # that the lines touch, where they are no definition's own
     parts: tuple[tuple[int, int], ...] = ()  # lines shown, where some between are left out
     why: tuple[tuple[str, float], ...] = ()
     stale: bool = False  # whether the file has changed since and the text could not be updated

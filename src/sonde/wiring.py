@@ -27,13 +27,15 @@ from sonde.errors import (
 from sonde.indexing.sources import Tree, exclude_folder, list_sources
 from sonde.knowledge.library import Library
 from sonde.paging.cursor import ResultSets
-from sonde.policy.admit import Rules, public_deny_list
+from sonde.policy.admit import Rules
+from sonde.policy.deny_list import public_deny_list
 from sonde.policy.read import read_document
 from sonde.policy.roots import close_off, resolve_inside
 from sonde.projects.project import Following, Project, Projects, ProjectSettings, Workspace
 from sonde.runtime.jobs import RECORD_AFTER_S, Job, Jobs, JobStore
 from sonde.runtime.logs import project_log
-from sonde.runtime.processes import Child, name_process, require_memory, serve_parent, share_heap
+from sonde.runtime.private import mend_storage
+from sonde.runtime.processes import Child, name_process, require_room, serve_parent, share_heap
 from sonde.runtime.work import Work
 from sonde.settings import (
     CORTEX_FILE,
@@ -79,9 +81,10 @@ def build_app(
     """
     share_heap()
     try:
-        require_memory(_REQUIRED_BYTES)
+        require_room(_REQUIRED_BYTES, serves=stays)
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
+    mend_storage(settings.home)
     key = load_signing_key(settings.home)
     own = apply_project_config(settings, find_config(settings.home, start))
     results = ResultSets(key)
@@ -211,6 +214,7 @@ def open_project(settings: Settings, root: Path) -> Project:
         include=own.include,
         # views of the project, and as large as it: no part of it
         exclude=(*own.exclude, *exclude_folder(chunk_folder, root)),
+        allow=own.allow,
         respect_gitignore=own.respect_gitignore,
         max_file_bytes=own.max_file_size,
     )

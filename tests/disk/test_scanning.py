@@ -185,6 +185,7 @@ def test_links_are_followed_only_when_asked_and_never_twice(
     assert "never/secret" not in found
     assert "up/src" not in found
     assert "link/guide.md" not in found
+    assert report.problems == {"linked": 2, "loop": 2}
     assert report.size - 5000 == sum(
         p.stat().st_size for p in disk.rglob("*") if p.is_file() and "link" not in p.parts
         and not p.is_symlink() and p.resolve().is_relative_to(disk)

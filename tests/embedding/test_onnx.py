@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +67,8 @@ def test_batches_hold_every_text_with_pieces_once_within_bounds(lengths: list[in
         assert len(batch) <= 32
         assert lengths[batch[-1]] == max(lengths[row] for row in batch)
         assert len(batch) == 1 or len(batch) * (lengths[batch[-1]] + 2) <= 1024
+    for batch, following in itertools.pairwise(batches):  # and each is as full as it may be
+        assert len(batch) == 32 or (len(batch) + 1) * (lengths[following[0]] + 2) > 1024
 
 
 def test_a_model_that_nobody_uses_lets_go_of_its_memory_and_comes_back() -> None:

@@ -148,6 +148,7 @@ def test_messages_around_one_are_its_neighbours(filled):
     assert around(sibling_window=0) == [2]
     assert around(sibling_window=9, max_tokens=9) == [1, 2, 3]
     assert around(loc={"message_index": 5}, sibling_window=1, max_tokens=50) == [5]
+    assert around(loc=None, sibling_window=1) == [0, 1]
 
 
 @pytest.mark.row("004-107", "004-109")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from sonde.app import App
+from sonde.errors import InvalidRequest
 from sonde.knowledge.editing import (
     delete_entry,
     edit_entry,
@@ -102,6 +103,15 @@ def test_a_deletion_that_was_cut_short_is_completed(app, vault):
     report = bring(app, vault)
     assert (report.removed, report.deleted) == (1, 1)
     assert "Walrus" not in titles(app)
+
+
+def test_a_line_of_an_export_that_makes_no_sense_is_named(app, vault):
+    bring(app, vault)
+    store = app.knowledge.of("local")
+    head, first, *_ = export_lines(store)
+    for change in ({"source": "recipes"}, {"id": ""}, {"deleted": "recipes"}):
+        with pytest.raises(InvalidRequest, match="line 3"):
+            restore_lines(store, [head, first, json.dumps(json.loads(first) | change)])
 
 
 def test_deletions_travel_with_an_export(app, open_app, vault, tmp_path):

@@ -44,6 +44,28 @@ def test_switches_do_what_they_say(
     assert [line for line, *_ in found] == expected
 
 
+@pytest.mark.parametrize(
+    ("pattern", "lines"), [("get-", [1, 3]), ("-get", [2, 3]), ("get", [1, 2, 3, 4, 5])]
+)
+def test_a_whole_word_may_begin_or_end_with_another_character(
+    pattern: str, lines: list[int]
+) -> None:
+    found = grep(pattern, "get- it\nthe -get\n-get-\nget-it\nthe-get\n", whole_word=True)
+    assert [line for line, *_ in found] == lines
+
+
+def test_flags_in_a_pattern_hold_from_where_they_stand() -> None:
+    assert [line for line, *_ in grep("a(?i)b c", "ab c\naB C\nAb c\n")] == [1, 2]
+    with pytest.raises(InvalidPattern, match="a repetition of nothing"):
+        compile_pattern("a(?i)*")
+
+
+def test_a_range_goes_from_a_character_to_itself_or_a_larger_one() -> None:
+    assert [line for line, *_ in grep("x[b-b]", "xa\nxb\nxc\n")] == [2]
+    with pytest.raises(InvalidPattern, match="from the larger to the smaller"):
+        compile_pattern("[c-b]")
+
+
 def test_columns_count_characters_not_bytes() -> None:
     assert grep("b", "äöb") == [(1, "äöb", ((2, 3),))]
 

@@ -7,9 +7,11 @@ import re
 import sys
 import time
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal, Self, TextIO
 
 from sonde.text.formats import format_seconds
@@ -102,12 +104,8 @@ def cut_line(text: str, width: int | None) -> str:
     """At most `width` columns, with an ellipsis where something is missing."""
     if width is None or display_width(text) <= width:
         return text
-    used = 0
-    for index, char in enumerate(text):
-        used += _columns(char)
-        if used > width - 1:
-            return text[:index] + "…"
-    return text
+    used = list(accumulate(map(_columns, text)))
+    return text[: bisect_right(used, width - 1)] + "…"
 
 
 def _columns(char: str) -> int:

@@ -33,6 +33,7 @@ from sonde.indexing.preparing import (
     state_of,
 )
 from sonde.indexing.sources import Tree, TreeReader
+from sonde.policy.secrets import SECRETS_VERSION
 from sonde.runtime.processes import retry_in_halves
 from sonde.runtime.work import Work, WriterLock
 from sonde.stores.chunks.base import ChunkStore
@@ -68,8 +69,9 @@ log = logging.getLogger(__name__)
 
 
 def recipe_of(tree: Tree) -> str:
-    """How files are chunked; indexes of two recipes are never mixed."""
-    return f"{tree.chunking}-{VERSION}"
+    """How files are chosen and chunked; indexes of two recipes are never mixed."""
+    allowed = "".join(f" {pattern}" for pattern in tree.sources[0].rules.allow)
+    return f"{tree.chunking}-{VERSION} secrets-{SECRETS_VERSION}{allowed}"
 
 
 @dataclass(slots=True)
@@ -144,7 +146,7 @@ def update_index(
             retry_in_halves(batch.contents, write)
             for state in tally.cut_short:
                 diff.omitted.add(Skipped(state.path, CUT_SHORT))
-                diff.refused[state.path] = (state.stamp, CUT_SHORT)
+                diff.refused[state.path] = (state.stamp, CUT_SHORT, "")
             tally.cut_short.clear()
             work.report(tally.progress())
     return IndexReport(
@@ -189,7 +191,7 @@ def _read(
     if isinstance(content, Skipped):
         diff.omitted.add(content)
         if content.reason in _REFUSALS and not _is_racy(entry.mtime_ns, began):
-            diff.refused[entry.path] = (entry.stamp, content.reason)
+            diff.refused[entry.path] = (entry.stamp, content.reason, content.detail)
     elif _is_racy(content.mtime_ns, began):
         return replace(content, stamp=0)
     return content

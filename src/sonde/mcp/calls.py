@@ -51,6 +51,8 @@ MAX_SESSION_CHARS = 200
 PROGRESS_INTERVAL_S = 0.2
 """Least time between progress notifications: clients redraw on each."""
 
+CALLS_PER_USER = 16
+"""Calls of one user that run at a time, of anyio's 40 threads; more wait, others are answered."""
 ROOTS_TIMEOUT_S = 2.0
 """How long a client may take to name its roots; it knows them without asking anybody."""
 
@@ -120,6 +122,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._running: set[Work] = set()
+        self._turns: dict[str, anyio.CapacityLimiter] = {}  # of each user
         self._worked = False
         self._changed = threading.Condition()
         # over stdio a process serves one client: the process is the session
@@ -147,9 +150,13 @@ class Calls:
     async def run_work(self, verb: Callable[[Work], Any], work: Work) -> Any:
         """The same for a `Work` that the caller has prepared."""
         try:
-            return await anyio.to_thread.run_sync(
-                self._run_tracked, verb, work, abandon_on_cancel=True
-            )
+            user = work.caller.user
+            if user not in self._turns:
+                self._turns[user] = anyio.CapacityLimiter(CALLS_PER_USER)
+            async with self._turns[user]:
+                return await anyio.to_thread.run_sync(
+                    self._run_tracked, verb, work, abandon_on_cancel=True
+                )
         except anyio.get_cancelled_exc_class():
             work.cancel()
             raise

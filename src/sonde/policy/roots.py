@@ -153,11 +153,18 @@ class Folder:
         elif not stat.S_ISDIR(place.lstat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(place))
 
-    def enter(self, name: str) -> Folder:
-        """The folder of that name in this one; raises `OSError` if it is a link."""
+    def enter(self, name: str, *, same_system: bool = False) -> Folder:
+        """The folder of that name in this one; raises `OSError` if it is a link.
+
+        `same_system` also refuses a mount: a folder of another file system.
+        """
         self._refuse_closed_name(name)
         try:
-            return Folder(self._at(name), above=self._descriptor)
+            inner = Folder(self._at(name), above=self._descriptor)
+            if same_system and inner.look_at(".").st_dev != self.look_at(".").st_dev:
+                inner.close()
+                raise OSError(errno.EXDEV, "another file system", name)
+            return inner
         except NotADirectoryError:
             # Linux reports a link this way, too.
             if stat.S_ISLNK(self.look_at(name).st_mode):
@@ -281,7 +288,7 @@ class OpenPath:
     def _enter(self, name: str) -> None:
         """Open a folder in the innermost one, and make it the innermost."""
         folder = self._innermost()
-        self._folders.append(folder.enter(folder.spell(name)))
+        self._folders.append(folder.enter(folder.spell(name), same_system=True))
         self._names.append(name)
 
     def _innermost(self) -> Folder:
@@ -337,7 +344,7 @@ def open_below(root: Path, names: Sequence[str]) -> tuple[int, os.stat_result]:
 _SKIP_REASONS = {
     errno.ELOOP: "symlink", errno.EMLINK: "symlink", errno.ENOENT: "missing",
     errno.ENOTDIR: "missing", errno.EISDIR: "folder", errno.ENXIO: "special",
-    errno.ENODEV: "special",
+    errno.ENODEV: "special", errno.EXDEV: "mount",
 }  # fmt: skip
 
 

@@ -9,9 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal
 
 from sonde.errors import (
     DocsIndexNotFound,
@@ -26,6 +24,7 @@ from sonde.indexing.diff import compare_tree
 from sonde.indexing.pipeline import coverage_of
 from sonde.policy.admit import REASONS
 from sonde.policy.changes import remove_hook
+from sonde.policy.deny_list import can_allow
 from sonde.policy.roots import detect_root, resolve_inside
 from sonde.projects.deep_vectors import (
     model_mismatch_note,
@@ -39,6 +38,7 @@ from sonde.projects.find import (
     readable_project,
     require_consent,
 )
+from sonde.projects.freshness import IndexStatus, ProjectSummary
 from sonde.projects.project import HEARTBEAT_FILE, LOST_LEADER_S, Project, Workspace
 from sonde.projects.update import (
     describe_freshness,
@@ -53,7 +53,7 @@ from sonde.stores.database import translate_errors
 from sonde.stores.files import measure_folder, read_json
 from sonde.stores.records import Metadata, describe_checks, load_metadata, project_folder
 from sonde.text.languages import language_of
-from sonde.types import LOCAL, Chunk, IndexReport, Json, ListedFile, Progress, Skipped, StoreCounts
+from sonde.types import LOCAL, Chunk, IndexReport, ListedFile, Skipped
 
 INDEX_QUESTION = "Index "
 """How the question begins that naming a detected project answers."""
@@ -61,50 +61,6 @@ FIRST_INDEX_WAIT_S = 2.0  # as long as a person waits for a first answer; a smal
 PLAIN_LANGUAGES_SHOWN = 10  # the commonest without a grammar; the rest is a long tail
 log = logging.getLogger(__name__)
 _LINES = re.compile(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?")
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStatus:
-    """How large, fresh and complete an index is, and what was left out of it."""
-
-    root: str
-    state: Literal["ready", "incomplete", "indexing"]
-    store: str
-    code: StoreCounts
-    docs: StoreCounts
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None
-    is_watched: bool
-    following: Json
-    """How changes reach the index, as the leader or follower reports it."""
-    coverage: Mapping[str, tuple[int, int]]
-    """Model -> chunks that have a vector of it, and chunks in all."""
-    model_note: str = ""
-    plain_languages: Mapping[str, int] = field(default_factory=dict)
-    """Languages chunked without a grammar -> number of files."""
-    checks: Json = field(default_factory=dict)
-    progress: Progress | None = None
-    freshness: str = ""  # how much of the project the index covers
-    last_error: Json | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """Reason -> number of files."""
-    skipped_examples: tuple[Mapping[str, str], ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectSummary:
-    """One indexed project of this machine, as its metadata describes it."""
-
-    root: str
-    state: str
-    """`ready`, `incomplete`, or the code of the error that reading it raised."""
-    files: int
-    chunks: int
-    size: int
-    """Bytes on disk."""
-    last_updated: str | None
 
 
 def confirm_creation(
@@ -295,9 +251,21 @@ def _describe(workspace: Workspace, project: Project) -> IndexStatus:
         freshness=freshness,
         last_error=job.error.as_dict() if job and isinstance(job.error, SondeError) else None,
         skipped=metadata.skipped if metadata else {},
-        skipped_examples=metadata.skipped_examples if metadata else (),
+        skipped_examples=tuple(
+            map(_explain_skipped, metadata.skipped_examples if metadata else ())
+        ),
+        config_file=str(project.folder / "config.json"),
         warnings=tuple(project.settings.warnings),
     )
+
+
+def _explain_skipped(skipped: Mapping[str, str]) -> Mapping[str, str]:
+    """What was left out, and how to index it although it looks like a secret."""
+    path, reason, detail = (skipped.get(name, "") for name in ("path", "reason", "detail"))
+    if can_allow(reason, detail):
+        pattern = f"{path}/" if detail.startswith("vendor/") else path
+        return {**skipped, "next": f'to index it, add "{pattern}" to `allow` in config.json'}
+    return skipped
 
 
 def _describe_following(project: Project) -> tuple[bool, dict[str, object]]:

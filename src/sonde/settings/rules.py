@@ -26,6 +26,7 @@ class Settings:
     home: Path
     include: tuple[str, ...] = ("**/*",)
     exclude: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
     respect_gitignore: bool = True
     max_file_size: int = 1024 * 1024  # in bytes
     max_files: int = 50_000
@@ -198,6 +199,9 @@ RULES: dict[str, Rule] = {
         "Default: 'realtime'."),
     "lazy_idle_threshold": _number("lazyIdleThreshold",
         "Seconds of inactivity before lazy indexing triggers. Default: 30."),
+    "allow": _list("allow",
+        "Glob patterns of files to index although they look like secrets, and of vendored folders "
+        "('vendor/'). Default: none."),
     "check_interval": _number("checkInterval",
         "Hours between two checks of the index against the files and itself. Default: 24."),
     "watching": _choice("watching", Watching,

@@ -24,7 +24,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _EMPTY = StoreCounts(files=0, chunks=0, bytes=0)
 T = TypeVar("T")
 Json = Mapping[str, object]  # an object of a JSON file, before it is checked
-Refusals = dict[str, tuple[int, str]]  # refused files: path -> stamp, reason
+Refusals = dict[str, tuple[int, str, str]]  # refused files: path -> stamp, reason, detail
 _CHECKS_FILE = "integrity.json"
 _REPAIRED = ("changed", "missing", "gone", "broken", "strays", "vectors")
 
@@ -227,8 +227,8 @@ def load_refused(folder: Path) -> Refusals:
     found: Refusals = {}
     for name, fact in _get(_load_versioned(folder / "refused-files.json"), "files", dict).items():
         match fact:
-            case [int(stamp), str(reason)]:
-                found[name] = (stamp, reason)
+            case [int(stamp), str(reason), *rest]:
+                found[name] = (stamp, reason, "".join(map(str, rest)))
     return found
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sonde.errors import InvalidRequest, StorageUnusable
+from sonde.runtime.private import make_folder
 from sonde.runtime.work import try_lock
 from sonde.stores.files import read_json, refuse_newer, translate_os_errors, write_json
 from sonde.types import LOCAL
@@ -143,7 +144,7 @@ class Users:
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the file, with the newest keys loaded."""
         with translate_os_errors(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             lock = self._path.with_suffix(".lock").open("w")
         with lock:
             while not try_lock(lock.fileno()):
@@ -183,7 +184,6 @@ class Users:
         rows = [asdict(key) for key in keys]
         known = {"format": _FORMAT, "keys": rows, "shutOut": self._shut_out, **self._given}
         write_json(self._path, known)
-        self._path.chmod(0o600)
         self._stamp = None
         self._refresh()
 
@@ -217,7 +217,7 @@ def load_signing_key(home: Path, link: Callable[[Path, Path], None] = os.link) -
     fresh = secrets.token_bytes(_SIGNING_KEY_BYTES)
     temporary = home / f".key-{os.getpid()}-{secrets.token_hex(4)}"
     with suppress(OSError):
-        home.mkdir(parents=True, exist_ok=True)
+        make_folder(home)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:

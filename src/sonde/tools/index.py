@@ -35,7 +35,7 @@ MAX_JOBS = 1_000
 def create_index(
     app: App,
     project: ProjectParam = None,
-    deep: Annotated[bool, Param("Wait for the deeper vectors too")] = False,
+    deep: Annotated[bool, Param("Wait for deep vectors too")] = False,
     confirm: ConfirmParam = None,
     *,
     work: Work,
@@ -201,7 +201,7 @@ TOOLS: tuple[Tool, ...] = (
         get_index_status,
         "Get index status",
         "Show how large, fresh and complete the project's index is and what was left out. "
-        "Use list_projects to see every project.",
+        "Prefer list_projects for all projects.",
     ),
     _declare(
         reindex_project,
@@ -214,7 +214,7 @@ TOOLS: tuple[Tool, ...] = (
     _declare(
         reindex_file,
         "Reindex file",
-        "Index a single file again right now. Rarely needed: searches notice changed files.",
+        "Index a single file again. Rarely needed: searches notice changed files.",
         read_only=False,
     ),
     _declare(

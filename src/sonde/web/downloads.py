@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -105,8 +106,18 @@ def _open_download(parts: Parts, request: Request) -> Response:
         headers["content-range"] = f"bytes {start}-{end - 1}/{file.size}"
     headers["content-length"] = str(end - start)
     mime = mimetypes.guess_type(names[-1])[0] or "application/octet-stream"
-    body = (b"",) if request.method == "HEAD" else file.read(start, end)
+    try:
+        body = (b"",) if request.method == "HEAD" else _take_parts(file.read(start, end))
+    except BaseException:
+        file.close()
+        raise
     return _Download(file, body, 206 if is_part else 200, headers, media_type=mime)
+
+
+def _take_parts(parts: Iterator[bytes]) -> Iterable[bytes]:
+    """The parts, the first of which is read at once: a secret in it is a refusal. One that comes
+    later cuts the answer short, which its length tells."""
+    return chain((next(parts, b""),), parts)
 
 
 def _read_range(request: Request, file: ShownFile, etag: str) -> tuple[int, int] | None:

@@ -21,6 +21,7 @@ _SKIP_REASONS = {
     "hard_link": "hard links of another user",
     "same_name": "with the name of another, spelled otherwise",
     "special": "no regular files",
+    "mount": "on another file system",
     "bad_name": "with a name that is not UTF-8",
     "secret_content": "with a secret inside",
     "cut_short": "indexed in part",
