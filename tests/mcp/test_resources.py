@@ -142,7 +142,8 @@ def test_over_http_the_same_addresses_open(place: Path) -> None:
             ("files/missing.py", 404, b"FILE_NOT_FOUND"),
             ("results/" + quote("forged"), 400, b"BAD_CURSOR"),
         ):
-            connection.request("GET", f"/api/{address}")
+            key = {"Authorization": f"Bearer {server.key}"}
+            connection.request("GET", f"/api/{address}", headers=key)
             answer = connection.getresponse()
             body = answer.read()
             assert (answer.status, found in body) == (status, True), (address, body)

@@ -106,7 +106,8 @@ def test_a_socket_may_name_preferences_when_it_initializes(server, where):
         params["_meta"] = {"config": config}
     else:
         params["capabilities"] = {"experimental": {"config": config}}
-    with connect(f"ws{server.url[4:]}/mcp/ws", subprotocols=["mcp"]) as socket:
+    options = {"subprotocols": ["mcp"], "additional_headers": server.headers}
+    with connect(f"ws{server.url[4:]}/mcp/ws", **options) as socket:
 
         def ask(number: int, method: str, params: Any) -> Any:
             request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,9 +72,8 @@ class Reach:
 
 def is_too_wide(folder: Path) -> bool:
     """Whether a folder is a whole disk or a whole home."""
-    with suppress(RuntimeError):  # without a home
-        return folder in (Path(folder.anchor), Path.home().resolve())
-    return folder == Path(folder.anchor)
+    home = os.path.expanduser("~")  # noqa: PTH111 - needs no home
+    return folder in (Path(folder.anchor), Path(home).resolve())
 
 
 def is_below(path: Path, folders: tuple[Path, ...]) -> bool:

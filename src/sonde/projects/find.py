@@ -95,9 +95,8 @@ def _nearest(workspace: Workspace, folder: Path) -> Path | None:
         marked = detect_root(folder)
     for above in (folder, *folder.parents):
         try:
-            if (above == marked or has_index(workspace.home, above)) and workspace.reach.admits(
-                above
-            ):
+            known = above == marked or has_index(workspace.home, above)
+            if known and workspace.reach.admits(above):
                 return above
         except OSError as error:
             raise StorageUnusable(f"{workspace.home}: {error}") from error
